@@ -139,14 +139,6 @@ def torch_dim(dim: ChannelDim) -> int:
     return ("output", "input").index(dim) if isinstance(dim, str) else dim
 
 
-def _parse_infinity(n: object) -> object:
-    return float(n) if n in ("inf", "-inf") else n
-
-
-def _write_infinity(n: object) -> Any:  # noqa: ANN401 - any YAML or JSON value
-    return str(n) if isinstance(n, float) and math.isinf(n) else n
-
-
 Amount = Annotated[
     StrictInt | StrictFloat,
     AfterValidator(_validate_amount),
@@ -238,8 +230,8 @@ Seed = Annotated[
 ]
 Norm = Annotated[
     StrictInt | StrictFloat | Literal["fro", "nuc"],
-    BeforeValidator(_parse_infinity),
-    PlainSerializer(_write_infinity),
+    BeforeValidator(lambda n: float(n) if n in ("inf", "-inf") else n),
+    PlainSerializer(lambda n: str(n) if n in (math.inf, -math.inf) else n),
     Field(
         description=deferred("The norm's order p: a number, inf, -inf, fro or nuc."),
         examples=["1", "2", "inf", "fro", "nuc"],

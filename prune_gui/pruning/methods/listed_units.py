@@ -29,11 +29,9 @@ TOKENS = "tokens"
 """The name of the space of tokens in tables of architectures."""
 
 
-def _empty_as_none(units: object) -> object:
-    return None if units == "" else units
-
-
-OptionalUnitList = Annotated[UnitList | None, BeforeValidator(_empty_as_none)]
+OptionalUnitList = Annotated[
+    UnitList | None, BeforeValidator(lambda units: None if units == "" else units)
+]
 """A list of units, or none. An empty text is none."""
 
 

@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import TypeGuard
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import prune as reference
@@ -22,16 +21,14 @@ from prune_gui.pruning.amount import (
 from prune_gui.pruning.modules.masking import is_binary, is_plain, mask_product
 from prune_gui.pruning.modules.pruning_method import BasePruningMethod
 from prune_gui.pruning.modules.reparametrization import PrunedTensor
-from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.selection.batched import find_cuts_batched
 from prune_gui.pruning.selection.keys import (
-    KeySource,
     Ranking,
     RemainingMask,
     ScoreKeys,
     ranking_dtype,
 )
-from prune_gui.pruning.selection.radix_select import Cut, mark, smallest
+from prune_gui.pruning.selection.radix_select import mark_whole, smallest
 from prune_gui.pruning.selection.scores import TensorScores, has_values, wide_dtype
 
 
@@ -106,18 +103,21 @@ class ElementPruning(BasePruningMethod):
                 yield torch.ones(shape, dtype=torch.bool) if own is None else own
             return
         dtype = ranking_dtype({t.dtype for t in values})
-        keys = joint_keys(
-            [
-                self.element_scores(t, dtype, own).contiguous()
-                for t, own in zip(values, remaining, strict=True)
-            ]
-        )
+        scores = [
+            TensorScores.of(self.element_scores(t, dtype, own).contiguous())
+            for t, own in zip(values, remaining, strict=True)
+        ]
         del values
-        rankings = deque(map(Ranking, keys, map(remaining_mask, remaining)))
-        del keys
+        dtype = ranking_dtype({own.dtype for own in scores})
+        rankings = deque(
+            Ranking(ScoreKeys(own, dtype), _remaining_mask(mask))
+            for own, mask in zip(scores, remaining, strict=True)
+        )
+        del scores
         cuts = find_cuts_batched(rankings, units, Monitor())
         for shape, cut, own in zip(shapes, cuts, remaining, strict=True):
-            kept = kept_by_cut(rankings.popleft().keys, cut).view(shape)
+            pruned = mark_whole(rankings.popleft().keys, cut)
+            kept = torch.from_numpy(pruned).logical_not_().view(shape)
             yield kept if own is None else kept.logical_and_(own)
 
 
@@ -255,27 +255,9 @@ def k_smallest(scores: Tensor, k: int) -> Tensor:
     return smallest(on_cpu, k).to(scores.device)
 
 
-def joint_keys(scores: Sequence[Tensor]) -> list[ScoreKeys]:
-    """Return keys that rank the elements of several tensors by absolute value, without a copy."""
-    dtype = ranking_dtype({t.dtype for t in scores})
-    return [ScoreKeys(TensorScores.of(t), dtype) for t in scores]
-
-
-def remaining_mask(remaining: Tensor | None) -> RemainingMask | None:
+def _remaining_mask(remaining: Tensor | None) -> RemainingMask | None:
     """Return a contiguous boolean tensor on the CPU as the engine reads it."""
     if remaining is None:
         return None
     flat = remaining.view(-1).numpy()
     return lambda start, stop: flat[start:stop]
-
-
-def kept_by_cut(keys: KeySource, cut: Cut) -> Tensor:
-    """Return a flat boolean tensor, False where a cut prunes."""
-    kept = np.empty(keys.size, np.bool_)
-
-    def write(span: tuple[int, int]) -> None:
-        np.logical_not(mark(keys, cut, *span), out=kept[slice(*span)])
-
-    for _ in run(write, chunks(keys.size)):
-        pass
-    return torch.from_numpy(kept)

@@ -1,9 +1,9 @@
 """Functions that prune parameters of modules in place: one, or several in a global step.
 
-Each replaces the parameter `<name>` by the parameter `<name>_orig` and the buffer `<name>_mask`.
-`<name>` becomes an attribute that is computed from the two whenever it is read, so that it is never
-that of earlier weights. A further call prunes among the remaining elements. A call that fails
-changes nothing.
+Each replaces the parameter `<name>` of a module by the parameter `<name>_orig` and the buffer
+`<name>_mask`. `<name>` becomes an attribute that is computed from the two whenever it is read, so
+that it is never that of earlier weights. A further call prunes among the remaining elements. A call
+that fails changes nothing.
 
 They raise the errors of `BasePruningMethod.apply` and of the method.
 """
@@ -55,8 +55,6 @@ def random_unstructured(module: nn.Module, name: str, amount: Amount) -> nn.Modu
     """Prune elements at random, see `RandomUnstructured`.
 
     Args:
-        module: changed in place.
-        name: name of a parameter of this module.
         amount: a share in [0, 1] of the remaining elements, or a whole number of them.
 
     Example:
@@ -73,8 +71,6 @@ def l1_unstructured(
     """Prune the elements of smallest absolute value, see `L1Unstructured`.
 
     Args:
-        module: changed in place.
-        name: name of a parameter of this module.
         amount: a share in [0, 1] of the remaining elements, or a whole number of them.
         importance_scores: of the parameter's shape; their absolute values are ranked.
 
@@ -90,8 +86,6 @@ def random_structured(module: nn.Module, name: str, amount: Amount, dim: int) ->
     """Prune channels at random, see `RandomStructured`.
 
     Args:
-        module: changed in place.
-        name: name of a parameter of this module.
         amount: a share in [0, 1] of the channels with remaining elements, or a number of them.
         dim: the dimension that indexes the channels.
 
@@ -115,8 +109,6 @@ def ln_structured(
     """Prune the channels of smallest norm, see `LnStructured`.
 
     Args:
-        module: changed in place.
-        name: name of a parameter of this module.
         amount: a share in [0, 1] of the channels with remaining elements, or a number of them.
         n: order of the norm: a number, inf, -inf, "fro" or "nuc".
         dim: the dimension that indexes the channels.
@@ -134,8 +126,6 @@ def custom_from_mask(module: nn.Module, name: str, mask: Tensor) -> nn.Module:
     """Prune where a custom mask is 0, see `CustomFromMask`.
 
     Args:
-        module: changed in place.
-        name: name of a parameter of this module.
         mask: of the parameter's shape, any dtype; only 0 and 1.
 
     Example:
@@ -150,13 +140,7 @@ def remove(module: nn.Module, name: str) -> nn.Module:
     """Make pruning permanent: `<name>` is a parameter again; `_orig` and `_mask` are removed.
 
     Pruned elements are +0, even if torch pruned them: its product may leave -0 or NaN there.
-
-    Args:
-        module: changed in place.
-        name: name of a parameter of this module, pruned by this package or by torch.
-
-    Raises:
-        ValueError: the parameter is not pruned.
+    `ValueError` is raised if the parameter is not pruned.
     """
     for key, hook in pruning_hooks(module, name).items():
         mask = getattr(module, name + MASK)
@@ -244,25 +228,24 @@ def global_unstructured(
 def _pairs(parameters: object) -> list[Key]:
     if isinstance(parameters, Iterable) and not isinstance(parameters, (str, nn.Module, Tensor)):
         pairs = list(parameters)
-        for pair in pairs:
-            if not (
-                isinstance(pair, (tuple, list))
-                and len(pair) == 2
-                and isinstance(pair[0], nn.Module)
-                and isinstance(pair[1], str)
-            ):
-                break
-        else:
+        wrong = [pair for pair in pairs if not _is_pair(pair)]
+        if not wrong:
             return [(module, name) for module, name in pairs]
-        found = f"{_kind(pair)} in a {type(parameters).__name__}"
+        told = f"{_kind(wrong[0])} in a {type(parameters).__name__}"
     else:
-        found = _kind(parameters)
+        told = _kind(parameters)
     raise TypeError(
         "parameters must be pairs of a module and the name of a parameter of it, such as "
-        f'[(model.fc1, "weight"), (model.fc2, "weight")], but there is {found}. For all linear '
+        f'[(model.fc1, "weight"), (model.fc2, "weight")], but there is {told}. For all linear '
         'layers of a model: [(module, "weight") for module in model.modules() if '
         "isinstance(module, torch.nn.Linear)]."
     )
+
+
+def _is_pair(found: object) -> bool:
+    if not isinstance(found, (tuple, list)) or len(found) != 2:
+        return False
+    return isinstance(found[0], nn.Module) and isinstance(found[1], str)
 
 
 def _kind(found: object) -> str:

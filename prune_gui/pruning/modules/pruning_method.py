@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, TypeGuard, overload
+from typing import Any, overload
 
 import torch
 from torch import Tensor, nn
@@ -188,7 +188,7 @@ class PruningContainer(BasePruningMethod):
             TypeError: `method` is not a pruning method.
             ValueError: `method` prunes a parameter of another name.
         """
-        if not is_method(method):
+        if not isinstance(method, reference.BasePruningMethod):
             raise TypeError(f"{type(method)} is not a pruning method.")
         if method._tensor_name != self._tensor_name:
             raise ValueError(
@@ -213,11 +213,6 @@ class PruningContainer(BasePruningMethod):
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """Return the mask of the last method on top of `default_mask`, see `mask_on_top`."""
         return mask_on_top(self._pruning_methods[-1], t, default_mask)
-
-
-def is_method(candidate: object) -> TypeGuard[BasePruningMethod]:
-    """Return whether an object is a pruning method of this package or of torch."""
-    return isinstance(candidate, reference.BasePruningMethod)
 
 
 def mask_on_top(method: BasePruningMethod, t: Tensor, default_mask: Tensor) -> Tensor:

@@ -221,14 +221,19 @@ def smallest(scores: torch.Tensor, k: int) -> torch.Tensor:
     """
     keys = ScoreKeys.of(TensorScores.of(scores.contiguous()))
     [cut] = find_cuts([Ranking(keys)], k, Monitor())
-    marked = np.zeros(keys.size, np.uint8)
+    return torch.from_numpy(mark_whole(keys, cut)).view(scores.shape)
+
+
+def mark_whole(keys: KeySource, cut: Cut) -> Flags:
+    """Return a boolean array over all elements, True where `cut` prunes."""
+    codes = np.zeros(keys.size, np.uint8)
 
     def fill(span: tuple[int, int]) -> None:
-        mark_codes(keys, cut, span[0], 1, marked[slice(*span)])
+        mark_codes(keys, cut, span[0], 1, codes[slice(*span)])
 
     for _ in parallel.run(fill, parallel.chunks(keys.size)):
         pass
-    return torch.from_numpy(marked.view(np.bool_)).view(scores.shape)
+    return codes.view(np.bool_)
 
 
 def mark(keys: KeySource, cut: Cut, start: int, stop: int) -> Flags:

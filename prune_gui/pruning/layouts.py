@@ -1,8 +1,8 @@
 """Where the channels of a layer, and the units of coupled groups, lie in tensors.
 
-A unit goes as a whole, with a slice of each of several tensors. It is, for example, a neuron of a
-feed-forward layer: a row of one matrix, an element of its bias, and a column of the next matrix.
-All units of one kind in one layer are a group.
+A unit goes as a whole, with a slice of each of several tensors: a neuron of a feed-forward layer,
+for example, is a row of one matrix, an element of its bias, and a column of the next matrix. All
+units of one kind in one layer are a group.
 """
 
 from __future__ import annotations

@@ -31,12 +31,8 @@ def mark_groups(
 
     The members of a group are ``inner`` elements apart. Groups fill each slab of ``slab`` elements
     from its start; the elements after its last whole group are in no group. Elements that are not
-    remaining rank lowest; of equal keys the one of lower index.
-
-    Args:
-        bits: whole groups, and whole ends of slabs; ``magnitude`` excludes the top bit.
-        offset: index of ``bits[0]`` within its slab.
-        out: as long as ``bits``.
+    remaining rank lowest; of equal keys the one of lower index. ``bits`` are whole groups, and
+    whole ends of slabs, and begin at the index ``offset`` of a slab.
     """
     ranks = np.empty((m, GROUPS_PER_BATCH if m <= MAX_PAIRWISE_MEMBERS else 1), bits.dtype)
     whole = slab // (m * inner) * (m * inner)

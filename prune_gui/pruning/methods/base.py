@@ -1,10 +1,11 @@
 """The base classes of the methods of recipes.
 
-A method is a frozen pydantic model: its fields are its options. It has all texts about itself, and
-knows how torch writes it and how a dragged cut becomes its amount. Recipe validation, the form of
-the window and ``prune-gui methods`` are derived from it. Its `decide` computes what it prunes.
-Methods are imported without torch and numpy, because the form must not wait for them: `decisions`,
-`norms`, `predicates` and `selection` load what is used of them on first use.
+A method is a frozen pydantic model: its fields are its options. Recipe validation, the form of the
+window and ``prune-gui methods`` are derived from it; its `decide` computes what it prunes. Methods
+are imported without torch and numpy, because the form must not wait for them.
+
+Of equal scores the lowest flat index is pruned first, an earlier target before a later one.
+Infinity ranks above every finite score, and NaN above infinity.
 """
 
 from __future__ import annotations
@@ -175,8 +176,7 @@ class Method(BaseModel):
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         """Decide what to prune of each target; a pure function of the targets.
 
-        Raises:
-            RecipeError: the method is not applicable to a target, which the message names.
+        `RecipeError` names a target to which the method is not applicable.
         """
         raise NotImplementedError
 

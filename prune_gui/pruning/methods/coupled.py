@@ -116,14 +116,10 @@ class CoupledMethod(Method):
         monitor: Monitor,
         given: Sequence[GroupScores] = (),
     ) -> list[Decision]:
-        """Decide what to prune of each target; a pure function of the arguments.
+        """Decide what to prune of each of `targets`, which are all tensors of the groups.
 
-        Args:
-            targets: every tensor of the groups.
-            given: the scores of each group in the file `importance`; () if the method names none.
-
-        Raises:
-            RecipeError: the method is not applicable; the message names the group or the target.
+        `given` has the scores of each group in the file `importance`. `RecipeError` names a group
+        or a target to which the method is not applicable.
         """
         members = decisions.Members(groups, {target.name: target for target in targets}, given)
         return members.decisions(self.choose(members, monitor), monitor)

@@ -285,11 +285,7 @@ class FilePath(str):
 
     @classmethod
     def of(cls, written: str, folder: Path) -> FilePath:
-        """Return the path of a file that a recipe in `folder` names.
-
-        Raises:
-            OSError: `folder` is relative, and the working folder was deleted.
-        """
+        """Return the path of a file that a recipe in `folder` names."""
         path = cls((folder / written).absolute())
         path.written = written
         return path
@@ -313,10 +309,7 @@ def _validate_path(
     handler: ValidatorFunctionWrapHandler,
     info: ValidationInfo,
 ) -> FilePath:
-    """Validate a path; the validation context is the folder of the recipe.
-
-    Methods in recipes have that context. Without it, the path is unchanged.
-    """
+    """Validate a path, relative to the validation context: the folder of the recipe, if any."""
     text: str = handler(given)
     if isinstance(given, FilePath):
         return given

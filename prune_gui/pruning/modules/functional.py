@@ -19,15 +19,6 @@ from torch import Tensor, nn
 from torch.nn.utils import prune as reference
 
 from prune_gui.pruning.amount import Amount
-from prune_gui.pruning.modules.channel_methods import LnStructured, RandomStructured
-from prune_gui.pruning.modules.element_methods import (
-    CustomFromMask,
-    Identity,
-    L1Unstructured,
-    RandomUnstructured,
-    magnitudes,
-    ranks_elements,
-)
 from prune_gui.pruning.modules.masking import is_plain, keep
 from prune_gui.pruning.modules.pruning_method import BasePruningMethod, mask_on_top
 from prune_gui.pruning.modules.reparametrization import (
@@ -36,7 +27,17 @@ from prune_gui.pruning.modules.reparametrization import (
     pruning_hooks,
     unchanged_on_error,
 )
-from prune_gui.pruning.norms.orders import Order
+from prune_gui.pruning.modules.standard_methods import (
+    CustomFromMask,
+    Identity,
+    L1Unstructured,
+    LnStructured,
+    RandomStructured,
+    RandomUnstructured,
+    magnitudes,
+    ranks_elements,
+)
+from prune_gui.pruning.norms.unit_norms import Order
 from prune_gui.pruning.selection.keys import ranking_dtype
 
 

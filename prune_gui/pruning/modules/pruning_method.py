@@ -24,16 +24,14 @@ from prune_gui.pruning.modules.reparametrization import (
 class BasePruningMethod(ABC):
     """A pruning method, and a forward pre-hook of the modules that it pruned.
 
-    A subclass sets `PRUNING_TYPE` and implements `compute_mask`. It is registered as a virtual
-    subclass of torch's `BasePruningMethod`, so that torch's `is_pruned` and `remove` accept it.
-    Conversely, a subclass of torch's class is accepted wherever this package takes a method.
-    `copy.deepcopy` can copy a pruned module at any time, unlike one pruned by torch, and the
-    pruned tensor is always that of the present `_orig` and `_mask`, see `modules.computed`.
+    A subclass implements `compute_mask` and sets `PRUNING_TYPE`, the part of an already pruned
+    parameter that a step gets: "unstructured", only the remaining elements; "structured", only the
+    channels along `dim` with a remaining element; "global", all elements.
 
-    Attributes:
-        PRUNING_TYPE: the part of an already pruned parameter that a step gets: "unstructured", only
-            the remaining elements; "structured", only the channels along `dim` with a remaining
-            element; "global", all elements.
+    It is registered as a virtual subclass of torch's `BasePruningMethod`, so that torch's
+    `is_pruned` and `remove` accept it. Conversely, a subclass of torch's class is accepted wherever
+    this package takes a method. `copy.deepcopy` can copy a pruned module at any time, unlike one
+    pruned by torch.
     """
 
     PRUNING_TYPE: str
@@ -41,14 +39,11 @@ class BasePruningMethod(ABC):
 
     @abstractmethod
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return the mask that results from pruning `t` on top of `default_mask`.
+        """Return the mask (0 and 1) that results from pruning `t` on top of `default_mask`.
 
         Args:
             t: scores, one per element that this step gets.
             default_mask: of the same shape, 1 where an element remains; must not be changed.
-
-        Returns:
-            Of the same shape; only 0 and 1.
         """
 
     def __call__(self, module: nn.Module, inputs: object) -> None:
@@ -182,12 +177,7 @@ class PruningContainer(BasePruningMethod):
             self.add_pruning_method(method)
 
     def add_pruning_method(self, method: BasePruningMethod) -> None:
-        """Add a method after the others.
-
-        Raises:
-            TypeError: `method` is not a pruning method.
-            ValueError: `method` prunes a parameter of another name.
-        """
+        """Add a method after the others, which prune the same parameter."""
         if not isinstance(method, reference.BasePruningMethod):
             raise TypeError(f"{type(method)} is not a pruning method.")
         if method._tensor_name != self._tensor_name:

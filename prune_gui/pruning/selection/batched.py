@@ -1,8 +1,7 @@
 """Batched selection: many small tensors are concatenated and ranked as one, which is far faster.
 
-Ties are pruned in the order of the tensors in any case, so a cut through the concatenated tensors
-is also a cut through each of them. `bounds` always holds the start of each tensor in the
-concatenated elements and the end of the last one.
+Ties are pruned in the order of the tensors in any case, so a cut through them all is also a cut
+through each. `bounds` has the start of each tensor, and the end of the last one.
 """
 
 from __future__ import annotations

@@ -43,9 +43,8 @@ def digit_histograms(
 ) -> tuple[list[DigitHistogram], bool]:
     """Return the histograms of the digit below bit `above`, and whether all were cached.
 
-    Args:
-        prefixes: the leading bits of the keys to count, by index of the ranking.
-        group: whether to group the last digits of 32-bit keys, or to use them if they are grouped.
+    Only keys whose leading bits are `prefixes`, by index of the ranking, are counted. With `group`,
+    the last digits of 32-bit keys are grouped, or used if they are.
     """
     cache_keys = [
         (own.keys, own.remaining_mask, above, prefixes[i]) for i, own in enumerate(rankings)

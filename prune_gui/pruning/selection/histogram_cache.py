@@ -172,15 +172,10 @@ class LRUCache(Generic[Cached]):
 class HistogramCache:
     """Cached histograms and norms of whole tensors, so that a new amount need not read them again.
 
-    They depend on the keys and the remaining elements, but not on the amount.
-
-    Attributes:
-        leading: histograms of the leading digit.
-        further: histograms of further digits, of the keys that share the leading bits of a cut.
-            They differ for each cut and would soon evict those of leading digits.
-        grouped: the last digits of spans of 32-bit keys whose amount was changed: a histogram of
-            further digits then takes no pass over the keys.
-        norms: float64 norms of the channels of a tensor, or factors of its rows and columns.
+    Histograms of `further` digits, of the keys that share the leading bits of a cut, differ for
+    each cut and would soon evict those of `leading` digits. The last digits of 32-bit keys are
+    `grouped` if the amount was changed: their histogram then takes no pass over the keys. `norms`
+    are float64 norms of channels, or factors of rows and columns.
     """
 
     leading: LRUCache[DigitHistogram] = field(default_factory=lambda: LRUCache(MAX_LEADING_BYTES))

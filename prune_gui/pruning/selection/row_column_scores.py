@@ -26,7 +26,7 @@ from prune_gui.pruning.layouts import USUAL, WeightLayout
 from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.parallel import spread
 from prune_gui.pruning.selection.keys import Ranking, ScoreKeys
-from prune_gui.pruning.selection.lamp_groups import largest_exponent
+from prune_gui.pruning.selection.lamp_cuts import largest_exponent
 from prune_gui.pruning.selection.scores import Scores, WeightScores, wide_dtype
 
 if TYPE_CHECKING:

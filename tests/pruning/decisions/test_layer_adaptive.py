@@ -18,7 +18,7 @@ from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.pruning.predicates import ElementCut
 from prune_gui.pruning.selection import batched
-from prune_gui.pruning.selection.lamp_groups import PASSES
+from prune_gui.pruning.selection.lamp_cuts import PASSES
 
 DTYPES = [*ORDERED, torch.float8_e4m3fnuz]
 # Squares and sums of these are exact, so that the result is unique, including ties.

@@ -1,4 +1,4 @@
-"""Methods of live modules that prune single elements, and how these are ranked."""
+"""The methods of torch for live modules, which prune elements or whole channels."""
 
 from __future__ import annotations
 
@@ -21,13 +21,9 @@ from prune_gui.pruning.amount import (
 from prune_gui.pruning.modules.masking import is_binary, is_plain, mask_product
 from prune_gui.pruning.modules.pruning_method import BasePruningMethod
 from prune_gui.pruning.modules.reparametrization import PrunedTensor
+from prune_gui.pruning.norms.unit_norms import Order, channel_norms
 from prune_gui.pruning.selection.batched import find_cuts_batched
-from prune_gui.pruning.selection.keys import (
-    Ranking,
-    RemainingMask,
-    ScoreKeys,
-    ranking_dtype,
-)
+from prune_gui.pruning.selection.keys import Ranking, RemainingMask, ScoreKeys, ranking_dtype
 from prune_gui.pruning.selection.radix_select import mark_whole, smallest
 from prune_gui.pruning.selection.scores import TensorScores, has_values, wide_dtype
 
@@ -46,11 +42,7 @@ class Identity(BasePruningMethod):
         return super().apply(module, name)
 
 
-class ElementPruning(BasePruningMethod):
-    """Prunes a share or a number of the elements that it gets: those of smallest absolute score."""
-
-    PRUNING_TYPE = "unstructured"
-
+class _AmountPruning(BasePruningMethod):
     def __init__(self, amount: Amount) -> None:
         _validate_pruning_amount_init(amount)
         self.amount = amount
@@ -59,6 +51,12 @@ class ElementPruning(BasePruningMethod):
         units = _compute_nparams_toprune(self.amount, remaining)
         _validate_pruning_amount(units, remaining)
         return units
+
+
+class ElementPruning(_AmountPruning):
+    """Prunes a share or a number of the elements that it gets: those of smallest absolute score."""
+
+    PRUNING_TYPE = "unstructured"
 
     @abstractmethod
     def element_scores(
@@ -127,10 +125,7 @@ class RandomUnstructured(ElementPruning):
 
     After `torch.manual_seed` it draws the same numbers as torch and prunes the same elements,
     except for half-precision weights, for which it draws float32 numbers, since their own dtype has
-    too few values.
-
-    Args:
-        amount: a share in [0, 1], or a whole number of elements.
+    too few values. `amount` is a share in [0, 1], or a whole number of elements.
     """
 
     def element_scores(
@@ -157,9 +152,7 @@ class L1Unstructured(ElementPruning):
 
     Of equal values, the lowest flat index is pruned first, on all devices; non-finite values rank
     as the largest. torch leaves the choice among equal values open, and cannot rank 8-bit floats.
-
-    Args:
-        amount: a share in [0, 1], or a whole number of elements.
+    `amount` is a share in [0, 1], or a whole number of elements.
     """
 
     def element_scores(
@@ -207,11 +200,7 @@ class CustomFromMask(BasePruningMethod):
         self.mask = mask != 0
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return `default_mask` times the custom mask, in the dtype of `default_mask`.
-
-        Raises:
-            AssertionError: the shapes differ.
-        """
+        """Return `default_mask` times the custom mask, in the dtype of `default_mask`."""
         return mask_product(default_mask, self._mask_like(default_mask))
 
     def mask_for(self, tensor: PrunedTensor, values: Tensor) -> Tensor:
@@ -237,10 +226,7 @@ class CustomFromMask(BasePruningMethod):
 
 
 def magnitudes(t: Tensor) -> Tensor:
-    """Return floating point numbers whose absolute values rank like those of `t`.
-
-    The result is `t` itself, with signs, unless it is complex or integer.
-    """
+    """Return floating point numbers whose absolute values rank like those of `t`, with signs."""
     t = t.detach()
     if t.is_complex():
         return t.abs()
@@ -261,3 +247,123 @@ def _remaining_mask(remaining: Tensor | None) -> RemainingMask | None:
         return None
     flat = remaining.view(-1).numpy()
     return lambda start, stop: flat[start:stop]
+
+
+class _ChannelPruning(_AmountPruning):
+    """Prunes a share or a number of the channels that it gets: those of lowest rank."""
+
+    PRUNING_TYPE = "structured"
+
+    def __init__(self, amount: Amount, dim: int = -1) -> None:
+        super().__init__(amount)
+        self.dim = dim
+
+    @abstractmethod
+    def _channel_scores(self, t: Tensor) -> Tensor:
+        """Return a number >= 0 per channel along `dim`; the smallest are pruned first, NaN last."""
+
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        return mask_product(default_mask, self._kept_channels(t)).to(t.dtype)
+
+    def mask_for(self, tensor: PrunedTensor, values: Tensor) -> Tensor:
+        if type(self).compute_mask is not _ChannelPruning.compute_mask or not self._gets_all(
+            tensor
+        ):
+            return super().mask_for(tensor, values)
+        return tensor.mask_without(self._kept_channels(tensor.scores(values)))
+
+    def _gets_all(self, tensor: PrunedTensor) -> bool:
+        """Return whether every channel has a remaining element."""
+        if tensor.hook is None:
+            return True
+        mask = magnitudes(tensor.stored_mask())
+        has_channels = mask.dim() > 1 and -mask.dim() <= self.dim < mask.dim()
+        return has_channels and bool(channel_norms(mask, 2, self.dim).all())
+
+    def _kept_channels(self, t: Tensor) -> Tensor:
+        """Return a boolean number per channel, False where it is pruned, to be broadcast to `t`."""
+        _validate_structured_pruning(t)
+        _validate_pruning_dim(t, self.dim)
+        channels = t.shape[self.dim]
+        units = self.units(channels)
+        kept = torch.ones(channels, dtype=torch.bool, device=t.device)
+        if units > 0:
+            ranked = self._channel_scores(t).sort(stable=True).indices
+            kept[ranked[:units]] = False
+        along_dim = [1] * t.dim()
+        along_dim[self.dim] = channels
+        return kept.view(along_dim)
+
+
+@reference.RandomStructured.register
+class RandomStructured(_ChannelPruning):
+    """Prune channels along `dim` at random, each with the same chance.
+
+    After `torch.manual_seed` it draws the same numbers as torch and prunes the same channels,
+    except that it never prunes more than `amount` (a share in [0, 1], or a whole number) if draws
+    are equal.
+    """
+
+    def _channel_scores(self, t: Tensor) -> Tensor:
+        drawn = torch.rand(t.shape[self.dim], dtype=wide_dtype(torch.get_default_dtype()))
+        return drawn.to(t.device)
+
+    @classmethod
+    def apply(  # type: ignore[override]
+        cls, module: nn.Module, name: str, amount: Amount, dim: int = -1
+    ) -> BasePruningMethod:
+        return super().apply(module, name, amount=amount, dim=dim)
+
+
+@reference.LnStructured.register
+class LnStructured(_ChannelPruning):
+    """Prune the channels of smallest norm, taken over all other dimensions.
+
+    Of equal norms, the lowest index is pruned first, which torch leaves open; a non-finite norm
+    ranks as the largest. A partly pruned channel counts as one channel. 16-bit and 8-bit weights
+    are converted to float32, unlike in torch, so that norms neither overflow nor coincide.
+
+    Args:
+        amount: a share in [0, 1], or a whole number of channels.
+        n: order of the norm: a number, inf, -inf, "fro" (2, with any number of dimensions, unlike
+            torch) or "nuc" (only tensors of three dimensions).
+        dim: the dimension that indexes the channels.
+    """
+
+    def __init__(self, amount: Amount, n: Order, dim: int = -1) -> None:
+        super().__init__(amount, dim)
+        self.n = n
+
+    def _channel_scores(self, t: Tensor) -> Tensor:
+        return channel_norms(magnitudes(t), self.n, self.dim)
+
+    @classmethod
+    def apply(  # type: ignore[override]
+        cls,
+        module: nn.Module,
+        name: str,
+        amount: Amount,
+        n: Order,
+        dim: int,
+        importance_scores: Tensor | None = None,
+    ) -> BasePruningMethod:
+        return super().apply(
+            module, name, amount=amount, n=n, dim=dim, importance_scores=importance_scores
+        )
+
+
+def _validate_structured_pruning(t: Tensor) -> None:
+    """Check that a tensor has two dimensions, even if it is already pruned.
+
+    torch then treats a vector as one channel, and prunes all of it.
+    """
+    if t.dim() < 2:
+        raise ValueError(
+            f"A tensor of shape {tuple(t.shape)} has no channels; structured pruning needs two "
+            "dimensions or more."
+        )
+
+
+def _validate_pruning_dim(t: Tensor, dim: int) -> None:
+    if not -t.dim() <= dim < t.dim():
+        raise IndexError(f"dim={dim} is none of the {t.dim()} dimensions of {tuple(t.shape)}.")

@@ -19,12 +19,11 @@ from prune_gui.pruning.arrays import Bits, Codes, Flags, Ints
 from prune_gui.pruning.kernels import batch_loops as batched_kernels
 from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.selection.keys import (
-    KeysLike,
     KeySource,
     Ranking,
     RemainingMask,
     are_compatible,
-    concatenated_bits,
+    joined,
     with_equal_nans,
 )
 from prune_gui.pruning.selection.radix_select import (
@@ -57,7 +56,7 @@ def mark_batched(
 ) -> None:
     """Apply `mark_codes` to whole concatenated tensors."""
     if all(are_compatible(keys, every[0]) for keys in every):
-        _mark_each(_ConcatenatedKeys(every[0], tuple(every), bounds), cuts, bounds, step, codes)
+        _mark_each(joined(every), cuts, bounds, step, codes)
         return
     for keys, cut, start, stop in zip(every, cuts, bounds, bounds[1:], strict=False):
         mark_codes(keys, cut, 0, step, codes[start:stop])
@@ -91,7 +90,7 @@ def concatenate(batch: Sequence[Ranking]) -> tuple[Ranking, Ints]:
     bounds = np.cumsum([0, *(own.size for own in keys)])
     masks = tuple(ranking.remaining_mask for ranking in batch)
     remaining_mask = None if masks.count(None) == len(masks) else _ConcatenatedMasks(masks, bounds)
-    return Ranking(_ConcatenatedKeys(keys[0], keys, bounds), remaining_mask), bounds
+    return Ranking(joined(keys), remaining_mask), bounds
 
 
 def prunable_counts(batch: Sequence[Ranking], remaining: Ints) -> Ints:
@@ -130,23 +129,6 @@ def _extra_bytes(batch: Sequence[Ranking]) -> int:
     """Return the number of bytes that are read in addition to those of `find_cuts`."""
     nbytes = sum(ranking.nbytes for ranking in batch)
     return (len(batch) > 1) * (1 + _has_limits(batch)) * nbytes
-
-
-@dataclass(frozen=True, eq=False)
-class _ConcatenatedKeys(KeysLike):
-    members: tuple[KeySource, ...]
-    bounds: Ints
-
-    @property
-    def size(self) -> int:
-        return int(self.bounds[-1])
-
-    @property
-    def first_nan(self) -> int | None:
-        return self.model.first_nan
-
-    def bits(self, start: int, stop: int) -> Bits:
-        return concatenated_bits(self.members)[start:stop]
 
 
 @runtime_checkable

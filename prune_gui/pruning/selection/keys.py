@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from prune_gui.pruning import parallel
 from prune_gui.pruning.arrays import Bits, Flags, Key
 from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.selection.histogram_cache import HistogramCache
-from prune_gui.pruning.selection.scores import Scores, TensorScores, read_batched
+from prune_gui.pruning.selection.scores import JoinedScores, Scores, TensorScores
 
 RemainingMask = Callable[[int, int], Flags]
 """Returns a boolean array over the flat indices [start, stop), False where already pruned."""
@@ -34,36 +34,6 @@ _BIT_ORDERED_DTYPES = frozenset(
         torch.float8_e5m2,
     }
 )
-
-
-class KeySource(Protocol):
-    """One key per element of a tensor, in row-major order: ``bits(...) & magnitude``."""
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-
-    @property
-    def width(self) -> int:
-        """Bytes per key: 1, 2, 4 or 8."""
-
-    @property
-    def magnitude(self) -> int:
-        """Bit mask of the bits that make the key."""
-
-    @property
-    def first_non_finite(self) -> int | None:
-        """The lowest key of a non-finite number; None if there is none."""
-
-    @property
-    def first_nan(self) -> int | None:
-        """The lowest key of a NaN; None if NaN has at most one key."""
-
-    def bits(self, start: int, stop: int) -> Bits:
-        """Return the raw bits of the flat indices [start, stop)."""
-
-    def value(self, key: int) -> float:
-        """Return the number of a key."""
 
 
 def ranking_dtype(dtypes: set[torch.dtype]) -> torch.dtype:
@@ -93,10 +63,14 @@ def _first_non_finite(dtype: torch.dtype) -> int:
 
 @dataclass(frozen=True)
 class ScoreKeys:
-    """Keys that rank elements by the absolute value of their scores, compared in `dtype`."""
+    """Keys that rank elements by the absolute value of their scores, compared in `dtype`.
+
+    NaN ranks by its bits, unless all NaNs shall have equal keys, which takes time.
+    """
 
     scores: Scores
     dtype: torch.dtype
+    equal_nans: bool = False
 
     @classmethod
     def of(cls, scores: Scores) -> ScoreKeys:
@@ -126,7 +100,11 @@ class ScoreKeys:
         return None if self.dtype is torch.float8_e4m3fn else self.first_non_finite + 1
 
     def bits(self, start: int, stop: int) -> Bits:
-        return raw_bits(self.scores.part(start, stop).to(self.dtype))
+        bits = raw_bits(self.scores.part(start, stop).to(self.dtype))
+        if self.equal_nans and self.first_nan is not None:
+            as_key = bits.dtype.type
+            bits = np.minimum(bits & as_key(self.magnitude), as_key(self.first_nan))
+        return bits
 
     def first_key(self, value: float) -> int:
         """Return the lowest key of at least `value`, which is not negative.
@@ -173,72 +151,44 @@ class RandomKeys:
         return key / (self.magnitude + 1)
 
 
+@dataclass(frozen=True)
+class _JoinedRandomKeys(RandomKeys):
+    members: tuple[RandomKeys, ...] = ()
+
+    def bits(self, start: int, stop: int) -> Bits:
+        return np.concatenate([own.bits(0, own.size) for own in self.members])[start:stop]
+
+
+KeySource = ScoreKeys | RandomKeys
+"""One key per element of a tensor, in row-major order: ``bits(start, stop) & magnitude``.
+
+Keys have a `width` in bytes. `first_non_finite` and `first_nan` are the lowest keys of such
+numbers, or None if there are none, or if NaN has a single key.
+"""
+
+
 def are_compatible(one: KeySource, other: KeySource) -> bool:
-    """Return whether equal keys have equal meaning in both, so that they can be concatenated."""
+    """Return whether equal keys have equal meaning in both, so that they can be joined."""
     if isinstance(one, ScoreKeys) and isinstance(other, ScoreKeys):
         return one.dtype == other.dtype
     return isinstance(one, RandomKeys) and isinstance(other, RandomKeys)
 
 
-def concatenated_bits(every: Sequence[KeySource]) -> Bits:
-    """Return the concatenated raw bits of tensors whose keys are compatible."""
-    scores = [keys.scores for keys in every if isinstance(keys, ScoreKeys)]
-    if len(scores) == len(every):
-        [dtype] = {keys.dtype for keys in every if isinstance(keys, ScoreKeys)}
-        parts = [raw_bits(part.to(dtype)) for part in read_batched(scores)]
-    else:
-        parts = [keys.bits(0, keys.size) for keys in every]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-@dataclass(frozen=True)
-class KeysLike:
-    """Keys of the same type as other keys."""
-
-    model: KeySource
-
-    @property
-    def width(self) -> int:
-        return self.model.width
-
-    @property
-    def magnitude(self) -> int:
-        return self.model.magnitude
-
-    @property
-    def first_non_finite(self) -> int | None:
-        return self.model.first_non_finite
-
-    def value(self, key: int) -> float:
-        return self.model.value(key)
-
-
-@dataclass(frozen=True)
-class _SingleNaNKeys(KeysLike):
-    """The same keys, with a single key for all NaNs."""
-
-    first_nan: int
-
-    @property
-    def size(self) -> int:
-        return self.model.size
-
-    def bits(self, start: int, stop: int) -> Bits:
-        bits = self.model.bits(start, stop)
-        as_key = bits.dtype.type
-        keys: Bits = np.minimum(bits & as_key(self.magnitude), as_key(self.first_nan))
-        return keys
+def joined(every: Sequence[KeySource]) -> KeySource:
+    """Return the concatenated keys of tensors whose keys are compatible."""
+    first, size = every[0], sum(keys.size for keys in every)
+    if isinstance(first, ScoreKeys):
+        scores = tuple(keys.scores for keys in every if isinstance(keys, ScoreKeys))
+        return ScoreKeys(JoinedScores(scores, size, first.dtype), first.dtype)
+    members = tuple(keys for keys in every if isinstance(keys, RandomKeys))
+    return _JoinedRandomKeys(first.seed, first.label, size, members=members)
 
 
 def with_equal_nans(keys: KeySource, key: int) -> KeySource:
-    """Return the keys for comparisons with `key`: if that is NaN, all NaNs get the same key.
-
-    Other keys are returned unchanged, since the replacement takes time.
-    """
-    first_nan = keys.first_nan
-    if first_nan is None or key < first_nan or isinstance(keys, _SingleNaNKeys):
+    """Return the keys for comparisons with `key`: unchanged, unless that is NaN."""
+    if keys.first_nan is None or key < keys.first_nan or not isinstance(keys, ScoreKeys):
         return keys
-    return _SingleNaNKeys(keys, first_nan)
+    return keys if keys.equal_nans else replace(keys, equal_nans=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,8 +237,6 @@ def blocks(keys: KeySource, start: int, stop: int) -> Iterator[tuple[int, int]]:
 
 
 def _are_stored(keys: KeySource) -> bool:
-    return (
-        isinstance(keys, ScoreKeys)
-        and isinstance(keys.scores, TensorScores)
-        and keys.scores.dtype == keys.dtype
-    )
+    if not isinstance(keys, ScoreKeys) or keys.equal_nans:
+        return False
+    return isinstance(keys.scores, TensorScores) and keys.scores.dtype == keys.dtype

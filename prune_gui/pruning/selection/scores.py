@@ -98,14 +98,34 @@ class StoredTensor:
         return self.store.view_key(self.key)
 
 
-def read_batched(every: Sequence[Scores]) -> list[torch.Tensor]:
-    """Return the flat elements of parameters, in order; those of one store are read in one call."""
-    stored = [
-        one.read for one in every if type(one) is TensorScores and type(one.read) is StoredTensor
-    ]
-    if len(stored) == len(every) and len({id(one.store) for one in stored}) == 1:
-        return [part.detach() for part in stored[0].store.view_keys([one.key for one in stored])]
-    return [one.part(0, math.prod(one.shape)) for one in every]
+@dataclass(frozen=True, eq=False)
+class JoinedScores:
+    """The concatenated scores of parameters; those of one store are read in one call."""
+
+    members: tuple[Scores, ...]
+    size: int
+    dtype: torch.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.size,)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(one.nbytes for one in self.members)
+
+    def part(self, start: int, stop: int) -> torch.Tensor:
+        stored = [
+            one.read
+            for one in self.members
+            if type(one) is TensorScores and type(one.read) is StoredTensor
+        ]
+        if len(stored) == len(self.members) and len({id(one.store) for one in stored}) == 1:
+            parts = stored[0].store.view_keys([one.key for one in stored])
+        else:
+            parts = [one.part(0, math.prod(one.shape)) for one in self.members]
+        parts = [part.detach().to(self.dtype) for part in parts]
+        return (parts[0] if len(parts) == 1 else torch.cat(parts))[start:stop]
 
 
 @dataclass(frozen=True)

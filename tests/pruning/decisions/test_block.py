@@ -15,8 +15,6 @@ from hypothesis.extra import numpy as hnp
 from targets import decide as decide_by
 from targets import target
 
-from prune_gui.errors import RecipeError
-
 orders = st.sampled_from([0, 1, 2, "fro", math.inf, -math.inf])
 Case = tuple[torch.Tensor, np.ndarray | None]
 
@@ -123,23 +121,6 @@ def test_the_nuclear_norm_ranks_blocks_as_matrices():
     assert decision.predicate.prunes(0, 4).tolist() == [False, False, True, True]
 
 
-def test_a_nan_block_is_kept_and_noted():
-    weights = torch.tensor([[math.nan, 0.0, 5.0, 6.0]])
-    [decision] = decide(target(weights), height=1, width=2, amount=1)
-    assert decision.predicate.prunes(0, 4).tolist() == [False, False, True, True]
-    assert decision.predicate.note == "1 block of NaN or infinite norm ranks as the largest"
-
-
-def test_pruned_elements_do_not_contribute_to_a_norm():
-    weights, remaining_mask = (
-        torch.tensor([[9.0, 1.0, 2.0, 2.0]]),
-        np.array([False, True, True, True]),
-    )
-    [decision] = decide(target(weights, remaining_mask=remaining_mask), height=1, width=2, amount=1)
-    assert decision.predicate.prunes(0, 4).tolist() == [True, True, False, False]
-    assert decision.pruned == 1
-
-
 def test_the_rank_of_an_element_is_that_of_its_block():
     weights = torch.arange(16.0).view(4, 4)
     [decision] = decide(target(weights[:, :3]), height=2, width=2, amount=1, tail="keep")
@@ -148,20 +129,3 @@ def test_the_rank_of_an_element_is_that_of_its_block():
     assert (second.unit, second.pruned, second.rank) == ("block (1, 0)", False, 1)
     assert second.margin > 0 == first.margin
     assert (rest.pruned, rest.score) == (False, None)
-
-
-@pytest.mark.parametrize(
-    ("shape", "parameters", "says"),
-    [
-        ((6, 8), {}, r"layer\.weight is 6 x 8.*4 x 4.*keep"),
-        ((8, 2, 3), {}, r"layer\.weight is 8 x 6.*4 x 4.*keep"),
-        ((8,), {}, r"layer\.weight has shape \[8\].*two dimensions"),
-        ((), {}, r"layer\.weight has shape \[\].*two dimensions"),
-        ((8, 8), {"amount": 5}, r"layer\.weight.*5.*4 remain"),
-        ((8, 8), {"n": math.nan, "scope": "global"}, r"layer\.weight: n=nan"),
-        ((3, 3), {"amount": 1, "tail": "keep"}, r"layer\.weight.*0 remain"),
-    ],
-)
-def test_a_target_that_does_not_divide_into_blocks_is_named(shape, parameters, says):
-    with pytest.raises(RecipeError, match=says):
-        decide(target(torch.ones(shape), "layer.weight"), **parameters)

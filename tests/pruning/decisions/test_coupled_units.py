@@ -161,30 +161,15 @@ def vectors(draw):
     return [np.array([draw(score) for _ in range(size)]) for size in sizes]
 
 
-@given(vectors(), st.floats(0, 1), st.integers(1, 2))
-def test_the_units_of_lowest_score_go_and_of_equal_ones_the_first(scores, amount, width):
+@given(vectors(), st.floats(0, 1), st.integers(1, 2), st.sampled_from(["local", "global"]))
+def test_the_units_of_lowest_score_go_and_of_equal_ones_the_first(scores, amount, width, scope):
     sizes = [len(one) for one in scores]
+    fields = {"amount": amount, "scope": scope, "normalization": "none", "importance": FILE}
     tensors, groups = tensors_of(sizes, width=width), groups_of(sizes, width)
-    pruned = decide(tensors, groups, amount=amount, importance=FILE, given=of_units(*scores))
-    for i, own in enumerate(scores):
-        expected = lowest(own, round(amount * len(own)))
-        assert units_of(pruned, i, width).tolist() == expected.tolist()
-
-
-@given(vectors(), st.floats(0, 1))
-def test_a_global_step_ranks_the_scores_of_all_layers_together(scores, amount):
-    sizes = [len(one) for one in scores]
-    pruned = decide(
-        tensors_of(sizes),
-        groups_of(sizes),
-        amount=amount,
-        scope="global",
-        normalization="none",
-        importance=FILE,
-        given=of_units(*scores),
-    )
-    expected = lowest(np.concatenate(scores), round(amount * sum(sizes)))
-    units = np.concatenate([units_of(pruned, i).numpy() for i in range(len(sizes))])
+    pruned = decide(tensors, groups, given=of_units(*scores), **fields)
+    ranked = scores if scope == "local" else [np.concatenate(scores)]
+    expected = np.concatenate([lowest(own, round(amount * len(own))) for own in ranked])
+    units = np.concatenate([units_of(pruned, i, width).numpy() for i in range(len(sizes))])
     assert units.tolist() == expected.tolist()
 
 

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from targets import decide, marked, target
 
 from prune_gui.monitor import Monitor
-from prune_gui.pruning import parallel
 from prune_gui.pruning.predicates import ElementCut
 from prune_gui.pruning.selection import batched
 from prune_gui.pruning.selection.lamp_cuts import PASSES
@@ -207,41 +206,6 @@ def test_a_cut_is_the_largest_pruned_value(made, share):
             assert decision.predicate.element_rank(0).cut == largest
 
 
-@pytest.mark.parametrize("threads", [1, 2, 7])
-@pytest.mark.parametrize("chunk", [7, 1000, 1 << 21])
-def test_threads_and_chunks_do_not_change_the_cut(monkeypatch, threads, chunk):
-    generator = torch.Generator().manual_seed(0)
-    tensors = [torch.randint(-99, 99, (n,), generator=generator).float() for n in (500, 1, 321)]
-    whole = [marked(*pair) for pair in zip(lamp(*map(target, tensors)), tensors, strict=True)]
-    before = torch.get_num_threads()
-    monkeypatch.setattr(parallel, "CHUNK_ELEMENTS", chunk)
-    torch.set_num_threads(threads)
-    try:
-        found = [marked(*pair) for pair in zip(lamp(*map(target, tensors)), tensors, strict=True)]
-    finally:
-        torch.set_num_threads(before)
-    assert sum(one.sum() for one in whole) == 411
-    assert all(map(np.array_equal, found, whole))
-
-
-def test_non_finite_values_are_pruned_last_and_excluded_from_sums():
-    odd = torch.tensor([np.nan, 1.0, np.inf, 2.0, -np.inf])
-    first, second = lamp(target(odd), target(torch.tensor([1.0, 3.0])), amount=2)
-    assert marked(first, odd).tolist() == [False, True, False, False, False]  # 1 / 5
-    assert marked(second, torch.empty(2)).tolist() == [True, False]  # 1 / 10
-    assert "3 NaN" in first.predicate.note
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("scale", [1e200, 1e-200, 1.7e308, 1e-310])
-def test_the_count_is_exact_although_squares_overflow(scale):
-    large = torch.linspace(-1, 1, 100, dtype=torch.float64) * scale
-    nothing = torch.zeros(5, dtype=torch.float64)
-    for k in (0, 3, 5, 50, 105):
-        decisions = lamp(target(large), target(nothing), target(torch.zeros(0, 3)), amount=k)
-        assert sum(decision.pruned for decision in decisions) == k
-
-
 shapes = st.lists(st.integers(1, 12), min_size=0, max_size=4).map(tuple)
 
 
@@ -281,22 +245,6 @@ def test_densities_are_proportional_to_the_shape_ratio_and_the_total_is_exact(sh
     for count, size, left, density in zip(kept, sizes, remaining, wanted, strict=True):
         assert 0 <= count <= left
         assert abs(count - density * size) < 1 + 1e-6
-
-
-def test_densities_agree_with_a_calculation_by_hand():
-    # The sums of dimensions are 20, 110, 7; the last target has only 7 elements.
-    layers = [torch.rand(10, 10), torch.rand(100, 10), torch.rand(7)]
-    decisions = erk(*map(target, layers), amount=1107 - 397)
-    # 390 = f * (20 + 110), so f = 3: 60 of 100, 330 of 1000, and all 7.
-    assert [decision.pruned for decision in decisions] == [40, 670, 0]
-
-
-def test_of_equal_elements_in_a_target_the_lowest_index_is_pruned_first():
-    first = torch.tensor([[3.0, -1.0], [1.0, 5.0]])
-    decisions = erk(target(first), target(first * 100), amount=4)
-    for decision in decisions:
-        assert decision.pruned == 2
-        assert decision.predicate.prunes(0, 4).tolist() == [False, True, True, False]
 
 
 @pytest.mark.parametrize("amount_of", ["remaining", "total", "reach"])

@@ -15,7 +15,6 @@ from hypothesis.extra import numpy as hnp
 from targets import decide as decide_by
 from targets import target
 
-from prune_gui.errors import RecipeError
 from prune_gui.pruning import parallel
 
 # Few distinct values, so that ties are common.
@@ -87,27 +86,18 @@ def lowest_of_each_group(
 @given(cases(), st.data())
 def test_the_lowest_of_each_group_are_pruned(case, data):
     tensor, remaining_mask, pattern = case
-    [decision] = decide(target(tensor, remaining_mask=remaining_mask), **pattern)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parallel, "CHUNK_ELEMENTS", data.draw(st.integers(1, 20)))
+        [decision] = decide(target(tensor, remaining_mask=remaining_mask), **pattern)
     size = tensor.numel()
     expected = lowest_of_each_group(tensor, remaining_mask, **pattern)
+    assert (
+        decision.pruned == (expected & (True if remaining_mask is None else remaining_mask)).sum()
+    )
     assert np.array_equal(decision.predicate.prunes(0, size), expected)
     for _ in range(5):
         start, stop = sorted(data.draw(st.tuples(*[st.integers(0, size)] * 2)))
         assert np.array_equal(decision.predicate.prunes(start, stop), expected[start:stop])
-
-
-@given(cases(), st.integers(1, 20))
-def test_every_full_group_keeps_n_elements_or_all_remaining(case, chunk):
-    tensor, remaining_mask, pattern = case
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parallel, "CHUNK_ELEMENTS", chunk)
-        [decision] = decide(target(tensor, remaining_mask=remaining_mask), **pattern)
-    before = np.ones(tensor.numel(), bool) if remaining_mask is None else remaining_mask
-    after = before & ~decision.predicate.prunes(0, tensor.numel())
-    shape, how = tensor.shape, {"dim": pattern["dim"], "flatten": pattern["flatten"]}
-    left, kept = (grouped(a.reshape(shape), pattern["m"], **how).sum(1) for a in (before, after))
-    assert np.array_equal(kept, np.minimum(left, pattern["n"]))
-    assert decision.pruned == before.sum() - after.sum()
 
 
 @given(st.integers(100, 300), st.data())
@@ -141,30 +131,6 @@ def test_groups_of_a_convolution_run_over_its_flattened_input_by_default():
     assert flat.predicate.prunes(0, 8).tolist() == [True, True, False, False] * 2
     [along] = decide(target(kernels), flatten=False)
     assert along.predicate.prunes(0, 16).tolist() == [True] * 8 + [False] * 8
-
-
-@pytest.mark.parametrize(
-    ("shape", "parameters", "says"),
-    [
-        ((4, 6), {}, r"layer\.weight.*6 elements.*groups of 4.*keep"),
-        ((6, 4), {"dim": 0, "flatten": False}, r"layer\.weight.*6 elements.*groups of 4.*keep"),
-        ((8,), {}, r"layer\.weight.*dim 1.*-1 to 0"),
-        ((), {}, r"layer\.weight.*leave"),
-        ((4, 4), {"dim": -3}, r"layer\.weight.*dim -3"),
-    ],
-)
-def test_a_target_that_does_not_divide_into_groups_is_named_with_a_solution(
-    shape, parameters, says
-):
-    with pytest.raises(RecipeError, match="(?i)" + says):
-        decide(target(torch.ones(shape), "layer.weight"), **parameters)
-
-
-def test_an_incomplete_group_is_kept_with_tail_keep():
-    [decision] = decide(target(torch.zeros(1, 6)), tail="keep")
-    assert decision.predicate.prunes(0, 6).tolist() == [True, True, False, False, False, False]
-    assert decision.pruned == 2
-    assert decision.predicate.element_rank(5).pruned is False
 
 
 @given(cases())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 
 import numpy as np
@@ -15,7 +14,6 @@ from hypothesis.extra import numpy as hnp
 from targets import decide as decide_by
 from targets import target
 
-from prune_gui.errors import RecipeError
 from prune_gui.pruning import parallel
 from prune_gui.pruning.methods import METHODS
 
@@ -77,22 +75,6 @@ def test_the_standard_deviation_does_not_depend_on_earlier_steps():
     [stacked] = decide(target(tensor, remaining_mask=remaining_mask), value=1, relative_to="std")
     assert np.array_equal(fresh.predicate.prunes(0, 101), stacked.predicate.prunes(0, 101))
     assert stacked.pruned == (fresh.predicate.prunes(0, 101) & remaining_mask).sum() < fresh.pruned
-
-
-@pytest.mark.parametrize("values", [[1.0], [1.0, math.nan], [1e200, -1e200]])
-def test_a_target_without_a_standard_deviation_is_named(values):
-    with pytest.raises(RecipeError, match=r"layer\.bias.*absolute"):
-        decide(
-            target(torch.tensor(values, dtype=torch.float64), "layer.bias"),
-            value=1,
-            relative_to="std",
-        )
-
-
-def test_non_finite_elements_are_kept_and_noted():
-    [decision] = decide(target(torch.tensor([math.nan, -math.inf, 1e38])), value=1e300)
-    assert decision.predicate.prunes(0, 3).tolist() == [False, False, True]
-    assert decision.predicate.note == "2 NaN or infinite scores rank as the largest"
 
 
 def test_the_rank_of_an_element_has_its_distance_to_the_threshold():

@@ -43,15 +43,6 @@ def test_integers_and_complex_numbers_rank_by_absolute_value():
     assert pruning.L1Unstructured(2).compute_mask(t, torch.ones(3)).tolist() == [0, 1, 0]
 
 
-@pytest.mark.parametrize("dtype", [torch.bool, torch.int64, torch.float32, torch.bfloat16])
-def test_the_new_mask_is_the_product_of_old_and_custom_mask(dtype):
-    layer = nn.Linear(4, 2)
-    pruning.custom_from_mask(layer, "weight", torch.tensor([[1, 0, 1, 1], [1, 1, 0, 1]]).to(dtype))
-    pruning.custom_from_mask(layer, "weight", torch.tensor([[0, 1, 1, 1], [1, 1, 0, 1]]).to(dtype))
-    assert layer.weight_mask.tolist() == [[0, 0, 1, 1], [1, 1, 0, 1]]
-    assert layer.weight_mask.dtype == layer.weight_orig.dtype
-
-
 @pytest.mark.parametrize("odd", [0.5, -1.0, 2.0, float("nan"), float("inf")])
 def test_a_non_binary_mask_is_refused_unlike_in_torch(odd):
     mask = torch.tensor([1.0, odd, 0.0])
@@ -76,12 +67,6 @@ def test_the_custom_mask_is_copied():
     layer = pruning.custom_from_mask(nn.Linear(4, 3), "bias", mask)
     mask.zero_()
     assert layer.bias_mask.tolist() == [1, 0, 1]
-
-
-def test_a_channel_whose_norm_is_nan_is_kept():
-    layer = layer_of(torch.tensor([[math.nan, 0.0], [9.0, 9.0], [math.inf, 1.0], [8.0, 8.0]]))
-    pruning.ln_structured(layer, "weight", 2, n=2, dim=0)
-    assert pruned_rows(layer) == [1, 3]
 
 
 def test_a_partly_pruned_channel_counts_as_one_channel():

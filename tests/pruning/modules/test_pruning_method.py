@@ -1,9 +1,7 @@
 """The base class: the reparametrization, its hook, failing calls; and containers of methods."""
 
 import copy
-import io
 import math
-import pickle
 import weakref
 
 import pytest
@@ -53,31 +51,6 @@ def state(module):
 def assert_unchanged(module, before):
     torch.testing.assert_close(state(module)[:2], before[:2], rtol=0, atol=0, equal_nan=True)
     assert state(module)[2:] == before[2:]
-
-
-def test_pruning_creates_a_parameter_a_buffer_and_a_hook():
-    layer = nn.Linear(4, 3)
-    weight = layer.weight
-    hook = pruning.L1Unstructured.apply(layer, "weight", 5)
-    assert list(layer.state_dict()) == PRUNED_WEIGHT
-    assert layer.weight_orig is weight
-    assert layer.weight_mask.dtype == weight.dtype
-    assert list(layer._forward_pre_hooks.values()) == [hook]
-
-
-def test_pruned_elements_are_plus_zero_whatever_their_value():
-    values = torch.tensor([[-1.0, math.nan, -math.inf, math.inf], [1.0, -2.0, 3.0, -4.0]])
-    mask = torch.tensor([[0, 0, 0, 0], [1, 1, 1, 1]])
-    ours, theirs = nn.Linear(4, 2), nn.Linear(4, 2)
-    for layer, package in ((ours, pruning), (theirs, reference)):
-        layer.weight = nn.Parameter(values.clone())
-        package.custom_from_mask(layer, "weight", mask)
-        package.remove(layer, "weight")
-    assert torch.equal(ours.weight[0], torch.zeros(4))
-    assert not ours.weight[0].signbit().any()
-    assert torch.equal(ours.weight[1], values[1])
-    assert theirs.weight[0, 0].signbit()
-    assert theirs.weight[0, 1:].isnan().all()
 
 
 def test_only_kept_elements_have_gradients_even_beside_nan():
@@ -177,24 +150,6 @@ def test_a_pruned_module_can_be_deep_copied_unlike_in_torch(after_a_pass):
     assert torch.equal(twin(torch.ones(1, 4)), 2 * layer(torch.ones(1, 4)))
     pruning.remove(pruning.l1_unstructured(twin, "weight", 2), "weight")
     assert list(layer.state_dict()) == ["weight_orig", "weight_mask"]
-
-
-def test_a_pruned_recurrent_module_can_be_copied_and_called():
-    lstm = pruning.l1_unstructured(nn.LSTM(4, 3), "weight_hh_l0", 0.5)
-    x = torch.randn(2, 1, 4)
-    assert torch.equal(copy.deepcopy(lstm)(x)[0], lstm(x)[0])
-
-
-def test_pickle_and_state_dict_round_trip():
-    layer = pruning.l1_unstructured(nn.Linear(4, 3), "weight", 5)
-    twin = pickle.loads(pickle.dumps(layer))
-    assert torch.equal(twin(torch.ones(1, 4)), layer(torch.ones(1, 4)))
-    buffer = io.BytesIO()
-    torch.save(layer.state_dict(), buffer)
-    buffer.seek(0)
-    other = pruning.identity(nn.Linear(4, 3), "weight")
-    other.load_state_dict(torch.load(buffer, weights_only=True))
-    assert torch.equal(other(torch.ones(1, 4)), layer(torch.ones(1, 4)))
 
 
 def test_a_method_that_has_pruned_nothing_raises_a_clear_error():
@@ -321,17 +276,6 @@ def test_a_method_written_for_torch_can_be_added_to_our_container():
     container = stacked(pruning.L1Unstructured(1), plug_in)
     mask = container.compute_mask(torch.ones(2, 3), torch.tensor([[0, 1, 1], [1, 1, 1]]))
     assert mask.tolist() == [[0, 0, 0], [1, 1, 1]]
-
-
-def test_torch_recognises_modules_that_we_pruned():
-    layer = nn.Linear(4, 3)
-    pruning.l1_unstructured(layer, "weight", 5)
-    assert reference.is_pruned(layer)
-    PlugIn.apply(layer, "weight", 2)
-    assert int((layer.weight_mask == 0).sum()) == 7
-    reference.remove(layer, "weight")
-    assert not reference.is_pruned(layer)
-    assert int((layer.weight == 0).sum()) == 7
 
 
 @pytest.mark.parametrize("times", [1, 2])

@@ -138,12 +138,6 @@ def test_a_custom_mask_prunes_its_zeros_and_counts_remaining_elements():
     assert pruned(decision, (4,)).tolist() == [False, True, True, False]
 
 
-def test_identity_prunes_nothing():
-    [decision] = decide("identity", target(torch.zeros(3)))
-    assert decision.pruned == 0
-    assert decision.predicate is None
-
-
 def test_random_steps_depend_on_seed_and_name_but_not_on_order():
     a, b = (target(torch.ones(200), name) for name in "ab")
     for scope in ("local", "global"):
@@ -166,12 +160,6 @@ def test_scope_row_prunes_the_same_share_of_every_output_row(amount, rows, colum
     for row, lost in zip(weights.flatten(1).abs(), found, strict=True):
         if lost.any() and not lost.all():
             assert row[lost].max() <= row[~lost].min()
-
-
-def test_scope_row_treats_a_vector_as_one_row():
-    weights = noise(10)
-    [decision] = decide("l1_unstructured", target(weights), scope="row", amount=4)
-    assert pruned_of(decision, weights).sum() == 4
 
 
 def test_max_sparsity_of_0_29_allows_29_of_100():

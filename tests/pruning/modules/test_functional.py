@@ -1,14 +1,10 @@
 """The functions of the module API, for one parameter and for several together."""
 
-import copy
 import gc
-import math
 import weakref
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import nn
 from torch.nn.utils import prune as reference
 
@@ -192,77 +188,6 @@ def test_a_deleted_module_is_freed():
     del layer
     gc.collect()
     assert gone() is None
-
-
-DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
-FEW_VALUES = (0.0, -0.0, 1.0, -1.0, 2.5, math.inf, -math.inf, math.nan, -math.nan)
-
-
-class ByWeights(pruning.L1Unstructured):
-    """Has a mask of its own, so that all elements are concatenated."""
-
-    def compute_mask(self, t, default_mask):
-        return super().compute_mask(t, default_mask)
-
-
-class AtRandom(pruning.RandomUnstructured):
-    """Has a mask of its own, so that all elements are concatenated."""
-
-    def compute_mask(self, t, default_mask):
-        return super().compute_mask(t, default_mask)
-
-
-@st.composite
-def networks(draw):
-    """Return modules of which some share a parameter, are transposed, or are already pruned."""
-    dtypes = draw(st.sampled_from([[dtype] for dtype in DTYPES] + [list(DTYPES)]))
-    modules = []
-    for _ in range(draw(st.integers(1, 4))):
-        if modules and draw(st.integers(0, 3)) == 0:
-            module = nn.Module()
-            module.weight = getattr(modules[-1], "weight_orig", modules[-1].weight)
-        else:
-            shape = draw(st.tuples(st.integers(0, 5), st.integers(1, 5)))
-            size = math.prod(shape)
-            values = draw(st.lists(st.sampled_from(FEW_VALUES), min_size=size, max_size=size))
-            weights = torch.tensor(values).view(shape).to(draw(st.sampled_from(dtypes)))
-            [module] = layers([[1.0]])
-            module.weight = nn.Parameter(weights.T if draw(st.booleans()) else weights)
-        if draw(st.booleans()):
-            mask = [draw(st.booleans()) for _ in range(module.weight.numel())]
-            pruning.custom_from_mask(
-                module, "weight", torch.tensor(mask, dtype=torch.bool).view(module.weight.shape)
-            )
-        modules.append(module)
-    return nn.ModuleList(modules)
-
-
-def outcome(net, method, amount, scores):
-    """Prune a network; return the masks, the products and the next random number, or an error."""
-    given_scores = {
-        (net[index], "weight"): scored.view(net[index].weight.shape)
-        for index, scored in scores.items()
-    }
-    torch.manual_seed(0)
-    try:
-        pruning.global_unstructured(weights(net), method, given_scores, amount=amount)
-    except ValueError as error:
-        return str(error), [*net.state_dict()]
-    results = [t for layer in net for t in (layer.weight_mask, layer.weight.detach())]
-    return [(t.dtype, t.stride(), repr(t.tolist())) for t in results], torch.rand(1)
-
-
-@given(networks(), st.floats(0, 1) | st.integers(0, 20), st.data())
-def test_one_search_gives_the_result_of_concatenated_elements(net, amount, data):
-    scored = data.draw(st.sets(st.sampled_from(range(len(net)))))
-    dtype = data.draw(st.sampled_from((*DTYPES, torch.int64)))
-    scores = {i: (torch.arange(net[i].weight.numel()) % 3 - 1).to(dtype) for i in sorted(scored)}
-    for fast, concatenating in (
-        (pruning.L1Unstructured, ByWeights),
-        (pruning.RandomUnstructured, AtRandom),
-    ):
-        expected = outcome(copy.deepcopy(net), concatenating, amount, scores)
-        assert outcome(copy.deepcopy(net), fast, amount, scores) == expected
 
 
 def test_a_failing_remove_leaves_the_module_unchanged():

@@ -3,9 +3,6 @@
 A method is a frozen pydantic model: its fields are its options. Recipe validation, the form of the
 window and ``prune-gui methods`` are derived from it; its `decide` computes what it prunes. Methods
 are imported without torch and numpy, because the form must not wait for them.
-
-Of equal scores the lowest flat index is pruned first, an earlier target before a later one.
-Infinity ranks above every finite score, and NaN above infinity.
 """
 
 from __future__ import annotations

@@ -45,8 +45,9 @@ class Block(ScoredMethod, AllocatedMethod):
     A target is seen as a matrix, output channels against all the others: Gray et al., "GPU Kernels
     for Block-Sparse Weights", 2017. Its rows are dimension 0, or the last one of weights that are
     (..., in, out), as in GPT-2, flax and Keras. Entries that an earlier step pruned count as zeros;
-    a block counts for as long as one is left. All blocks of a step have one size, so that their
-    norms compare between targets as they are.
+    a block counts for as long as one is left. Blocks of equal norm go lowest index first, row by
+    row; an infinite norm ranks above every finite one, and NaN above infinity. All blocks of a step
+    have one size, so that their norms compare between targets as they are.
     """
 
     name: ClassVar[str] = "block"

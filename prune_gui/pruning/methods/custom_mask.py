@@ -34,7 +34,10 @@ class IdentityMethod(Method):
 
 
 class CustomFromMaskMethod(Method):
-    """Prune where a mask from a file, or another checkpoint, is 0."""
+    """Prune where a mask from a file, or another checkpoint, is 0.
+
+    The new mask is the old one times the one given.
+    """
 
     name: ClassVar[str] = "custom_from_mask"
     title: ClassVar[str] = deferred("Custom mask from a file")

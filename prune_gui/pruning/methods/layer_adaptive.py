@@ -142,7 +142,8 @@ class Erk(ScoredMethod, OverallMethod):
     left of it, with one f for all, so that the step prunes exactly the amount asked of all targets
     together: Evci et al., "Rigging the Lottery: Making All Tickets Winners", 2020, after Mocanu et
     al., 2018. Numbers of entries are rounded by largest remainder. A target of one dimension has
-    ratio 1 and stays dense in all but extreme steps.
+    ratio 1 and stays dense in all but extreme steps. Equal values go lowest index first;
+    infinity ranks above every finite one, and NaN above infinity.
     """
 
     name: ClassVar[str] = "erk"

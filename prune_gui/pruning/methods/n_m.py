@@ -37,7 +37,9 @@ class NM(ScoredMethod):
     """Keep the n weights with the largest absolute value (or score) of every m consecutive ones.
 
     Mishra et al., "Accelerating Sparse Deep Neural Networks", 2021: 2:4 and 4:8 are what hardware
-    runs. Entries that an earlier step pruned rank lowest and count among the m - n that go.
+    runs. Entries that an earlier step pruned rank lowest and count among the m - n that go. Of
+    equal scores the lowest index goes first; infinity ranks above every finite score, and NaN above
+    infinity.
     """
 
     name: ClassVar[str] = "n_m"

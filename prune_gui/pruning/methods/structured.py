@@ -58,8 +58,9 @@ class ChannelMethod(AllocatedMethod):
 class LnStructuredMethod(ScoredMethod, ChannelMethod):
     """Prune the channels with the smallest p-norm, computed over all other dimensions.
 
-    Entries that an earlier step pruned count as zeros. In a global step a norm is divided by
-    (number of entries)^(1/p), so that layers compare; for n = 0 by that number.
+    Entries that an earlier step pruned count as zeros. Channels of equal norm go lowest index
+    first; an infinite norm ranks above every finite one, and NaN above infinity. In a global step a
+    norm is divided by (number of entries)^(1/p), so that layers compare; for n = 0 by that number.
     """
 
     name: ClassVar[str] = "ln_structured"

@@ -38,7 +38,8 @@ class OverallMethod(Method):
 class L1UnstructuredMethod(ScoredMethod, RankedMethod):
     """Prune the weights with the smallest absolute value (or absolute score, if scores are given).
 
-    `prune_gui.pruning.methods.base` says how equal and non-finite scores are ranked.
+    Of equal scores the lowest flat index goes first, an earlier target before a later one.
+    Infinity ranks above every finite score, and NaN above infinity.
     """
 
     name: ClassVar[str] = "l1_unstructured"

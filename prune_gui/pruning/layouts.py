@@ -24,13 +24,9 @@ MemberRole = Literal["produces", "consumes", "bias", "norm"]
 class Member:
     """A tensor of a group, and the slice of it that belongs to each unit.
 
-    Attributes:
-        dim: the dimension that is divided into units, not negative; None if the whole tensor
-            belongs to one unit.
-        offset: the first channel of the first unit; if `dim` is None, the index of the unit.
-        width: number of adjacent channels of each unit.
-        number_at: if `dim` is None, the dot-separated component of `name` that is the number of the
-            unit, counted from 0; it changes if earlier units are removed.
+    Unit i has the channels ``offset + i * width`` and so on along `dim`. If `dim` is None, the
+    whole tensor belongs to the unit `offset`, and `number_at` is the dot-separated component of
+    `name` with its number, which changes if earlier units are removed.
     """
 
     name: str

@@ -111,8 +111,6 @@ def spread(
 
 
 class _Nesting(threading.local):
-    """The number of calls of `run` inside which the calling thread runs."""
-
     depth = 0
 
 

@@ -92,6 +92,5 @@ def telling(problems: Sequence[ErrorDetails], depth: int) -> list[ErrorDetails]:
 
 
 def _localized_choice(expected: str) -> str:
-    """Return a list of choices such as "'a', 'b' or 'c'" in the language in use."""
     others, _, last = expected.rpartition(" or ")
     return tr("{others} or {last}", others=others, last=last) if others else last

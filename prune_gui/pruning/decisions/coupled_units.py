@@ -38,7 +38,6 @@ class Members:
     _remaining: dict[tuple[str, int], Ints] = field(default_factory=dict)
 
     def remaining_channels(self, name: str, dim: int) -> Ints:
-        """Return the number of remaining elements of each channel of a tensor, int64."""
         if (name, dim) not in self._remaining:
             target = self.targets[name]
             is_scalar = not target.shape  # one channel
@@ -135,7 +134,6 @@ class Members:
         return weights
 
     def _given_weights(self, given: GroupScores) -> dict[str, Scores]:
-        """Return the scores of the elements of the tensors that a file has, by name."""
         readers: dict[str, Scores] = {}
         for name, scores in given.weights.items():
             target = self.targets[name]
@@ -174,7 +172,6 @@ class Members:
         p: float,
         monitor: Monitor,
     ) -> Numbers:
-        """Return the score of each unit from the p-norms of its slices of some members."""
         slices, belongs = [], []
         for member in group.members:
             if member.name not in readers:
@@ -255,8 +252,6 @@ def _nan_error(path: str, name: str, scores: Numbers) -> RecipeError:
 
 
 def _channel_norms(target: Target, scores: Scores, dim: int, p: float, monitor: Monitor) -> Numbers:
-    """Return the p-norm of each channel of scores of a target, from the cache if it is there."""
-
     def compute() -> Numbers:
         mask = target.remaining_mask
         if not scores.shape:

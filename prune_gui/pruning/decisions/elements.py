@@ -75,7 +75,6 @@ def _cut_together(
     find: Callable[[Sequence[Ranking], int, Monitor], list[Cut]],
     monitor: Monitor,
 ) -> list[Decision]:
-    """Prune an amount of all targets, or as much as possible; `find` computes the cuts."""
     k = count_overall(method, targets)
     possible = min(k, sum(map(prunable_count, targets, rankings)))
     cuts = find(rankings, possible, monitor)

@@ -53,7 +53,6 @@ class Units:
 
     @property
     def remaining(self) -> int:
-        """Number of units with at least one remaining element."""
         return int((self.remaining_elements > 0).sum())
 
     @property

@@ -60,10 +60,10 @@ cpu_target.target_context.refresh()  # imports what the first call of a loop wou
 
 class _CompilationListener(event.Listener):
     def on_start(self, event: object) -> None:
-        COMPILATIONS.add(1)
+        COMPILATIONS.append(event)
 
     def on_end(self, event: object) -> None:
-        COMPILATIONS.add(-1)
+        COMPILATIONS.pop()
 
 
 event.register("numba:compile", _CompilationListener())  # type: ignore[no-untyped-call]
@@ -151,7 +151,6 @@ def _implement_powers() -> None:
 def _implement(
     function: Callable[..., Any], choose: Callable[..., Any], **options: set[str]
 ) -> None:
-    """Compile what `choose` returns for the type of an argument in place of a function."""
     untyped_overload: Any = overload
     untyped_overload(function, strict=False, jit_options=options)(choose)
 

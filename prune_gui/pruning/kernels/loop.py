@@ -152,7 +152,6 @@ class Loop:
 
 
 def _elements(arrays: Sequence[NDArray[Any]]) -> int:
-    """Return the number of elements of the largest array."""
     return max((each.size for each in arrays), default=1)
 
 

@@ -57,23 +57,8 @@ class _Loader(SourceFileLoader):
         return code.replace(co_consts=constants)
 
 
-class CompilationCounter:
-    """Counts the compilations that run. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._lock = threading.Lock()
-
-    def add(self, change: int) -> None:
-        with self._lock:
-            self._count += change
-
-    def __bool__(self) -> bool:
-        return self._count > 0
-
-
-COMPILATIONS = CompilationCounter()
-"""The compilations of this process. Loading compiled loops from the cache does not count."""
+COMPILATIONS: Final[list[object]] = []
+"""The compilations that run in this process. Loading compiled loops from the cache is none."""
 
 
 class NotCompiledError(Exception):

@@ -143,7 +143,6 @@ class Method(BaseModel):
 
     @property
     def own_amounts(self) -> Mapping[str, Amount]:
-        """The amounts of single targets, by pattern."""
         return {}
 
     @property
@@ -167,7 +166,6 @@ class Method(BaseModel):
         return ()
 
     def with_one_amount(self, amount: Amount) -> Self:
-        """Return the method with the same amount for all targets, if it takes own amounts."""
         return self
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
@@ -37,24 +38,24 @@ MAX_DIGITS: Final = 18
 """Maximum number of digits of a channel index."""
 
 
+RANGE: Final = re.compile(r"(\d+)\s*(?:-\s*(\d+))?", re.ASCII)
+
+
 def parse_ranges(given: object) -> object:
     """Parse a text like "3, 7, 12-15" to a tuple of channels; return other values unchanged."""
     if not isinstance(given, str):
         return given
     channels: list[int] = []
     for part in filter(None, map(str.strip, given.split(","))):
-        first, dash, last = (word.strip() for word in part.partition("-"))
-        numbers = (first, last) if dash else (first,)
-        if not all(number.isascii() and number.isdigit() for number in numbers) or (
-            len(part) > 2 * MAX_DIGITS
-        ):
+        found = RANGE.fullmatch(part)
+        if not found or len(part) > 2 * MAX_DIGITS:
             raise ValueError(
                 tr(
                     "{part!r} is not a list of channels; write numbers and ranges: 3, 7, 12-15",
                     part=part,
                 )
             )
-        start, stop = int(first), int(numbers[-1]) + 1
+        start, stop = int(found[1]), int(found[2] or found[1]) + 1
         if start >= stop:
             raise ValueError(tr("the range {part} holds no channels", part=part))
         if len(channels) + stop - start > MAX_CHANNELS:

@@ -53,7 +53,6 @@ class DeadUnits(CoupledMethod):
 
 
 def _note(count: int, *, fold: bool) -> str:
-    """Return a note on units that emit a constant; "" if there are none."""
     if not count:
         return ""
     if not fold:

@@ -250,14 +250,12 @@ def _is_pair(found: object) -> bool:
 
 
 def _kind(found: object) -> str:
-    """Return the types of an argument in words."""
     if isinstance(found, (tuple, list)):
         return f"a {type(found).__name__} of ({', '.join(type(part).__name__ for part in found)})"
     return f"a {type(found).__name__}"
 
 
 def _find_distinct(parameters: Iterable[Key]) -> list[list[PrunedTensor]]:
-    """Return each distinct parameter once, in order, with all its aliases."""
     tied: dict[int, list[PrunedTensor]] = {}
     for module, name in dict.fromkeys((module, name) for module, name in parameters):
         tensor = PrunedTensor.find(module, name)
@@ -272,7 +270,6 @@ def _masks(
     tied: Sequence[Sequence[PrunedTensor]],
     scores_by_key: Mapping[Key, Tensor],
 ) -> Iterator[Tensor]:
-    """Yield the mask of each parameter, of its shape."""
     values = [_values(aliases, scores_by_key) for aliases in tied]
     if ranks_elements(method) and all(map(is_plain, values)):
         yield from method.kept_elements(values, [_remaining(aliases) for aliases in tied])
@@ -287,13 +284,11 @@ def _masks(
 
 
 def _remaining(aliases: Sequence[PrunedTensor]) -> Tensor | None:
-    """Return where all aliases of a parameter remain; None if none of them is pruned."""
     masks = [mask for mask in (tensor.remaining() for tensor in aliases) if mask is not None]
     return reduce(and_, masks) if masks else None
 
 
 def _values(aliases: Sequence[PrunedTensor], scores_by_key: Mapping[Key, Tensor]) -> Tensor:
-    """Return the values to rank of one parameter, given under any of its aliases."""
     for tensor in aliases:
         if (tensor.module, tensor.name) in scores_by_key:
             return tensor.values(scores_by_key[tensor.module, tensor.name])

@@ -117,7 +117,6 @@ def _is_large(t: Tensor) -> bool:
 
 
 def _is_fast(t: Tensor, mask: Tensor) -> bool:
-    """Return whether `_write_kept` can read two tensors."""
     return (
         _is_large(t)
         and is_plain(mask)
@@ -138,7 +137,6 @@ def _is_traced() -> bool:
 
 
 def _write_kept(t: Tensor, mask: Tensor, out: Tensor) -> None:
-    """Set `out` to `t` where `mask` is not 0, and to +0 elsewhere; see `_is_fast`."""
     bits, mask_bits, out_bits = (raw_bits(own.detach().view(-1)) for own in (t, mask, out))
     _multiply_parts(bits.__getitem__, lambda part: _is_set(mask_bits[part], mask.dtype), out_bits)
 

@@ -223,7 +223,6 @@ def mask_on_top(method: BasePruningMethod, t: Tensor, default_mask: Tensor) -> T
 
 
 def _prunable_index(method: BasePruningMethod, mask: Tensor) -> Tensor | tuple[slice | Tensor, ...]:
-    """Return an index that selects the elements a method gets, given the mask of earlier ones."""
     if method.PRUNING_TYPE == "unstructured":
         return mask != 0
     index: list[slice | Tensor] = [slice(None)] * mask.dim()
@@ -246,7 +245,6 @@ def _prunable_index(method: BasePruningMethod, mask: Tensor) -> Tensor | tuple[s
 
 
 def _dimension(method: BasePruningMethod, dims: int) -> int:
-    """Return the dimension of a structured method, counted from the front."""
     dim = getattr(method, "dim", None)
     if dim is None:
         raise AttributeError(

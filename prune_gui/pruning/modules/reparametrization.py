@@ -74,7 +74,6 @@ class PrunedTensor:
         return mask_product(self.stored_mask(), kept)
 
     def values(self, given: Tensor | None = None) -> Tensor:
-        """Return the values that a step ranks: the weights, or `given`."""
         if given is None:
             return self.orig.detach()
         if given.shape != self.orig.shape:
@@ -85,7 +84,6 @@ class PrunedTensor:
         return given.detach().to(self.orig.device)
 
     def scores(self, values: Tensor) -> Tensor:
-        """Return `values`, with 0 where already pruned."""
         return values if self.hook is None else keep(values, self.stored_mask())
 
     def store(self, mask: Tensor, hook: Callable[[nn.Module, object], None]) -> None:
@@ -108,12 +106,10 @@ class PrunedTensor:
             getattr(module, name)  # raises if the mask cannot be applied
 
     def stored_mask(self) -> Tensor:
-        """Return the mask of a parameter that is already pruned."""
         mask: Tensor = getattr(self.module, self.name + MASK)
         return mask.detach()
 
     def _as_buffer(self, mask: Tensor) -> Tensor:
-        """Return a mask in the parameter's dtype, device and memory format."""
         like = self.orig
         if (mask.dtype, mask.device, mask.stride()) == (like.dtype, like.device, like.stride()):
             return mask.detach()
@@ -218,7 +214,6 @@ def _split(cls: type[nn.Module]) -> tuple[type[nn.Module], tuple[str, ...]]:
 
 
 def _computing(base: type[nn.Module], names: tuple[str, ...]) -> type[nn.Module]:
-    """Return a subclass that computes attributes; it has the name of its base class."""
     cls = _subclasses.get((base, names))
     if cls is None:
         members: dict[str, Any] = {

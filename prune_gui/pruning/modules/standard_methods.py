@@ -242,7 +242,6 @@ def k_smallest(scores: Tensor, k: int) -> Tensor:
 
 
 def _remaining_mask(remaining: Tensor | None) -> RemainingMask | None:
-    """Return a contiguous boolean tensor on the CPU as the engine reads it."""
     if remaining is None:
         return None
     flat = remaining.view(-1).numpy()
@@ -273,7 +272,6 @@ class _ChannelPruning(_AmountPruning):
         return tensor.mask_without(self._kept_channels(tensor.scores(values)))
 
     def _gets_all(self, tensor: PrunedTensor) -> bool:
-        """Return whether every channel has a remaining element."""
         if tensor.hook is None:
             return True
         mask = magnitudes(tensor.stored_mask())

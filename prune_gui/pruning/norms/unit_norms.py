@@ -262,7 +262,6 @@ def remaining_span(
 def _norms(
     scores: Scores, remaining_mask: RemainingMask | None, n: Order, dim: int, monitor: Monitor
 ) -> Tensor:
-    """Return the norms of the channels of scores, over all dimensions but `dim`."""
     shape = scores.shape
     outer, channels, inner = math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])
     units = _Units(scores, remaining_mask, list(_spans(outer, channels, inner)), channels)
@@ -328,7 +327,6 @@ class _Units:
 
 
 def _read(scores: Scores, remaining_mask: RemainingMask | None, span: _Span) -> Tensor:
-    """Return the elements of a span that belong to units."""
     part = remaining_span(scores, remaining_mask, span.start, span.stop)
     batch, outer, channels, inner = span.layout
     return part.view(batch * outer, -1)[:, : channels * inner].reshape(-1)
@@ -389,7 +387,6 @@ def _spans(outer: int, channels: int, inner: int) -> Iterator[_Span]:
 
 
 def _norms_by_torch(t: Tensor, n: Order, dim: int, monitor: Monitor) -> Tensor:
-    """Return the norms of a tensor that only torch can read, on its device."""
     norm, p = norm_of_order(n), power(n)
     channels = t.movedim(dim, 0).to(wide_dtype(t.dtype)).reshape(t.shape[dim], -1)
     norms: Tensor = torch.linalg.vector_norm(channels, p, dim=1)
@@ -438,7 +435,6 @@ def block_norms(
 
 
 def _bands(blocks: Blocks) -> Iterator[_Span]:
-    """Yield spans of whole rows of blocks."""
     row, across = blocks.height * blocks.columns, blocks.across
     per_band = max(1, MIN_SPAN_ELEMENTS // row)
     for first in range(0, blocks.down if across else 0, per_band):

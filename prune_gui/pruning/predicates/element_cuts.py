@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -22,13 +21,12 @@ from prune_gui.pruning.selection.batched import mark_batched
 from prune_gui.pruning.selection.keys import (
     KeySource,
     Ranking,
-    RemainingMask,
     ScoreKeys,
     with_equal_nans,
 )
 from prune_gui.pruning.selection.radix_select import Cut, mark_codes
 from prune_gui.pruning.selection.row_column_scores import RowColumnScores
-from prune_gui.pruning.selection.rows import RowCuts, RowShape, gathered_rows
+from prune_gui.pruning.selection.rows import RowCuts, RowShape, row_keys
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,10 +66,13 @@ class ElementCut(Predicate):
         cut = self.cut()
         keys = with_equal_nans(self.ranking.keys, key_at(self.ranking.keys, flat))
         key = key_at(keys, flat)
-        before, ranked = 0, 0
-        count = partial(_count_before, keys, self.ranking.remaining_mask, key, flat)
-        for before_in_span, ranked_in_span in run(count, chunks(keys.size)):
-            before, ranked = before + before_in_span, ranked + ranked_in_span
+        ranking = replace(self.ranking, keys=keys)
+
+        def count(span: tuple[int, int]) -> tuple[int, int]:
+            bits, mask = keys.bits(*span), ranking.mask(*span)
+            return _count_before(bits, keys, mask, key, flat - span[0])
+
+        before, ranked = np.sum(list(run(count, chunks(keys.size))), axis=0).tolist()
         return ElementRank(
             pruned=key < cut.threshold or (key == cut.threshold and flat <= cut.last_tie),
             score=keys.value(key),
@@ -107,18 +108,10 @@ class RowCut(Predicate):
 
     def element_rank(self, flat: int) -> ElementRank:
         cuts, (row, column) = self.cuts(), self.shape.row_and_column(flat)
-        keys, mask = self.ranking.keys, self.ranking.remaining_mask
-        keys = with_equal_nans(keys, key_at(keys, flat))
+        keys = with_equal_nans(self.ranking.keys, key_at(self.ranking.keys, flat))
         key, threshold = key_at(keys, flat), int(cuts.thresholds[row])
-        if self.shape.before == 1:
-            span = row * self.shape.columns, (row + 1) * self.shape.columns
-            before, ranked = _count_before(keys, mask, key, flat, span)
-        else:
-            bits, kept = gathered_rows(
-                replace(self.ranking, keys=keys), self.shape, slice(row, row + 1)
-            )
-            flags = None if kept is None else kept[0]
-            before, ranked = _count_in(bits[0], keys, flags, key, column)
+        bits, kept = row_keys(replace(self.ranking, keys=keys), self.shape, row)
+        before, ranked = _count_before(bits, keys, kept, key, column)
         last = int(cuts.last_ties[row])
         return ElementRank(
             pruned=key < threshold or (key == threshold and column <= last),
@@ -143,19 +136,6 @@ def factors_at(keys: KeySource, flat: int) -> tuple[float, float] | None:
 
 
 def _count_before(
-    keys: KeySource,
-    remaining_mask: RemainingMask | None,
-    key: int,
-    flat: int,
-    span: tuple[int, int],
-) -> tuple[int, int]:
-    """Count the remaining elements in `span`: those that rank before an element, and all."""
-    start, stop = span
-    mask = None if remaining_mask is None else remaining_mask(start, stop)
-    return _count_in(keys.bits(start, stop), keys, mask, key, flat - start)
-
-
-def _count_in(
     bits: Bits, keys: KeySource, mask: Flags | None, key: int, at: int
 ) -> tuple[int, int]:
     """Count the remaining of some elements: those that rank before the one at `at`, and all."""

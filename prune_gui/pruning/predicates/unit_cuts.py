@@ -33,7 +33,6 @@ class PrunedUnits:
 
     @classmethod
     def listed(cls, units: Sequence[int], remaining: Ints) -> PrunedUnits:
-        """Return units that are not ranked, by their indices."""
         pruned = np.zeros(len(remaining), np.bool_)
         pruned[list(units)] = True
         return cls(pruned, None, remaining)
@@ -114,7 +113,6 @@ class UnitSlices:
     owner: int | None = None
 
     def mark_pruned(self, channels: Flags) -> None:
-        """Set the channels of pruned units in an array of all channels of the tensor."""
         if self.owner is not None:
             channels |= self.units.pruned[self.owner]
             return

@@ -126,7 +126,6 @@ def _has_limits(batch: Sequence[Ranking]) -> bool:
 
 
 def _extra_bytes(batch: Sequence[Ranking]) -> int:
-    """Return the number of bytes that are read in addition to those of `find_cuts`."""
     nbytes = sum(ranking.nbytes for ranking in batch)
     return (len(batch) > 1) * (1 + _has_limits(batch)) * nbytes
 
@@ -181,7 +180,6 @@ class _MaskWithinLimits:
 
 
 def _mark_each(keys: KeySource, cuts: Sequence[Cut], bounds: Ints, step: int, codes: Codes) -> None:
-    """Apply `mark_codes` to concatenated tensors, with a cut per tensor."""
     keys = with_equal_nans(keys, max(cut.threshold for cut in cuts))
     bits = keys.bits(0, keys.size)
     key_kernels.mark_below_each(
@@ -196,7 +194,6 @@ def _mark_each(keys: KeySource, cuts: Sequence[Cut], bounds: Ints, step: int, co
 
 
 def _split_cut(group: _Group, cut: Cut, monitor: Monitor) -> list[Cut]:
-    """Return the cut of each ranking of a group, from the cut through the group."""
     ranking, bounds = group.ranking, group.bounds
     if bounds is None:
         return [cut]

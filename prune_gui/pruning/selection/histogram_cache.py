@@ -60,21 +60,17 @@ class DigitHistogram:
 
     @property
     def total(self) -> int:
-        """The number of keys."""
         return int(self.counts.sum())
 
     @property
     def nbytes(self) -> int:
-        """Approximate memory use."""
         own = OVERHEAD_BYTES + self.values.nbytes + self.counts.nbytes
         return own + sum(part.nbytes for part in self.parts)
 
     def below(self, value: int) -> int:
-        """Return the number of keys with a lower digit."""
         return int(self.counts[: np.searchsorted(self.values, value)].sum())
 
     def at(self, value: int) -> int:
-        """Return the number of keys with this digit."""
         return self.below(value + 1) - self.below(value)
 
     def up_to(self, values: NDArray[np.integer[Any]]) -> Ints:
@@ -95,7 +91,6 @@ class GroupedSpan:
     ends: NDArray[np.uint32]
 
     def group(self, high: int) -> NDArray[np.uint16]:
-        """Return the low bits of the elements with these high bits."""
         return self.digits[self._start(high) : self.ends[high]]
 
     def count_between(self, low: int, high: int) -> int:
@@ -130,7 +125,6 @@ class GroupedDigits:
 
     @property
     def nbytes(self) -> int:
-        """Approximate memory use."""
         known = [span for span in self.spans if span is not None]
         arrays = sum(span.digits.nbytes + span.ends.nbytes for span in known)
         return OVERHEAD_BYTES * (1 + len(self.spans)) + arrays

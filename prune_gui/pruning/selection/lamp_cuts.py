@@ -140,7 +140,6 @@ class _GroupTable:
 
 
 def _kth_lowest(scores: Numbers, units: Ints, k: int) -> float:
-    """Return the k-th lowest score, where each score occurs `units` times."""
     order = np.argsort(scores, kind="stable")  # fast: the scores are a few ascending runs
     return float(scores[order[np.searchsorted(np.cumsum(units[order]), k)]])
 

@@ -108,7 +108,6 @@ class RowColumnScores(WeightScores):
         return scores
 
     def factors_at(self, flat: int) -> tuple[float, float]:
-        """Return the factors of the row and the column of the element at a flat index."""
         lines, across = self._factors()
         line, at = divmod(flat, across.size)
         factors = float(lines[line]), float(across[at])

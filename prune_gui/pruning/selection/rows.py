@@ -76,6 +76,14 @@ def find_row_cuts(ranking: Ranking, units: Ints, shape: RowShape) -> RowCuts:
     return RowCuts(thresholds, last_ties)
 
 
+def row_keys(ranking: Ranking, shape: RowShape, row: int) -> RowKeys:
+    """Return the keys of a row, and which of them remain."""
+    rows = slice(row, row + 1)
+    if shape.before == 1:
+        return _consecutive_rows(ranking, shape, rows)
+    return _rows_of(gathered_rows(ranking, shape, rows), row, rows)
+
+
 def gathered_rows(ranking: Ranking, shape: RowShape, rows: slice) -> RowKeys:
     """Return the keys of some rows that are not consecutive, and which of them remain."""
     sides = rows.stop - rows.start, shape.before, shape.after

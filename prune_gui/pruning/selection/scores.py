@@ -94,7 +94,6 @@ class StoredTensor:
     key: str
 
     def __call__(self) -> torch.Tensor:
-        """Return the tensor."""
         return self.store.view_key(self.key)
 
 
@@ -204,7 +203,6 @@ def standard_deviation(scores: Scores, monitor: Monitor) -> float:
 
 
 def _moments(scores: Scores, span: tuple[int, int], monitor: Monitor) -> tuple[int, float, float]:
-    """Return the number, the mean and the sum of squared deviations of a span."""
     chunk = scores.part(*span).to(torch.float64).numpy()
     monitor.advance(scores.nbytes * chunk.size // math.prod(scores.shape))
     moments: tuple[int, float, float] = group_kernels.moments(chunk)

@@ -166,7 +166,7 @@ def _root_by_products(element: types.Type) -> Callable[..., Any]:
 
     A constant minus the halved bits of x gives the bits of y, within 4 % of 1 / sqrt(x). With
     t = x y y, near 1, the root is x y / sqrt(t), and a polynomial gives 1 / sqrt(t).
-    `kernels.norms.MIN_ROOT_MEAN` covers subnormal elements.
+    `kernels.norm_loops.MIN_ROOT_MEAN` covers subnormal elements.
     """
     if isinstance(element, types.Float):
         return lambda element: np.sqrt(abs(element))

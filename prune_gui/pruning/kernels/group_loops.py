@@ -1,4 +1,4 @@
-"""Compiled loops over groups of elements and over blocks of a matrix; see `kernels.keys`."""
+"""Compiled loops over groups of elements and over blocks of a matrix; see `kernels.key_loops`."""
 
 from __future__ import annotations
 

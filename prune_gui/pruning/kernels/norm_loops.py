@@ -1,4 +1,4 @@
-"""The compiled loops of `prune_gui.pruning.norms.unit_norms`; see `kernels.keys`.
+"""The compiled loops of `prune_gui.pruning.norms.unit_norms`; see `kernels.key_loops`.
 
 Elements are summed in adjacent *lanes*, several per vector instruction: element i is added to lane
 ``i % lanes.size``. Each run of ``inner`` lanes belongs to one channel; after the last channel the

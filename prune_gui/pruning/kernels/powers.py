@@ -1,4 +1,4 @@
-"""Powers of the absolute value of an element, which the loops of `kernels.norms` call.
+"""Powers of the absolute value of an element, which the loops of `kernels.norm_loops` call.
 
 Elements are floating-point numbers, or the bits of bfloat16 numbers, which numpy does not have.
 Compiled loops use the implementations in `kernels.compilation`.

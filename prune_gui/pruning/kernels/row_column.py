@@ -1,4 +1,4 @@
-"""Compiled loops of `prune_gui.pruning.selection.row_column_scores`; see `kernels.keys`."""
+"""Compiled loops of `prune_gui.pruning.selection.row_column_scores`; see `kernels.key_loops`."""
 
 from __future__ import annotations
 

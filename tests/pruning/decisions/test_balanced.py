@@ -10,9 +10,8 @@ import torch
 from floats import ORDERED
 from hypothesis import given
 from hypothesis import strategies as st
-from targets import decide, marked, target
+from targets import decide, marked, remaining_of, target
 
-from prune_gui.pruning.decisions.target import Decision
 from prune_gui.pruning.kernels.row_column import LANES
 from prune_gui.pruning.selection import row_column_scores
 from prune_gui.pruning.selection.histogram_cache import HistogramCache
@@ -98,10 +97,9 @@ def lowest(scores: np.ndarray, mask: np.ndarray | None, k: int) -> np.ndarray:
     return marked
 
 
-def pruned(decision: Decision, tensor: torch.Tensor, mask: np.ndarray | None = None) -> np.ndarray:
+def pruned(decision, tensor: torch.Tensor, mask: np.ndarray | None = None) -> np.ndarray:
     """Return which remaining elements a decision prunes; flat."""
-    flat = marked(decision, tensor)
-    return flat if mask is None else flat & mask
+    return marked(decision, tensor, mask) & remaining_of(tensor, mask)
 
 
 @pytest.mark.slow
@@ -197,7 +195,7 @@ def test_balanced_is_a_method_on_balanced_scores(drawn, over, amount):
     drawn_target = target(tensor, remaining_mask=mask)
     [ours] = decide("balanced", drawn_target, over=over, amount=amount)
     [theirs] = decide(name, drawn_target, score="balanced", amount=amount, **scope)
-    assert np.array_equal(pruned(ours, tensor), pruned(theirs, tensor))
+    assert np.array_equal(pruned(ours, tensor, mask), pruned(theirs, tensor, mask))
 
 
 @given(st.integers(0, 2**31), st.sampled_from(["row_power", "column_power"]))

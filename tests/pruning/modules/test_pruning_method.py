@@ -11,8 +11,6 @@ from torch.nn.utils import prune as reference
 
 from prune_gui import pruning
 
-PRUNED_WEIGHT = ["bias", "weight_orig", "weight_mask"]
-
 
 class Failing(pruning.BasePruningMethod):
     PRUNING_TYPE = "unstructured"
@@ -61,26 +59,54 @@ def test_only_kept_elements_have_gradients_even_beside_nan():
     assert layer.weight_orig.grad.tolist() == [[0.0, 6.0, 7.0]]
 
 
+def called(function, name, *arguments, **scores):
+    """Return a call of one of our functions, for one parameter of a layer."""
+    return lambda layer: getattr(pruning, function)(layer, name, *arguments, **scores)
+
+
+FAILING = [
+    (lambda layer: Failing.apply(layer, "weight"), RuntimeError, "no mask today"),
+    (lambda layer: Constant.apply(layer, "weight", torch.ones(3)), ValueError, "shape"),
+    (lambda layer: Constant.apply(layer, "weight", torch.full((3, 4), 0.5)), ValueError, "0 and 1"),
+    (called("l1_unstructured", "weight", 1000), ValueError, "1000 units"),
+    (called("l1_unstructured", "weight", math.nan), ValueError, "amount=nan"),
+    (called("ln_structured", "weight", 1, 2, 2), IndexError, "dim=2"),
+    (called("ln_structured", "weight", 1, 2, -3), IndexError, "dim=-3"),
+    (called("random_structured", "weight", 1, -3), IndexError, "dim=-3"),
+    (called("ln_structured", "weight", 1, "nuc", 0), ValueError, "3 dimensions"),
+    (called("ln_structured", "bias", 1, 2, 0), ValueError, "no channels"),
+    (called("random_structured", "bias", 1, 0), ValueError, "no channels"),
+    (called("custom_from_mask", "weight", torch.ones(4, 3)), AssertionError, "shape"),
+    (called("custom_from_mask", "bias", [1, 0, 1]), TypeError, "list"),
+    *(
+        (called("custom_from_mask", "bias", torch.tensor([1.0, odd, 0.0])), ValueError, "0 and 1")
+        for odd in (0.5, -1.0, 2.0, math.nan, math.inf)
+    ),
+    *(
+        (called("l1_unstructured", "weight", 1, importance_scores=scores), AssertionError, "scores")
+        for scores in (torch.ones(4, 3), torch.ones(3))
+    ),
+    (called("identity", "nothing"), AttributeError, "nothing"),
+    (called("identity", "none"), ValueError, "'none'"),
+    (called("identity", "buffer"), TypeError, "'buffer'"),
+    (called("identity", "first"), KeyError, "first_orig"),
+    (called("identity", "second"), KeyError, "second_mask"),
+]
+
+
 @pytest.mark.parametrize("times", [0, 1, 2])
-@pytest.mark.parametrize(
-    ("call", "error"),
-    [
-        (lambda layer: Failing.apply(layer, "weight"), RuntimeError),
-        (lambda layer: pruning.l1_unstructured(layer, "weight", 1000), ValueError),
-        (lambda layer: pruning.l1_unstructured(layer, "weight", math.nan), ValueError),
-        (lambda layer: pruning.ln_structured(layer, "weight", 1, 2, dim=2), IndexError),
-        (lambda layer: pruning.ln_structured(layer, "weight", 1, "nuc", dim=0), ValueError),
-        (lambda layer: pruning.custom_from_mask(layer, "weight", torch.ones(3)), AssertionError),
-        (lambda layer: Constant.apply(layer, "weight", torch.ones(3)), ValueError),
-        (lambda layer: Constant.apply(layer, "weight", torch.full((3, 4), 0.5)), ValueError),
-    ],
-)
-def test_a_failing_call_leaves_the_module_unchanged(call, error, times):
+@pytest.mark.parametrize(("call", "error", "says"), FAILING)
+def test_a_failing_call_leaves_the_module_unchanged(call, error, says, times):
     layer = nn.Linear(4, 3)
+    layer.register_parameter("none", None)
+    layer.register_buffer("buffer", torch.ones(3))
+    layer.first, layer.first_orig = nn.Parameter(torch.ones(3)), "mine"
+    layer.second, layer.second_mask = nn.Parameter(torch.ones(3)), "mine"
     for _ in range(times):
         pruning.l1_unstructured(layer, "weight", 2)
+        pruning.identity(layer, "bias")
     before = state(layer)
-    with pytest.raises(error):
+    with pytest.raises(error, match=says):
         call(layer)
     assert_unchanged(layer, before)
 
@@ -91,44 +117,6 @@ def test_a_mask_that_cannot_be_applied_leaves_the_module_unchanged():
     with pytest.raises(RuntimeError, match="cannot apply"):
         FailingLate.apply(layer, "weight", torch.zeros(3, 4))
     assert_unchanged(layer, before)
-
-
-def test_a_bias_of_none_is_refused_and_unchanged():
-    layer = nn.Linear(4, 3, bias=False)
-    before = state(layer)
-    with pytest.raises(ValueError, match="'bias'"):
-        pruning.l1_unstructured(layer, "bias", 1)
-    assert_unchanged(layer, before)
-    assert layer.bias is None
-    with pytest.raises(TypeError):
-        reference.l1_unstructured(layer, "bias", 1)
-    assert "bias" not in layer._parameters
-
-
-def test_an_attribute_that_is_no_parameter_is_refused():
-    norm = nn.BatchNorm1d(3)
-    with pytest.raises(TypeError, match="running_mean"):
-        pruning.identity(norm, "running_mean")
-    with pytest.raises(AttributeError, match="nothing"):
-        pruning.identity(norm, "nothing")
-
-
-@pytest.mark.parametrize("taken", ["weight_orig", "weight_mask"])
-def test_an_existing_attribute_is_not_overwritten(taken):
-    layer = nn.Linear(4, 3)
-    setattr(layer, taken, "mine")
-    before = state(layer)
-    with pytest.raises(KeyError, match=taken):
-        pruning.l1_unstructured(layer, "weight", 1)
-    assert_unchanged(layer, before)
-
-
-def test_scores_of_another_shape_are_refused():
-    layer = nn.Linear(4, 3)
-    with pytest.raises(AssertionError, match="importance_scores"):
-        pruning.l1_unstructured(layer, "weight", 1, importance_scores=torch.ones(4, 3))
-    with pytest.raises(AssertionError, match="importance_scores"):
-        pruning.L1Unstructured(1).prune(torch.ones(3), importance_scores=torch.ones(4))
 
 
 @pytest.mark.parametrize("after_a_pass", [False, True])
@@ -166,6 +154,8 @@ def test_prune_returns_a_pruned_copy_of_any_tensor():
     assert not pruned.signbit().any()
     with pytest.raises(ValueError, match="0 and 1"):
         pruning.Identity().prune(t, default_mask=torch.full((4,), 0.5))
+    with pytest.raises(AssertionError, match="importance_scores"):
+        pruning.L1Unstructured(1).prune(t, importance_scores=torch.ones(3))
 
 
 class Recording(pruning.BasePruningMethod):

@@ -1,7 +1,6 @@
-"""Deliberate differences from torch.
+"""The methods of the module API, and deliberate differences from torch.
 
-Each test runs the same calls with `torch.nn.utils.prune` and with `prune_gui.pruning`. More such
-tests are in the files of the respective classes and functions.
+Most tests run the same calls with `torch.nn.utils.prune` and with `prune_gui.pruning`.
 """
 
 import copy
@@ -227,3 +226,51 @@ def test_transposed_and_channels_last_parameters_can_be_pruned(call, layout):
     assert layer.weight.stride() == layer.weight_mask.stride() == stride
     assert torch.equal(pruning.remove(layer, "weight").weight, straight.weight)
     assert layer.weight.stride() == stride
+
+
+def test_non_finite_values_rank_as_the_largest():
+    layer = layer_of(torch.tensor([[math.nan, -9.0, math.inf, 8.0, -math.inf]]))
+    pruning.l1_unstructured(layer, "weight", 2)
+    assert layer.weight_mask.tolist() == [[1, 0, 1, 0, 1]]
+
+
+def test_integers_and_complex_numbers_rank_by_absolute_value():
+    mask = pruning.L1Unstructured(2).compute_mask(torch.tensor([-3, 1, 2, -1]), torch.ones(4))
+    assert mask.tolist() == [1, 0, 1, 0]
+    t = torch.tensor([3 + 4j, 0 + 6j, 1 + 1j])
+    assert pruning.L1Unstructured(2).compute_mask(t, torch.ones(3)).tolist() == [0, 1, 0]
+
+
+def test_the_custom_mask_is_copied():
+    mask = torch.tensor([1.0, 0.0, 1.0])
+    layer = pruning.custom_from_mask(nn.Linear(4, 3), "bias", mask)
+    mask.zero_()
+    assert layer.bias_mask.tolist() == [1, 0, 1]
+
+
+def test_pruned_elements_do_not_contribute_to_the_norm_of_their_channel():
+    scores = torch.tensor([[100.0, 1.0], [3.0, 3.0]])
+    for package, expected in ((pruning, [0]), (reference, [1])):
+        layer = layer_of(torch.ones(2, 2))
+        package.custom_from_mask(layer, "weight", torch.tensor([[0, 1], [1, 1]]))
+        package.ln_structured(layer, "weight", 1, n=2, dim=0, importance_scores=scores)
+        assert pruned_rows(layer) == expected
+
+
+def test_exactly_the_amount_of_channels_is_pruned_at_random():
+    def counts(package):
+        found = set()
+        for seed in range(10):
+            layer = layer_of(torch.ones(1000, 2))
+            torch.manual_seed(seed)
+            package.random_structured(layer, "weight", 500, 0)
+            found.add(len(pruned_rows(layer)))
+        return found
+
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        assert counts(pruning) == {500}
+        assert max(counts(reference)) > 500
+    finally:
+        torch.set_default_dtype(default)

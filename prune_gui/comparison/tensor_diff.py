@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from prune_gui.pruning.arrays import Bits
 from prune_gui.pruning.kernels.loop import compiled
-from prune_gui.pruning.selection.keys import Bits, ranking_dtype, raw_bits
+from prune_gui.pruning.selection.keys import ranking_dtype, raw_bits
 from prune_gui.pruning.selection.scores import Scores
 from prune_gui.statistics.pattern_scan import GROUP_LENGTHS, fewest_in_groups
 from prune_gui.statistics.weight_values import Values, of_bits

@@ -18,8 +18,9 @@ from prune_gui.checkpoint.tensor_info import PACKED_DTYPES, size_in_bytes
 from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
 from prune_gui.checkpoint.torch.moments import moments
 from prune_gui.errors import CheckpointError
+from prune_gui.pruning.arrays import Bits
 from prune_gui.pruning.parallel import chunks
-from prune_gui.pruning.selection.keys import Bits, raw_bits
+from prune_gui.pruning.selection.keys import raw_bits
 from prune_gui.recipe import stack
 from prune_gui.recipe.output import Form
 from prune_gui.recipe.resolution import Resolution

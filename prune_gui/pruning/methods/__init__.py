@@ -71,8 +71,7 @@ METHODS: Mapping[str, type[Method]] = MappingProxyType(_methods)
 def register(methods: Sequence[type[Method]]) -> None:
     """Add the methods of a plug-in, in place of earlier ones from the same source.
 
-    Raises:
-        PluginError: a method has the name of another method; nothing is changed.
+    `PluginError` is raised if a method has the name of another method; nothing is changed.
     """
     added: dict[str, type[Method]] = {}
     for method in methods:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from prune_gui.language import deferred, tr
+from prune_gui.language import deferred
 from prune_gui.pruning.methods.base import Method
 from prune_gui.pruning.methods.fields import (
     FieldText,
@@ -32,9 +31,10 @@ class CorrectionMethod(Method):
     """The recorded statistic that the method needs."""
 
     @property
-    @abstractmethod
     def recording(self) -> FilePath:
         """The file of the statistic."""
+        [path] = self.files.values()
+        return path
 
 
 class Refit(CorrectionMethod):
@@ -72,17 +72,8 @@ class Refit(CorrectionMethod):
                 "weights closer to those of the file."
             ),
         ),
-        FieldText(
-            label=deferred("Damping"),
-            folded=True,
-            show=lambda _, damping: tr("damping {value:g}", value=damping),
-        ),
+        FieldText(label=deferred("Damping"), folded=True, show=deferred("damping {value:g}")),
     ] = 0.01
-
-    @property
-    def recording(self) -> FilePath:
-        """The file of second moments."""
-        return self.files["moments"]
 
 
 class BiasCorrection(CorrectionMethod):
@@ -106,11 +97,6 @@ class BiasCorrection(CorrectionMethod):
         path_field(deferred('The file means.safetensors of prune_gui.record(model, "means").')),
         FieldText(label=deferred("Means"), position=0, show=lambda _, path: file_name(path)),
     ]
-
-    @property
-    def recording(self) -> FilePath:
-        """The file of means."""
-        return self.files["means"]
 
 
 class BatchNormStatistics(CorrectionMethod):
@@ -137,8 +123,3 @@ class BatchNormStatistics(CorrectionMethod):
         ),
         FieldText(label=deferred("Statistics"), position=0, show=lambda _, path: file_name(path)),
     ]
-
-    @property
-    def recording(self) -> FilePath:
-        """The file of statistics."""
-        return self.files["statistics"]

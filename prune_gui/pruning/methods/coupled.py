@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictFloat, StrictInt
 
 from prune_gui.language import deferred, tr
+from prune_gui.monitor import Monitor
 from prune_gui.pruning import decisions
 from prune_gui.pruning.methods.base import Method
 from prune_gui.pruning.methods.fields import (
@@ -25,14 +27,8 @@ from prune_gui.pruning.methods.fields import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from prune_gui.monitor import Monitor
-    from prune_gui.pruning.decisions.coupled_units import UnitScores
-    from prune_gui.pruning.decisions.target import Decision, GroupScores, Target
+    from prune_gui.pruning.arrays import Ints, Numbers
+    from prune_gui.pruning.decisions import Decision, GroupScores, Members, Noted, Target
     from prune_gui.pruning.layouts import CoupledGroup
 
 Space = Literal[
@@ -110,8 +106,7 @@ class CoupledMethod(Method):
 
     @property
     def coupled_space(self) -> str | None:
-        """The field `space`, if there is one."""
-        space: str | None = dict(self).get("space")
+        space: str | None = getattr(self, "space", None)
         return space
 
     def decide_groups(
@@ -121,15 +116,16 @@ class CoupledMethod(Method):
         monitor: Monitor,
         given: Sequence[GroupScores] = (),
     ) -> list[Decision]:
-        """Decide what to prune of each target; a pure function of the arguments.
+        """Decide what to prune of each of `targets`, which are all tensors of the groups.
 
-        Args:
-            targets: every tensor of the groups.
-            given: the scores of each group in the file `importance`; () if the method names none.
-
-        Raises:
-            RecipeError: the method is not applicable; the message names the group or the target.
+        `given` has the scores of each group in the file `importance`. `RecipeError` names a group
+        or a target to which the method is not applicable.
         """
+        members = decisions.Members(groups, {target.name: target for target in targets}, given)
+        return members.decisions(self.choose(members, monitor), monitor)
+
+    def choose(self, members: Members, monitor: Monitor) -> list[Noted]:
+        """Return the units to prune of each group, and a note on them or ""."""
         raise NotImplementedError
 
 
@@ -167,7 +163,7 @@ class Coupled(CoupledMethod):
             allow_inf_nan=False,
             description=deferred("The order p of the norms of the weights, above 0."),
         ),
-        FieldText(label=deferred("Norm"), folded=True, show=lambda _, n: tr("n {value}", value=n)),
+        FieldText(label=deferred("Norm"), folded=True, show=deferred("n {value}")),
     ] = 2
     reduction: ReductionField = "mean"
     normalization: Annotated[
@@ -196,9 +192,7 @@ class Coupled(CoupledMethod):
             )
         ),
         FieldText(
-            label=deferred("Uniform"),
-            folded=True,
-            show=lambda _, on: tr("uniform") if on else "",
+            label=deferred("Uniform"), folded=True, show=lambda _, on: tr("uniform") if on else ""
         ),
     ] = False
     round_to: Annotated[
@@ -233,63 +227,38 @@ class Coupled(CoupledMethod):
         ),
     ] = None
 
-    def decide_groups(
-        self,
-        groups: Sequence[CoupledGroup],
-        targets: Sequence[Target],
-        monitor: Monitor,
-        given: Sequence[GroupScores] = (),
-    ) -> list[Decision]:
-        """Prune the k units of smallest score in each group, or in all groups together."""
-        members = decisions.Members.of(targets)
-        if given:
-            scores = decisions.scores_from_file(groups, given, members, self.reduction, monitor)
+    def choose(self, members: Members, monitor: Monitor) -> list[Noted]:
+        if members.given:
+            scores = members.given_scores(self.reduction, monitor)
         else:
-            scores = decisions.norms_of_units(
-                groups, members, self.reduction, float(self.n), monitor
-            )
+            scores = members.norms(self.reduction, float(self.n), monitor)
         if self.scope == "global":
             scores = [self._normalized(own) for own in scores]
-        remaining = [members.remaining_elements(group) for group in groups]
-        numbers, notes = self._numbers(groups, scores, remaining)
+        remaining = [members.remaining_elements(group) for group in members.groups]
+        numbers = self._numbers(members.groups, scores, remaining)
         source = file_name(self.importance) if self.importance else ""
-        pruned = [
-            decisions.lowest_units(elements, own, number, source)
-            for elements, own, number in zip(remaining, scores, numbers, strict=True)
+        return [
+            (decisions.lowest_units(elements, own, number, source), note)
+            for elements, own, (number, note) in zip(remaining, scores, numbers, strict=True)
         ]
-        return decisions.decisions_for(groups, pruned, notes, members, monitor)
 
     def _numbers(
-        self,
-        groups: Sequence[CoupledGroup],
-        scores: Sequence[UnitScores],
-        remaining: Sequence[NDArray[np.int64]],
-    ) -> tuple[list[int], list[str]]:
+        self, groups: Sequence[CoupledGroup], scores: Sequence[Numbers], remaining: Sequence[Ints]
+    ) -> list[tuple[int, str]]:
         """Return the number of units to prune of each group, and a note on each."""
         counts = [int((elements > 0).sum()) for elements in remaining]
         limits = [
-            decisions.max_prunable(self.max_sparsity, remaining=count, total=group.size)
+            decisions.max_prunable(self.max_sparsity, count, group.size)
             for count, group in zip(counts, groups, strict=True)
         ]
         if self.scope == "local":
             wanted = [
-                decisions.count_units(
-                    self.amount,
-                    self.amount_of,
-                    remaining=count,
-                    total=group.size,
-                    of=lambda group=group: group.label,  # type: ignore[misc]
-                )
+                decisions.count_units(self, count, group.size, group.label)
                 for count, group in zip(counts, groups, strict=True)
             ]
         else:
-            k = decisions.count_units(
-                self.amount,
-                self.amount_of,
-                remaining=sum(counts),
-                total=sum(group.size for group in groups),
-                of=decisions.all_targets,
-            )
+            total = sum(group.size for group in groups)
+            k = decisions.count_units(self, sum(counts), total, decisions.all_targets)
             if self.uniform:
                 kept = math.ceil((sum(counts) - k) / len(groups))
                 wanted = [max(0, count - kept) for count in counts]
@@ -297,15 +266,11 @@ class Coupled(CoupledMethod):
                 possible = min(k, sum(limits))
                 selected = decisions.select_lowest(remaining, scores, limits, possible)
                 wanted = [int(units.pruned.sum()) for units in selected]
-        numbers, notes = [], []
-        for count, own_wanted, limit in zip(counts, wanted, limits, strict=True):
-            number, note = self._rounded(count, own_wanted, min(own_wanted, limit))
-            numbers.append(number)
-            notes.append(note)
-        return numbers, notes
+        return list(map(self._rounded, counts, wanted, limits))
 
-    def _rounded(self, count: int, wanted: int, number: int) -> tuple[int, str]:
+    def _rounded(self, count: int, wanted: int, limit: int) -> tuple[int, str]:
         """Return how many of `count` units to prune so that a multiple is kept, and a note."""
+        number = min(wanted, limit)
         kept = -(-(count - number) // self.round_to) * self.round_to
         rounded = max(0, count - kept)
         if rounded < number:
@@ -317,7 +282,7 @@ class Coupled(CoupledMethod):
         missing = wanted - number
         return rounded, decisions.cap_note(self.max_sparsity, missing) if missing > 0 else ""
 
-    def _normalized(self, scores: UnitScores) -> UnitScores:
+    def _normalized(self, scores: Numbers) -> Numbers:
         finite = scores[scores < math.inf]  # neither infinity nor NaN; no score is negative
         if self.normalization == "none" or not finite.size:
             return scores

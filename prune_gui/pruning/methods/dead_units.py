@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from pydantic import Field
 
 from prune_gui.language import deferred, tr, trn
-from prune_gui.pruning import decisions, predicates
+from prune_gui.monitor import Monitor
+from prune_gui.pruning import predicates
 from prune_gui.pruning.methods.coupled import CoupledMethod
 from prune_gui.pruning.methods.fields import FieldText
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from prune_gui.monitor import Monitor
-    from prune_gui.pruning.decisions.target import Decision, GroupScores, Target
-    from prune_gui.pruning.layouts import CoupledGroup
+    from prune_gui.pruning.decisions import Members, Noted
 
 
 class DeadUnits(CoupledMethod):
@@ -41,32 +38,21 @@ class DeadUnits(CoupledMethod):
             )
         ),
         FieldText(
-            label=deferred("Fold constants"),
-            show=lambda _, on: "" if on else tr("keeps constants"),
+            label=deferred("Fold constants"), show=lambda _, on: "" if on else tr("keeps constants")
         ),
     ] = True
 
-    def decide_groups(
-        self,
-        groups: Sequence[CoupledGroup],
-        targets: Sequence[Target],
-        monitor: Monitor,
-        given: Sequence[GroupScores] = (),
-    ) -> list[Decision]:
-        """Prune the units of all groups that have no effect."""
-        members = decisions.Members.of(targets)
-        pruned, notes = [], []
-        for group in groups:
+    def choose(self, members: Members, monitor: Monitor) -> list[Noted]:
+        chosen = []
+        for group in members.groups:
             monitor.advance()
             dead, constant = members.without_effect(group)
-            remaining = members.remaining_elements(group)
-            pruned.append(predicates.PrunedUnits(dead, None, remaining))
-            notes.append(_note(int(constant.sum()), fold=self.fold_constants))
-        return decisions.decisions_for(groups, pruned, notes, members, monitor)
+            units = predicates.PrunedUnits(dead, None, members.remaining_elements(group))
+            chosen.append((units, _note(int(constant.sum()), fold=self.fold_constants)))
+        return chosen
 
 
 def _note(count: int, *, fold: bool) -> str:
-    """Return a note on units that emit a constant; "" if there are none."""
     if not count:
         return ""
     if not fold:

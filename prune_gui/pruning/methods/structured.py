@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from prune_gui.errors import RecipeError
 from prune_gui.language import deferred
+from prune_gui.monitor import Monitor
 from prune_gui.pruning import decisions, norms, selection
 from prune_gui.pruning.methods.base import AllocatedMethod, ScoredMethod, ScoreKind
 from prune_gui.pruning.methods.fields import (
@@ -22,14 +24,8 @@ from prune_gui.pruning.methods.fields import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from prune_gui.monitor import Monitor
-    from prune_gui.pruning.decisions.target import Decision, Target
-    from prune_gui.pruning.decisions.units import Units
+    from prune_gui.pruning.arrays import Values
+    from prune_gui.pruning.decisions import Decision, Target, Units
 
 FLAT: Final = deferred(
     "{name} has shape {shape}; pruning channels needs two dimensions or more. Leave it out of the "
@@ -47,6 +43,12 @@ class ChannelMethod(AllocatedMethod):
     scope: Scope = "local"
     amount_of: Of = "remaining"
     max_sparsity: MaxSparsity = 1.0
+
+    def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
+        return decisions.select_units([self._units(target) for target in targets], self, monitor)
+
+    def _units(self, target: Target) -> Units:
+        raise NotImplementedError
 
     def _dimension(self, target: Target) -> int:
         """Return the dimension of a target whose channels are pruned, not negative."""
@@ -66,10 +68,6 @@ class LnStructuredMethod(ScoredMethod, ChannelMethod):
 
     n: Norm = 2
 
-    def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Prune the k channels of smallest norm among those with a remaining element."""
-        return decisions.select_units([self._units(target) for target in targets], self, monitor)
-
     def _units(self, target: Target) -> Units:
         dim, scores = self._dimension(target), decisions.target_scores(self, target)
         if self.n == "nuc" and len(target.shape) != 3:
@@ -80,10 +78,10 @@ class LnStructuredMethod(ScoredMethod, ChannelMethod):
                 dims=len(target.shape),
             )
 
-        def rank(monitor: Monitor) -> NDArray[np.floating[Any]]:
+        def rank(monitor: Monitor) -> Values:
             found = norms.score_norms(scores, target.remaining_mask, self.n, dim, monitor=monitor)
             scale = self._scale(target.size // target.shape[dim])
-            ranks: NDArray[np.floating[Any]] = found.numpy() / scale
+            ranks: Values = found.numpy() / scale
             return ranks
 
         return decisions.channel_units(target, dim, rank, scores.nbytes)
@@ -102,7 +100,6 @@ class LnStructuredMethod(ScoredMethod, ChannelMethod):
         return scale
 
     def torch_lines(self, names: str) -> list[str]:
-        """Return lines of Python that prune with torch, unless an option is one that it lacks."""
         in_torch = self.ranks_weights and self.amount_of == "remaining" and self.max_sparsity == 1.0
         if not in_torch or self.scope != "local" or self.n == "nuc":
             return []
@@ -122,12 +119,7 @@ class RandomStructuredMethod(ChannelMethod):
 
     @property
     def score_kind(self) -> ScoreKind:
-        """Random numbers rank the channels."""
         return "random"
-
-    def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Prune k random channels among those with a remaining element."""
-        return decisions.select_units([self._units(target) for target in targets], self, monitor)
 
     def _units(self, target: Target) -> Units:
         dim = self._dimension(target)

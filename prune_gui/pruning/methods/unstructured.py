@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from prune_gui.language import deferred
+from prune_gui.monitor import Monitor
 from prune_gui.pruning import decisions, selection
 from prune_gui.pruning.methods.base import AllocatedMethod, Method, ScoredMethod, ScoreKind
 from prune_gui.pruning.methods.fields import Amount, MaxSparsity, Of, RankingScope, RowScope, Seed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from prune_gui.monitor import Monitor
-    from prune_gui.pruning.decisions.target import Decision, Target
+    from prune_gui.pruning.decisions import Decision, Target
 
 
 class RankedMethod(AllocatedMethod):
@@ -33,7 +32,6 @@ class OverallMethod(Method):
 
     @property
     def ranking_scope(self) -> RankingScope:
-        """All elements share one cut."""
         return "global"
 
 
@@ -48,12 +46,10 @@ class L1UnstructuredMethod(ScoredMethod, RankedMethod):
     title: ClassVar[str] = deferred("L1 unstructured")
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Rank the elements by absolute score."""
         scores = [decisions.target_scores(self, target) for target in targets]
         return decisions.decide_scored(self, targets, scores, monitor)
 
     def torch_lines(self, names: str) -> list[str]:
-        """Return lines of Python that prune with torch, unless an option is one that it lacks."""
         in_torch = self.ranks_weights and self.amount_of == "remaining" and self.max_sparsity == 1.0
         if not in_torch or self.scope == "row":
             return []
@@ -77,10 +73,8 @@ class RandomUnstructuredMethod(RankedMethod):
 
     @property
     def score_kind(self) -> ScoreKind:
-        """Random numbers rank the elements."""
         return "random"
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Rank the elements by random keys, which depend on the seed and the name of the target."""
         keys = [selection.RandomKeys(self.seed, target.name, target.size) for target in targets]
         return decisions.decide_ranked(self, targets, keys, monitor)

@@ -1,4 +1,4 @@
-"""Methods of live modules that prune single elements, and how these are ranked."""
+"""The methods of torch for live modules, which prune elements or whole channels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import TypeGuard
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import prune as reference
@@ -22,16 +21,10 @@ from prune_gui.pruning.amount import (
 from prune_gui.pruning.modules.masking import is_binary, is_plain, mask_product
 from prune_gui.pruning.modules.pruning_method import BasePruningMethod
 from prune_gui.pruning.modules.reparametrization import PrunedTensor
-from prune_gui.pruning.parallel import chunks, run
+from prune_gui.pruning.norms.unit_norms import Order, channel_norms
 from prune_gui.pruning.selection.batched import find_cuts_batched
-from prune_gui.pruning.selection.keys import (
-    KeySource,
-    Ranking,
-    RemainingMask,
-    ScoreKeys,
-    ranking_dtype,
-)
-from prune_gui.pruning.selection.radix_select import Cut, mark, smallest
+from prune_gui.pruning.selection.keys import Ranking, RemainingMask, ScoreKeys, ranking_dtype
+from prune_gui.pruning.selection.radix_select import mark_whole, smallest
 from prune_gui.pruning.selection.scores import TensorScores, has_values, wide_dtype
 
 
@@ -42,29 +35,28 @@ class Identity(BasePruningMethod):
     PRUNING_TYPE = "unstructured"
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return `default_mask`."""
         return default_mask
 
     @classmethod
     def apply(cls, module: nn.Module, name: str) -> BasePruningMethod:  # type: ignore[override]
-        """See `BasePruningMethod.apply`."""
         return super().apply(module, name)
 
 
-class ElementPruning(BasePruningMethod):
-    """Prunes a share or a number of the elements that it gets: those of smallest absolute score."""
-
-    PRUNING_TYPE = "unstructured"
-
+class _AmountPruning(BasePruningMethod):
     def __init__(self, amount: Amount) -> None:
         _validate_pruning_amount_init(amount)
         self.amount = amount
 
     def units(self, remaining: int) -> int:
-        """Return the number of elements to prune."""
         units = _compute_nparams_toprune(self.amount, remaining)
         _validate_pruning_amount(units, remaining)
         return units
+
+
+class ElementPruning(_AmountPruning):
+    """Prunes a share or a number of the elements that it gets: those of smallest absolute score."""
+
+    PRUNING_TYPE = "unstructured"
 
     @abstractmethod
     def element_scores(
@@ -72,14 +64,11 @@ class ElementPruning(BasePruningMethod):
     ) -> Tensor:
         """Return a score per element; the smallest absolute values are pruned first.
 
-        Args:
-            dtype: the dtype in which `t` is compared with other tensors of this step.
-            remaining: boolean, of the shape of `t`, False where already pruned; None if no element
-                is. The scores of pruned elements are not used.
+        `t` is compared with other tensors in `dtype`. Scores are not used where nothing is
+        `remaining`.
         """
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return `default_mask` without `amount` elements."""
         units = self.units(t.numel())
         if units == 0:
             return default_mask.clone()
@@ -87,7 +76,6 @@ class ElementPruning(BasePruningMethod):
         return mask_product(default_mask, pruned.logical_not_())
 
     def mask_for(self, tensor: PrunedTensor, values: Tensor) -> Tensor:
-        """See `BasePruningMethod.mask_for`."""
         if not (ranks_elements(self) and is_plain(values)):
             return super().mask_for(tensor, values)
         [kept] = self.kept_elements([values], [tensor.remaining()])
@@ -113,18 +101,21 @@ class ElementPruning(BasePruningMethod):
                 yield torch.ones(shape, dtype=torch.bool) if own is None else own
             return
         dtype = ranking_dtype({t.dtype for t in values})
-        keys = joint_keys(
-            [
-                self.element_scores(t, dtype, own).contiguous()
-                for t, own in zip(values, remaining, strict=True)
-            ]
-        )
+        scores = [
+            TensorScores.of(self.element_scores(t, dtype, own).contiguous())
+            for t, own in zip(values, remaining, strict=True)
+        ]
         del values
-        rankings = deque(map(Ranking, keys, map(remaining_mask, remaining)))
-        del keys
+        dtype = ranking_dtype({own.dtype for own in scores})
+        rankings = deque(
+            Ranking(ScoreKeys(own, dtype), _remaining_mask(mask))
+            for own, mask in zip(scores, remaining, strict=True)
+        )
+        del scores
         cuts = find_cuts_batched(rankings, units, Monitor())
         for shape, cut, own in zip(shapes, cuts, remaining, strict=True):
-            kept = kept_by_cut(rankings.popleft().keys, cut).view(shape)
+            pruned = mark_whole(rankings.popleft().keys, cut)
+            kept = torch.from_numpy(pruned).logical_not_().view(shape)
             yield kept if own is None else kept.logical_and_(own)
 
 
@@ -134,10 +125,7 @@ class RandomUnstructured(ElementPruning):
 
     After `torch.manual_seed` it draws the same numbers as torch and prunes the same elements,
     except for half-precision weights, for which it draws float32 numbers, since their own dtype has
-    too few values.
-
-    Args:
-        amount: a share in [0, 1], or a whole number of elements.
+    too few values. `amount` is a share in [0, 1], or a whole number of elements.
     """
 
     def element_scores(
@@ -155,7 +143,6 @@ class RandomUnstructured(ElementPruning):
     def apply(  # type: ignore[override]
         cls, module: nn.Module, name: str, amount: Amount
     ) -> BasePruningMethod:
-        """See `BasePruningMethod.apply`."""
         return super().apply(module, name, amount=amount)
 
 
@@ -165,26 +152,18 @@ class L1Unstructured(ElementPruning):
 
     Of equal values, the lowest flat index is pruned first, on all devices; non-finite values rank
     as the largest. torch leaves the choice among equal values open, and cannot rank 8-bit floats.
-
-    Args:
-        amount: a share in [0, 1], or a whole number of elements.
+    `amount` is a share in [0, 1], or a whole number of elements.
     """
 
     def element_scores(
         self, t: Tensor, dtype: torch.dtype, remaining: Tensor | None = None
     ) -> Tensor:
-        """Return `t`."""
         return t
 
     @classmethod
     def apply(  # type: ignore[override]
-        cls,
-        module: nn.Module,
-        name: str,
-        amount: Amount,
-        importance_scores: Tensor | None = None,
+        cls, module: nn.Module, name: str, amount: Amount, importance_scores: Tensor | None = None
     ) -> BasePruningMethod:
-        """See `BasePruningMethod.apply`."""
         return super().apply(module, name, amount=amount, importance_scores=importance_scores)
 
 
@@ -221,19 +200,13 @@ class CustomFromMask(BasePruningMethod):
         self.mask = mask != 0
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return `default_mask` times the custom mask, in the dtype of `default_mask`.
-
-        Raises:
-            AssertionError: the shapes differ.
-        """
+        """Return `default_mask` times the custom mask, in the dtype of `default_mask`."""
         return mask_product(default_mask, self._mask_like(default_mask))
 
     def mask_for(self, tensor: PrunedTensor, values: Tensor) -> Tensor:
-        """See `BasePruningMethod.mask_for`."""
         return tensor.mask_without(self._mask_like(values))
 
     def _mask_like(self, t: Tensor) -> Tensor:
-        """Return the custom mask on the device of a tensor, of whose shape it must be."""
         if self.mask.shape != t.shape:
             raise AssertionError(
                 f"The mask has shape {tuple(self.mask.shape)}; the parameter has {tuple(t.shape)}."
@@ -249,15 +222,11 @@ class CustomFromMask(BasePruningMethod):
     def apply(  # type: ignore[override]
         cls, module: nn.Module, name: str, mask: Tensor
     ) -> BasePruningMethod:
-        """See `BasePruningMethod.apply`."""
         return super().apply(module, name, mask=mask)
 
 
 def magnitudes(t: Tensor) -> Tensor:
-    """Return floating point numbers whose absolute values rank like those of `t`.
-
-    The result is `t` itself, with signs, unless it is complex or integer.
-    """
+    """Return floating point numbers whose absolute values rank like those of `t`, with signs."""
     t = t.detach()
     if t.is_complex():
         return t.abs()
@@ -272,27 +241,127 @@ def k_smallest(scores: Tensor, k: int) -> Tensor:
     return smallest(on_cpu, k).to(scores.device)
 
 
-def joint_keys(scores: Sequence[Tensor]) -> list[ScoreKeys]:
-    """Return keys that rank the elements of several tensors by absolute value, without a copy."""
-    dtype = ranking_dtype({t.dtype for t in scores})
-    return [ScoreKeys(TensorScores.of(t), dtype) for t in scores]
-
-
-def remaining_mask(remaining: Tensor | None) -> RemainingMask | None:
-    """Return a contiguous boolean tensor on the CPU as the engine reads it."""
+def _remaining_mask(remaining: Tensor | None) -> RemainingMask | None:
     if remaining is None:
         return None
     flat = remaining.view(-1).numpy()
     return lambda start, stop: flat[start:stop]
 
 
-def kept_by_cut(keys: KeySource, cut: Cut) -> Tensor:
-    """Return a flat boolean tensor, False where a cut prunes."""
-    kept = np.empty(keys.size, np.bool_)
+class _ChannelPruning(_AmountPruning):
+    """Prunes a share or a number of the channels that it gets: those of lowest rank."""
 
-    def write(span: tuple[int, int]) -> None:
-        np.logical_not(mark(keys, cut, *span), out=kept[slice(*span)])
+    PRUNING_TYPE = "structured"
 
-    for _ in run(write, chunks(keys.size)):
-        pass
-    return torch.from_numpy(kept)
+    def __init__(self, amount: Amount, dim: int = -1) -> None:
+        super().__init__(amount)
+        self.dim = dim
+
+    @abstractmethod
+    def _channel_scores(self, t: Tensor) -> Tensor:
+        """Return a number >= 0 per channel along `dim`; the smallest are pruned first, NaN last."""
+
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        return mask_product(default_mask, self._kept_channels(t)).to(t.dtype)
+
+    def mask_for(self, tensor: PrunedTensor, values: Tensor) -> Tensor:
+        if type(self).compute_mask is not _ChannelPruning.compute_mask or not self._gets_all(
+            tensor
+        ):
+            return super().mask_for(tensor, values)
+        return tensor.mask_without(self._kept_channels(tensor.scores(values)))
+
+    def _gets_all(self, tensor: PrunedTensor) -> bool:
+        if tensor.hook is None:
+            return True
+        mask = magnitudes(tensor.stored_mask())
+        has_channels = mask.dim() > 1 and -mask.dim() <= self.dim < mask.dim()
+        return has_channels and bool(channel_norms(mask, 2, self.dim).all())
+
+    def _kept_channels(self, t: Tensor) -> Tensor:
+        """Return a boolean number per channel, False where it is pruned, to be broadcast to `t`."""
+        _validate_structured_pruning(t)
+        _validate_pruning_dim(t, self.dim)
+        channels = t.shape[self.dim]
+        units = self.units(channels)
+        kept = torch.ones(channels, dtype=torch.bool, device=t.device)
+        if units > 0:
+            ranked = self._channel_scores(t).sort(stable=True).indices
+            kept[ranked[:units]] = False
+        along_dim = [1] * t.dim()
+        along_dim[self.dim] = channels
+        return kept.view(along_dim)
+
+
+@reference.RandomStructured.register
+class RandomStructured(_ChannelPruning):
+    """Prune channels along `dim` at random, each with the same chance.
+
+    After `torch.manual_seed` it draws the same numbers as torch and prunes the same channels,
+    except that it never prunes more than `amount` (a share in [0, 1], or a whole number) if draws
+    are equal.
+    """
+
+    def _channel_scores(self, t: Tensor) -> Tensor:
+        drawn = torch.rand(t.shape[self.dim], dtype=wide_dtype(torch.get_default_dtype()))
+        return drawn.to(t.device)
+
+    @classmethod
+    def apply(  # type: ignore[override]
+        cls, module: nn.Module, name: str, amount: Amount, dim: int = -1
+    ) -> BasePruningMethod:
+        return super().apply(module, name, amount=amount, dim=dim)
+
+
+@reference.LnStructured.register
+class LnStructured(_ChannelPruning):
+    """Prune the channels of smallest norm, taken over all other dimensions.
+
+    Of equal norms, the lowest index is pruned first, which torch leaves open; a non-finite norm
+    ranks as the largest. A partly pruned channel counts as one channel. 16-bit and 8-bit weights
+    are converted to float32, unlike in torch, so that norms neither overflow nor coincide.
+
+    Args:
+        amount: a share in [0, 1], or a whole number of channels.
+        n: order of the norm: a number, inf, -inf, "fro" (2, with any number of dimensions, unlike
+            torch) or "nuc" (only tensors of three dimensions).
+        dim: the dimension that indexes the channels.
+    """
+
+    def __init__(self, amount: Amount, n: Order, dim: int = -1) -> None:
+        super().__init__(amount, dim)
+        self.n = n
+
+    def _channel_scores(self, t: Tensor) -> Tensor:
+        return channel_norms(magnitudes(t), self.n, self.dim)
+
+    @classmethod
+    def apply(  # type: ignore[override]
+        cls,
+        module: nn.Module,
+        name: str,
+        amount: Amount,
+        n: Order,
+        dim: int,
+        importance_scores: Tensor | None = None,
+    ) -> BasePruningMethod:
+        return super().apply(
+            module, name, amount=amount, n=n, dim=dim, importance_scores=importance_scores
+        )
+
+
+def _validate_structured_pruning(t: Tensor) -> None:
+    """Check that a tensor has two dimensions, even if it is already pruned.
+
+    torch then treats a vector as one channel, and prunes all of it.
+    """
+    if t.dim() < 2:
+        raise ValueError(
+            f"A tensor of shape {tuple(t.shape)} has no channels; structured pruning needs two "
+            "dimensions or more."
+        )
+
+
+def _validate_pruning_dim(t: Tensor, dim: int) -> None:
+    if not -t.dim() <= dim < t.dim():
+        raise IndexError(f"dim={dim} is none of the {t.dim()} dimensions of {tuple(t.shape)}.")

@@ -1,7 +1,6 @@
-"""Deliberate differences from torch.
+"""The methods of the module API, and deliberate differences from torch.
 
-Each test runs the same calls with `torch.nn.utils.prune` and with `prune_gui.pruning`. More such
-tests are in the files of the respective classes and functions.
+Most tests run the same calls with `torch.nn.utils.prune` and with `prune_gui.pruning`.
 """
 
 import copy
@@ -10,12 +9,10 @@ import math
 import pytest
 import torch
 from pruned_layers import kept, layer_of, pruned_rows
-from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn.utils import prune as reference
 
-from prune_gui import export, open_checkpoint, pruning, resolve
-from prune_gui.recipe import Recipe
+from prune_gui import pruning
 
 BOTH = (pruning, reference)
 FLOAT8 = [torch.float8_e4m3fn, torch.float8_e5m2]
@@ -58,9 +55,6 @@ def test_of_equal_elements_those_of_the_earlier_parameter_are_pruned_first():
 
     assert pruned_of_each(pruning) == [500, 0]
     assert pruned_of_each(reference) != [500, 0]
-
-
-# Failing calls
 
 
 # Values of pruned elements
@@ -107,33 +101,7 @@ def test_the_mask_has_the_dtype_of_the_parameter_not_of_the_scores(stacked):
         assert layer.weight_mask.dtype == expected
 
 
-def test_a_pruned_vector_has_no_channels():
-    ours, theirs = nn.Linear(4, 3), nn.Linear(4, 3)
-    for package, layer in zip(BOTH, (ours, theirs), strict=True):
-        with pytest.raises(ValueError, match="dim"):
-            package.ln_structured(layer, "bias", 1, n=2, dim=0)
-        package.identity(layer, "bias")
-    with pytest.raises(ValueError, match="channels"):
-        pruning.ln_structured(ours, "bias", 1, n=2, dim=0)
-    assert ours.bias_mask.tolist() == [1, 1, 1]
-    reference.ln_structured(theirs, "bias", 1, n=2, dim=0)
-    assert theirs.bias_mask.tolist() == [0, 0, 0]
-
-
 # Narrow dtypes
-
-
-def test_float16_norms_do_not_overflow():
-    weights = torch.full((3, 256), 6e4, dtype=torch.float16)
-    weights[1, 0] = 0
-    ours, theirs = layer_of(weights.clone()), layer_of(weights.clone())
-    for package, layer in zip(BOTH, (ours, theirs), strict=True):
-        package.ln_structured(layer, "weight", 1, n=2, dim=0)
-        assert layer.weight.dtype == layer.weight_mask.dtype == torch.float16
-    assert reference._compute_norm(weights, 2, 0).isinf().all()
-    assert pruning._compute_norm(weights, 2, 0).dtype == torch.float32
-    assert pruned_rows(ours) == [1]
-    assert pruned_rows(theirs) != [1]
 
 
 def test_bfloat16_norms_do_not_coincide():
@@ -170,21 +138,6 @@ def test_float8_parameters_can_be_pruned(call, dtype):
     assert kept(ours)[0].count(0) + kept(ours)[1].count(0) == 4
     with pytest.raises(NotImplementedError, match="Float8"):
         call(reference, theirs)
-
-
-def test_random_pruning_of_half_precision_is_uniform_over_indices():
-    def mean_index(package, seed):
-        layer = layer_of(torch.ones(1, 100_000, dtype=torch.bfloat16))
-        torch.manual_seed(seed)
-        package.random_unstructured(layer, "weight", 100)
-        pruned = (layer.weight_mask[0] == 0).nonzero()
-        assert len(pruned) == 100
-        return pruned.double().mean().item()
-
-    # The mean of 100 indices has a standard deviation of 2,900.
-    for seed in range(5):
-        assert 35_000 < mean_index(pruning, seed) < 65_000
-        assert mean_index(reference, seed) < 25_000
 
 
 def test_random_pruning_of_half_precision_equals_that_of_float32():
@@ -242,24 +195,6 @@ def test_a_tied_parameter_has_one_mask_and_stays_tied_after_remove():
         assert decoder.weight is encoder.weight
 
 
-def test_tied_tensors_of_a_file_are_one_parameter(tmp_path):
-    encoder, decoder = tied_layers(torch.tensor([[1.0, 2.0, 3.0, 4.0]]))
-    net = nn.ModuleDict({"encoder": encoder, "decoder": decoder})
-    torch.save(net.state_dict(), tmp_path / "tied.pt")
-    step = {"method": "l1_unstructured", "targets": ["*.weight"], "amount": 2, "scope": "global"}
-    with open_checkpoint(tmp_path / "tied.pt") as checkpoint:
-        resolution = resolve(Recipe(steps=[step]), checkpoint)
-        assert resolution.counts == {"encoder.weight": (2, 4)}
-        export(resolution, tmp_path / "pruned.pt")
-    ours = torch.load(tmp_path / "pruned.pt")
-    assert ours["encoder.weight"].data_ptr() == ours["decoder.weight"].data_ptr()
-    assert ours["decoder.weight"].tolist() == [[0, 0, 3, 4]]
-
-    pairs = [(encoder, "weight"), (decoder, "weight")]
-    reference.global_unstructured(pairs, reference.L1Unstructured, amount=2)
-    assert decoder.weight.tolist() == [[0, 2, 3, 4]]
-
-
 # Memory formats
 
 
@@ -293,34 +228,49 @@ def test_transposed_and_channels_last_parameters_can_be_pruned(call, layout):
     assert layer.weight.stride() == stride
 
 
-# Files
+def test_non_finite_values_rank_as_the_largest():
+    layer = layer_of(torch.tensor([[math.nan, -9.0, math.inf, 8.0, -math.inf]]))
+    pruning.l1_unstructured(layer, "weight", 2)
+    assert layer.weight_mask.tolist() == [[1, 0, 1, 0, 1]]
 
 
-def prune_file(source, out, form="finalized", **recipe):
-    step = {"method": "l1_unstructured", "targets": ["weight"], "amount": 0.5}
-    with open_checkpoint(source) as checkpoint:
-        export(resolve(Recipe(steps=[step], **recipe), checkpoint), out, form)
-    return out
+def test_integers_and_complex_numbers_rank_by_absolute_value():
+    mask = pruning.L1Unstructured(2).compute_mask(torch.tensor([-3, 1, 2, -1]), torch.ones(4))
+    assert mask.tolist() == [1, 0, 1, 0]
+    t = torch.tensor([3 + 4j, 0 + 6j, 1 + 1j])
+    assert pruning.L1Unstructured(2).compute_mask(t, torch.ones(3)).tolist() == [0, 1, 0]
 
 
-@pytest.fixture
-def dense(tmp_path):
-    """Return the file of a layer of eight weights."""
-    save_file({"weight": torch.arange(1.0, 9.0)}, tmp_path / "dense.safetensors")
-    return tmp_path / "dense.safetensors"
+def test_the_custom_mask_is_copied():
+    mask = torch.tensor([1.0, 0.0, 1.0])
+    layer = pruning.custom_from_mask(nn.Linear(4, 3), "bias", mask)
+    mask.zero_()
+    assert layer.bias_mask.tolist() == [1, 0, 1]
 
 
-def half_pruned_twice_by_torch(file):
-    """Prune half with torch, remove the reparametrization and save, twice."""
-    for _ in range(2):
-        layer = layer_of(load_file(file)["weight"])
-        reference.remove(reference.l1_unstructured(layer, "weight", 0.5), "weight")
-        save_file(layer.state_dict(), file)
-    return load_file(file)["weight"]
+def test_pruned_elements_do_not_contribute_to_the_norm_of_their_channel():
+    scores = torch.tensor([[100.0, 1.0], [3.0, 3.0]])
+    for package, expected in ((pruning, [0]), (reference, [1])):
+        layer = layer_of(torch.ones(2, 2))
+        package.custom_from_mask(layer, "weight", torch.tensor([[0, 1], [1, 1]]))
+        package.ln_structured(layer, "weight", 1, n=2, dim=0, importance_scores=scores)
+        assert pruned_rows(layer) == expected
 
 
-def test_zeros_of_a_finalized_file_count_as_pruned_with_start_zeros(dense, tmp_path):
-    once = prune_file(dense, tmp_path / "once.safetensors")
-    twice = prune_file(once, tmp_path / "twice.safetensors", start="zeros")
-    assert load_file(twice)["weight"].tolist() == [0, 0, 0, 0, 0, 0, 7, 8]
-    assert half_pruned_twice_by_torch(dense).tolist() == [0, 0, 0, 0, 5, 6, 7, 8]
+def test_exactly_the_amount_of_channels_is_pruned_at_random():
+    def counts(package):
+        found = set()
+        for seed in range(10):
+            layer = layer_of(torch.ones(1000, 2))
+            torch.manual_seed(seed)
+            package.random_structured(layer, "weight", 500, 0)
+            found.add(len(pruned_rows(layer)))
+        return found
+
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        assert counts(pruning) == {500}
+        assert max(counts(reference)) > 500
+    finally:
+        torch.set_default_dtype(default)

@@ -2,10 +2,9 @@
 
 Records are stored uncompressed, and their values start at multiples of 64 bytes, as in torch.save.
 torch.load with mmap=True then returns tensors that are aligned for any SIMD instruction. On
-request, a record is compressed with deflate (RFC 1951), which torch.load reads without mmap.
-
-As in pigz, each chunk is compressed by itself and ends at a byte boundary, so that the compressed
-chunks after each other are one deflate stream. The bytes do not depend on the number of threads.
+request, a record is compressed with deflate (RFC 1951), which torch.load reads without mmap: as in
+pigz, each chunk by itself, up to a byte boundary, so that the chunks after each other are one
+stream. The bytes do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -66,10 +65,9 @@ Item = TypeVar("Item")
 
 
 class NewRecord(NamedTuple):
-    """A record to write.
+    """A record to write: `chunks` returns its `nbytes` bytes.
 
     Attributes:
-        nbytes: the total bytes of all chunks.
         has_values: whether it holds values of tensors, so that compressing it may be worth it.
         tensor: the tensor whose values are all of it, or "".
         compressed: the record of another archive whose compressed bytes are copied.
@@ -86,10 +84,7 @@ class NewRecord(NamedTuple):
 
 
 class TorchArchive:
-    """An archive that is written record by record. A context manager.
-
-    On exit, the directory is written, and the file is flushed to the disk.
-    """
+    """An archive that is written record by record, and flushed to the disk on exit."""
 
     def __init__(self, path: Path, folder: str = FOLDER) -> None:
         self._folder = folder
@@ -218,19 +213,14 @@ class TorchArchive:
 
 def _prepared(records: Sequence[NewRecord]) -> Generator[tuple[NewRecord, memoryview]]:
     """Yield all chunks of all records in order; large ones are computed in advance."""
-    chunks = _record_chunks(records)
+    chunks = (
+        (record, chunk)
+        for record in records
+        for chunk in (record.chunks() if record.nbytes else [memoryview(b"")])
+    )
     # For small records, a thread would cost more time than it saves.
     is_large = any(record.nbytes > CHUNK_BYTES for record in records)
     return prefetch(chunks) if is_large else chunks
-
-
-def _record_chunks(records: Iterable[NewRecord]) -> Generator[tuple[NewRecord, memoryview]]:
-    """Yield all chunks of all records in order, and an empty one of an empty record."""
-    for record in records:
-        if not record.nbytes:
-            yield record, memoryview(b"")
-        for chunk in record.chunks():
-            yield record, chunk
 
 
 def _counted(
@@ -258,7 +248,6 @@ def archive_nbytes(records: Iterable[tuple[str, int]], folder: str = FOLDER) -> 
 
 
 def _header(offset: int, path: str, nbytes: int) -> tuple[int, int]:
-    """Return the bytes of the local header of a record at `offset`, and those of its padding."""
     large = nbytes > MAX_PLAIN_BYTES
     name_nbytes = len(path.encode())
     header = LOCAL_HEADER_BYTES + name_nbytes + large * ZIP64_EXTRA_BYTES + len(PADDING_TAG) + 2
@@ -270,7 +259,7 @@ def damaged_record(
 ) -> str | None:
     """Return the name of the first record of an archive that does not match its CRC-32, or None.
 
-    Legacy torch files are no archives, and have no checksums.
+    Legacy torch files have no checksums.
     """
     if not zipfile.is_zipfile(path):
         return None
@@ -327,8 +316,7 @@ def deflated_chunks(
 ) -> Generator[tuple[Owner, memoryview, bytes]]:
     """Yield (owner, chunk, `deflated` chunk) in order; larger chunks are split.
 
-    At most two chunks per thread are compressed in advance. Close the generator when leaving early,
-    so that the threads end.
+    Close the generator when leaving early, so that the threads end.
     """
     pending: deque[tuple[Owner, memoryview, Future[bytes]]] = deque()
     with ThreadPoolExecutor(threads, "prune-gui-deflate") as pool:

@@ -50,7 +50,6 @@ class TorchCheckpoint(FileCheckpoint):
         content: the object that torch.load would return, with the state dict at `root`, and with
             records in place of objects that need code; see `Unpickled`. Its tensors have values
             only as `values_of` returns them.
-        state: the state dict.
         file: what reading the file found, without its content.
     """
 

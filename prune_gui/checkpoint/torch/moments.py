@@ -35,16 +35,9 @@ def named_moments(
     """Return the tensors that optimizers have for each parameter, with the shape of it, by name.
 
     The parameters of an optimizer are numbered. They are found by the names that recent versions of
-    torch add, or else by their order, if there is one group, and if number and shapes agree.
-
-    Args:
-        uncertain: the message of the error, with the fields ``{file}`` and ``{reason}``.
-
-    Returns:
-        By the name of a parameter, each tensor and how the optimizer calls it.
-
-    Raises:
-        CheckpointError: it is not certain which parameter a tensor belongs to.
+    torch add, or else by their order, if there is one group, and if number and shapes agree. If
+    that is not certain, the error has the message `uncertain`, with the fields ``{file}`` and
+    ``{reason}``.
     """
     found: dict[str, list[tuple[str, torch.Tensor]]] = {}
     for optimizer in optimizer_states(checkpoint.content):
@@ -70,7 +63,6 @@ def named_moments(
 def _names(
     checkpoint: TorchCheckpoint, groups: Sequence[object], uncertain: str
 ) -> dict[object, str]:
-    """Return the parameters of an optimizer: their names by their numbers."""
     named: dict[object, str] = {}
     known = {
         alias: info.name

@@ -19,6 +19,7 @@ from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.source import byte_chunks
 from prune_gui.checkpoint.torch.archive import VALUES_FOLDER, NewRecord
 from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
+from prune_gui.checkpoint.torch.pickle_machine import reachable
 from prune_gui.checkpoint.torch.storages import StorageMap
 from prune_gui.checkpoint.torch.tensor_spans import Chunks, Placement, repeats_elements, replaced
 from prune_gui.checkpoint.torch.zip_layout import METADATA_RECORD, TorchLayout
@@ -39,12 +40,9 @@ def copy_plan(writers: Sequence[KeyedWriter], template: Checkpoint | None) -> Co
     """Return how to copy the file of `template` with other values; None if it is not copied.
 
     The tensors to write must be those of the file, with the same dtypes and shapes. If the file
-    needs no code, its objects can also be pickled again. So such a file is
-    copied only if it is an archive, and the tensors have their storages to themselves: no other
-    object has them, and no bytes are left over.
-
-    Raises:
-        CheckpointError: moments of an optimizer are to be written, and the file is not copied.
+    needs no code, its objects can also be pickled again. So such a file is copied only if it is an
+    archive, and the tensors have their storages to themselves: no other object has them, and no
+    bytes are left over. Moments of an optimizer can only be written to a copy.
     """
     plan = _copy_plan(writers, template)
     if plan is None and any(writer.tensor.moments for writer in writers):
@@ -74,27 +72,19 @@ def _copy_plan(writers: Sequence[KeyedWriter], template: Checkpoint | None) -> C
 
 def _shares_storages_outside(template: TorchCheckpoint) -> bool:
     """Return whether an object beside the dense tensors of the state dict shares a storage."""
-    raw = template.raw
-    dense = {key for key in raw if raw[key].special is None}
+    if isinstance(template.content, torch.Tensor):  # it is the state dict
+        return False
+    state = template.state
+    dense = {key for key, raw in template.raw.items() if raw.special is None}
     storages = {template.read_key(key).untyped_storage().data_ptr() for key in dense}
-    bare = isinstance(template.content, torch.Tensor)  # it is the state dict
-    queue: list[object] = [] if bare else [template.content]
-    seen: set[int] = set()
-    while queue:
-        value = queue.pop()
+    others = [member for key, member in state.items() if key not in dense]
+    for value in reachable([template.content, *others], lambda each: each is not state):
         if isinstance(value, TypedStorage):
             value = value._untyped_storage
         elif isinstance(value, torch.Tensor) and value.layout == torch.strided:
             value = value.untyped_storage()
-        if isinstance(value, UntypedStorage):
-            if value.data_ptr() in storages:
-                return True
-        elif isinstance(value, dict | list | tuple) and id(value) not in seen:
-            seen.add(id(value))
-            if value is template.state:
-                queue.extend(member for key, member in value.items() if key not in dense)
-            else:
-                queue.extend(value.values() if isinstance(value, dict) else value)
+        if isinstance(value, UntypedStorage) and value.data_ptr() in storages:
+            return True
     return False
 
 
@@ -102,7 +92,6 @@ class CopyPlan:
     """Where the new values go.
 
     Attributes:
-        layout: the records of its archive; None for a legacy file.
         placed: the values by the name of the record; "" is a legacy file.
         fixed: the tensors that have no place for other values.
         checksums: the CRC-32 of each tensor that was written, by name.
@@ -129,10 +118,7 @@ class CopyPlan:
         )
 
     def records(self, layout: TorchLayout) -> list[NewRecord]:
-        """Return the records to write.
-
-        Those without a tensor of the state dict keep their bytes, compressed or not.
-        """
+        """Return the records to write; those without a parameter keep their bytes."""
         pages = self.template.source.pages(0, self.template.source.size)
         records = []
         for name, record in layout.records.items():
@@ -155,18 +141,15 @@ class CopyPlan:
         return records
 
     def _octets(self, name: str, old: torch.Tensor) -> Iterator[memoryview]:
-        """Yield the bytes of a record, or of a legacy file, with the new values."""
         for chunk in replaced(old, self.placed.get(name, ())):
             self.template.check()
             yield chunk
 
     def _is_summed(self, name: str, nbytes: int) -> bool:
-        """Return whether the checksums of tensors in the state dict cover all of a record."""
         placed = self.placed.get(name, ())
         return name not in self._moments and sum(each.tensor.nbytes for each in placed) == nbytes
 
     def _unpacked(self, record: str) -> torch.Tensor:
-        """Return the bytes of a compressed record with tensors: uint8, flat."""
         storage = self.placed[record][0].tensor.untyped_storage()
         return torch.empty(0, dtype=torch.uint8).set_(storage)
 
@@ -216,8 +199,8 @@ class CopyPlan:
     def _put(self, old: torch.Tensor, chunks: Chunks, storages: StorageMap) -> str | None:
         """Note new values for a tensor, and return their record; None if the file has no place.
 
-        That is the case if the tensor is not a view of a storage of the file, or if several of its
-        elements are one in the file.
+        That is so if it is no view of a storage of the file, or if several of its elements are one
+        there.
         """
         old = old.detach()
         found = None if repeats_elements(old) else storages.find(old)

@@ -32,9 +32,8 @@ MAX_CACHED_MAPPINGS: Final = 2
 class StorageLocation:
     """Where the bytes of a storage are, in memory and in the file.
 
-    Attributes:
-        record: the name of the record of the archive; "" in a legacy file.
-        start: the position of the first byte in the record, or in the legacy file.
+    `start` is the position of the first byte in the record, or in a legacy file, whose record is
+    "".
     """
 
     address: int
@@ -65,10 +64,7 @@ class FileStorages(ABC):
     """The storages of one file.
 
     Allocated memory is zero until it is filled, so that old memory of the process never appears as
-    values if the file omits some.
-
-    Attributes:
-        locations: where the storages with bytes are; complete after `fill`.
+    values if the file omits some. `locations` is complete after `fill`.
     """
 
     have_values: ClassVar = True
@@ -94,15 +90,11 @@ class FileStorages(ABC):
         try:
             if nbytes >= LARGE_BYTES:
                 self._check_memory()
-            return self._zeros(nbytes)
+            return torch.from_numpy(np.zeros(nbytes, np.uint8)).untyped_storage()
         except MemoryError as error:
             raise self._memory_error(
                 tr("{count:,} bytes of memory", count=self._reserved)
             ) from error
-
-    @staticmethod
-    def _zeros(nbytes: int) -> torch.UntypedStorage:
-        return torch.from_numpy(np.zeros(nbytes, np.uint8)).untyped_storage()
 
     def _check_memory(self) -> None:
         if (shortfall := shortage(self._reserved)) is not None:
@@ -120,11 +112,9 @@ class FileStorages(ABC):
 class ZipStorages(FileStorages):
     """Storages that are records of an archive.
 
-    Records that are uncompressed, aligned and in the byte order of this machine are mapped.
-
-    Args:
-        swapped: whether the values are in the other byte order.
-        values: whether the records that are not mapped are read.
+    Records that are uncompressed, aligned and in the byte order of this machine are mapped, and
+    without `values` no others are read. `swapped` means that the values are in the other byte
+    order.
     """
 
     def __init__(
@@ -182,7 +172,6 @@ class ZipStorages(FileStorages):
         return record.stored and not self._swapped and record.start % dtype.itemsize == 0
 
     def _mapped(self, record: Record) -> torch.UntypedStorage:
-        """Return a storage of a record; all of them share one mapping of the file."""
         if self._pages is None:
             self._pages = self._source.pages(0, self._source.size)
         octets = self._pages.numpy()[record.start : record.start + record.nbytes]
@@ -250,15 +239,14 @@ class UnreadStorages(ZipStorages):
         return record.stored and not self._swapped
 
     def _mapped(self, record: Record) -> torch.UntypedStorage:
-        self._unread.append(self._zeros(record.nbytes))
+        self._unread.append(torch.from_numpy(np.zeros(record.nbytes, np.uint8)).untyped_storage())
         return self._unread[-1]
 
 
 class LegacyStorages(FileStorages):
     """Storages that follow the pickles of a legacy file.
 
-    Attributes:
-        order: the keys in file order, as listed in the last pickle.
+    `order` has their keys in file order, as listed in the last pickle.
     """
 
     def __init__(self, source: Source) -> None:
@@ -302,7 +290,6 @@ class LegacyStorages(FileStorages):
                     raise FalseClaimError("some of its storages are missing")
 
     def _check_claim(self, count: int, size: int) -> None:
-        """Check that `count` storages fit into the remaining `size` bytes of the file."""
         claimed = self.nbytes + LEGACY_COUNT_BYTES * count
         if claimed > size:
             raise FalseClaimError(

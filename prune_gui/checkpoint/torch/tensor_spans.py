@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from types import SimpleNamespace
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -19,19 +20,6 @@ Chunks = Callable[[], Iterator[memoryview]]
 """Returns the bytes of the new values of a tensor in row-major order."""
 
 
-class HasSpan(Protocol):
-    """Something from `start` up to, and without, `stop`."""
-
-    @property
-    def start(self) -> int: ...  # noqa: D102
-
-    @property
-    def stop(self) -> int: ...  # noqa: D102
-
-
-Spanned = TypeVar("Spanned", bound=HasSpan)
-
-
 class Span(NamedTuple):
     """The memory addresses from the first to the last element of a tensor."""
 
@@ -43,9 +31,8 @@ class Span(NamedTuple):
 class Placement(NamedTuple):
     """New values for a tensor of a torch file.
 
-    Attributes:
-        record: the record of the archive; "" in a legacy file.
-        start: the position of its first byte in the record, or in the legacy file.
+    `start` is the position of its first byte in the record, or in a legacy file, whose record is
+    "".
     """
 
     record: str
@@ -63,6 +50,9 @@ class Placement(NamedTuple):
         """Whether the bytes in the file are the values in row-major order."""
         tensor = self.tensor
         return tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg()
+
+
+Spanned = TypeVar("Spanned", Span, Placement)
 
 
 def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
@@ -93,7 +83,8 @@ def overlapping(tensors: Mapping[str, torch.Tensor]) -> dict[str, str]:
     """Return, for each tensor that shares elements with another one, the name of the other."""
     partners: dict[str, str] = {}
     comparisons_left = MAX_COMPARISONS
-    for cluster in clusters(sorted(map(_span, tensors, tensors.values()))):
+    starts = [(tensor.data_ptr(), spanned_nbytes(tensor), name) for name, tensor in tensors.items()]
+    for cluster in clusters([Span(at, at + nbytes, name) for at, nbytes, name in sorted(starts)]):
         for i, one in enumerate(cluster):
             comparisons_left -= i
             if comparisons_left <= 0:
@@ -107,10 +98,6 @@ def overlapping(tensors: Mapping[str, torch.Tensor]) -> dict[str, str]:
                     partners.setdefault(one.name, other.name)
                     partners.setdefault(other.name, one.name)
     return partners
-
-
-def _span(name: str, tensor: torch.Tensor) -> Span:
-    return Span(tensor.data_ptr(), tensor.data_ptr() + spanned_nbytes(tensor), name)
 
 
 def clusters(spans: Iterable[Spanned]) -> Iterator[list[Spanned]]:
@@ -138,28 +125,22 @@ def _share_elements(one: torch.Tensor, other: torch.Tensor) -> bool:
         return True
 
 
-class _MemoryLayout:
-    """The memory layout of a tensor of any dtype for numpy, which does not read the elements."""
-
-    def __init__(self, tensor: torch.Tensor) -> None:
-        self.__array_interface__: dict[str, Any] = {
-            "version": 3,
-            "data": (tensor.data_ptr(), False),
-            "shape": tuple(tensor.shape),
-            "strides": tuple(step * tensor.itemsize for step in tensor.stride()),
-            "typestr": f"|V{tensor.itemsize}",
-        }
-
-
 def _as_array(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
-    return np.asarray(_MemoryLayout(tensor))
+    """Return an array with the memory layout of a tensor of any dtype; numpy reads no elements."""
+    interface = {
+        "version": 3,
+        "data": (tensor.data_ptr(), False),
+        "shape": tuple(tensor.shape),
+        "strides": tuple(step * tensor.itemsize for step in tensor.stride()),
+        "typestr": f"|V{tensor.itemsize}",
+    }
+    return np.asarray(SimpleNamespace(__array_interface__=interface))
 
 
 def replaced(octets: torch.Tensor, placements: Sequence[Placement]) -> Iterator[memoryview]:
     """Yield flat uint8 bytes with the elements of some tensors replaced, at most 4 MiB at a time.
 
-    At most one tensor, or a few whose spans overlap, is in memory as a whole, and only if it is
-    not contiguous.
+    Only tensors that are not contiguous, or whose spans overlap, are in memory as a whole.
     """
     done = 0
     for cluster in clusters(sorted(placements, key=lambda placed: placed.start)):

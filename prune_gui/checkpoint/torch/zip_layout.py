@@ -90,11 +90,7 @@ class Record:
 
 
 class TorchLayout:
-    """The records of a torch archive.
-
-    Attributes:
-        records: the records by name, without the name of the folder.
-    """
+    """The records of a torch archive by name, without the name of the folder."""
 
     def __init__(
         self, file: BinaryIO, size: int, read_late: Callable[[int, int], bytes] | None = None
@@ -311,7 +307,6 @@ def _find_starts(
 
 
 def _record_start(header: bytes, entry: zipfile.ZipInfo, end: int) -> int:
-    """Return the position of the bytes of a record."""
     name_nbytes, extra_nbytes = _number(header, 26, 2), _number(header, 28, 2)
     start = entry.header_offset + LOCAL_HEADER_BYTES + name_nbytes + extra_nbytes
     if not header.startswith(LOCAL_MAGIC) or start + entry.compress_size > end:

@@ -39,11 +39,7 @@ SCHEMA: Final = """
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What an evaluator returned for a checkpoint.
-
-    Attributes:
-        memory: peak resident memory of the processes of the evaluator, in bytes.
-    """
+    """What an evaluator returned; `memory` is the peak of its processes in bytes, resident."""
 
     metrics: dict[str, float]
     seconds: float

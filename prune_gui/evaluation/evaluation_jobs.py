@@ -1,7 +1,4 @@
-"""The jobs that run an evaluator. Each reports what it finds, see `Monitor.report`.
-
-Besides their results, they report a `Status` about twice a second.
-"""
+"""The jobs that run an evaluator; each reports what it finds, and a `Status` twice a second."""
 
 from __future__ import annotations
 
@@ -12,6 +9,7 @@ from typing import TYPE_CHECKING
 from prune_gui.engine import Job
 from prune_gui.errors import EvaluationError, RecipeError
 from prune_gui.evaluation.results import CurvePoint, EvaluatedRecipe, SweptStep
+from prune_gui.evaluation.spec import FINAL, SEARCH
 from prune_gui.language import deferred
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe
@@ -33,11 +31,7 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Dense:
-    """The result to compare with.
-
-    Attributes:
-        evaluation: of the file; in a scan or search, of the recipe before the step that is tried.
-    """
+    """The result to compare with: of the file, or of the recipe before the step that is tried."""
 
     evaluation: Evaluation
 
@@ -60,8 +54,6 @@ def states_job(evaluator: Evaluator, resolver: Resolver, recipes: Sequence[Recip
     """Evaluate recipes; reports `Begun` before and an `EvaluatedRecipe` after each."""
 
     def work(monitor: Monitor) -> None:
-        from prune_gui.evaluation.evaluator import FINAL  # slow to import
-
         own_resolver = resolver.copy()
         monitor.expect(len(recipes))
         for recipe in recipes:
@@ -75,13 +67,10 @@ def states_job(evaluator: Evaluator, resolver: Resolver, recipes: Sequence[Recip
 def stored_job(reader: Evaluator, checkpoint: Checkpoint, recipes: Sequence[Recipe]) -> Job:
     """Look for stored results of recipes; the result is a list of `EvaluatedRecipe`.
 
-    Args:
-        reader: an evaluator that only this job uses; it is not run.
+    Only this job uses the evaluator `reader`, which is not run.
     """
 
     def work(monitor: Monitor) -> list[EvaluatedRecipe]:
-        from prune_gui.evaluation.evaluator import FINAL  # slow to import
-
         pairs = [(one, reader.stored(checkpoint, one, FINAL, monitor)) for one in recipes]
         return [EvaluatedRecipe(recipe, found) for recipe, found in pairs if found is not None]
 
@@ -95,15 +84,12 @@ def metric_sweep_job(
     steps: Sequence[SweptStep],
     amounts: Sequence[Amount],
 ) -> Job:
-    """Evaluate a recipe with several steps and amounts.
+    """Evaluate a recipe with several steps and amounts; fails if the file cannot be evaluated.
 
-    Reports `Dense`, then a `CurvePoint` for each amount of each step. It fails if the file itself
-    cannot be evaluated.
+    Reports `Dense`, then a `CurvePoint` for each amount of each step.
     """
 
     def work(monitor: Monitor) -> None:
-        from prune_gui.evaluation.evaluator import SEARCH  # slow to import
-
         own_resolver = resolver.copy()
         monitor.expect(1 + len(steps) * len(amounts))
         dense = _outcome(evaluator, own_resolver, Recipe(), SEARCH, monitor)
@@ -136,8 +122,7 @@ def scan_job(
 ) -> Job:
     """Prune one group at a time after a recipe; reports `Dense`, then each `Trial`.
 
-    Args:
-        groups: patterns of each group by its label, see `groups_of`.
+    `groups` are the patterns of each group by its label, see `groups_of`.
     """
 
     def work(monitor: Monitor) -> None:
@@ -189,8 +174,6 @@ def _choose_metric(
     evaluator: Evaluator, checkpoint: Checkpoint, base: Recipe, metric: Metric, monitor: Monitor
 ) -> Evaluation:
     """Evaluate the base recipe, and make the evaluator use a metric; return the result."""
-    from prune_gui.evaluation.evaluator import SEARCH  # slow to import
-
     dense = evaluator.evaluate(checkpoint, base, split=SEARCH, cancel=monitor, show=monitor.report)
     evaluator.metric = metric.name_in(dense)
     return dense

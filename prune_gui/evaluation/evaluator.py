@@ -20,7 +20,7 @@ from prune_gui.errors import CheckpointError, EvaluationError
 from prune_gui.evaluation.cache import Database, Evaluation
 from prune_gui.evaluation.metrics import chosen, is_higher_better
 from prune_gui.evaluation.running import FunctionProcess, run_command
-from prune_gui.evaluation.spec import EvaluatorSpec, PassAs
+from prune_gui.evaluation.spec import FINAL, TIMEOUT_S, EvaluatorSpec, PassAs
 from prune_gui.isolated.watching import Limits, MemoryLimitError, ShowStatus, Watch
 from prune_gui.monitor import CancelFlag, Monitor
 from prune_gui.recipe.provenance import own_version
@@ -30,13 +30,8 @@ if TYPE_CHECKING:
     from prune_gui.recipe.recipe import Step
     from prune_gui.recipe.resolution import Resolution
 
-TIMEOUT_S: Final = 3600.0
 MEMORY_SHARE: Final = 0.9
 """The share of the free memory that an evaluator may take by default."""
-FINAL: Final = "final"
-"""The split of the data for figures to report."""
-SEARCH: Final = "search"
-"""The split of the data for comparing recipes in a search."""
 
 Better = Literal["higher", "lower"]
 CacheMode = Literal["use", "fresh", "off"]
@@ -173,15 +168,11 @@ class Evaluator:
     def stored(
         self, checkpoint: Checkpoint, recipe: Recipe, split: str, monitor: Monitor
     ) -> Evaluation | None:
-        """Return the stored result of an evaluation; None if there is none. See `evaluate`."""
+        """Return the stored result of an evaluation; None if there is none."""
         return self.database.get(self.key(checkpoint, recipe, split, monitor))
 
     def value(self, evaluation: Evaluation) -> float:
-        """Return the number that counts.
-
-        Raises:
-            EvaluationError: it has none of this name, or several, and none was chosen.
-        """
+        """Return the number that counts; it is an error if there is none, or no single one."""
         return evaluation.metrics[chosen(evaluation.metrics, self.metric)]
 
     def title(self, evaluation: Evaluation) -> str:
@@ -219,8 +210,7 @@ class Evaluator:
             return run_command(self.spec, resolution, split, watch)
         if self._process is not None and self._process.has_ended:
             self.close()
-        if self._process is None:
-            self._process = FunctionProcess(self.spec, resolution, watch)
+        self._process = self._process or FunctionProcess(self.spec, resolution, watch)
         return self._process.evaluate(resolution, split, watch)
 
     def key(self, checkpoint: Checkpoint, recipe: Recipe, split: str, monitor: Monitor) -> str:
@@ -235,7 +225,6 @@ class Evaluator:
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     def _fingerprint(self, checkpoint: Checkpoint, monitor: Monitor) -> str:
-        """Return the fingerprint of an open checkpoint, which is read once."""
         checkpoint.check()  # a changed file is an error
         if checkpoint not in self._fingerprints:
             self._fingerprints[checkpoint] = checkpoint.fingerprint(monitor)

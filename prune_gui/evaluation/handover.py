@@ -44,8 +44,7 @@ def size_of(resolution: Resolution) -> int:
 def tensors_file(resolution: Resolution, monitor: Monitor) -> Iterator[int]:
     """Write the finalized tensors to an anonymous safetensors file and yield its descriptor.
 
-    The file is in memory on Linux, if there is room; else in the folder for temporary files. It is
-    a new one each time, because an evaluator may keep tensors of the last one.
+    It is a new file each time, because an evaluator may keep tensors of the last one.
     """
     for info in resolution.checkpoint.tensors.values():
         if info.special is not None or info.dtype not in CODES:
@@ -86,9 +85,9 @@ def write_checkpoint_in(folder: Path, resolution: Resolution, monitor: Monitor) 
     """Write the finalized checkpoint into a folder, and return its path.
 
     The file has the name and the format of the input; for shards, it is the folder, and for the
-    parts of a split file the first one. If there is a config.json beside the input, it and the
-    other files, such as tokenizers, are linked into the folder. If no step prunes anything, this is
-    the path of the input itself, unless it is remote.
+    parts of a split file the first one. Files beside the input, such as tokenizers, are linked into
+    the folder if config.json is one. If no step prunes anything, this is the path of the input
+    itself, unless it is remote.
     """
     checkpoint = resolution.checkpoint
     is_sharded = isinstance(checkpoint, ShardedCheckpoint)

@@ -14,9 +14,8 @@ from typing import Final
 class NamedRanking:
     """A way to choose what is pruned at a sparsity.
 
-    Attributes:
-        fields: the fields of the step, as in a recipe file, without targets and amount.
-        tunable: fields that prune the same, of a method with more parameters; None: `fields`.
+    `fields` are those of the step, as in a recipe file, without targets and amount; `tunable` are
+    those that prune the same, of a method with more parameters.
     """
 
     name: str

@@ -80,14 +80,14 @@ def of_step(label: str, step: Step, replaces: int | None) -> SweptStep:
 
 def rankings(targets: Sequence[str], *, alone: bool) -> Iterator[SweptStep]:
     """Yield the rankings that need no data (see `PORTFOLIO`), for some targets."""
+
+    def step_at(ranking: NamedRanking, amount: Amount) -> Step:
+        from prune_gui.evaluation.trials import step_of  # slow to import
+
+        return step_of(ranking.step(targets, float(amount)))
+
     for ranking in PORTFOLIO:
-        yield SweptStep(ranking.name, partial(_ranked, ranking, tuple(targets)), alone=alone)
-
-
-def _ranked(ranking: NamedRanking, targets: Sequence[str], amount: Amount) -> Step:
-    from prune_gui.evaluation.trials import step_of  # slow to import
-
-    return step_of(ranking.step(targets, float(amount)))
+        yield SweptStep(ranking.name, partial(step_at, ranking), alone=alone)
 
 
 def metric_curves(points: Sequence[CurvePoint], metric: Metric) -> list[MetricCurve]:
@@ -110,11 +110,11 @@ def metric_curves(points: Sequence[CurvePoint], metric: Metric) -> list[MetricCu
 
 @dataclass(frozen=True, slots=True)
 class SensitivityRow:
-    """What pruning one parameter or group costs.
+    """What pruning one parameter or group costs, at each amount.
 
     Attributes:
-        values: the metric at each amount; NaN where it failed or is not known yet.
-        drops: how much worse than the dense value that is, at each amount; negative if better.
+        values: the metric; NaN where it failed or is not known yet.
+        drops: how much worse than the dense value that is; negative if better.
         errors: why an amount failed, or "".
     """
 
@@ -174,8 +174,7 @@ class EvaluatedRecipe:
 class StateRow:
     """A state, and what is known of its worth.
 
-    Attributes:
-        outcome: of this recipe, or of an earlier one of the stack; None if there is none.
+    The outcome is that of this recipe, or of an earlier one of the stack; None if there is none.
     """
 
     kind: StateKind

@@ -12,9 +12,10 @@ from typing import Final
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.errors import EvaluationError
 from prune_gui.evaluation.cache import Evaluation
-from prune_gui.evaluation.evaluator import FINAL, Evaluator
+from prune_gui.evaluation.evaluator import Evaluator
 from prune_gui.evaluation.metrics import number_text
 from prune_gui.evaluation.portfolio import PORTFOLIO, NamedRanking
+from prune_gui.evaluation.spec import FINAL
 from prune_gui.evaluation.trials import TARGETS, ShowTrial, Trial, Trials
 from prune_gui.evaluation.tuning import Tuning, require_optuna
 from prune_gui.isolated.watching import ShowStatus
@@ -92,11 +93,7 @@ class Search:
         return self.result()
 
     def at_amount(self, amount: float) -> None:
-        """Find the ranking with the best value at a sparsity of the targets, in [0, 1].
-
-        Raises:
-            EvaluationError: all rankings fail; the message is that of the first.
-        """
+        """Find the ranking with the best value at a sparsity of the targets, in [0, 1]."""
         for ranking in self._portfolio:
             trial = self._try(ranking, amount)
             if self._run.is_better(trial.value, math.nan if self.best is None else self.best.value):
@@ -120,10 +117,6 @@ class Search:
             share: the share of the dense value that is to be held; if lower values are better, the
                 value may be at most the dense one divided by it.
             absolute: whether `share` is the value itself, not a share.
-
-        Raises:
-            EvaluationError: the dense checkpoint does not hold the value, or a share of its value
-                has no meaning.
         """
         self.limit = self._limit(share, absolute=absolute)
         low, rankings = self._bisect(0, list(self._portfolio))

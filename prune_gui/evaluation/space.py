@@ -47,8 +47,6 @@ class TuningSpace:
     """The numbers that can be varied around a ranking at a sparsity, and the recipes they give.
 
     A recipe has one step for each group of parameters, and prunes as many elements as the ranking.
-    It has at most `MAX_GROUPS` groups: parameters, modules, or several consecutive modules.
-
 
     Attributes:
         intervals: the lowest and highest value of each number by name: a shift of the log-odds of
@@ -78,7 +76,8 @@ class TuningSpace:
         self._own: list[str] = [name for name in (*POWERS, LIMIT) if name in fields]
         for name in self._own:
             self.origin[name] = round(getattr(method, name), DECIMALS)
-            lowest = _rounded_up((1 + amount) / 2) if name == LIMIT else 0.0
+            half_kept = math.ceil((1 + amount) / 2 * 10**DECIMALS) / 10**DECIMALS
+            lowest = round(half_kept, DECIMALS) if name == LIMIT else 0.0
             self.intervals[name] = (min(lowest, self.origin[name]), 1.0)
 
     def steps(self, numbers: Mapping[str, float]) -> Iterator[dict[str, object]]:
@@ -101,10 +100,6 @@ def _room(group: Sequence[ParameterCounts], limit: float) -> Room:
         sum(member.most(limit) for member in group),
         sum(member.size for member in group),
     )
-
-
-def _rounded_up(number: float) -> float:
-    return round(math.ceil(number * 10**DECIMALS) / 10**DECIMALS, DECIMALS)
 
 
 def _groups(names: Sequence[str]) -> dict[str, list[str]]:
@@ -140,14 +135,7 @@ LARGEST_OFFSET: Final = 100.0
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How many elements of a group are pruned, and may be.
-
-    Attributes:
-        least: pruned already by earlier steps.
-        usual: pruned by the ranking that the allocation starts from.
-        most: the most that may be pruned.
-        size: all of them. least <= most <= size.
-    """
+    """How many elements of a group are pruned by earlier steps and by the ranking, and may be."""
 
     least: int
     usual: int

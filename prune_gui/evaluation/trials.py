@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.errors import EvaluationError, RecipeError
 from prune_gui.evaluation.cache import Evaluation
-from prune_gui.evaluation.evaluator import SEARCH, Evaluator
+from prune_gui.evaluation.evaluator import Evaluator
+from prune_gui.evaluation.spec import SEARCH
 from prune_gui.isolated.watching import ShowStatus
 from prune_gui.language import tr
 from prune_gui.monitor import CancelFlag, Monitor
@@ -31,7 +32,6 @@ class Trial:
     Attributes:
         label: what was tried: the name of a ranking, or of what was pruned.
         amount: the sparsity of the targets, in [0, 1].
-        steps: the steps after the base recipe.
     """
 
     label: str

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from prune_gui import open_checkpoint
 from prune_gui.errors import EvaluationError, RecipeError
 from prune_gui.evaluation import Evaluation, Trial
-from prune_gui.evaluation.choice import DEMO, EvaluatorChoice, choice_for, functions_in
 from prune_gui.evaluation.metrics import Metric, share_of
 from prune_gui.evaluation.results import (
     CurvePoint,
@@ -25,6 +24,7 @@ from prune_gui.evaluation.results import (
     rankings,
     sensitivity_rows,
 )
+from prune_gui.evaluation.spec import DEMO, EvaluatorChoice, choice_for, functions_in
 from prune_gui.evaluation.trials import step_of
 from prune_gui.recipe import Recipe
 from prune_gui.session import Session, Settings

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -86,10 +86,10 @@ STATISTICS: Final[Mapping[str, str]] = {
     TAYLOR: "sum |g * w| / N (Molchanov et al. 2017, 2019)",
 }
 """By name, what its file holds."""
-OF_SQUARES: Final = frozenset({ACTIVATIONS, RIA})
-OF_INPUTS: Final = OF_SQUARES | {MEANS, SECOND_MOMENTS, BATCH_NORM}
-OF_SQUARED_GRADIENTS: Final = frozenset({FISHER, OBD})
-OF_GRADIENTS: Final = OF_SQUARED_GRADIENTS | {TAYLOR}
+OF_GRADIENTS: Final = frozenset({FISHER, OBD, TAYLOR})
+OF_INPUTS: Final = STATISTICS.keys() - OF_GRADIENTS
+SHARED_SUMS: Final = {RIA: ACTIVATIONS, OBD: FISHER}
+"""The statistics that come from the sums of another one."""
 
 ChannelSums = DeviceSums[tuple[str, InputChannels]]
 """Sums for each name of a weight and each way in which layers use it."""
@@ -139,26 +139,21 @@ def activation_scores(
     return scores
 
 
-def input_means(sums: ChannelSums) -> dict[str, LazyTensor]:
-    """Return the mean of each input channel of the layers of a weight, (channels,)."""
-    return {
-        name: LazyTensor((channels.count,), partial(_mean, sums, (name, channels)))
-        for name, channels in sums.keys
-    }
+def finished(
+    statistic: str, sums: DeviceSums[Any], weights: Mapping[str, Tensor]
+) -> dict[str, LazyTensor]:
+    """Return the tensors of a statistic by name of a weight or buffer, as `STATISTICS` has them."""
+    if statistic in (ACTIVATIONS, RIA):
+        return activation_scores(sums, weights, relative=statistic == RIA)
+    if statistic in OF_GRADIENTS:
+        return gradient_scores(statistic, sums, weights)
 
+    def mean(key: Hashable) -> Tensor:
+        count = 1 if statistic == SECOND_MOMENTS else max(1, sums.counts[key])
+        return (sums.total(key) / count).float()
 
-def input_second_moments(sums: WeightSums) -> dict[str, LazyTensor]:
-    """Return X^T X of the inputs of each weight; see `input_rows.second_moments`."""
-    return {name: LazyTensor(sums.shape(name), partial(_total, sums, name)) for name in sums.keys}
-
-
-def batch_norm_means(sums: WeightSums) -> dict[str, LazyTensor]:
-    """Return the mean over batches of each buffer of batch norms, (channels,)."""
-
-    def mean(name: str) -> Tensor:
-        return (sums.total(name) / sums.counts[name]).float()
-
-    return {name: LazyTensor(sums.shape(name), partial(mean, name)) for name in sums.keys}
+    names = {key: key[0] if statistic == MEANS else key for key in sums.keys}
+    return {name: LazyTensor(sums.shape(key), partial(mean, key)) for key, name in names.items()}
 
 
 def gradient_scores(
@@ -219,14 +214,6 @@ def _values(weight: Tensor) -> Tensor:
             "meta and have no values. Load the whole model into memory."
         )
     return weight.detach().cpu().float()
-
-
-def _mean(sums: ChannelSums, key: tuple[str, InputChannels]) -> Tensor:
-    return (sums.total(key) / max(1, sums.counts[key])).float()
-
-
-def _total(sums: WeightSums, name: str) -> Tensor:
-    return sums.total(name).float()
 
 
 def write_scores(

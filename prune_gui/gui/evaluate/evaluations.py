@@ -9,9 +9,9 @@ from PySide6.QtCore import QObject, Signal
 
 from prune_gui.engine import Dropped, Event, Failed, Finished, Job, Progressed, Reported
 from prune_gui.errors import PruneGuiError
-from prune_gui.evaluation.choice import DEMO, EvaluatorChoice, choice_for
 from prune_gui.evaluation.evaluation_jobs import close_job, stored_job
 from prune_gui.evaluation.metrics import Metric
+from prune_gui.evaluation.spec import DEMO, EvaluatorChoice, choice_for
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import format_number, tr

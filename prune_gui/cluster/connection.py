@@ -49,8 +49,7 @@ class ClusterState:
 class ClusterConnection:
     """Opens a connection when a job first needs it, and keeps it for the next jobs.
 
-    Args:
-        notify: called with every new state, on any thread; must not block.
+    `notify` is called with every new state, on any thread; it must not block.
     """
 
     def __init__(self, notify: Callable[[ClusterState], None]) -> None:
@@ -67,24 +66,22 @@ class ClusterConnection:
                 self._current = _Link(where, self._forward)
                 self._links = [one for one in self._links if one.is_open]
                 self._links.append(self._current)
-        if old is not None:
-            old.close_when_unused()
+            if old is not None:
+                self._close_if_unused(old)
         self._notify(ClusterState(where))
 
     @contextmanager
     def use(self, *, may_wait: bool) -> Iterator[None]:
         """Run the tasks of a job on the cluster within a block, if the settings name one.
 
-        Args:
-            may_wait: whether the job may wait for the connection; else it runs on this machine
-                unless there is one.
+        A job that may not wait for the connection runs on this machine unless there is one.
         """
         with self._lock:
             link = self._current
-            if link is not None and not (may_wait or link.is_connected):
+            if link is not None and (may_wait or link.is_connected):
+                link.users += 1
+            else:
                 link = None
-            if link is not None:
-                link.hold()
         if link is None:
             yield
             return
@@ -92,7 +89,13 @@ class ClusterConnection:
             with use_executor(link):
                 yield
         finally:
-            link.release()
+            with self._lock:
+                link.users -= 1
+                self._close_if_unused(link)
+
+    def _close_if_unused(self, link: _Link) -> None:
+        if link is not self._current and not link.users:
+            link.close()
 
     def close(self) -> bool:
         """Close the connection; return whether its thread ended. Jobs that still use it fail."""
@@ -119,8 +122,7 @@ class _Link:
         self._thread: threading.Thread | None = None
         self._executor: DaskExecutor | None = None
         self._error: ClusterError | None = None
-        self._unwanted = False
-        self._users = 0  # number of jobs that hold it
+        self.users = 0  # number of jobs that hold it
 
     @property
     def is_open(self) -> bool:
@@ -129,13 +131,11 @@ class _Link:
 
     @property
     def is_connected(self) -> bool:
-        """Whether tasks run without waiting for a connection."""
         return self._executor is not None
 
     def map(
         self, work: Callable[[Task, Monitor], Result], tasks: Sequence[Task], monitor: Monitor
     ) -> Iterator[Result]:
-        """Open the connection if necessary, and run the tasks on it; see `Executor.map`."""
         executor = self._connected(monitor)
         try:
             yield from executor.map(work, tasks, monitor)
@@ -147,27 +147,9 @@ class _Link:
             raise _with_way_out(_lost(self._where)) from problem  # the client was closed meanwhile
 
     def staging_folder(self, folder: Path) -> Path:
-        """Return the folder itself; see `Executor.staging_folder`."""
         return folder
 
-    def hold(self) -> None:
-        """Count one job more."""
-        with self._changed:
-            self._users += 1
-
-    def release(self) -> None:
-        """Count one job less; close the connection if it was the last and others go elsewhere."""
-        with self._changed:
-            self._users -= 1
-        self._close_if_unused()
-
-    def close_when_unused(self) -> None:
-        """Close the connection when no job holds it."""
-        self._unwanted = True
-        self._close_if_unused()
-
     def close(self) -> None:
-        """Let the thread close the connection."""
         with self._changed:
             self._closing.set()
             self._changed.notify_all()
@@ -178,11 +160,6 @@ class _Link:
         if thread is not None:
             thread.join(CLOSE_TIMEOUT_S)
         return thread is None or not thread.is_alive()
-
-    def _close_if_unused(self) -> None:
-        with self._changed:
-            if self._unwanted and not self._users:
-                self.close()
 
     def _connected(self, monitor: Monitor) -> DaskExecutor:
         """Return the connected executor; wait for it."""

@@ -116,10 +116,7 @@ def count_workers(client: Client, timeout: float) -> int | None:
 
 
 class DaskExecutor:
-    """Runs tasks on the workers of a cluster; see `prune_gui.executor.Executor`.
-
-    Dask runs the tasks of a lost worker on another one.
-    """
+    """Runs tasks on the workers of a cluster; Dask runs those of a lost worker on another one."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -130,7 +127,8 @@ class DaskExecutor:
     ) -> Iterator[Result]:
         """Yield ``work(task, monitor)`` for every task, in order; see `Executor.map`."""
         with self._explained():
-            size = self._batch_size(len(tasks))
+            threads = sum(self._nthreads().values()) or 1
+            size = min(max(len(tasks) // (threads * BATCHES_PER_THREAD), 1), MAX_BATCH)
             futures = [
                 self._client.submit(
                     _run_batch,
@@ -148,10 +146,6 @@ class DaskExecutor:
     def staging_folder(self, folder: Path) -> Path:
         """Return the folder itself; see `Executor.staging_folder`."""
         return folder
-
-    def _batch_size(self, tasks: int) -> int:
-        threads = sum(self._nthreads().values()) or 1
-        return min(max(tasks // (threads * BATCHES_PER_THREAD), 1), MAX_BATCH)
 
     def _results(self, futures: Sequence[Future[Any]], monitor: Monitor) -> Iterator[Any]:
         """Yield the results of all batches in order, each as soon as those before it are known."""
@@ -193,7 +187,6 @@ class DaskExecutor:
                     )
 
     def _nthreads(self) -> dict[str, int]:
-        """Return the number of threads of each worker."""
         threads: dict[str, int] = self._client.nthreads()
         return threads
 
@@ -234,7 +227,6 @@ class _TaskCancelled:
         self._state = worker.state.tasks.get(worker.get_current_task())
 
     def is_set(self) -> bool:
-        """Return whether the client cancelled the task, or ended."""
         return self._state is not None and self._state.state == "cancelled"
 
 
@@ -254,13 +246,9 @@ def _pickled(value: object) -> bytes:
 
 
 def _run_batch(pickled: bytes, wanted_version: str) -> tuple[list[Any] | Exception, int]:
-    """Run some tasks on a worker.
+    """Return the result of each task, or the error of one; and the bytes that they counted as done.
 
     Errors that input can cause are returned: Dask would log those that are raised.
-
-    Returns:
-        The result of each task, or the error of one; and the number of bytes that they counted as
-        done.
     """
     if _version() != wanted_version:
         message = tr(
@@ -283,7 +271,6 @@ def _run_batch(pickled: bytes, wanted_version: str) -> tuple[list[Any] | Excepti
 
 
 def _local_cluster(distributed: ModuleType, workers: int, security: Security) -> LocalCluster:
-    """Start worker processes on this machine."""
     threads = max(1, (os.cpu_count() or 1) // workers)
     try:
         return distributed.LocalCluster(
@@ -344,7 +331,6 @@ async def _reach(address: str, cancel: CancelFlag | None, security: Security) ->
 
 
 def _distributed() -> ModuleType:
-    """Return the package `distributed`."""
     try:
         import distributed
     except ImportError as error:

@@ -21,7 +21,7 @@ from prune_gui.evaluation.cache import Database, Evaluation
 from prune_gui.evaluation.metrics import chosen, is_higher_better
 from prune_gui.evaluation.running import FunctionProcess, run_command
 from prune_gui.evaluation.spec import FINAL, TIMEOUT_S, EvaluatorSpec, PassAs
-from prune_gui.isolated.watching import Limits, MemoryLimitError, ShowStatus, Watch
+from prune_gui.isolated.watching import MemoryLimitError, ShowStatus, Watch
 from prune_gui.monitor import CancelFlag, Monitor
 from prune_gui.recipe.provenance import own_version
 from prune_gui.recipe.recipe import Recipe
@@ -94,7 +94,7 @@ class Evaluator:
         self._better = better
         self._name = name
         free = psutil.virtual_memory().available
-        self._limits = Limits(timeout_s, memory_limit or int(free * MEMORY_SHARE))
+        self._limits = timeout_s, memory_limit or int(free * MEMORY_SHARE)
         self.cache = cache
         self.database = Database(database)
         self._process: FunctionProcess | None = None
@@ -205,7 +205,7 @@ class Evaluator:
     def _run(
         self, resolution: Resolution, split: str, monitor: Monitor, show: ShowStatus | None
     ) -> tuple[dict[str, float], int]:
-        watch = Watch(self._limits, monitor, show)
+        watch = Watch(*self._limits, monitor, show)
         if self.spec.kind == "command":
             return run_command(self.spec, resolution, split, watch)
         if self._process is not None and self._process.has_ended:

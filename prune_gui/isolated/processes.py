@@ -84,10 +84,7 @@ def anonymous_file(*, in_memory: bool = True) -> Iterator[BufferedRandom]:
 
 
 class SupervisorProcess:
-    """A supervisor; see module `supervisor`. Thread-safe.
-
-    It imports `module`, whose function `serve` processes without a command run.
-    """
+    """A supervisor; processes without a command run `serve` of `module` in it. Thread-safe."""
 
     def __init__(self, module: str = "") -> None:
         self._control, supervisor_end = socket.socketpair()
@@ -138,16 +135,10 @@ class SupervisorProcess:
                 input is empty. Without `argv`, the last is the connection that it serves.
             argv: the command that it becomes, in the working folder.
             remove: a folder to remove if this program ends before the process.
-
-        Raises:
-            OSError: the supervisor has ended, or does not answer.
         """
         report, supervisor_end = socket.socketpair()
-        request = {
-            "argv": list(argv),
-            "folder": working_folder(),
-            "remove": None if remove is None else str(remove),
-        }
+        folder = None if remove is None else str(remove)
+        request = {"argv": list(argv), "folder": working_folder(), "remove": folder}
         with supervisor_end, self._lock:
             try:
                 self._is_used.set()

@@ -100,7 +100,6 @@ class PluginMethod(Method):
         return self.ranking_scope == "global"
 
     def _request(self, what: str, count: int, stream: str) -> dict[str, Any]:
-        """Return a request, with a seed derived from the seed of the step, `stream` and `count`."""
         return {
             "do": what,
             "class": self.plugin,
@@ -225,7 +224,6 @@ def _create_method(plugin: str, described: dict[str, Any]) -> type[PluginMethod]
 
 
 def _with_defaults(method: type[PluginMethod]) -> PluginMethod:
-    """Return a method with default parameters."""
     try:
         return method()
     except ValidationError as error:

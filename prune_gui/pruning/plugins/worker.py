@@ -62,13 +62,10 @@ def serve(connection: socket.socket) -> NoReturn:
 
 
 class _PluginClasses:
-    """The classes of one plug-in."""
-
     def __init__(self) -> None:
         self._classes: dict[str, type[BasePruningMethod]] = {}
 
     def answer(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
-        """Return the answer to a request."""
         if "threads" in request and request["threads"] != torch.get_num_threads():
             torch.set_num_threads(request["threads"])
         match request["do"]:
@@ -207,11 +204,7 @@ def _compute_mask(
     name: str,
     seed: int,
 ) -> Tensor:
-    """Compute a mask with a plug-in, called as torch calls it.
-
-    Returns:
-        Boolean, of the shape of `t`, True where the plug-in keeps.
-    """
+    """Return the mask of a plug-in, called as torch calls it: bool, like `t`, True where kept."""
     with _plugin_code(seed):
         checked = {
             parameter: check.validate_python(given[parameter])
@@ -219,7 +212,9 @@ def _compute_mask(
         }
         method = plugin(**{**given, **checked})
         method._tensor_name = name
-        if method.PRUNING_TYPE == "structured" and not isinstance(_dim(method), int):
+        if method.PRUNING_TYPE == "structured" and not isinstance(
+            getattr(method, "dim", None), int
+        ):
             raise Fault("no_dim")
         if remaining is None:
             mask = method.compute_mask(t, default_mask=torch.ones_like(t))
@@ -229,23 +224,14 @@ def _compute_mask(
             raise Fault("no_mask", kind=type(mask).__name__)
         if mask.shape != t.shape:
             raise Fault("shape", shown=str(tuple(t.shape)), made=str(tuple(mask.shape)))
-        if not _is_binary(mask):
+        chunks = torch.split(mask.reshape(-1), CHUNK_ELEMENTS)
+        # a kernel that this process must compile would take longer
+        if not all(bool(((chunk == 0) | (chunk == 1)).all()) for chunk in chunks):
             raise Fault("values")
         return mask.detach().cpu() != 0
 
 
-def _is_binary(mask: Tensor) -> bool:
-    """Return whether a mask holds only 0 and 1, without a kernel that this process must compile."""
-    chunks = torch.split(mask.reshape(-1), CHUNK_ELEMENTS)
-    return all(bool(((chunk == 0) | (chunk == 1)).all()) for chunk in chunks)
-
-
-def _dim(method: BasePruningMethod) -> object:
-    return getattr(method, "dim", None)
-
-
 def _raised_fault(error: BaseException) -> Raised:
-    """Return the fault for an exception, in one line."""
     if isinstance(error, SystemExit):
         return Raised("exit")
     if isinstance(error, SyntaxError):

@@ -126,7 +126,6 @@ class _Link:
 
     @property
     def is_open(self) -> bool:
-        """Whether the thread runs, or may be started again."""
         return not self._closing.is_set() or self._thread is not None
 
     @property
@@ -155,7 +154,6 @@ class _Link:
             self._changed.notify_all()
 
     def join(self) -> bool:
-        """Wait until the thread ends; return whether it did."""
         thread = self._thread
         if thread is not None:
             thread.join(CLOSE_TIMEOUT_S)
@@ -203,7 +201,6 @@ class _Link:
             self._changed.notify_all()
 
     def _watch(self, client: Client) -> None:
-        """Report the number of workers until the connection is closed."""
         known = None
         while True:
             try:

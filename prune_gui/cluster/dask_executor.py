@@ -192,7 +192,6 @@ class DaskExecutor:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Convert the errors of a lost cluster to `ClusterError`."""
         import asyncio  # slow to import
         import concurrent.futures
 
@@ -313,7 +312,6 @@ def _connected(
 
 
 async def _reach(address: str, cancel: CancelFlag | None, security: Security) -> None:
-    """Open a connection to a scheduler, and close it."""
     import asyncio  # slow to import
 
     from distributed.comm import connect

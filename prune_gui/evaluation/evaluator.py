@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Literal, Self
+from typing import TYPE_CHECKING, Final, Literal, Self, cast
 from weakref import WeakKeyDictionary
 
 import psutil
@@ -22,7 +22,7 @@ from prune_gui.evaluation.metrics import chosen, is_higher_better
 from prune_gui.evaluation.running import FunctionProcess, run_command
 from prune_gui.evaluation.spec import FINAL, TIMEOUT_S, EvaluatorSpec, PassAs
 from prune_gui.isolated.watching import MemoryLimitError, ShowStatus, Watch
-from prune_gui.monitor import CancelFlag, Monitor
+from prune_gui.monitor import CancelFlag, Monitor, Report
 from prune_gui.recipe.provenance import own_version
 from prune_gui.recipe.recipe import Recipe
 
@@ -130,11 +130,9 @@ class Evaluator:
         from prune_gui.recipe.resolution import resolve  # torch: slow to import
 
         recipe = recipe or Recipe()
-        monitor = Monitor(None, cancel)
-        return self.evaluate_lazily(
-            checkpoint, recipe, partial(resolve, recipe, checkpoint, None, cancel),
-            split, monitor, show,
-        )  # fmt: skip
+        monitor = Monitor(None, cancel, cast("Report | None", show))
+        resolve_now = partial(resolve, recipe, checkpoint, None, cancel)
+        return self.evaluate_lazily(checkpoint, recipe, resolve_now, split, monitor)
 
     def evaluate_lazily(
         self,
@@ -143,7 +141,6 @@ class Evaluator:
         resolve: Callable[[], Resolution],
         split: str,
         monitor: Monitor,
-        show: ShowStatus | None,
     ) -> Evaluation:
         """Do as `evaluate`, but call `resolve` only if there is no stored result."""
         key = "" if self.cache == "off" else self.key(checkpoint, recipe, split, monitor)
@@ -154,11 +151,11 @@ class Evaluator:
         resolution = resolve()
         began = time.monotonic()
         try:
-            metrics, peak = self._run(resolution, split, monitor, show)
+            metrics, peak = self._run(resolution, split, monitor)
         except MemoryLimitError:
             if self._process is None or not self._process.answered:
                 raise
-            metrics, peak = self._run(resolution, split, monitor, show)  # it may leak: begin anew
+            metrics, peak = self._run(resolution, split, monitor)  # it may leak: begin anew
         pruned, total = resolution.total
         evaluation = Evaluation(metrics, time.monotonic() - began, peak, pruned, total)
         if self.cache != "off":
@@ -203,9 +200,9 @@ class Evaluator:
         self.close()
 
     def _run(
-        self, resolution: Resolution, split: str, monitor: Monitor, show: ShowStatus | None
+        self, resolution: Resolution, split: str, monitor: Monitor
     ) -> tuple[dict[str, float], int]:
-        watch = Watch(*self._limits, monitor, show)
+        watch = Watch(*self._limits, monitor)
         if self.spec.kind == "command":
             return run_command(self.spec, resolution, split, watch)
         if self._process is not None and self._process.has_ended:
@@ -242,7 +239,6 @@ def _step_digest(step: Step, monitor: Monitor) -> str:
 
 
 def _file_digest(path: str, monitor: Monitor) -> str:
-    """Return the fingerprint of a checkpoint, or a digest of another file."""
     try:
         with open_checkpoint(path) as opened:
             return opened.fingerprint(monitor)

@@ -152,7 +152,6 @@ class FunctionProcess:
         return reply
 
     def _wait_for_end(self) -> None:
-        """Give the process time to end, after it closed the connection."""
         self._tree.is_connected = False
         deadline = time.monotonic() + GRACE_S
         while not self._tree.has_ended and time.monotonic() < deadline:
@@ -164,7 +163,6 @@ class FunctionProcess:
         )
 
     def _fault(self, fault: object) -> EvaluationError:
-        """Return the error for a fault that the worker reports."""
         if isinstance(fault, list) and len(fault) == 2 and isinstance(fault[1], dict):
             message, fields = FAULTS.get(str(fault[0])), fault[1]
             if message is not None:

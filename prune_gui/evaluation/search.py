@@ -140,7 +140,6 @@ class Search:
                         break
 
     def _best_ranking(self) -> NamedRanking:
-        """Return the ranking of the best trial; the first ranking if there is none."""
         label = None if self.best is None else self.best.label
         named = (ranking for ranking in self._portfolio if ranking.name == label)
         return next(named, self._portfolio[0])

@@ -194,7 +194,6 @@ def _siblings(script: Path) -> Iterator[Path]:
 
 
 def _digest(settings: Sequence[str | None], files: Sequence[Path]) -> str:
-    """Return a digest of settings, and of the names and contents of files that exist."""
     digest = hashlib.sha256(json.dumps(settings).encode())
     for path in dict.fromkeys(files):
         try:

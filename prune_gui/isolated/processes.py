@@ -205,7 +205,6 @@ class GuardedProcess:
 def _end(
     control: socket.socket, supervisor: subprocess.Popen[bytes], is_used: threading.Event
 ) -> None:
-    """Close the connection of a supervisor, and wait until it has ended."""
     control.close()
     supervisor.send_signal(signal.SIGCONT)
     if not is_used.is_set():  # it may be importing, and would notice the end late

@@ -165,7 +165,6 @@ def _serve(module: str, report: socket.socket, connection: int) -> None:
 
 
 def _execute(argv: list[str], folder: str, report: socket.socket) -> None:
-    """Become a command; if that fails, report it."""
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them
         signal.signal(number, signal.SIG_DFL)

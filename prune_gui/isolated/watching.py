@@ -51,12 +51,11 @@ ShowStatus = Callable[[Status], None]
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What one evaluation may take in seconds and bytes, what cancels it, and shows its status."""
+    """What one evaluation may take in seconds and bytes, and what it is cancelled by."""
 
     seconds: float
     memory: int
     monitor: Monitor
-    show: ShowStatus | None
 
 
 class MemoryLimitError(EvaluationError):
@@ -155,8 +154,8 @@ class ProcessTree:
             if now - measured > MEMORY_INTERVAL_S:
                 measured = now
                 used = self.memory()
-                if watch.show is not None and used:  # nothing: the command has just ended
-                    watch.show(Status(now - began, used))
+                if used:  # nothing: the command has just ended
+                    watch.monitor.report(Status(now - began, used))
                 if used > watch.memory:
                     raise MemoryLimitError(
                         "The evaluator took {used} of memory, more than its limit of {limit}, and "

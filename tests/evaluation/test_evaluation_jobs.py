@@ -15,9 +15,12 @@ from prune_gui.errors import Cancelled, EvaluationError
 from prune_gui.evaluation import Evaluator, SearchResult, Trial
 from prune_gui.evaluation.evaluation_jobs import (
     Begun,
+    CurvePoint,
     Dense,
+    EvaluatedRecipe,
     Goal,
     metric_sweep_job,
+    of_step,
     scan_job,
     search_job,
     states_job,
@@ -25,7 +28,6 @@ from prune_gui.evaluation.evaluation_jobs import (
 )
 from prune_gui.evaluation.evaluator import FINAL
 from prune_gui.evaluation.metrics import Metric
-from prune_gui.evaluation.results import CurvePoint, EvaluatedRecipe, of_step
 from prune_gui.evaluation.trials import groups_of, step_of
 from prune_gui.isolated.watching import Status
 from prune_gui.monitor import Monitor

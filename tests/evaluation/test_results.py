@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from prune_gui import open_checkpoint
 from prune_gui.errors import EvaluationError, RecipeError
 from prune_gui.evaluation import Evaluation, Trial
-from prune_gui.evaluation.metrics import Metric, share_of
-from prune_gui.evaluation.results import (
+from prune_gui.evaluation.evaluation_jobs import (
     CurvePoint,
     EvaluatedRecipe,
     StateResults,
@@ -24,6 +23,7 @@ from prune_gui.evaluation.results import (
     rankings,
     sensitivity_rows,
 )
+from prune_gui.evaluation.metrics import Metric, share_of
 from prune_gui.evaluation.spec import DEMO, EvaluatorChoice, choice_for, functions_in
 from prune_gui.evaluation.trials import step_of
 from prune_gui.recipe import Recipe

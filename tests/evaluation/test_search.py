@@ -49,7 +49,7 @@ class FakeEvaluator(Evaluator):
         self.metric, self._name = None, None
         self.seen = []
 
-    def evaluate_lazily(self, checkpoint, recipe, resolve, split, monitor, show):
+    def evaluate_lazily(self, checkpoint, recipe, resolve, split, monitor):
         from prune_gui.evaluation import Evaluation
 
         monitor.advance()

@@ -17,8 +17,8 @@ from safetensors.torch import save_file
 from prune_gui import Recipe, open_checkpoint, resolve, search
 from prune_gui.errors import Cancelled, EvaluationError
 from prune_gui.evaluation import PORTFOLIO, Evaluator, NamedRanking, Search
-from prune_gui.evaluation.space import MAX_GROUPS, Room, TuningSpace, allocated
 from prune_gui.evaluation.trials import step_of
+from prune_gui.evaluation.tuning import MAX_GROUPS, Room, TuningSpace, allocated
 from prune_gui.monitor import Monitor
 
 WEIGHTS = {"a.0.weight": 1.0, "a.1.weight": 30.0, "b.weight": 3.0}

@@ -28,7 +28,7 @@ try:
     else:
         tree = ProcessTree([sys.executable, path])
         try:
-            wait = tree.watch(Watch(99, 1 << 40, monitor, None))
+            wait = tree.watch(Watch(99, 1 << 40, monitor))
             while not wait():
                 pass
         finally:

@@ -190,7 +190,6 @@ class TorchArchive:
         self._archive.start_dir = self._file.tell()
 
     def _record(self, name: str, nbytes: int) -> zipfile.ZipInfo:
-        """Return the entry of a record that starts here."""
         record = zipfile.ZipInfo(f"{self._folder}/{name}")
         _, padding = _header(self._file.tell(), record.filename, nbytes)
         record.extra = PADDING_TAG + padding.to_bytes(2, "little") + b"Z" * padding

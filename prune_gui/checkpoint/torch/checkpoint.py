@@ -271,7 +271,6 @@ def _with_buffers(raw: dict[str, RawTensor], state: State) -> dict[str, RawTenso
 
 
 def _is_text(key: str) -> bool:
-    """Return whether a name can be encoded as UTF-8; lone surrogates cannot."""
     try:
         key.encode()
     except UnicodeEncodeError:

@@ -95,7 +95,6 @@ def _names(
 
 
 def _parameters(checkpoint: TorchCheckpoint) -> Iterator[str]:
-    """Yield the names of the tensors that are parameters, not buffers, in order."""
     dense = [info for info in checkpoint.tensors.values() if info.special is None]
     values = {info.name: checkpoint.state.get(info.name) for info in dense}
     is_marked = any(isinstance(value, torch.nn.Parameter) for value in values.values())

@@ -330,7 +330,6 @@ class _BoundedReader:
 
 
 def _read_path(reader: _Reader) -> tuple[str, str]:
-    """Return the module and the name of a class or function, which have a line each."""
     module, name = reader.readline(), reader.readline()
     return module[:-1].decode("utf-8"), name[:-1].decode("utf-8")
 

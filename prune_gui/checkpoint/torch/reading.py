@@ -104,7 +104,6 @@ def claim_error(name: str, problem: FalseClaimError) -> CheckpointError:
 
 
 def _read_zip(source: Source, *, values: bool = True, late: bool = False) -> TorchFile:
-    """Read an archive."""
     path = source.path
     layout = TorchLayout(source.file, source.size, source.read_at if late else None)
     if SCRIPT_RECORD in layout.records:

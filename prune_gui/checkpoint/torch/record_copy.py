@@ -71,7 +71,6 @@ def _copy_plan(writers: Sequence[KeyedWriter], template: Checkpoint | None) -> C
 
 
 def _shares_storages_outside(template: TorchCheckpoint) -> bool:
-    """Return whether an object beside the dense tensors of the state dict shares a storage."""
     if isinstance(template.content, torch.Tensor):  # it is the state dict
         return False
     state = template.state

@@ -228,7 +228,6 @@ def _with_members(value: Any, state: State) -> object:  # noqa: ANN401 - a dicti
 
 
 def _copy_with(model: dict[Any, Any], members: Mapping[str, object]) -> dict[Any, Any]:
-    """Return a dictionary with these members, and with the type and the attributes of `model`."""
     copied = copy.copy(model)
     copied.clear()
     copied.update(members)

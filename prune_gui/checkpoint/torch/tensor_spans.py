@@ -115,7 +115,6 @@ def clusters(spans: Iterable[Spanned]) -> Iterator[list[Spanned]]:
 
 
 def _share_elements(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Return whether two tensors whose spans overlap have an element in common."""
     if one.is_contiguous() and other.is_contiguous():
         return True
     try:

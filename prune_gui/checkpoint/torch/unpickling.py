@@ -183,7 +183,6 @@ class _TorchMachine(Machine):
         raise FalseClaimError("it makes a {kind} without contents", kind=kind)
 
     def build(self, value: object, state: object) -> object:
-        """Record the state of foreign objects; set harmless attributes of an OrderedDict."""
         if isinstance(value, ForeignObject):
             value.state = state
         elif isinstance(value, torch.Tensor):

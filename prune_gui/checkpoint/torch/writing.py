@@ -247,7 +247,6 @@ def _blank(tensor: TensorWriter) -> torch.Tensor:
 def _state(
     writers: Sequence[KeyedWriter], blanks: Mapping[str, torch.Tensor], template: TorchCheckpoint
 ) -> dict[str, object]:
-    """Return the new state dict: the tensors, and the other values of `template` in their order."""
     written = {writer.key for writer in writers}
     values: list[tuple[float, str, object]] = [
         (writer.position, writer.key, _placeholder(writer, blanks[writer.tensor.name], template))
@@ -297,7 +296,6 @@ class _Pickler(pickle.Pickler):
         self._blanks = {identity(blank.untyped_storage()) for blank in blanks}
 
     def reducer_override(self, value: object) -> Reduced:
-        """Reduce a blank as torch reduces a tensor with values and the same dtype."""
         if type(value) is not torch.Tensor or not value.is_meta:
             return DEFAULT_REDUCTION
         storage: Any = value.untyped_storage()

@@ -126,7 +126,6 @@ def _given(names: Iterable[str], masks: Mapping[str, Tensor] | None) -> Tensor |
 def _mask(
     module: nn.Module, names: Iterable[str], masks: Mapping[str, Tensor] | None
 ) -> Tensor | None:
-    """Return the mask of the weight of a module; None if it has none."""
     if masks is None:
         return module._buffers.get("weight" + MASK_SUFFIX)
     return _given(names, masks)

@@ -20,7 +20,7 @@ from prune_gui.session.changes import Changes
 
 if TYPE_CHECKING:
     from prune_gui.evaluation import Evaluation, Evaluator
-    from prune_gui.evaluation.results import EvaluatedRecipe
+    from prune_gui.evaluation.evaluation_jobs import EvaluatedRecipe
     from prune_gui.evaluation.spec import EvaluatorSpec
     from prune_gui.recipe import Recipe
     from prune_gui.session import Session

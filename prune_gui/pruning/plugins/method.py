@@ -123,7 +123,6 @@ class PluginMethod(Method):
         )
 
     def _check_memory(self, group: Sequence[Target]) -> None:
-        """Check that the mask of a group can be computed in free memory."""
         needed = 0
         for target in group:
             width = target.weights.dtype.itemsize
@@ -191,7 +190,6 @@ def method_from(
 
 
 def _create_method(plugin: str, described: dict[str, Any]) -> type[PluginMethod]:
-    """Return a subclass of `PluginMethod` for the class of that name."""
     reserved = STEP_FIELDS | PluginMethod.__class_vars__ | set(dir(PluginMethod))
     try:
         kind, doc = (

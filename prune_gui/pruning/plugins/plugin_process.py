@@ -155,7 +155,6 @@ class PluginProcess:
         return reply
 
     def _end(self) -> None:
-        """Kill the process, if there is one, and all that it started."""
         running, self._running = self._running, None
         if running is not None:
             _, process, connection = running
@@ -164,7 +163,6 @@ class PluginProcess:
 
 
 def _end_fault(process: GuardedProcess) -> Fault:
-    """Return the fault that describes the end of a process, or of its connection."""
     if not process.has_ended:
         return Fault("no_answer")
     code = process.exit_code or 0

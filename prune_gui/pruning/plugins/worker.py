@@ -82,7 +82,6 @@ class _PluginClasses:
 
 @contextmanager
 def _plugin_code(seed: int = 0) -> Iterator[None]:
-    """Run code of the plug-in after seeding torch."""
     torch.default_generator.manual_seed(seed)
     try:
         yield
@@ -130,7 +129,6 @@ def _is_method(candidate: object) -> TypeGuard[type[BasePruningMethod]]:
 
 
 def _describe(plugin: type[BasePruningMethod]) -> dict[str, Any]:
-    """Return the description of a class for the program: its parameters, or its fault."""
     described: dict[str, Any] = {"name": plugin.__name__}
     try:
         with _plugin_code():
@@ -245,7 +243,6 @@ def _raised_fault(error: BaseException) -> Raised:
 
 
 def _report(fault: Fault, cause: BaseException | None = None) -> dict[str, Any]:
-    """Return the message that reports a fault, with a traceback for the log."""
     trace = None
     if (cause := cause or fault.__cause__) is not None:
         with suppress(BaseException):  # formatting runs code of the plug-in too

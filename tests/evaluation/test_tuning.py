@@ -36,7 +36,7 @@ class InProcess(Evaluator):
         self.count, self.stop = 0, threading.Event()
         self._limit, self._fails = limit, fails
 
-    def _run(self, resolution, split, monitor, show):
+    def _run(self, resolution, split, monitor):
         monitor.advance()
         if self._fails(resolution):
             raise EvaluationError("it crashed")

@@ -32,28 +32,19 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """Where jobs run, and the state of the connection.
+    """Where jobs run, and the state of the connection."""
 
-    Attributes:
-        where: the cluster, as in `open_cluster`; "" for this machine.
-        workers: number of workers; None without a connection, which the next job opens.
-        error: why the last attempt failed, or the connection ended; None otherwise.
-    """
-
-    where: str = ""
+    where: str = ""  # as in `open_cluster`; "" is this machine
     connecting: bool = False
-    workers: int | None = None
-    error: ClusterError | None = None
+    workers: int | None = None  # None without a connection, which the next job opens
+    error: ClusterError | None = None  # why the last attempt failed, or the connection ended
 
 
 class ClusterConnection:
-    """Opens a connection when a job first needs it, and keeps it for the next jobs.
-
-    `notify` is called with every new state, on any thread; it must not block.
-    """
+    """Opens a connection when a job first needs it, and keeps it for the next jobs."""
 
     def __init__(self, notify: Callable[[ClusterState], None]) -> None:
-        self._notify = notify
+        self._notify = notify  # called with every new state, on any thread; must not block
         self._lock = threading.Lock()
         self._current: _Link | None = None
         self._links: list[_Link] = []
@@ -72,10 +63,7 @@ class ClusterConnection:
 
     @contextmanager
     def use(self, *, may_wait: bool) -> Iterator[None]:
-        """Run the tasks of a job on the cluster within a block, if the settings name one.
-
-        A job that may not wait for the connection runs on this machine unless there is one.
-        """
+        """Run the tasks of a job on the chosen cluster, if it is connected or the job may wait."""
         with self._lock:
             link = self._current
             if link is not None and (may_wait or link.is_connected):

@@ -107,10 +107,7 @@ class Database:
         self._try(lambda connection: connection.execute(insert, (digest,)))
 
     def _try(self, act: Callable[[sqlite3.Connection], Result]) -> Result | None:
-        """Return the result of `act` in a transaction; None after an error, which is logged.
-
-        A damaged file is renamed, and a new one is begun.
-        """
+        """Return the result of `act` in a transaction; None after an error. Renames a bad file."""
         for attempt in range(2):
             try:
                 with self._connected() as connection:

@@ -46,31 +46,21 @@ class Dense:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a search looks for: exactly one of the first two is set.
+    """What a search looks for: exactly one of the first two is set."""
 
-    Attributes:
-        amount: the best recipe at this sparsity of the targets, in [0, 1].
-        at_least: the most sparsity that holds this share of the dense value.
-    """
-
-    amount: float | None = None
-    at_least: float | None = None
+    amount: float | None = None  # the best recipe at this sparsity of the targets, in [0, 1]
+    at_least: float | None = None  # the most sparsity that holds this share of the dense value
     trials: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class SweptStep:
-    """A step whose amount is tried with several values.
-
-    Attributes:
-        replaces: index of the step of the recipe that it replaces; None if it is appended.
-        alone: whether it is tried without the other steps of the recipe.
-    """
+    """A step whose amount is tried with several values."""
 
     label: str
     step_at: Callable[[Amount], Step] = field(compare=False)
-    replaces: int | None = None
-    alone: bool = False
+    replaces: int | None = None  # the index of a step of the recipe; None: it is appended
+    alone: bool = False  # without the other steps of the recipe
 
     def recipe_at(self, amount: Amount, base: Recipe) -> Recipe:
         """Return a recipe in which this step has an amount."""
@@ -97,17 +87,12 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MetricCurve:
-    """The points of one step, by ascending sparsity.
-
-    Attributes:
-        sparsity: float64 (points,), of all prunable parameters, in percent.
-        values: float64 (points,), the metric; NaN where it is not defined.
-    """
+    """The points of one step, by ascending sparsity."""
 
     label: str
     points: tuple[CurvePoint, ...]
-    sparsity: NDArray[np.float64]
-    values: NDArray[np.float64]
+    sparsity: NDArray[np.float64]  # (points,), of all prunable parameters, in percent
+    values: NDArray[np.float64]  # (points,), the metric; NaN where it is not defined
 
 
 def of_step(label: str, step: Step, replaces: int | None) -> SweptStep:
@@ -147,18 +132,12 @@ def metric_curves(points: Sequence[CurvePoint], metric: Metric) -> list[MetricCu
 
 @dataclass(frozen=True, slots=True)
 class SensitivityRow:
-    """What pruning one parameter or group costs, at each amount.
-
-    Attributes:
-        values: the metric; NaN where it failed or is not known yet.
-        drops: how much worse than the dense value that is; negative if better.
-        errors: why an amount failed, or "".
-    """
+    """What pruning one parameter or group costs, at each amount."""
 
     label: str
-    values: tuple[float, ...]
-    drops: tuple[float, ...]
-    errors: tuple[str, ...]
+    values: tuple[float, ...]  # the metric; NaN where it failed or is not known yet
+    drops: tuple[float, ...]  # how much worse than the dense value that is; negative if better
+    errors: tuple[str, ...]  # why an amount failed, or ""
 
 
 def sensitivity_rows(
@@ -209,10 +188,7 @@ class EvaluatedRecipe:
 
 @dataclass(frozen=True, slots=True)
 class StateRow:
-    """A state, and what is known of its worth.
-
-    The outcome is that of this recipe, or of an earlier one of the stack; None if there is none.
-    """
+    """A state, and what is known of its worth: the outcome of it, or of an earlier stack."""
 
     kind: StateKind
     name: str
@@ -276,10 +252,7 @@ def states_job(evaluator: Evaluator, resolver: Resolver, recipes: Sequence[Recip
 
 
 def stored_job(reader: Evaluator, checkpoint: Checkpoint, recipes: Sequence[Recipe]) -> Job:
-    """Look for stored results of recipes; the result is a list of `EvaluatedRecipe`.
-
-    Only this job uses the evaluator `reader`, which is not run.
-    """
+    """Look for stored results of recipes, a list of `EvaluatedRecipe`; `reader` is not run."""
 
     def work(monitor: Monitor) -> list[EvaluatedRecipe]:
         pairs = [(one, reader.stored(checkpoint, one, FINAL, monitor)) for one in recipes]
@@ -331,10 +304,7 @@ def scan_job(
     amounts: Sequence[float],
     metric: Metric,
 ) -> Job:
-    """Prune one group at a time after a recipe; reports `Dense`, then each `Trial`.
-
-    `groups` are the patterns of each group by its label, see `groups_of`.
-    """
+    """Prune one group of patterns at a time after a recipe; reports `Dense`, then each `Trial`."""
 
     def work(monitor: Monitor) -> None:
         from prune_gui.evaluation.trials import Trials, scan_trials  # slow to import
@@ -358,10 +328,7 @@ def search_job(
     goal: Goal,
     metric: Metric,
 ) -> Job:
-    """Search for a step after a recipe; reports `Dense`, then each `Trial`.
-
-    The result is a `SearchResult`. `targets` are patterns of the parameters to prune.
-    """
+    """Search for a step after a recipe, a `SearchResult`; reports `Dense`, then each `Trial`."""
 
     def work(monitor: Monitor) -> SearchResult:
         from prune_gui.evaluation.search import Search  # slow to import

@@ -126,10 +126,7 @@ def call(function: Callable[..., object], request: dict[str, Any], descriptors: 
 
 
 def state_dict(descriptor: int, dtypes: dict[str, str]) -> dict[str, Any]:
-    """Return the tensors of a safetensors file by name.
-
-    The file is mapped, not read. Changes of a tensor stay in this process.
-    """
+    """Return the tensors of a safetensors file by name. It is mapped: changes stay here."""
     import torch
 
     size = os.fstat(descriptor).st_size

@@ -42,10 +42,7 @@ def size_of(resolution: Resolution) -> int:
 
 @contextmanager
 def tensors_file(resolution: Resolution, monitor: Monitor) -> Iterator[int]:
-    """Write the finalized tensors to an anonymous safetensors file and yield its descriptor.
-
-    It is a new file each time, because an evaluator may keep tensors of the last one.
-    """
+    """Write the finalized tensors to a new anonymous safetensors file and yield its descriptor."""
     for info in resolution.checkpoint.tensors.values():
         if info.special is not None or info.dtype not in CODES:
             raise EvaluationError(

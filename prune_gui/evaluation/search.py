@@ -31,22 +31,14 @@ FINALISTS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The result of a search.
+    """The result of a search."""
 
-    Attributes:
-        recipe: the recipe that was found, an ordinary one; None if none holds the limit.
-        dense: the result without the searched step, on the split "search".
-        final: the result of the recipe on the split "final"; that of `best` if the evaluator knows
-            no splits.
-        final_dense: the same without the searched step.
-    """
-
-    recipe: Recipe | None
+    recipe: Recipe | None  # an ordinary recipe; None if none holds the limit
     best: Trial | None
     trials: tuple[Trial, ...]
-    dense: Evaluation
+    dense: Evaluation  # without the searched step, on the split "search"
     limit: float | None
-    final: Evaluation | None
+    final: Evaluation | None  # on the split "final"; that of `best` without splits
     final_dense: Evaluation
 
 

@@ -46,31 +46,22 @@ PassAs = Literal["path", "state_dict"]
 
 @dataclass(frozen=True, slots=True)
 class EvaluatorSpec:
-    """A command or a function, and the interpreter of a function.
-
-    Attributes:
-        argv: the words of a command, with placeholders; () for a function.
-        path: the absolute path of the file of a function; None for a command.
-        source: the content of the file of a function, which is read once.
-    """
+    """A command or a function, and the interpreter of a function."""
 
     text: str
     kind: Kind
-    argv: tuple[str, ...] = ()
-    path: Path | None = None
+    argv: tuple[str, ...] = ()  # the words of a command, with placeholders
+    path: Path | None = None  # absolute, of the file of a function
     function: str = ""
     python: str = ""
     pass_as: PassAs | None = None
-    source: bytes = field(default=b"", repr=False)
+    source: bytes = field(default=b"", repr=False)  # of the file, which is read once
 
     @classmethod
     def parse(
         cls, text: str, python: str | None = None, pass_as: PassAs | None = None
     ) -> EvaluatorSpec:
-        """Parse ``COMMAND {checkpoint} ...`` or ``FILE.py:FUNCTION``.
-
-        A command is split into words as by a POSIX shell, but no shell runs it.
-        """
+        """Parse ``COMMAND {checkpoint} ...``, which no shell runs, or ``FILE.py:FUNCTION``."""
         if CHECKPOINT in text or FOLDER in text:
             if python is not None or pass_as is not None:
                 raise EvaluationError(

@@ -27,16 +27,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Steps after a base recipe, evaluated.
+    """Steps after a base recipe, evaluated."""
 
-    Attributes:
-        label: what was tried: the name of a ranking, or of what was pruned.
-        amount: the sparsity of the targets, in [0, 1].
-    """
-
-    label: str
-    amount: float
-    steps: tuple[Step, ...]
+    label: str  # what was tried: the name of a ranking, or of what was pruned
+    amount: float  # the sparsity of the targets, in [0, 1]
+    steps: tuple[Step, ...]  # after the base recipe
     evaluation: Evaluation | None
     value: float
     error: str = ""

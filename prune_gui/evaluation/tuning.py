@@ -62,10 +62,7 @@ class Tuning:
         limit: int,
         first: Mapping[str, float] | None = None,
     ) -> Generator[tuple[Trial, dict[str, float]], None, None]:
-        """Yield trials at a sparsity in [0, 1], with their numbers (see `TuningSpace`).
-
-        Those of earlier runs come first.
-        """
+        """Yield trials at a sparsity in [0, 1], first those of earlier runs, with their numbers."""
         origin = self._run.try_steps(ranking.name, amount, ranking.step(self._targets, amount))
         tuned = ranking.for_tuning()
         step = step_of(tuned.step(self._targets, amount))

@@ -41,10 +41,7 @@ def isolated_command(module: str, *arguments: str) -> list[str]:
 
 
 def search_path() -> list[str]:
-    """Return the folders of `sys.path` as absolute paths, without the working folder.
-
-    The folder from which this program is imported is always included.
-    """
+    """Return `sys.path`, absolute, without the working folder, but with that of this program."""
     own_root = Path(__file__).parents[2]
     folders = [Path(folder) for folder in sys.path if os.path.isabs(folder)]  # noqa: PTH117
     excluded = Path(working_folder())
@@ -155,19 +152,14 @@ class SupervisorProcess:
 
 
 class GuardedProcess:
-    """A process under a supervisor, with all processes that it starts.
-
-    Attributes:
-        exit_code: as in `Popen.returncode`, or `NO_START` plus errno; see `has_ended`.
-        peak: the peak memory of the largest process that the supervisor has seen, in bytes.
-    """
+    """A process under a supervisor, with all processes that it starts."""
 
     def __init__(self, supervisor: SupervisorProcess, report: socket.socket) -> None:
         report.setblocking(False)
         self._supervisor = supervisor
         self._report = report
-        self.exit_code: int | None = None
-        self.peak = 0
+        self.exit_code: int | None = None  # as in `Popen`, or `NO_START` plus errno
+        self.peak = 0  # memory of the largest process that the supervisor has seen, in bytes
         weakref.finalize(self, report.close)  # the supervisor kills it then
 
     def fileno(self) -> int:

@@ -65,22 +65,15 @@ Item = TypeVar("Item")
 
 
 class NewRecord(NamedTuple):
-    """A record to write: `chunks` returns its `nbytes` bytes.
-
-    Attributes:
-        has_values: whether it holds values of tensors, so that compressing it may be worth it.
-        tensor: the tensor whose values are all of it, or "".
-        compressed: the record of another archive whose compressed bytes are copied.
-        is_kept: whether it has bytes of the input that no checksum of a tensor covers.
-    """
+    """A record to write: `chunks` returns its `nbytes` bytes."""
 
     name: str
     nbytes: int
     chunks: Callable[[], Iterable[memoryview]]
-    has_values: bool = True
-    tensor: str = ""
-    compressed: zipfile.ZipInfo | None = None
-    is_kept: bool = False
+    has_values: bool = True  # of tensors, so that compressing it may be worth it
+    tensor: str = ""  # whose values are all of it
+    compressed: zipfile.ZipInfo | None = None  # the record of an archive that is copied as it is
+    is_kept: bool = False  # it has bytes of the input that no checksum of a tensor covers
 
 
 class TorchArchive:
@@ -146,10 +139,7 @@ class TorchArchive:
     def deflate(
         self, name: str, nbytes: int, chunks: Iterable[tuple[memoryview, bytes]]
     ) -> int | None:
-        """Write a compressed record of chunks and `deflated` chunks, and return its CRC-32.
-
-        Returns None, and writes nothing, if this does not make the record smaller.
-        """
+        """Write a compressed record, and return its CRC-32; None if it is not smaller."""
         record = zipfile.ZipInfo(f"{self._folder}/{name}")
         record.compress_type, record.external_attr = zipfile.ZIP_DEFLATED, FILE_MODE
         record.CRC, record.header_offset = 0, self._file.tell()
@@ -256,10 +246,7 @@ def _header(offset: int, path: str, nbytes: int) -> tuple[int, int]:
 def damaged_record(
     path: Path | BinaryIO, monitor: Monitor, names: Iterable[str] | None = None
 ) -> str | None:
-    """Return the name of the first record of an archive that does not match its CRC-32, or None.
-
-    Legacy torch files have no checksums.
-    """
+    """Return the first record of an archive that does not match its CRC-32, or None."""
     if not zipfile.is_zipfile(path):
         return None
     with zipfile.ZipFile(path) as archive:
@@ -313,10 +300,7 @@ def _blocks(octets: memoryview, strategy: int) -> bytes:
 def deflated_chunks(
     chunks: Iterable[tuple[Owner, memoryview]], threads: int
 ) -> Generator[tuple[Owner, memoryview, bytes]]:
-    """Yield (owner, chunk, `deflated` chunk) in order; larger chunks are split.
-
-    Close the generator when leaving early, so that the threads end.
-    """
+    """Yield (owner, chunk, `deflated` chunk) in order. Close it, so that its threads end."""
     pending: deque[tuple[Owner, memoryview, Future[bytes]]] = deque()
     with ThreadPoolExecutor(threads, "prune-gui-deflate") as pool:
         try:

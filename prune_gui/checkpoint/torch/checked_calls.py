@@ -310,10 +310,7 @@ class Arrays:
         self._buffers: dict[int, torch.Tensor] = {}
 
     def as_tensors(self, members: dict[object, object]) -> dict[object, object]:
-        """Return a dictionary with tensors in place of arrays; the same one if it has no arrays.
-
-        Arrays of other dtypes, of big-endian values, or with false claims are kept as records.
-        """
+        """Return a dictionary with tensors in place of arrays, but for those of unknown dtypes."""
         arrays = {
             key: tensor
             for key, member in members.items()

@@ -63,10 +63,7 @@ class TorchCheckpoint(FileCheckpoint):
         *,
         values: bool = True,
     ) -> None:
-        """Open the state dict with the name `state` (see `candidates`), or the largest one.
-
-        Without `values`, those that cannot be mapped are not read.
-        """
+        """Open the state dict `state`, or the largest one, with or without unmapped `values`."""
         self.source = source
         opened = read_torch_file(source, values=values)
         path = source.path

@@ -47,31 +47,20 @@ LEGACY_PICKLES: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class TorchFile:
-    """The content of a torch file.
+    """The content of a torch file."""
 
-    Attributes:
-        content: the object that torch.load would return, with all tensors on the CPU, and with
-            records in place of objects that need code; see `Unpickled`.
-        root: the path of the state dict if this program wrote the file; else None.
-        metadata: the metadata if this program wrote the file.
-        layout: the records of the archive; None for a legacy file.
-        swapped: whether the values in the file are in the byte order of other machines.
-        unread: reads the values of the tensors of a remote archive, whose memory is not theirs;
-            else None.
-    """
-
-    content: object
+    content: object  # see `Unpickled`; all tensors are on the CPU
     nbytes: int
-    foreign: tuple[str, ...] = ()
-    has_records: bool = False
-    is_plain: bool = True
-    root: tuple[str | int, ...] | None = None
+    foreign: tuple[str, ...]
+    has_records: bool
+    is_plain: bool
+    root: tuple[str | int, ...] | None = None  # of the state dict, if this program wrote the file
     metadata: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     locations: tuple[StorageLocation, ...] = ()
-    layout: TorchLayout | None = None
-    swapped: bool = False
-    unread: UnreadStorages | None = None
+    layout: TorchLayout | None = None  # of an archive
+    swapped: bool = False  # the values are in the byte order of other machines
+    unread: UnreadStorages | None = None  # reads values of a remote archive
 
 
 def read_torch_file(source: Source, *, values: bool = True) -> TorchFile:

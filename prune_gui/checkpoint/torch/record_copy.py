@@ -88,20 +88,14 @@ def _shares_storages_outside(template: TorchCheckpoint) -> bool:
 
 
 class CopyPlan:
-    """Where the new values go.
-
-    Attributes:
-        placed: the values by the name of the record; "" is a legacy file.
-        fixed: the tensors that have no place for other values.
-        checksums: the CRC-32 of each tensor that was written, by name.
-    """
+    """Where the new values go."""
 
     def __init__(self, writers: Sequence[KeyedWriter], template: TorchCheckpoint) -> None:
         self.template = template
         self.layout = template.file.layout
-        self.placed: dict[str, list[Placement]] = {}
-        self.fixed: list[TensorWriter] = []
-        self.checksums: dict[str, int] = {}
+        self.placed: dict[str, list[Placement]] = {}  # by record; "" is a legacy file
+        self.fixed: list[TensorWriter] = []  # without a place for other values
+        self.checksums: dict[str, int] = {}  # of the tensors that were written, by name
         self._moments: set[str] = set()
         storages = StorageMap(() if template.file.swapped else template.file.locations)
         for tensor in {writer.tensor.name: writer.tensor for writer in writers}.values():
@@ -196,11 +190,7 @@ class CopyPlan:
             self._moments.add(record)
 
     def _put(self, old: torch.Tensor, chunks: Chunks, storages: StorageMap) -> str | None:
-        """Note new values for a tensor, and return their record; None if the file has no place.
-
-        That is so if it is no view of a storage of the file, or if several of its elements are one
-        there.
-        """
+        """Note new values for a tensor, and return their record; None if the file has no place."""
         old = old.detach()
         found = None if repeats_elements(old) else storages.find(old)
         if found is None:

@@ -175,10 +175,7 @@ def with_weights(states: Mapping[Root, State]) -> dict[Root, State]:
 
 
 def _weight_count(root: Root, state: State) -> int:
-    """Return the number of floating-point tensors of at least one dimension.
-
-    The states of random number generators, of metrics and of optimizers have none.
-    """
+    """Return the number of floating-point tensors of at least one dimension, without moments."""
     if is_moment(name_of(root)):
         return 0
     return sum(
@@ -197,9 +194,8 @@ def tensors_of(state: State) -> Iterator[tuple[str, torch.Tensor]]:
 def with_state(content: object, root: Root, state: State) -> object:
     """Return a copy of `content`, which has no records, with `state` at `root`.
 
-    Dictionaries on the path keep their type and attributes, such as the `_metadata` that
-    `Module.state_dict` sets on its OrderedDict; others are shared. A list or tuple becomes a
-    dictionary if its tensors get other names.
+    Dictionaries on the path keep their type and attributes, such as `_metadata`; others are shared.
+    A list or tuple becomes a dictionary if its tensors get other names.
     """
     if isinstance(content, torch.Tensor):
         return state[BARE_TENSOR]
@@ -237,15 +233,11 @@ def _copy_with(model: dict[Any, Any], members: Mapping[str, object]) -> dict[Any
 
 
 class ModuleState(dict[str, object]):
-    """The tensors of a module, named and ordered as its `state_dict` does.
-
-    A tensor that needs code is a record. `module_classes` has the dotted names of the classes of
-    the module and of all modules in it, by their paths.
-    """
+    """The tensors of a module, named and ordered as by its `state_dict`; some may be records."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.module_classes: dict[str, str] = {}
+        self.module_classes: dict[str, str] = {}  # dotted names, by the paths of the modules
 
 
 @dataclass(slots=True)

@@ -30,16 +30,12 @@ MAX_CACHED_MAPPINGS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class StorageLocation:
-    """Where the bytes of a storage are, in memory and in the file.
-
-    `start` is the position of the first byte in the record, or in a legacy file, whose record is
-    "".
-    """
+    """Where the bytes of a storage are, in memory and in the file."""
 
     address: int
     nbytes: int
-    record: str
-    start: int
+    record: str  # of the archive; "" in a legacy file
+    start: int  # of the first byte in the record, or in the legacy file
 
 
 class StorageMap:
@@ -199,10 +195,7 @@ class UnreadStorages(ZipStorages):
         self._map = StorageMap(self.locations)
 
     def read(self, tensor: torch.Tensor, start: int = 0, stop: int | None = None) -> torch.Tensor:
-        """Return the strided tensor that another one stands for, or the same one if none.
-
-        With `stop`, only these elements of the flat tensor.
-        """
+        """Return the strided tensor that another stands for; with `stop`, a span of it, flat."""
         span = self.span(tensor)
         if span is None:
             return tensor if stop is None else tensor.reshape(-1)[start:stop]
@@ -244,14 +237,11 @@ class UnreadStorages(ZipStorages):
 
 
 class LegacyStorages(FileStorages):
-    """Storages that follow the pickles of a legacy file.
-
-    `order` has their keys in file order, as listed in the last pickle.
-    """
+    """Storages that follow the pickles of a legacy file."""
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
-        self.order: list[object] = []
+        self.order: list[object] = []  # the keys in file order, from the last pickle
         self._storages: dict[str, tuple[torch.UntypedStorage, int]] = {}
 
     def storage(self, key: str, nbytes: int, dtype: torch.dtype | None) -> torch.UntypedStorage:

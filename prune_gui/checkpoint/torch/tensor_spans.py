@@ -29,14 +29,10 @@ class Span(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """New values for a tensor of a torch file.
+    """New values for a tensor of a torch file."""
 
-    `start` is the position of its first byte in the record, or in a legacy file, whose record is
-    "".
-    """
-
-    record: str
-    start: int
+    record: str  # of the archive; "" in a legacy file
+    start: int  # of its first byte in the record, or in the legacy file
     tensor: torch.Tensor
     chunks: Chunks
 

@@ -68,21 +68,13 @@ class ValuesNeededError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Unpickled:
-    """The content of a pickle.
+    """The content of a pickle."""
 
-    Attributes:
-        value: the object that torch.load would return, with records (`ForeignObject`, `Global`) in
-            place of whatever needs code.
-        foreign: the names that torch.load refuses by default, in the order of the pickle.
-        is_plain: whether torch.load reads all opcodes by default.
-        finish: to be called when all storages are filled.
-    """
-
-    value: object
-    foreign: tuple[str, ...]
+    value: object  # with records (`ForeignObject`, `Global`) in place of whatever needs code
+    foreign: tuple[str, ...]  # the names that torch.load refuses by default, in order
     has_records: bool
-    is_plain: bool
-    finish: Callable[[], None]
+    is_plain: bool  # torch.load reads all opcodes by default
+    finish: Callable[[], None]  # to be called when all storages are filled
 
 
 def unpickle(file: BinaryIO, storages: FileStorages, max_opcodes: int = MAX_OPCODES) -> Unpickled:
@@ -131,10 +123,7 @@ class _TorchMachine(Machine):
         return GETATTR if path == GETATTR.path else Global(path)
 
     def foreign_names(self, value: object) -> tuple[str, ...]:
-        """Return the names that torch.load refuses by default, in the order of the pickle.
-
-        getattr is not among them if it only got attributes, whose paths are.
-        """
+        """Return the names that torch.load refuses, without getattr if only its paths count."""
         if self._gets_attributes and all(
             each is not GETATTR for each in reachable([value, *self._calls])
         ):

@@ -194,11 +194,8 @@ def _checksum(tensor: TensorWriter, monitor: Monitor) -> int:
 
 
 def is_reduced(writers: Sequence[KeyedWriter], template: TorchCheckpoint) -> bool:
-    """Return whether the file gets none of the objects around the state dict of `template`.
-
-    These may need code to build. Names of code are kept only beside the same tensors, and a bare
-    tensor only under the same key.
-    """
+    """Return whether the file gets none of the objects around the state dict of `template`."""
+    # Objects may need code to build. Names of code are kept only beside the same tensors.
     keys = [writer.key for writer in writers]
     dense = {key for key, raw in template.raw.items() if raw.special is None}
     return (

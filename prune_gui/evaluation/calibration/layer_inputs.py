@@ -24,19 +24,11 @@ CONVOLUTIONS: Final = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 @dataclass(frozen=True, slots=True)
 class InputChannels:
-    """Where the input channels of a layer are.
-
-    The input of an embedding counts as vectors with a single 1, so that its channels are the tokens
-    of the vocabulary.
-
-    Attributes:
-        input_dim: the dimension of the input that has the channels, negative; None for indices.
-        weight_dim: the dimension of the weight that has the channels, or those of one group.
-    """
+    """Where the input channels of a layer are; those of an embedding are the tokens."""
 
     count: int
-    input_dim: int | None
-    weight_dim: int
+    input_dim: int | None  # of the input that has the channels, negative; None for indices
+    weight_dim: int  # of the weight that has the channels, or those of one group
     groups: int = 1
 
     @property
@@ -168,10 +160,9 @@ DATA_PARALLEL: Final = (nn.DataParallel, nn.parallel.DistributedDataParallel)
 
 
 def named_modules(module: nn.Module, prefix: str = "") -> Iterator[tuple[str, nn.Module]]:
-    """Yield all modules, each with the prefix of its parameters in the state dict.
+    """Yield all modules, under each of their names, with the prefix of their parameters.
 
-    A wrapper of `torch.compile` or of data parallelism adds nothing to the prefix of the module
-    inside. A module with several names is yielded under each of them.
+    A wrapper of `torch.compile` or of data parallelism adds nothing to that of the module inside.
     """
     yield prefix, module
     for name, child in module._modules.items():

@@ -105,10 +105,7 @@ def _checked_methods(origin: dict[str, Any], source: str) -> list[type[Method]]:
 
 
 def use_installed() -> tuple[PluginError, ...]:
-    """Register the methods of installed packages; only the first call does so.
-
-    Returns the errors of packages that cannot be used; they do not affect other packages.
-    """
+    """Register the methods of installed packages, once; return the errors of bad packages."""
     return _registration()
 
 

@@ -167,10 +167,7 @@ class PluginMethod(Method):
 def method_from(
     process: PluginProcess, described: dict[str, Any], source: str
 ) -> type[PluginMethod]:
-    """Return a method of recipes for a class, after a trial with its default parameters.
-
-    A class with required parameters is tried when a step first uses it.
-    """
+    """Return a method of recipes for a class, tried with its default parameters if all have one."""
     name = described.get("name") if isinstance(described, dict) else None
     if not (isinstance(name, str) and name.isidentifier() and len(name) <= MAX_NAME_LENGTH):
         raise Fault("bad_answer")

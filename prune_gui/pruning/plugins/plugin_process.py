@@ -39,13 +39,11 @@ GRACE_S: Final = 1.0
 
 
 class PluginProcess:
-    """The code of one plug-in, in a process that is started on demand.
-
-    `origin_digest` is a digest of the code, or of the name of the entry point.
-    """
+    """The code of one plug-in, in a process that is started on demand."""
 
     def __init__(self, origin: dict[str, Any]) -> None:
         self.path = origin.get("path")
+        # of the code, or of the name of the entry point
         self.origin_digest = hashlib.sha256(json.dumps(origin).encode()).hexdigest()
         self._load = {
             "do": "load",
@@ -70,10 +68,7 @@ class PluginProcess:
     def ask(
         self, request: dict[str, Any], limit_s: float, file: BufferedRandom | None = None
     ) -> dict[str, Any]:
-        """Send a request and return the reply; concurrent requests wait for each other.
-
-        `limit_s` is a timeout in seconds, without the time to start a process if there is none.
-        """
+        """Send a request and return the reply, in `limit_s` seconds without starting a process."""
         with held(self._lock):
             if not self._is_idle():
                 self._start()

@@ -50,15 +50,10 @@ INFOS = (TensorInfo("encoder.layer.0.weight", (4, 3), "float32"), TensorInfo("b"
 
 
 class Target(NamedTuple):
-    """A fuzz target.
+    """A fuzz target."""
 
-    Attributes:
-        run: the function that takes the bytes; raises if they are handled wrongly.
-        seeds: returns valid inputs to start from.
-    """
-
-    run: Callable[[bytes], None]
-    seeds: Callable[[], list[bytes]]
+    run: Callable[[bytes], None]  # raises if the bytes are handled wrongly
+    seeds: Callable[[], list[bytes]]  # valid inputs to start from
 
 
 @contextmanager

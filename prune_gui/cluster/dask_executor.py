@@ -11,7 +11,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from io import BytesIO
 from pathlib import Path
 from types import ModuleType
@@ -80,20 +80,18 @@ def open_cluster(where: str, cancel: CancelFlag | None = None) -> Iterator[Clien
     """Connect to a cluster, or start one on this machine, and close it after the block."""
     distributed = _distributed()
     logging.getLogger(distributed.__name__).setLevel(logging.WARNING)  # not each connection
-    if not where.startswith(LOCAL):
-        with _connected(distributed, where, cancel, distributed.Security()) as client:
-            yield client
-        return
-    check_address(where)
-    try:
-        security = distributed.Security.temporary()  # no other user of this machine can connect
-    except ImportError as error:  # it needs cryptography
-        raise _not_installed() from error
-    with (
-        _local_cluster(distributed, int(where.removeprefix(LOCAL)), security) as cluster,
-        _connected(distributed, cluster.scheduler_address, cancel, security) as client,
-    ):
-        yield client
+    with ExitStack() as stack:
+        security = distributed.Security()
+        if where.startswith(LOCAL):
+            check_address(where)
+            try:
+                security = distributed.Security.temporary()  # no other user can connect
+            except ImportError as error:  # it needs cryptography
+                raise _not_installed() from error
+            workers = int(where.removeprefix(LOCAL))
+            cluster = stack.enter_context(_local_cluster(distributed, workers, security))
+            where = cluster.scheduler_address
+        yield stack.enter_context(_connected(distributed, where, cancel, security))
 
 
 @contextmanager

@@ -255,7 +255,8 @@ def stored_job(reader: Evaluator, checkpoint: Checkpoint, recipes: Sequence[Reci
     """Look for stored results of recipes, a list of `EvaluatedRecipe`; `reader` is not run."""
 
     def work(monitor: Monitor) -> list[EvaluatedRecipe]:
-        pairs = [(one, reader.stored(checkpoint, one, FINAL, monitor)) for one in recipes]
+        keys = [reader.key(checkpoint, recipe, FINAL, monitor) for recipe in recipes]
+        pairs = zip(recipes, map(reader.database.get, keys), strict=True)
         return [EvaluatedRecipe(recipe, found) for recipe, found in pairs if found is not None]
 
     return Job(deferred("Looking for stored results"), work, lane="stored results", idle=True)

@@ -162,12 +162,6 @@ class Evaluator:
             self.database.put(key, evaluation)
         return evaluation
 
-    def stored(
-        self, checkpoint: Checkpoint, recipe: Recipe, split: str, monitor: Monitor
-    ) -> Evaluation | None:
-        """Return the stored result of an evaluation; None if there is none."""
-        return self.database.get(self.key(checkpoint, recipe, split, monitor))
-
     def value(self, evaluation: Evaluation) -> float:
         """Return the number that counts; it is an error if there is none, or no single one."""
         return evaluation.metrics[chosen(evaluation.metrics, self.metric)]

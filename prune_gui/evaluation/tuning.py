@@ -44,16 +44,14 @@ class Proposal(NamedTuple):
     tell: Callable[[float], None]
 
 
+@dataclass(frozen=True, slots=True)
 class Tuning:
     """Makes trials around rankings, each ranking and sparsity in a study of its own."""
 
-    def __init__(
-        self, run: Trials, evaluator: Evaluator, targets: Sequence[str], storage: Path | None
-    ) -> None:
-        self._run = run
-        self._evaluator = evaluator
-        self._targets = targets
-        self._storage = storage
+    run: Trials
+    evaluator: Evaluator
+    targets: Sequence[str]
+    storage: Path | None
 
     def trials(
         self,
@@ -63,18 +61,18 @@ class Tuning:
         first: Mapping[str, float] | None = None,
     ) -> Generator[tuple[Trial, dict[str, float]], None, None]:
         """Yield trials at a sparsity in [0, 1], first those of earlier runs, with their numbers."""
-        origin = self._run.try_steps(ranking.name, amount, ranking.step(self._targets, amount))
+        origin = self.run.try_steps(ranking.name, amount, ranking.step(self.targets, amount))
         tuned = ranking.for_tuning()
-        step = step_of(tuned.step(self._targets, amount))
-        space = TuningSpace(tuned, self._run.resolve((step,)), amount)
-        title = self._evaluator.title(self._run.dense)
-        key = self._run.key(origin.steps)[:NAME_DIGITS]
-        order = "higher" if self._run.higher_is_better else "lower"
+        step = step_of(tuned.step(self.targets, amount))
+        space = TuningSpace(tuned, self.run.resolve((step,)), amount)
+        title = self.evaluator.title(self.run.dense)
+        key = self.run.key(origin.steps)[:NAME_DIGITS]
+        order = "higher" if self.run.higher_is_better else "lower"
         name = f"{title} ({order}) at {amount:.4g}, {ranking.name}, {key}"
         with self._study(name) as study:
             for proposal in _proposals(study, space, origin.value, first, limit):
                 label = f"{ranking.name}, trial {proposal.number}"
-                trial = self._run.try_steps(label, amount, *space.steps(proposal.numbers))
+                trial = self.run.try_steps(label, amount, *space.steps(proposal.numbers))
                 proposal.tell(trial.value)
                 yield trial, proposal.numbers
 
@@ -84,7 +82,7 @@ class Tuning:
         from sqlalchemy import URL, NullPool
         from sqlalchemy.exc import SQLAlchemyError
 
-        path = self._storage or self._evaluator.database.path.with_name(STORAGE_NAME)
+        path = self.storage or self.evaluator.database.path.with_name(STORAGE_NAME)
         verbosity = optuna.logging.get_verbosity()
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         try:
@@ -93,11 +91,11 @@ class Tuning:
             # Without a pool, each connection is closed after its transaction, also if the
             # constructor fails and leaves no storage to close.
             storage = optuna.storages.RDBStorage(url.render_as_string(), {"poolclass": NullPool})
-            if self._evaluator.cache != "use" and name in optuna.get_all_study_names(storage):
+            if self.evaluator.cache != "use" and name in optuna.get_all_study_names(storage):
                 optuna.delete_study(study_name=name, storage=storage)
             yield optuna.create_study(
                 storage=storage, study_name=name, load_if_exists=True,
-                direction="maximize" if self._run.higher_is_better else "minimize",
+                direction="maximize" if self.run.higher_is_better else "minimize",
             )  # fmt: skip
         except (SQLAlchemyError, optuna.exceptions.StorageInternalError, OSError) as error:
             raise EvaluationError(

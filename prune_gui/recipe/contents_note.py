@@ -107,7 +107,7 @@ def _weights_note(
     writers = keyed_writers(tensors, template)
     if copy_plan(writers, template) is not None:
         copy = COPY_WITH_MOMENTS if checkpoint.has_moments() else COPY
-        note = tr(LEGACY_COPY if checkpoint.file.layout is None else copy)
+        note = tr(LEGACY_COPY if checkpoint.layout is None else copy)
         shared = [tr(SHARED, name=name) for name in _sharing_states(checkpoint)]
         return " ".join(filter(None, (note, *shared, code_statement(checkpoint.foreign))))
     if checkpoint.foreign and is_reduced(writers, checkpoint):

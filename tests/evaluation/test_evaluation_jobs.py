@@ -26,7 +26,6 @@ from prune_gui.evaluation.evaluation_jobs import (
     states_job,
     stored_job,
 )
-from prune_gui.evaluation.evaluator import FINAL
 from prune_gui.evaluation.metrics import Metric
 from prune_gui.evaluation.trials import groups_of, step_of
 from prune_gui.isolated.watching import Status
@@ -123,7 +122,6 @@ def test_stored_results_are_found_without_running_the_evaluator(evaluator, sessi
     unknown = Recipe(steps=(STEP, STEP))
     _, outcomes = done(stored_job(reader, session.checkpoint, [unknown, Recipe()]))
     assert [(each.recipe, each.evaluation.cached) for each in outcomes] == [(Recipe(), True)]
-    assert reader.stored(session.checkpoint, unknown, FINAL, Monitor()) is None
 
 
 def test_a_sweep_reports_the_dense_value_and_a_point_for_each_step_and_amount(evaluator, session):

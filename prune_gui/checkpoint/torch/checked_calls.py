@@ -21,7 +21,7 @@ from torch.storage import TypedStorage
 from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, MAX_DIMS, MAX_ELEMENTS
 from prune_gui.checkpoint.torch.pickle_machine import ForeignObject, Global, Machine
-from prune_gui.checkpoint.torch.tensor_spans import extent
+from prune_gui.checkpoint.torch.storages import extent
 from prune_gui.language import deferred
 
 PACKED: Final = (torch.quint4x2, torch.quint2x4)

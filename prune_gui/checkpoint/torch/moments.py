@@ -23,14 +23,8 @@ WITHOUT_VALUES: Final = deferred("the values of some need code to read")
 OTHER_PARAMETERS: Final = deferred("its parameters are not those of the state dict {name!r}")
 
 
-def moments(checkpoint: TorchCheckpoint) -> dict[str, list[torch.Tensor]]:
-    """Return the tensors that optimizers have for each parameter; see `named_moments`."""
-    found = named_moments(checkpoint, UNCERTAIN)
-    return {name: [tensor for _, tensor in tensors] for name, tensors in found.items()}
-
-
-def named_moments(
-    checkpoint: TorchCheckpoint, uncertain: str
+def moments(
+    checkpoint: TorchCheckpoint, uncertain: str = UNCERTAIN
 ) -> dict[str, list[tuple[str, torch.Tensor]]]:
     """Return the tensors that optimizers have for each parameter, with the shape of it, by name.
 

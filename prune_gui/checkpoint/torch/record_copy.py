@@ -20,8 +20,13 @@ from prune_gui.checkpoint.source import byte_chunks
 from prune_gui.checkpoint.torch.archive import VALUES_FOLDER, NewRecord
 from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
 from prune_gui.checkpoint.torch.pickle_machine import reachable
-from prune_gui.checkpoint.torch.storages import StorageMap
-from prune_gui.checkpoint.torch.tensor_spans import Chunks, Placement, repeats_elements, replaced
+from prune_gui.checkpoint.torch.storages import (
+    Chunks,
+    Placement,
+    StorageMap,
+    repeats_elements,
+    replaced,
+)
 from prune_gui.checkpoint.torch.zip_layout import METADATA_RECORD, TorchLayout
 from prune_gui.checkpoint.write.atomic import flush
 from prune_gui.checkpoint.write.entries import KeyedWriter, TensorWriter
@@ -64,9 +69,9 @@ def _copy_plan(writers: Sequence[KeyedWriter], template: Checkpoint | None) -> C
     ):
         return None
     plan = CopyPlan(writers, template)
-    if template.file.has_records:
+    if template.has_records:
         return plan
-    in_place = template.file.layout is not None and not plan.fixed and plan.fills_storages
+    in_place = template.layout is not None and not plan.fixed and plan.fills_storages
     return plan if in_place and not _shares_storages_outside(template) else None
 
 
@@ -92,12 +97,12 @@ class CopyPlan:
 
     def __init__(self, writers: Sequence[KeyedWriter], template: TorchCheckpoint) -> None:
         self.template = template
-        self.layout = template.file.layout
+        self.layout = template.layout
         self.placed: dict[str, list[Placement]] = {}  # by record; "" is a legacy file
         self.fixed: list[TensorWriter] = []  # without a place for other values
         self.checksums: dict[str, int] = {}  # of the tensors that were written, by name
         self._moments: set[str] = set()
-        storages = StorageMap(() if template.file.swapped else template.file.locations)
+        storages = StorageMap(() if template.swapped else template.locations)
         for tensor in {writer.tensor.name: writer.tensor for writer in writers}.values():
             self._place(tensor, storages)
 
@@ -106,7 +111,7 @@ class CopyPlan:
         """Whether the tensors are as large as the records that they are in."""
         return sum(placed.tensor.nbytes for each in self.placed.values() for placed in each) == sum(
             location.nbytes
-            for location in self.template.file.locations
+            for location in self.template.locations
             if location.record in self.placed
         )
 

@@ -199,7 +199,7 @@ def is_reduced(writers: Sequence[KeyedWriter], template: TorchCheckpoint) -> boo
     keys = [writer.key for writer in writers]
     dense = {key for key, raw in template.raw.items() if raw.special is None}
     return (
-        template.file.has_records
+        template.has_records
         or (bool(template.foreign) and set(keys) != dense)
         or (isinstance(template.content, torch.Tensor) and keys != list(template.keys))
     )

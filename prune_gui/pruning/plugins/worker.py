@@ -43,7 +43,7 @@ MAX_DOC_LENGTH: Final = 20_000
 
 def serve(connection: socket.socket) -> NoReturn:
     """Answer requests of the program until it closes the connection."""
-    classes = _PluginClasses()
+    classes: dict[str, type[BasePruningMethod]] = {}
     while True:
         try:
             request, descriptors = receive(connection)
@@ -51,7 +51,7 @@ def serve(connection: socket.socket) -> NoReturn:
             os._exit(0)
         try:
             _limit_memory()
-            reply = classes.answer(request, descriptors)
+            reply = _answer(classes, request, descriptors)
         except Fault as fault:
             reply = _report(fault)
         except BaseException as error:  # noqa: BLE001 - caused by the plug-in
@@ -61,23 +61,21 @@ def serve(connection: socket.socket) -> NoReturn:
         send(connection, reply)
 
 
-class _PluginClasses:
-    def __init__(self) -> None:
-        self._classes: dict[str, type[BasePruningMethod]] = {}
-
-    def answer(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
-        if "threads" in request and request["threads"] != torch.get_num_threads():
-            torch.set_num_threads(request["threads"])
-        match request["do"]:
-            case "load":
-                plugins = _load(request)
-                self._classes = {plugin.__name__: plugin for plugin in plugins}
-                return {"classes": [_describe(plugin) for plugin in plugins]}
-            case "try":
-                _try_out(self._classes[request["class"]], request["given"], request["seed"])
-            case "mask":
-                _write_mask(self._classes[request["class"]], request, descriptors.pop())
-        return {}
+def _answer(
+    classes: dict[str, type[BasePruningMethod]], request: dict[str, Any], descriptors: list[int]
+) -> dict[str, Any]:
+    if "threads" in request and request["threads"] != torch.get_num_threads():
+        torch.set_num_threads(request["threads"])
+    match request["do"]:
+        case "load":
+            plugins = _load(request)
+            classes.update({plugin.__name__: plugin for plugin in plugins})
+            return {"classes": [_describe(plugin) for plugin in plugins]}
+        case "try":
+            _try_out(classes[request["class"]], request["given"], request["seed"])
+        case "mask":
+            _write_mask(classes[request["class"]], request, descriptors.pop())
+    return {}
 
 
 @contextmanager

@@ -197,9 +197,7 @@ def test_a_file_that_cannot_be_mapped_is_refused_if_memory_is_short(tmp_path, fr
         open_checkpoint(path).close()  # it can be mapped
         compress(path)
     free_memory(3000)
-    with pytest.raises(
-        CheckpointError, match=r"model\.pt .* requires 4\S* kB .*, and only 3"
-    ):
+    with pytest.raises(CheckpointError, match=r"model\.pt .* requires 4\S* kB .*, and only 3"):
         open_checkpoint(path)
     free_memory(5000)
     with open_checkpoint(path) as checkpoint:

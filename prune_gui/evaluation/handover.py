@@ -73,7 +73,8 @@ def handover_folder(resolution: Resolution) -> Iterator[Path]:
         bases.insert(0, SHARED_MEMORY)
     for base in bases:
         remove_abandoned(base)
-    base = bases[0] if _has_room(bases[0], nbytes) and _fits_in_memory(nbytes) else bases[-1]
+    has_room = nbytes + HEADER_BYTES <= shutil.disk_usage(bases[0]).free
+    base = bases[0] if has_room and _fits_in_memory(nbytes) else bases[-1]
     with temporary(base / "evaluate", lambda path: path.mkdir(mode=0o700)) as folder:
         yield folder
 
@@ -113,7 +114,3 @@ def write_checkpoint_in(folder: Path, resolution: Resolution, monitor: Monitor) 
 
 def _fits_in_memory(nbytes: int) -> bool:
     return bool(nbytes * FREE_MEMORY_RATIO <= psutil.virtual_memory().available)
-
-
-def _has_room(folder: Path, nbytes: int) -> bool:
-    return nbytes + HEADER_BYTES <= shutil.disk_usage(folder).free

@@ -20,7 +20,7 @@ from torch.storage import TypedStorage
 
 from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, MAX_DIMS, MAX_ELEMENTS
-from prune_gui.checkpoint.torch.pickle_machine import ForeignObject, Global, Machine
+from prune_gui.checkpoint.torch.pickle_machine import DAMAGED, ForeignObject, Global, Machine
 from prune_gui.checkpoint.torch.storages import extent
 from prune_gui.language import deferred
 
@@ -49,6 +49,7 @@ RECONSTRUCT: Final = re.compile(r"numpy\._?core\.multiarray\._reconstruct")
 FROM_BUFFER: Final = re.compile(r"numpy\._?core\.numeric\._frombuffer")
 NUMPY_CODE: Final = re.compile(r"[fciub]\d{1,2}")
 IMPOSSIBLE_SHAPE: Final = deferred("it declares a tensor of an impossible shape")
+UNFILLED: Final = deferred("it allocates memory without filling it")
 Arguments = tuple[object, ...]
 
 
@@ -127,100 +128,67 @@ def set_conj_and_neg(tensor: torch.Tensor, bits: object, numel: int, storage: Ty
     set_metadata(tensor, bits)
 
 
-def ordered_dict(machine: Machine, arguments: Arguments) -> OrderedDict[object, object] | None:
-    """Return an OrderedDict from a dictionary, or from a list of pairs, as Python 2 wrote them."""
-    match arguments:
-        case ():
+PLAIN_CALLS: Final = {
+    **dict.fromkeys(("collections.OrderedDict", "collections.Counter", "builtins.set"), DAMAGED),
+    "torch.Size": IMPOSSIBLE_SHAPE,
+    **dict.fromkeys(("_codecs.encode", "builtins.bytearray"), UNFILLED),
+    **dict.fromkeys(("builtins.complex", "torch.device"), DAMAGED),
+    "torch.serialization._get_layout": DAMAGED,
+}
+"""The calls that `plain_value` knows, and the refusals of other arguments."""
+
+
+def plain_value(path: str, machine: Machine, arguments: Arguments) -> object:
+    """Return what a call builds that is no tensor; None for arguments that torch does not write."""
+    match path, arguments:
+        case "collections.OrderedDict", ():
             return OrderedDict()
-        case (dict() as items,):
+        case "collections.OrderedDict", (dict() as items,):
             machine.count_copied(items)
             return OrderedDict(items)
-        case (list() as pairs,) if all(isinstance(p, list | tuple) and len(p) == 2 for p in pairs):
-            machine.count_copied(pairs)
+        case "collections.OrderedDict", (list() as pairs,) if all(map(_is_pair, pairs)):
+            machine.count_copied(pairs)  # as Python 2 wrote them
             for key, _ in pairs:
                 machine.check_key(key)
             return OrderedDict(pairs)
-    return None
-
-
-def counter(machine: Machine, arguments: Arguments) -> Counter[object] | None:
-    """Return a Counter from a dictionary."""
-    match arguments:
-        case ():
+        case "collections.Counter", ():
             return Counter()
-        case (dict() as counts,):
+        case "collections.Counter", (dict() as counts,):
             machine.count_copied(counts)
             return Counter(counts)
-    return None
-
-
-def set_of(machine: Machine, arguments: Arguments) -> set[object] | None:
-    """Return a set from a list or tuple."""
-    match arguments:
-        case ():
+        case "builtins.set", ():
             return set()
-        case (tuple() | list() as members,):
+        case "builtins.set", (tuple() | list() as members,):
             machine.count_copied(members)
             for member in members:
                 machine.check_key(member)
             return set(members)
-    return None
-
-
-def size(machine: Machine, arguments: Arguments) -> torch.Size | None:
-    """Return a torch.Size from a tuple."""
-    match arguments:
-        case ():
+        case "torch.Size", ():
             return torch.Size()
-        case (tuple() as sizes,) if are_sizes(sizes):
+        case "torch.Size", (tuple() as sizes,) if are_sizes(sizes):
             machine.count_copied(sizes)
-            return torch.Size(cast("tuple[int, ...]", sizes))
-    return None
-
-
-def octets(machine: Machine, arguments: Arguments) -> bytes | None:
-    """Return bytes from Latin-1 text, as protocol 2 writes them; other codecs could expand it."""
-    match arguments:
-        case (str() as text, "latin1" | "latin-1"):
-            machine.count_copied(text)
-            return text.encode("latin-1")
-    return None
-
-
-def byte_array(machine: Machine, arguments: Arguments) -> bytearray | None:
-    """Return a bytearray from bytes or from Latin-1 text."""
-    match arguments:
-        case ():
+            return torch.Size(sizes)
+        case "builtins.bytearray", ():
             return bytearray()
-        case (bytes() as raw,):
-            machine.count_copied(raw)
-            return bytearray(raw)
-    text = octets(machine, arguments)
-    return None if text is None else bytearray(text)
-
-
-def complex_number(machine: Machine, arguments: Arguments) -> complex | None:
-    """Return a complex number from its real and imaginary part."""
-    match arguments:
-        case (int() | float() as real, int() | float() as imaginary):
+        case "builtins.bytearray", (bytes() as octets,):
+            machine.count_copied(octets)
+            return bytearray(octets)
+        case "_codecs.encode" | "builtins.bytearray", (str() as text, "latin1" | "latin-1"):
+            machine.count_copied(text)  # as protocol 2 writes bytes; other codecs could expand it
+            octets = text.encode("latin-1")
+            return octets if path == "_codecs.encode" else bytearray(octets)
+        case "builtins.complex", (int() | float() as real, int() | float() as imaginary):
             return complex(real, imaginary)
+        case "torch.device", (str(),) | (str(), int()):
+            return torch.device(*cast("tuple[str, int]", arguments))  # it is never used
+        case "torch.serialization._get_layout", (str() as name,):
+            found = torch_attribute(name)
+            return found if isinstance(found, torch.layout) else None
     return None
 
 
-def device(machine: Machine, arguments: Arguments) -> torch.device | None:
-    """Return a device, which is never used."""
-    match arguments:
-        case (str() as kind,) | (str() as kind, int()):
-            return torch.device(kind, *cast("tuple[int, ...]", arguments[1:]))
-    return None
-
-
-def layout(machine: Machine, arguments: Arguments) -> torch.layout | None:
-    """Return the layout of a sparse tensor by its name."""
-    match arguments:
-        case (str() as name,) if isinstance(found := torch_attribute(name), torch.layout):
-            return found
-    return None
+def _is_pair(value: object) -> bool:
+    return isinstance(value, list | tuple) and len(value) == 2
 
 
 def attribute_path(owner: object = None, name: object = None, *_: object) -> str | None:

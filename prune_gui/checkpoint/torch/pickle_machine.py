@@ -217,10 +217,6 @@ class Machine(ABC):
     def _push(self, value: object) -> None:
         self._stack.append(value)
 
-    def _push_python_2_text(self, text: Any) -> None:  # noqa: ANN401 - as `pickletools` gives it
-        """Push text that torch decodes as UTF-8 and `pickletools` as Latin-1."""
-        self._push(text.encode("latin-1").decode("utf-8"))
-
     def _push_name(self, path: tuple[str, str]) -> None:
         module, name = path
         if (module, name) in NAME_MAPPING:  # of Python 2
@@ -344,7 +340,8 @@ _HANDLERS: Final[dict[str, Handler]] = {
     "NONE": lambda self, _: self._push(None),
     "NEWTRUE": lambda self, _: self._push(True),
     "NEWFALSE": lambda self, _: self._push(False),
-    "SHORT_BINSTRING": Machine._push_python_2_text,
+    # Text of Python 2, which torch decodes as UTF-8 and `pickletools` as Latin-1.
+    "SHORT_BINSTRING": lambda self, text: self._push(text.encode("latin-1").decode("utf-8")),
     "EMPTY_TUPLE": lambda self, _: self._push(()),
     "TUPLE": lambda self, _: self._push(tuple(self._to_mark())),
     "TUPLE1": lambda self, _: self._push(tuple(self._pop(1))),

@@ -124,8 +124,11 @@ class CopyPlan:
                 continue
             octets = pages[record.start : record.start + record.entry.compress_size]
             stays_compressed = not record.stored and name not in self.placed
-            if not record.stored and name in self.placed:
-                octets = self._unpacked(name)
+            placed = self.placed.get(name, ())
+            if not record.stored and placed:  # its unpacked bytes are in memory
+                storage = placed[0].tensor.untyped_storage()
+                octets = torch.empty(0, dtype=torch.uint8).set_(storage)
+            summed_nbytes = sum(each.tensor.nbytes for each in placed)
             records.append(
                 NewRecord(
                     name,
@@ -133,7 +136,7 @@ class CopyPlan:
                     partial(self._octets, name, octets),
                     has_values=name.startswith(VALUES_FOLDER) and not stays_compressed,
                     compressed=record.entry if stays_compressed else None,
-                    is_kept=not self._is_summed(name, len(octets)),
+                    is_kept=name in self._moments or summed_nbytes != len(octets),
                 )
             )
         return records
@@ -142,14 +145,6 @@ class CopyPlan:
         for chunk in replaced(old, self.placed.get(name, ())):
             self.template.check()
             yield chunk
-
-    def _is_summed(self, name: str, nbytes: int) -> bool:
-        placed = self.placed.get(name, ())
-        return name not in self._moments and sum(each.tensor.nbytes for each in placed) == nbytes
-
-    def _unpacked(self, record: str) -> torch.Tensor:
-        storage = self.placed[record][0].tensor.untyped_storage()
-        return torch.empty(0, dtype=torch.uint8).set_(storage)
 
     def write_legacy(self, path: Path, monitor: Monitor) -> int:
         """Write a legacy file, which has no place for metadata, and return its CRC-32."""

@@ -77,7 +77,14 @@ def state_dicts(content: object) -> dict[Root, State]:
             limits.count_members(_sequence(value))
         if members.keys() >= OPTIMIZER_KEYS or is_tensor_record(value):
             continue
-        state = arrays.as_tensors(members or _numbered(value))
+        state = arrays.as_tensors(
+            members
+            or Numbered(
+                (str(index), member)
+                for index, member in enumerate(_sequence(value))
+                if isinstance(member, torch.Tensor | ForeignObject)
+            )
+        )
         if any(isinstance(state[key], torch.Tensor) for key in state if isinstance(key, str)):
             states[root] = cast("State", state)
         if len(root) >= MAX_DEPTH:
@@ -101,14 +108,6 @@ def _inner_containers(
             yield index, member
 
 
-def _numbered(value: object) -> dict[object, object]:
-    return Numbered(
-        (str(index), member)
-        for index, member in enumerate(_sequence(value))
-        if isinstance(member, torch.Tensor | ForeignObject)
-    )
-
-
 def is_tensor_record(value: object) -> bool:
     """Return whether a value is the record of a tensor that needs code."""
     return isinstance(value, ForeignObject) and value.path.startswith(TENSOR_MAKERS)
@@ -117,16 +116,11 @@ def is_tensor_record(value: object) -> bool:
 def hidden_tensor_count(content: object, states: Mapping[Root, State]) -> int:
     """Return the number of tensors that are not in these state dicts or in an optimizer's state."""
     shown = {id(tensor) for state in states.values() for _, tensor in tensors_of(state)}
+    inside = reachable([content], lambda each: not (_is_optimizer(each) or is_tensor_record(each)))
     hidden = {
-        id(value)
-        for value in reachable([content], lambda each: not _holds_no_weights(each))
-        if isinstance(value, torch.Tensor) or is_tensor_record(value)
+        id(value) for value in inside if isinstance(value, torch.Tensor) or is_tensor_record(value)
     }
     return len(hidden - shown)
-
-
-def _holds_no_weights(value: object) -> bool:
-    return _is_optimizer(value) or is_tensor_record(value)
 
 
 def _sequence(value: object) -> Sequence[object]:

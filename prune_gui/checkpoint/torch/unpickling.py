@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pkgutil import resolve_name
 from typing import Any, BinaryIO, Final, cast
 
@@ -27,6 +28,7 @@ from prune_gui.checkpoint.torch.checked_calls import (
     IMPOSSIBLE_SHAPE,
     OBJECT_MAKERS,
     PACKED,
+    PLAIN_CALLS,
     TORCH_TYPES,
     Arguments,
     ForeignTensor,
@@ -35,6 +37,7 @@ from prune_gui.checkpoint.torch.checked_calls import (
     check_hooks,
     checked_view,
     nbytes_of,
+    plain_value,
     set_conj_and_neg,
     torch_attribute,
     typed_storage,
@@ -59,7 +62,6 @@ ERRORS_OF_TORCH: Final = (RuntimeError, MemoryError, AssertionError, AttributeEr
 UNKNOWN_TENSOR: Final = deferred("it describes a tensor in a way torch does not write")
 UNKNOWN_SPARSE: Final = deferred("it describes a sparse tensor in a way torch does not write")
 UNKNOWN_PARAMETER: Final = deferred("it describes a parameter in a way torch does not write")
-UNFILLED: Final = deferred("it allocates memory without filling it")
 
 
 class ValuesNeededError(Exception):
@@ -339,10 +341,6 @@ class _TorchMachine(Machine):
         return None
 
     def _parameter(self, arguments: Arguments) -> torch.Tensor | None:
-        """Build from (tensor, requires_grad, hooks)."""
-        return self._parameter_with_state((*arguments, None))
-
-    def _parameter_with_state(self, arguments: Arguments) -> torch.Tensor | None:
         """Build from (tensor, requires_grad, hooks, attributes)."""
         match arguments:
             case (torch.Tensor() as tensor, bool() as gradient, hooks, state):
@@ -357,7 +355,7 @@ class _TorchMachine(Machine):
     def _new_parameter(self, arguments: Arguments) -> torch.Tensor | None:
         """Build from (tensor, requires_grad); the last is optional."""
         gradient = arguments[1:] or (True,)
-        return self._parameter_with_state((*arguments[:1], *gradient, None, None))
+        return self._parameter((*arguments[:1], *gradient, None, None))
 
     def _tensor_of_type(self, arguments: Arguments) -> object:
         match arguments:
@@ -397,22 +395,14 @@ _TENSOR_BUILDERS: Final[dict[str, tuple[Builder, str]]] = {
     "meta_tensor_no_storage": (checked_calls.meta_tensor, IMPOSSIBLE_SHAPE),
     "device_tensor_from_cpu_tensor": (_TorchMachine._copy, UNKNOWN_TENSOR),
     "device_tensor_from_numpy": (lambda *_: None, UNKNOWN_TENSOR),
-    "parameter": (_TorchMachine._parameter, UNKNOWN_PARAMETER),
-    "parameter_with_state": (_TorchMachine._parameter_with_state, UNKNOWN_PARAMETER),
+    "parameter": (lambda self, parts: self._parameter((*parts, None)), UNKNOWN_PARAMETER),
+    "parameter_with_state": (_TorchMachine._parameter, UNKNOWN_PARAMETER),
 }
 _CALLS: Final[dict[str, tuple[Builder, str]]] = {
     **{f"torch._utils._rebuild_{kind}": row for kind, row in _TENSOR_BUILDERS.items()},
     "torch.nn.parameter.Parameter": (_TorchMachine._new_parameter, UNKNOWN_PARAMETER),
     "torch._tensor._rebuild_from_type_v2": (_TorchMachine._tensor_of_type, UNKNOWN_TENSOR),
-    "collections.OrderedDict": (checked_calls.ordered_dict, DAMAGED),
-    "collections.Counter": (checked_calls.counter, DAMAGED),
-    "builtins.set": (checked_calls.set_of, DAMAGED),
-    "torch.Size": (checked_calls.size, IMPOSSIBLE_SHAPE),
-    "_codecs.encode": (checked_calls.octets, UNFILLED),
-    "builtins.bytearray": (checked_calls.byte_array, UNFILLED),
-    "builtins.complex": (checked_calls.complex_number, DAMAGED),
-    "torch.device": (checked_calls.device, DAMAGED),
-    "torch.serialization._get_layout": (checked_calls.layout, DAMAGED),
+    **{path: (partial(plain_value, path), refusal) for path, refusal in PLAIN_CALLS.items()},
 }
 """The functions that torch.save writes calls of: what builds the result, and the refusal of
 arguments that torch does not write."""

@@ -31,11 +31,6 @@ class InputChannels:
     weight_dim: int  # of the weight that has the channels, or those of one group
     groups: int = 1
 
-    @property
-    def are_columns(self) -> bool:
-        """Whether each element of dimension 1 of the weight meets one channel."""
-        return self.weight_dim == 1 and self.groups == 1
-
     def squares(self, inputs: Tensor) -> Tensor:
         """Return the sum of squares of each channel; float64 of shape (count,), see `_widest`."""
         if self.input_dim is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import platform
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,7 +17,10 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parameter import UninitializedParameter
 
-from prune_gui.errors import RecordingError
+from prune_gui.checkpoint import TensorWriter, open_checkpoint
+from prune_gui.checkpoint.write.metadata import CHECKSUMS_KEY
+from prune_gui.checkpoint.write.writing import write_checkpoint
+from prune_gui.errors import CheckpointError, RecordingError
 from prune_gui.evaluation.calibration.layer_inputs import (
     RUNNING_MEAN,
     RUNNING_VAR,
@@ -41,10 +46,12 @@ from prune_gui.evaluation.calibration.statistics import (
     DeviceSums,
     LazyTensor,
     finished,
-    write_scores,
 )
 from prune_gui.language import deferred, join_items
+from prune_gui.monitor import Monitor
 from prune_gui.pruning.selection.scores import wide_dtype
+from prune_gui.recipe.auxiliary_files import RECORDING_KEY
+from prune_gui.recipe.provenance import own_version
 
 SUFFIX: Final = ".safetensors"
 NO_INPUTS: Final = deferred(
@@ -159,17 +166,15 @@ class Recording:
         for statistic in self._statistics:
             tensors, counts = self._finished(statistic, weights)
             target = path if is_file else path / (statistic + SUFFIX)
-            _make_folder(target.parent)
-            write_scores(
-                target,
-                tensors,
-                statistic=statistic,
-                counts=counts,
-                model=type(self._model),
-                names={**self._names, **self._batch_norms},
-                transposed=self._transposed,
-                overwrite=overwrite,
-            )
+            try:
+                target.parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise RecordingError(
+                    "The folder {path} cannot be made: {reason}. Save to another folder.",
+                    path=str(target.parent),
+                    reason=error.strerror or str(error),
+                ) from error
+            self._write(target, statistic, tensors, counts, overwrite=overwrite)
             paths.append(target)
         return paths
 
@@ -186,6 +191,47 @@ class Recording:
         if statistic == BATCH_NORM:
             unit = "batches"
         return tensors, {unit: max(sums.counts.values())}
+
+    def _write(
+        self,
+        path: Path,
+        statistic: str,
+        tensors: dict[str, LazyTensor],
+        counts: dict[str, int],
+        *,
+        overwrite: bool,
+    ) -> None:
+        """Write the tensors of one statistic, with what they were recorded from in the metadata."""
+        if overwrite and path.exists() and not _has_statistics(path):
+            raise CheckpointError(
+                "{path} was not written: the file there has no recorded statistics, and may be a "
+                "checkpoint. Choose another name.",
+                path=path,
+            )
+        model, named = type(self._model), {**self._names, **self._batch_norms}.items()
+        recorded = {first: (weight, more) for weight, (first, *more) in named if first in tensors}
+        record = {
+            "statistic": statistic,
+            "formula": STATISTICS[statistic],
+            **counts,
+            "model": f"{model.__module__}.{model.__qualname__}",
+            "shapes": {name: list(weight.shape) for name, (weight, _) in recorded.items()},
+            "aliases": {alias: name for name, (_, more) in recorded.items() for alias in more},
+            "transposed": [name for name in recorded if name in self._transposed],
+            "versions": {
+                "prune_gui": own_version(),
+                "torch": str(torch.__version__),
+                "python": platform.python_version(),
+            },
+        }
+        writers = [
+            TensorWriter(name, "float32", tensors[name].shape, partial(_whole, tensors[name]))
+            for name in recorded  # in the order of the model
+        ]
+        metadata = {RECORDING_KEY: json.dumps(record), CHECKSUMS_KEY: ""}
+        write_checkpoint(
+            path, writers, template=None, metadata=metadata, overwrite=overwrite, monitor=Monitor()
+        )
 
     def _attach(self, hooks: ExitStack) -> None:
         """Add the hooks to the model; closing `hooks` removes them."""
@@ -253,17 +299,6 @@ class Recording:
             products.add(name, (wide * weight.detach().float()).abs())
 
 
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RecordingError(
-            "The folder {path} cannot be made: {reason}. Save to another folder.",
-            path=str(folder),
-            reason=error.strerror or str(error),
-        ) from error
-
-
 def _check(statistics: tuple[str, ...]) -> None:
     names = join_items(STATISTICS)
     if not statistics:
@@ -273,3 +308,15 @@ def _check(statistics: tuple[str, ...]) -> None:
         raise RecordingError(
             "There is no statistic {name!r}. Use: {names}.", name=unknown[0], names=names
         )
+
+
+def _has_statistics(path: Path) -> bool:
+    try:
+        with open_checkpoint(path) as old:
+            return RECORDING_KEY in old.metadata
+    except CheckpointError:
+        return False
+
+
+def _whole(tensor: LazyTensor) -> Iterator[Tensor]:
+    yield tensor.compute().reshape(-1)

@@ -5,26 +5,17 @@ N is the number of backward passes, w a weight, g its gradient in one of them, a
 
 from __future__ import annotations
 
-import json
-import platform
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
-from prune_gui.checkpoint import TensorWriter, open_checkpoint
-from prune_gui.checkpoint.write.metadata import CHECKSUMS_KEY
-from prune_gui.checkpoint.write.writing import write_checkpoint
-from prune_gui.errors import CheckpointError, RecordingError
+from prune_gui.errors import RecordingError
 from prune_gui.evaluation.calibration.layer_inputs import InputChannels
-from prune_gui.monitor import Monitor
-from prune_gui.recipe.auxiliary_files import RECORDING_KEY
-from prune_gui.recipe.provenance import own_version
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -132,7 +123,7 @@ def activation_scores(
         if relative:
             compute = partial(_ria, weights[name], norms)
             scores[name] = LazyTensor(tuple(shape), compute)
-        elif all(use.are_columns for use in every):
+        elif all(use.weight_dim == 1 and use.groups == 1 for use in every):
             scores[name] = LazyTensor((shape[1],), partial(_flat, norms))
         else:
             scores[name] = LazyTensor(tuple(shape), partial(_wanda, weights[name], norms))
@@ -214,60 +205,3 @@ def _values(weight: Tensor) -> Tensor:
             "meta and have no values. Load the whole model into memory."
         )
     return weight.detach().cpu().float()
-
-
-def write_scores(
-    path: Path,
-    tensors: Mapping[str, LazyTensor],
-    *,
-    statistic: str,
-    counts: Mapping[str, int],
-    model: type,
-    names: Mapping[Tensor, Sequence[str]],
-    transposed: Collection[str],
-    overwrite: bool,
-) -> None:
-    """Write the tensors of one statistic, with what they were recorded from in the metadata."""
-    if overwrite and path.exists() and not _has_statistics(path):
-        raise CheckpointError(
-            "{path} was not written: the file there has no recorded statistics, and may be a "
-            "checkpoint. Choose another name.",
-            path=path,
-        )
-    recorded = {
-        first: (weight, aliases) for weight, (first, *aliases) in names.items() if first in tensors
-    }
-    record = {
-        "statistic": statistic,
-        "formula": STATISTICS[statistic],
-        **counts,
-        "model": f"{model.__module__}.{model.__qualname__}",
-        "shapes": {name: list(weight.shape) for name, (weight, _) in recorded.items()},
-        "aliases": {alias: name for name, (_, aliases) in recorded.items() for alias in aliases},
-        "transposed": [name for name in recorded if name in transposed],
-        "versions": {
-            "prune_gui": own_version(),
-            "torch": str(torch.__version__),
-            "python": platform.python_version(),
-        },
-    }
-    writers = [
-        TensorWriter(name, "float32", tensors[name].shape, partial(_whole, tensors[name]))
-        for name in recorded  # in the order of the model
-    ]
-    metadata = {RECORDING_KEY: json.dumps(record), CHECKSUMS_KEY: ""}
-    write_checkpoint(
-        path, writers, template=None, metadata=metadata, overwrite=overwrite, monitor=Monitor()
-    )
-
-
-def _has_statistics(path: Path) -> bool:
-    try:
-        with open_checkpoint(path) as old:
-            return RECORDING_KEY in old.metadata
-    except CheckpointError:
-        return False
-
-
-def _whole(tensor: LazyTensor) -> Iterator[Tensor]:
-    yield tensor.compute().reshape(-1)

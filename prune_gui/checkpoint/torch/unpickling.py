@@ -148,22 +148,21 @@ class _TorchMachine(Machine):
             if function.path in OBJECT_MAKERS and parts and isinstance(parts[0], Global):
                 function, parts = parts[0], parts[1:]
             return self._record(function.path, parts)
-        path = _PATHS.get(id(function))
-        if path is not None and isinstance(arguments, tuple):
-            builder, refusal = _CALLS[path]
+        known = _BUILDERS.get(id(function))
+        if known is not None and isinstance(arguments, tuple):
+            path, builder, refusal = known
             try:
                 result = builder(self, arguments)
+                if result is not None:
+                    return result
             except (FalseClaimError, *ERRORS_OF_TORCH) as error:
-                if has_records(arguments):
-                    return self._record(path, arguments)
-                if isinstance(error, FalseClaimError):
-                    raise
-                raise FalseClaimError(DAMAGED) from error
-            if result is not None:
-                return result
-            if has_records(arguments):
-                return self._record(path, arguments)
-            raise FalseClaimError(refusal)
+                if not has_records(arguments):
+                    if isinstance(error, FalseClaimError):
+                        raise
+                    raise FalseClaimError(DAMAGED) from error
+            if not has_records(arguments):
+                raise FalseClaimError(refusal)
+            return self._record(path, arguments)
         if isinstance(function, Opaque):
             return OPAQUE
         # Only the text of a dtype is short; that of a list could be endless.
@@ -369,7 +368,7 @@ class _TorchMachine(Machine):
                         tensor = tensor.as_subclass(kind)
                     self._set_attributes(tensor, state, torch.Tensor)
                 return tensor
-            case (function, Global(), tuple() as inner, state) if id(function) in _PATHS:
+            case (function, Global(), tuple() as inner, state) if id(function) in _BUILDERS:
                 tensor = self.call(function, inner)  # a subclass with the same values
                 if isinstance(tensor, ForeignTensor):
                     return checked_calls.local_tensor(tensor, state)
@@ -408,4 +407,4 @@ _CALLS: Final[dict[str, tuple[Builder, str]]] = {
 arguments that torch does not write."""
 
 _FUNCTIONS: Final = {path: resolve_name(path) for path in _CALLS}
-_PATHS: Final = {id(function): path for path, function in _FUNCTIONS.items()}
+_BUILDERS: Final = {id(function): (path, *_CALLS[path]) for path, function in _FUNCTIONS.items()}

@@ -10,7 +10,7 @@ import struct
 import threading
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, BinaryIO, Final
@@ -110,10 +110,15 @@ class TorchLayout:
         if any(not entry.orig_filename.startswith(folder) for entry in entries):
             raise FalseClaimError("its records are not in one folder")
         check_entries(entries_by_name, size)
-        starts = _find_starts(entries, read_late or partial(_read_at, file), size)
+        starts: dict[int, Callable[[], int]]
         if read_late is None:
-            for find in starts.values():
-                find()
+            known = record_starts(entries, file, size)
+            starts = {offset: partial(known.__getitem__, offset) for offset in known}
+        else:
+            starts = {
+                entry.header_offset: cache(partial(_record_start, read_late, entry, end))
+                for entry, end in _with_ends(entries, size)
+            }
         self.records = {
             name: Record(entry, starts[entry.header_offset])
             for name, entry in entries_by_name.items()
@@ -280,25 +285,23 @@ def check_entries(entries: Mapping[str, zipfile.ZipInfo], size: int) -> None:
 
 def record_starts(entries: Sequence[zipfile.ZipInfo], file: BinaryIO, size: int) -> dict[int, int]:
     """Return the position of the bytes of each record, by the position of its local header."""
-    starts = _find_starts(entries, partial(_read_at, file), size)
-    return {offset: find() for offset, find in starts.items()}
+
+    def read(nbytes: int, offset: int) -> bytes:
+        file.seek(offset)
+        return file.read(nbytes)
+
+    pairs = _with_ends(entries, size)
+    return {entry.header_offset: _record_start(read, entry, end) for entry, end in pairs}
 
 
-def _read_at(file: BinaryIO, nbytes: int, offset: int) -> bytes:
-    file.seek(offset)
-    return file.read(nbytes)
-
-
-def _find_starts(
-    entries: Sequence[zipfile.ZipInfo], read: Callable[[int, int], bytes], size: int
-) -> dict[int, Callable[[], int]]:
-    """Return functions that read what `record_starts` returns."""
-    starts: dict[int, Callable[[], int]] = {}
+def _with_ends(
+    entries: Sequence[zipfile.ZipInfo], size: int
+) -> Iterator[tuple[zipfile.ZipInfo, int]]:
+    """Yield entries in the order of their records, last first, and where each record must end."""
     end = size
     for entry in sorted(entries, key=lambda entry: -entry.header_offset):
-        starts[entry.header_offset] = cache(partial(_record_start, read, entry, end))
+        yield entry, end
         end = entry.header_offset
-    return starts
 
 
 def _record_start(read: Callable[[int, int], bytes], entry: zipfile.ZipInfo, end: int) -> int:

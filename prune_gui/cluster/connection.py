@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from prune_gui.cluster.dask_executor import DaskExecutor, count_workers, open_cluster
 from prune_gui.errors import Cancelled, ClusterError, PruneGuiError
-from prune_gui.executor import Result, Task, use_executor
+from prune_gui.executor import Executor, Result, Task, use_executor
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor, check_cancelled
 
@@ -99,8 +98,8 @@ class ClusterConnection:
             self._notify(state)
 
 
-class _Link:
-    """A connection to one cluster, which a thread opens and closes; an `Executor`."""
+class _Link(Executor):
+    """A connection to one cluster, which a thread opens and closes."""
 
     def __init__(self, where: str, notify: Callable[[_Link, ClusterState], None]) -> None:
         self._where = where
@@ -132,9 +131,6 @@ class _Link:
             if self._executor is executor or isinstance(problem, PruneGuiError):
                 raise
             raise _with_way_out(_lost(self._where)) from problem  # the client was closed meanwhile
-
-    def staging_folder(self, folder: Path) -> Path:
-        return folder
 
     def close(self) -> None:
         with self._changed:

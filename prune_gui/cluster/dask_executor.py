@@ -13,14 +13,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from io import BytesIO
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.opening import address_of, reopen
 from prune_gui.errors import Cancelled, ClusterError, PruneGuiError
-from prune_gui.executor import Result, Task, current_executor, use_executor
+from prune_gui.executor import Executor, Result, Task, current_executor, use_executor
 from prune_gui.language import tr
 from prune_gui.monitor import CancelFlag, Monitor, check_cancelled
 
@@ -113,7 +112,7 @@ def count_workers(client: Client, timeout: float) -> int | None:
         return None
 
 
-class DaskExecutor:
+class DaskExecutor(Executor):
     """Runs tasks on the workers of a cluster; Dask runs those of a lost worker on another one."""
 
     def __init__(self, client: Client) -> None:
@@ -140,10 +139,6 @@ class DaskExecutor:
                 yield from self._results(futures, monitor)
             finally:
                 self._client.cancel(futures)
-
-    def staging_folder(self, folder: Path) -> Path:
-        """Return the folder itself; see `Executor.staging_folder`."""
-        return folder
 
     def _results(self, futures: Sequence[Future[Any]], monitor: Monitor) -> Iterator[Any]:
         """Yield the results of all batches in order, each as soon as those before it are known."""

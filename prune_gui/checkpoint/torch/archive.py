@@ -18,7 +18,6 @@ from contextlib import closing
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO, Final, NamedTuple, Self, TypeVar
 
 from prune_gui.checkpoint.source import CHUNK_BYTES
@@ -188,12 +187,7 @@ class TorchArchive:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         with self._file:
             self._archive.close()
             if error is None:

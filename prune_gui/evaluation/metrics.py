@@ -127,11 +127,7 @@ def _in_tables(lines: Sequence[str]) -> Iterator[tuple[str, float]]:
 
 
 def chosen(metrics: Metrics, wanted: str | None) -> str:
-    """Return the name of the metric that counts: the wanted one, the only one, or an obvious one.
-
-    Raises:
-        EvaluationError: there is no such metric, or several; the message names them.
-    """
+    """Return the metric that counts: the wanted one, the only one, or an obvious one."""
     if wanted is not None:
         if wanted in metrics:
             return wanted

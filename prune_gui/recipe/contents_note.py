@@ -101,7 +101,7 @@ def _lost(checkpoint: Checkpoint) -> Iterator[str]:
 
 
 def _copied(checkpoint: TorchCheckpoint) -> Iterator[str]:
-    if checkpoint.file.layout is None:
+    if checkpoint.layout is None:
         yield tr(
             "Only the values of pruned elements change; all else stays byte for byte. The old "
             "format of torch.save has no place for the recipe."

@@ -141,7 +141,7 @@ def with_zeroed_moments(
             tensor,
             moments=tuple(
                 (moment, _writer(resolution, checkpoint, tensor.name, moment.detach()))
-                for moment in found.get(tensor.name, ())
+                for _, moment in found.get(tensor.name, ())
                 if tensor.name in resolution.layers
             ),
         )

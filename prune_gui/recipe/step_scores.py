@@ -13,7 +13,7 @@ from prune_gui.architecture.groups import coupled_groups, spaces
 from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
-from prune_gui.checkpoint.torch.moments import named_moments
+from prune_gui.checkpoint.torch.moments import moments
 from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.language import deferred
 from prune_gui.pruning.decisions.target import Content, GroupScores, Target
@@ -212,7 +212,7 @@ def _squares_of(checkpoint: Checkpoint) -> dict[str, ReferenceType[torch.Tensor]
     if checkpoint not in _squares:
         _squares[checkpoint] = {
             name: ref(tensor)
-            for name, tensors in named_moments(checkpoint, UNCERTAIN).items()
+            for name, tensors in moments(checkpoint, UNCERTAIN).items()
             for key, tensor in tensors
             if key == SQUARES
         }

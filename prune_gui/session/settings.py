@@ -10,7 +10,7 @@ from zlib import crc32
 from platformdirs import user_config_path
 from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator
 
-from prune_gui.evaluation.choice import EvaluatorChoice
+from prune_gui.evaluation.spec import EvaluatorChoice
 from prune_gui.session.state_file import MAX_PATH_LENGTH, StateFile
 
 MAX_RECENT = 10

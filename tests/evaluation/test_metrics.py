@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import math
 
+import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from prune_gui.errors import EvaluationError
+from prune_gui.evaluation.function_worker import plain
 from prune_gui.evaluation.metrics import chosen, is_higher_better, metrics_in, metrics_of
 
 NUMBERS = st.dictionaries(
@@ -53,6 +56,19 @@ def test_an_output_is_read(text, metrics):
 def test_an_output_without_a_result_is_refused(text):
     with pytest.raises(EvaluationError, match="printed no result"):
         metrics_in(text)
+
+
+@pytest.mark.parametrize(
+    ("result", "numbers"),
+    [
+        (3, 3.0),
+        (torch.tensor(0.5), 0.5),
+        (np.float32(0.5), 0.5),
+        ({"a": {"b": 1, "text": "x"}, "c": True}, {"a": {"b": 1.0}, "c": 1.0}),
+    ],
+)
+def test_results_of_functions_of_any_kind_are_read(result, numbers):
+    assert plain(result) == numbers
 
 
 def test_nested_values_without_end_are_refused():

@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from prune_gui import open_checkpoint
 from prune_gui.errors import EvaluationError, RecipeError
 from prune_gui.evaluation import Evaluation, Trial
-from prune_gui.evaluation.choice import DEMO, EvaluatorChoice, choice_for, functions_in
-from prune_gui.evaluation.metrics import Metric, share_of
-from prune_gui.evaluation.results import (
+from prune_gui.evaluation.evaluation_jobs import (
     CurvePoint,
     EvaluatedRecipe,
     StateResults,
@@ -25,6 +23,8 @@ from prune_gui.evaluation.results import (
     rankings,
     sensitivity_rows,
 )
+from prune_gui.evaluation.metrics import Metric, share_of
+from prune_gui.evaluation.spec import DEMO, EvaluatorChoice, choice_for, functions_in
 from prune_gui.evaluation.trials import step_of
 from prune_gui.recipe import Recipe
 from prune_gui.session import Session, Settings
@@ -48,12 +48,8 @@ def test_of_several_metrics_the_first_counts_until_one_is_chosen():
     assert (Metric("loss").value(found), Metric("loss", None, "L").title(found)) == (3.0, "L")
     assert math.isnan(Metric("other").value(found))
     assert math.isnan(Metric().value(None))
-
-
-def test_the_name_decides_which_values_are_better_unless_the_user_does():
-    found = evaluation(loss=3.0)
-    assert not Metric().higher_is_better(found)
-    assert Metric(None, "higher").higher_is_better(found)
+    assert not Metric("loss").higher_is_better(found)
+    assert Metric("loss", "higher").higher_is_better(found)
 
 
 @given(st.floats(allow_nan=False), st.floats(allow_nan=False, allow_infinity=False))
@@ -66,7 +62,8 @@ def test_states_have_the_result_of_their_recipe_and_an_old_stack_is_out_of_date(
     results = StateResults()
     session.name_state("begin")
     dense, half = evaluation(score=1.0), evaluation(50, score=0.5)
-    results.put(EvaluatedRecipe(Recipe(), dense))
+    results.put(EvaluatedRecipe(Recipe(), error="crashed"))
+    results.put(EvaluatedRecipe(Recipe(), dense))  # in its place
     rows = results.rows(session.recipe, session.named_states)
     assert [(row.kind, row.name, row.evaluation) for row in rows] == [
         ("file", "", dense), ("stack", "", dense), ("named", "begin", dense),
@@ -80,13 +77,6 @@ def test_states_have_the_result_of_their_recipe_and_an_old_stack_is_out_of_date(
     assert (stack.stale, stack.running, stack.evaluation) == (False, True, half)
     session.undo()
     assert results.rows(session.recipe, session.named_states)[1].evaluation is dense
-
-
-def test_a_later_outcome_of_a_recipe_replaces_an_earlier_one(session):
-    results = StateResults()
-    results.put(EvaluatedRecipe(Recipe(), error="crashed"))
-    results.put(EvaluatedRecipe(Recipe(), evaluation(score=1.0)))
-    assert results.get(Recipe()).error == ""
 
 
 def test_a_swept_step_is_appended_replaces_its_step_or_is_alone():
@@ -161,17 +151,14 @@ def test_the_demo_has_an_evaluator_and_other_checkpoints_that_used_last(demo_che
     assert DEMO.make().spec.function == "evaluate"
 
 
-def test_public_functions_of_a_file_are_found_without_running_it(tmp_path):
-    path = tmp_path / "own.py"
-    path.write_text("raise SystemExit\ndef _no(): ...\ndef one(): ...\nclass C:\n  def f(): ...\n")
-    assert functions_in(path) == ["one"]
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [("x = 1", "defines no function"), ("def", "is not a Python file"), (None, "cannot be read")],
 )
-def test_a_file_without_a_function_is_refused(tmp_path, text, message):
+def test_functions_of_a_file_are_found_without_running_it(tmp_path, text, message):
+    path = tmp_path / "functions.py"
+    path.write_text("raise SystemExit\ndef _no(): ...\ndef one(): ...\nclass C:\n  def f(): ...\n")
+    assert functions_in(path) == ["one"]
     path = tmp_path / "own.py"
     if text is not None:
         path.write_text(text)

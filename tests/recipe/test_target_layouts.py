@@ -254,6 +254,6 @@ def test_a_closed_checkpoint_releases_the_state(training, tmp_path):
     torch.save(training, tmp_path / "a.ckpt")
     with applied(tmp_path / "a.ckpt", RECIPE) as resolution:
         resolution.mask("0.weight")
-        state = weakref.ref(moments(resolution.checkpoint)["0.weight"][1])
+        state = weakref.ref(moments(resolution.checkpoint)["0.weight"][1][1])
         assert state() is not None
     assert state() is None

@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.errors import PruneGuiError
-from prune_gui.evaluation.choice import EvaluatorChoice, functions_in
+from prune_gui.evaluation.spec import EvaluatorChoice, functions_in
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.evaluate.evaluations import Evaluations
 from prune_gui.gui.evaluate.evaluator_options import OptionsDialog

@@ -9,9 +9,9 @@ from PySide6.QtCore import QObject, Signal
 
 from prune_gui.engine import Dropped, Event, Failed, Finished, Job, Progressed, Reported
 from prune_gui.errors import PruneGuiError
-from prune_gui.evaluation.choice import DEMO, EvaluatorChoice, choice_for
 from prune_gui.evaluation.evaluation_jobs import close_job, stored_job
 from prune_gui.evaluation.metrics import Metric
+from prune_gui.evaluation.spec import DEMO, EvaluatorChoice, choice_for
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import format_number, tr
@@ -20,7 +20,7 @@ from prune_gui.session.changes import Changes
 
 if TYPE_CHECKING:
     from prune_gui.evaluation import Evaluation, Evaluator
-    from prune_gui.evaluation.results import EvaluatedRecipe
+    from prune_gui.evaluation.evaluation_jobs import EvaluatedRecipe
     from prune_gui.evaluation.spec import EvaluatorSpec
     from prune_gui.recipe import Recipe
     from prune_gui.session import Session

@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.errors import PruneGuiError
-from prune_gui.evaluation.choice import EvaluatorChoice
+from prune_gui.evaluation.spec import EvaluatorChoice
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.message import Message

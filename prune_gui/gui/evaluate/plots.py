@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from PySide6.QtCore import QPointF, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 
-from prune_gui.evaluation.results import CurvePoint, MetricCurve
+from prune_gui.evaluation.evaluation_jobs import CurvePoint, MetricCurve
 from prune_gui.gui.views.plot import Plot, pen
 from prune_gui.language import deferred, tr
 from prune_gui.raster.colours import Colours

@@ -18,8 +18,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.evaluation.evaluation_jobs import scan_job
-from prune_gui.evaluation.results import SensitivityRow, largest_drop, sensitivity_rows
+from prune_gui.evaluation.evaluation_jobs import (
+    SensitivityRow,
+    largest_drop,
+    scan_job,
+    sensitivity_rows,
+)
 from prune_gui.gui.evaluate.evaluations import Evaluations
 from prune_gui.gui.evaluate.sweep_tab import DEFAULT_TARGETS
 from prune_gui.gui.evaluate.tab import EvaluationTab, amount_text, value_text

@@ -12,9 +12,16 @@ from PySide6.QtGui import QColor, QShowEvent
 from PySide6.QtWidgets import QApplication, QFormLayout, QStyledItemDelegate
 
 from prune_gui import number_formats
-from prune_gui.evaluation.evaluation_jobs import Begun, states_job
+from prune_gui.evaluation.evaluation_jobs import (
+    FILE,
+    STACK,
+    Begun,
+    EvaluatedRecipe,
+    StateResults,
+    StateRow,
+    states_job,
+)
 from prune_gui.evaluation.metrics import share_of
-from prune_gui.evaluation.results import FILE, STACK, EvaluatedRecipe, StateResults, StateRow
 from prune_gui.gui.evaluate.evaluations import Evaluations
 from prune_gui.gui.evaluate.tab import EvaluationTab, share_text, value_text
 from prune_gui.gui.widgets import layouts

@@ -22,9 +22,15 @@ from PySide6.QtWidgets import (
 
 from prune_gui import number_formats
 from prune_gui.errors import one_line
-from prune_gui.evaluation.evaluation_jobs import metric_sweep_job
+from prune_gui.evaluation.evaluation_jobs import (
+    CurvePoint,
+    SweptStep,
+    metric_curves,
+    metric_sweep_job,
+    of_step,
+    rankings,
+)
 from prune_gui.evaluation.metrics import share_of
-from prune_gui.evaluation.results import CurvePoint, SweptStep, metric_curves, of_step, rankings
 from prune_gui.gui import formatting
 from prune_gui.gui.evaluate.evaluations import Evaluations
 from prune_gui.gui.evaluate.plots import MetricPlot, curve_colour

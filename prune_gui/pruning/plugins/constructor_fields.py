@@ -51,10 +51,7 @@ def describe(plugin: type) -> list[dict[str, Any]]:
 
 
 def validators(plugin: type) -> dict[str, TypeAdapter[Any]]:
-    """Return validators, by name, for parameters annotated with more than JSON schema can hold.
-
-    Such an annotation may contain functions of the plug-in, which exist only in its process.
-    """
+    """Return validators of parameters whose annotation may contain functions of the plug-in."""
     return {
         name: TypeAdapter(parameter.annotation, config=ConfigDict(strict=True))
         for name, parameter in inspect.signature(plugin, eval_str=True).parameters.items()

@@ -100,7 +100,6 @@ class PluginMethod(Method):
         return self.ranking_scope == "global"
 
     def _request(self, what: str, count: int, stream: str) -> dict[str, Any]:
-        """Return a request, with a seed derived from the seed of the step, `stream` and `count`."""
         return {
             "do": what,
             "class": self.plugin,
@@ -124,7 +123,6 @@ class PluginMethod(Method):
         )
 
     def _check_memory(self, group: Sequence[Target]) -> None:
-        """Check that the mask of a group can be computed in free memory."""
         needed = 0
         for target in group:
             width = target.weights.dtype.itemsize
@@ -169,10 +167,7 @@ class PluginMethod(Method):
 def method_from(
     process: PluginProcess, described: dict[str, Any], source: str
 ) -> type[PluginMethod]:
-    """Return a method of recipes for a class, after a trial with its default parameters.
-
-    A class with required parameters is tried when a step first uses it.
-    """
+    """Return a method of recipes for a class, tried with its default parameters if all have one."""
     name = described.get("name") if isinstance(described, dict) else None
     if not (isinstance(name, str) and name.isidentifier() and len(name) <= MAX_NAME_LENGTH):
         raise Fault("bad_answer")
@@ -192,7 +187,6 @@ def method_from(
 
 
 def _create_method(plugin: str, described: dict[str, Any]) -> type[PluginMethod]:
-    """Return a subclass of `PluginMethod` for the class of that name."""
     reserved = STEP_FIELDS | PluginMethod.__class_vars__ | set(dir(PluginMethod))
     try:
         kind, doc = (
@@ -225,7 +219,6 @@ def _create_method(plugin: str, described: dict[str, Any]) -> type[PluginMethod]
 
 
 def _with_defaults(method: type[PluginMethod]) -> PluginMethod:
-    """Return a method with default parameters."""
     try:
         return method()
     except ValidationError as error:

@@ -43,7 +43,7 @@ MAX_DOC_LENGTH: Final = 20_000
 
 def serve(connection: socket.socket) -> NoReturn:
     """Answer requests of the program until it closes the connection."""
-    classes = _PluginClasses()
+    classes: dict[str, type[BasePruningMethod]] = {}
     while True:
         try:
             request, descriptors = receive(connection)
@@ -51,7 +51,7 @@ def serve(connection: socket.socket) -> NoReturn:
             os._exit(0)
         try:
             _limit_memory()
-            reply = classes.answer(request, descriptors)
+            reply = _answer(classes, request, descriptors)
         except Fault as fault:
             reply = _report(fault)
         except BaseException as error:  # noqa: BLE001 - caused by the plug-in
@@ -61,31 +61,25 @@ def serve(connection: socket.socket) -> NoReturn:
         send(connection, reply)
 
 
-class _PluginClasses:
-    """The classes of one plug-in."""
-
-    def __init__(self) -> None:
-        self._classes: dict[str, type[BasePruningMethod]] = {}
-
-    def answer(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
-        """Return the answer to a request."""
-        if "threads" in request and request["threads"] != torch.get_num_threads():
-            torch.set_num_threads(request["threads"])
-        match request["do"]:
-            case "load":
-                plugins = _load(request)
-                self._classes = {plugin.__name__: plugin for plugin in plugins}
-                return {"classes": [_describe(plugin) for plugin in plugins]}
-            case "try":
-                _try_out(self._classes[request["class"]], request["given"], request["seed"])
-            case "mask":
-                _write_mask(self._classes[request["class"]], request, descriptors.pop())
-        return {}
+def _answer(
+    classes: dict[str, type[BasePruningMethod]], request: dict[str, Any], descriptors: list[int]
+) -> dict[str, Any]:
+    if "threads" in request and request["threads"] != torch.get_num_threads():
+        torch.set_num_threads(request["threads"])
+    match request["do"]:
+        case "load":
+            plugins = _load(request)
+            classes.update({plugin.__name__: plugin for plugin in plugins})
+            return {"classes": [_describe(plugin) for plugin in plugins]}
+        case "try":
+            _try_out(classes[request["class"]], request["given"], request["seed"])
+        case "mask":
+            _write_mask(classes[request["class"]], request, descriptors.pop())
+    return {}
 
 
 @contextmanager
 def _plugin_code(seed: int = 0) -> Iterator[None]:
-    """Run code of the plug-in after seeding torch."""
     torch.default_generator.manual_seed(seed)
     try:
         yield
@@ -133,7 +127,6 @@ def _is_method(candidate: object) -> TypeGuard[type[BasePruningMethod]]:
 
 
 def _describe(plugin: type[BasePruningMethod]) -> dict[str, Any]:
-    """Return the description of a class for the program: its parameters, or its fault."""
     described: dict[str, Any] = {"name": plugin.__name__}
     try:
         with _plugin_code():
@@ -207,11 +200,7 @@ def _compute_mask(
     name: str,
     seed: int,
 ) -> Tensor:
-    """Compute a mask with a plug-in, called as torch calls it.
-
-    Returns:
-        Boolean, of the shape of `t`, True where the plug-in keeps.
-    """
+    """Return the mask of a plug-in, called as torch calls it: bool, like `t`, True where kept."""
     with _plugin_code(seed):
         checked = {
             parameter: check.validate_python(given[parameter])
@@ -219,7 +208,9 @@ def _compute_mask(
         }
         method = plugin(**{**given, **checked})
         method._tensor_name = name
-        if method.PRUNING_TYPE == "structured" and not isinstance(_dim(method), int):
+        if method.PRUNING_TYPE == "structured" and not isinstance(
+            getattr(method, "dim", None), int
+        ):
             raise Fault("no_dim")
         if remaining is None:
             mask = method.compute_mask(t, default_mask=torch.ones_like(t))
@@ -229,23 +220,14 @@ def _compute_mask(
             raise Fault("no_mask", kind=type(mask).__name__)
         if mask.shape != t.shape:
             raise Fault("shape", shown=str(tuple(t.shape)), made=str(tuple(mask.shape)))
-        if not _is_binary(mask):
+        chunks = torch.split(mask.reshape(-1), CHUNK_ELEMENTS)
+        # a kernel that this process must compile would take longer
+        if not all(bool(((chunk == 0) | (chunk == 1)).all()) for chunk in chunks):
             raise Fault("values")
         return mask.detach().cpu() != 0
 
 
-def _is_binary(mask: Tensor) -> bool:
-    """Return whether a mask holds only 0 and 1, without a kernel that this process must compile."""
-    chunks = torch.split(mask.reshape(-1), CHUNK_ELEMENTS)
-    return all(bool(((chunk == 0) | (chunk == 1)).all()) for chunk in chunks)
-
-
-def _dim(method: BasePruningMethod) -> object:
-    return getattr(method, "dim", None)
-
-
 def _raised_fault(error: BaseException) -> Raised:
-    """Return the fault for an exception, in one line."""
     if isinstance(error, SystemExit):
         return Raised("exit")
     if isinstance(error, SyntaxError):
@@ -259,7 +241,6 @@ def _raised_fault(error: BaseException) -> Raised:
 
 
 def _report(fault: Fault, cause: BaseException | None = None) -> dict[str, Any]:
-    """Return the message that reports a fault, with a traceback for the log."""
     trace = None
     if (cause := cause or fault.__cause__) is not None:
         with suppress(BaseException):  # formatting runs code of the plug-in too

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prune_gui.checkpoint import open_checkpoint
-from prune_gui.checkpoint.torch import tensor_spans
+from prune_gui.checkpoint.torch import storages
 
 
 def views(buffer: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -57,14 +57,6 @@ def test_tied_tensors_that_overlap_a_third_are_tied_and_not_pruned(saved):
         assert opened.tensors["a"].not_prunable == "shares memory with c"
 
 
-def test_views_of_different_dtypes_share_memory():
-    bits = torch.zeros(8, dtype=torch.int32)
-    found = tensor_spans.overlapping(
-        {"a": bits.view(torch.float32)[:5], "b": bits[4:], "c": bits[:0]}
-    )
-    assert found == {"a": "b", "b": "a"}
-
-
 def test_many_views_that_share_an_element_give_few_remarks(saved):
     weight = torch.ones(50)
     with open_checkpoint(saved({f"w{i}": weight[:i] for i in range(1, 50)})) as opened:
@@ -75,9 +67,12 @@ def test_many_views_that_share_an_element_give_few_remarks(saved):
 def test_beyond_the_limit_of_comparisons_interleaved_views_count_as_overlapping(monkeypatch):
     buffer = torch.zeros(6, 40)
     columns = {f"c{i}": buffer[:, i] for i in range(40)}
-    assert tensor_spans.overlapping(columns) == {}
-    monkeypatch.setattr(tensor_spans, "MAX_COMPARISONS", 100)
-    assert len(tensor_spans.overlapping(columns)) > 20
+    assert storages.overlapping(columns) == {}
+    bits = torch.zeros(8, dtype=torch.int32)
+    of_dtypes = {"a": bits.view(torch.float32)[:5], "b": bits[4:], "c": bits[:0]}
+    assert storages.overlapping(of_dtypes) == {"a": "b", "b": "a"}
+    monkeypatch.setattr(storages, "MAX_COMPARISONS", 100)
+    assert len(storages.overlapping(columns)) > 20
 
 
 sizes = st.lists(st.integers(1, 3), min_size=1, max_size=3)
@@ -95,7 +90,7 @@ def test_exactly_the_tensors_that_share_an_element_are_found(view_arguments):
         indices = torch.arange(64).as_strided(shape, strides[: len(shape)], offset)
         if len(set(indices.reshape(-1).tolist())) == math.prod(shape):
             tensors[f"{i}"], elements[f"{i}"] = view, set(indices.reshape(-1).tolist())
-    found = tensor_spans.overlapping(tensors)
+    found = storages.overlapping(tensors)
     for name, own in elements.items():
         others = {other for other in elements if other != name and own & elements[other]}
         assert (found[name] in others) if others else (name not in found)

@@ -13,7 +13,7 @@ from prune_gui.checkpoint.base import NO_SURROUNDINGS, Checkpoint, FileCheckpoin
 from prune_gui.checkpoint.file_format import HEAD_BYTES, FileFormat
 from prune_gui.checkpoint.folder import find_checkpoint, find_component, look_around
 from prune_gui.checkpoint.formats import format_by_suffix, known_suffixes, recognized
-from prune_gui.checkpoint.refusal import explanation, refusing
+from prune_gui.checkpoint.refusal import FalseClaimError, explanation, invalid_file, refusing
 from prune_gui.checkpoint.sharded.index import is_index, read_index, split_index
 from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
 from prune_gui.checkpoint.source import Source
@@ -101,7 +101,11 @@ def open_file(
         with refusing(path):
             file_format = _format_of(source)
             _check_state(path, state, has_states=file_format.has_states)
-            return file_format.open(source, state, surroundings)
+            try:
+                return file_format.open(source, state, surroundings)
+            except FalseClaimError as claim:
+                program, refusal = file_format.program, file_format.refusal
+                raise invalid_file(path, claim, program, refusal) from None
     except BaseException:
         source.close()
         raise
@@ -124,8 +128,8 @@ def _format_of(source: Source) -> FileFormat:
         raise CheckpointError("{name} is empty. Download the file again.", name=path.name)
     if file_format := recognized(start, source.file):
         return file_format
-    if explained := explanation(path, start):
-        raise CheckpointError(explained)
+    if message := explanation(path, start):
+        raise CheckpointError(message, name=path.name)
     if file_format := format_by_suffix(path):
         return file_format
     raise CheckpointError(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from operator import itemgetter
-from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from prune_gui.checkpoint.base import Checkpoint, FileCheckpoint, Read, Surroundings
@@ -16,7 +16,7 @@ from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, MAX_DIMS, PACKED_DTYPES, size_in_bytes
-from prune_gui.checkpoint.write.entries import KeyedWriter
+from prune_gui.checkpoint.write.entries import FileContent
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
@@ -65,11 +65,10 @@ class SpanTensor(NamedTuple):
 
 
 class Header(NamedTuple):
-    """What a file says of its tensors, by key and in the order of the file; see `SpanTensor`."""
+    """What a file says of its tensors, by key and in the order of the file."""
 
-    tensors: dict[str, RawTensor]
-    spans: dict[str, tuple[Span, ...]]
-    metadata: Mapping[str, str]
+    tensors: Mapping[str, SpanTensor]
+    metadata: Mapping[str, str] = MappingProxyType({})
     remarks: tuple[str, ...] = ()
 
 
@@ -83,14 +82,13 @@ class MappedCheckpoint(FileCheckpoint):
 
     def __init__(self, source: Source, header: Header, surroundings: Surroundings) -> None:
         self.source = source
-        self.spans = header.spans
+        self.spans = {key: tensor.spans for key, tensor in header.tensors.items()}
         self._cached_bytes = lru_cache(MAX_CACHED_MAPPINGS)(self._aligned_bytes)
+        raw = {key: tensor.raw for key, tensor in header.tensors.items()}
         remarks = header.remarks
-        if not header.tensors:
+        if not raw:
             remarks += (tr("{name} holds no tensors.", name=source.path.name),)
-        super().__init__(
-            source.path, header.tensors, header.metadata, remarks, surroundings=surroundings
-        )
+        super().__init__(source.path, raw, header.metadata, remarks, surroundings=surroundings)
 
     def read_key(self, key: str) -> torch.Tensor:
         """Return a tensor in memory of its own."""
@@ -197,18 +195,6 @@ class MappedCheckpoint(FileCheckpoint):
 class SpanCheckpoint(MappedCheckpoint):
     """A file that also holds other values than its tensors."""
 
-    def __init__(
-        self,
-        source: Source,
-        tensors: Mapping[str, SpanTensor],
-        metadata: Mapping[str, str],
-        surroundings: Surroundings,
-        remarks: tuple[str, ...] = (),
-    ) -> None:
-        raw = {key: tensor.raw for key, tensor in tensors.items()}
-        spans = {key: tensor.spans for key, tensor in tensors.items()}
-        super().__init__(source, Header(raw, spans, metadata, remarks), surroundings)
-
     def nbytes_outside(self) -> int:
         """Return the bytes that are not values of its tensors; see `Checkpoint.nbytes_outside`."""
         return max(0, self.source.size - sum(info.nbytes for info in self.tensors.values()))
@@ -263,27 +249,14 @@ def dotted(paths: Sequence[str]) -> str:
     return "/" if any("." in path for path in paths) else "."
 
 
-def invalid_file(path: Path, claim: FalseClaimError, program: str) -> CheckpointError:
-    """Return the message that refuses a damaged file; `program` could write it again."""
-    return CheckpointError(
-        "{name} cannot be opened: {problem}. Download the file again, or save it again with "
-        "{program}.",
-        name=path.name,
-        problem=tr(claim.claim),
-        program=program,
-    )
-
-
-def in_place(
-    writers: Sequence[KeyedWriter], template: Checkpoint | None, name: str
-) -> SpanCheckpoint:
+def in_place(content: FileContent, name: str) -> SpanCheckpoint:
     """Return the template if a copy of its file can hold the tensors."""
+    template = content.template
     if isinstance(template, SpanCheckpoint) and template.format == name:
-        raw = [template.raw.get(writer.key) for writer in writers]
-        tensors = [RawTensor(writer.tensor.shape, writer.tensor.dtype) for writer in writers]
+        old = {key: (raw.dtype, raw.shape) for key, raw in template.raw.items()}
         if all(
-            old is not None and (old.shape, old.dtype) == (new.shape, new.dtype)
-            for old, new in zip(raw, tensors, strict=True)
+            old.get(writer.key) == (writer.tensor.dtype, writer.tensor.shape)
+            for writer in content.writers
         ):
             return template
     raise CheckpointError(
@@ -295,18 +268,18 @@ def in_place(
 
 def copy_chunks(
     template: SpanCheckpoint,
-    writers: Sequence[KeyedWriter],
+    content: FileContent,
     span: Span,
     checksums: dict[str, int],
     monitor: Monitor,
 ) -> Iterator[memoryview]:
-    """Yield a span of the file of `template`, with the values of `writers` in place of the old.
+    """Yield a span of the file of `template`, with new values in place of the old.
 
     At the end, adds the CRC-32 of each tensor to `checksums`, by key.
     """
     position, end = span
     monitor.expect(end - position)
-    tensors = {template.spans[writer.key]: writer.tensor for writer in writers}
+    tensors = {template.spans[writer.key]: writer.tensor for writer in content.writers}
     by_spans: dict[tuple[Span, ...], int] = {}
     for spans, tensor in sorted(tensors.items(), key=itemgetter(0)):
         octets = tensor.byte_chunks()
@@ -324,7 +297,7 @@ def copy_chunks(
                 monitor.advance(len(chunk))
         by_spans[spans] = checksum
     yield from _copied(template.source, position, end, monitor)
-    checksums |= {writer.key: by_spans[template.spans[writer.key]] for writer in writers}
+    checksums |= {writer.key: by_spans[template.spans[writer.key]] for writer in content.writers}
 
 
 def _copied(source: Source, start: int, stop: int, monitor: Monitor) -> Iterator[memoryview]:

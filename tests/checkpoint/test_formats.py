@@ -18,7 +18,6 @@ from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.write.atomic import write_bytes
 from prune_gui.checkpoint.write.entries import WrittenFile
-from prune_gui.checkpoint.write.metadata import with_checksums
 from prune_gui.errors import CheckpointError
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, export, resolve, sizes, verify
@@ -53,29 +52,27 @@ def arrays_in(path):
     return dict(np.load(io.BytesIO(path.read_bytes().removeprefix(MAGIC))))
 
 
-def write(path, writers, _, metadata, monitor):
-    octets = {writer.key: b"".join(writer.tensor.byte_chunks()) for writer in writers}
-    monitor.expect(sum(map(len, octets.values())))
+def write(path, content, monitor):
+    octets = {each.key: b"".join(each.tensor.byte_chunks()) for each in content.writers}
+    monitor.expect(content.nbytes)
     checksums = {key: zlib.crc32(values) for key, values in octets.items()}
-    write_bytes(path, archive(writers, octets, with_checksums(metadata, checksums, checksums)))
-    monitor.advance(sum(map(len, octets.values())))
+    write_bytes(path, archive(content, octets, checksums))
+    monitor.advance(content.nbytes)
     return WrittenFile(checksums)
 
 
-def file_nbytes(writers, _, metadata):
-    zeros = {writer.key: bytes(writer.tensor.nbytes) for writer in writers}
-    return len(archive(writers, zeros, with_checksums(metadata, zeros)))
+def file_nbytes(content):
+    zeros = {each.key: bytes(each.tensor.nbytes) for each in content.writers}
+    return len(archive(content, zeros, None))
 
 
-def archive(writers, octets, metadata):
+def archive(content, octets, checksums):
     arrays = {
-        writer.key: np.frombuffer(octets[writer.key], writer.tensor.dtype).reshape(
-            writer.tensor.shape
-        )
-        for writer in writers
+        each.key: np.frombuffer(octets[each.key], each.tensor.dtype).reshape(each.tensor.shape)
+        for each in content.writers
     }
     file = io.BytesIO()
-    np.savez(file, **arrays, **{METADATA: np.array(json.dumps(metadata))})
+    np.savez(file, **arrays, **{METADATA: np.array(json.dumps(content.texts(checksums)))})
     return MAGIC + file.getvalue()
 
 
@@ -84,6 +81,7 @@ TOY = FileFormat(
     suffixes=(".toy",),
     shard_suffix=".toy",
     recognizes=lambda start, _: start.startswith(MAGIC),
+    program="the toy",
     open=ToyCheckpoint,
     write=write,
     file_nbytes=file_nbytes,

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from prune_gui.checkpoint.base import Checkpoint, Surroundings
+from prune_gui.checkpoint.base import Surroundings
 from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.flax.parsing import FlaxParser
 from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.spans import (
+    Header,
     SpanCheckpoint,
-    SpanTensor,
     check_spans,
     copy_chunks,
     dotted,
     in_place,
-    invalid_file,
 )
 from prune_gui.checkpoint.write.atomic import flush
-from prune_gui.checkpoint.write.entries import KeyedWriter, WrittenFile
-from prune_gui.checkpoint.write.metadata import Metadata
+from prune_gui.checkpoint.write.entries import FileContent, WrittenFile
 from prune_gui.monitor import Monitor
 
 NAME: Final = "flax"
@@ -39,25 +36,16 @@ class FlaxCheckpoint(SpanCheckpoint):
 
     def __init__(self, source: Source, _: str | None, surroundings: Surroundings) -> None:
         """Find the arrays, and check that they are in the file."""
-        try:
-            tensors = _tensors(source)
-        except FalseClaimError as claim:
-            raise invalid_file(source.path, claim, "flax.serialization") from None
-        super().__init__(source, tensors, {}, surroundings)
-
-
-def _tensors(source: Source) -> dict[str, SpanTensor]:
-    """Return the arrays of the model in a file."""
-    source.file.seek(0)
-    arrays = FlaxParser(source.file, source.size).arrays
-    model = {path: each for path, each in arrays.items() if path[:1] != (OPTIMIZER,)} or arrays
-    paths = {"/".join(path): each for path, each in model.items()}
-    if len(paths) < len(model):
-        raise FalseClaimError("two of its arrays have the same path")
-    separator = dotted(list(paths))
-    tensors = {path.replace("/", separator): each for path, each in paths.items()}
-    check_spans(tensors, source.size)
-    return tensors
+        source.file.seek(0)
+        arrays = FlaxParser(source.file, source.size).arrays
+        model = {path: each for path, each in arrays.items() if path[:1] != (OPTIMIZER,)} or arrays
+        paths = {"/".join(path): each for path, each in model.items()}
+        if len(paths) < len(model):
+            raise FalseClaimError("two of its arrays have the same path")
+        separator = dotted(list(paths))
+        tensors = {path.replace("/", separator): each for path, each in paths.items()}
+        check_spans(tensors, source.size)
+        super().__init__(source, Header(tensors), surroundings)
 
 
 def _recognizes(start: bytes, _: BinaryIO) -> bool:
@@ -67,24 +55,14 @@ def _recognizes(start: bytes, _: BinaryIO) -> bool:
     return bool(key) and (0xA0 <= key[0] <= 0xBF or key[0] == 0xD9)
 
 
-def _write(
-    path: Path,
-    writers: Sequence[KeyedWriter],
-    template: Checkpoint | None,
-    _: Metadata,
-    monitor: Monitor,
-) -> WrittenFile:
-    """Write a copy of the file of `template`; the format has no place for metadata."""
-    flax = in_place(writers, template, NAME)
+def _write(path: Path, content: FileContent, monitor: Monitor) -> WrittenFile:
+    """Write a copy of the file of the template; the format has no place for metadata."""
+    flax = in_place(content, NAME)
     checksums: dict[str, int] = {}
     with path.open("wb") as file:
-        file.writelines(copy_chunks(flax, writers, (0, flax.source.size), checksums, monitor))
+        file.writelines(copy_chunks(flax, content, (0, flax.source.size), checksums, monitor))
         flush(file)
     return WrittenFile(checksums)
-
-
-def _file_nbytes(writers: Sequence[KeyedWriter], template: Checkpoint | None, _: Metadata) -> int:
-    return in_place(writers, template, NAME).source.size
 
 
 FLAX: Final = FileFormat(
@@ -95,9 +73,10 @@ FLAX: Final = FileFormat(
     preferred_name=r"flax_model\.msgpack",
     recognizes=_recognizes,
     recognizes_loosely=True,
+    program="flax.serialization",
     open=FlaxCheckpoint,
     write=_write,
-    file_nbytes=_file_nbytes,
+    file_nbytes=lambda content: in_place(content, NAME).source.size,
     load_code=(
         "{{name: torch.from_numpy(np.array(a)) for name, a in "
         'flatten_dict(msgpack_restore(Path({path}).read_bytes()), sep=".").items() '

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.keras.reading import (
     HDF5_NAME,
@@ -21,8 +20,8 @@ from prune_gui.checkpoint.keras.reading import (
 from prune_gui.checkpoint.spans import copy_chunks, in_place
 from prune_gui.checkpoint.torch.archive import MAX_PLAIN_BYTES
 from prune_gui.checkpoint.write.atomic import flush
-from prune_gui.checkpoint.write.entries import KeyedWriter, WrittenFile
-from prune_gui.checkpoint.write.metadata import Metadata, with_checksums
+from prune_gui.checkpoint.write.entries import FileContent, WrittenFile
+from prune_gui.checkpoint.write.metadata import with_checksums
 from prune_gui.checkpoint.zip_archives import record_chunks, record_names, zip_nbytes
 from prune_gui.monitor import Monitor
 
@@ -34,24 +33,16 @@ LOAD_CODE: Final = (
 """The expression that reads the HDF5 file FILE."""
 
 
-def _write(
-    path: Path,
-    writers: Sequence[KeyedWriter],
-    template: Checkpoint | None,
-    metadata: Metadata,
-    monitor: Monitor,
-    *,
-    name: str,
-) -> WrittenFile:
-    keras = _template(writers, template, name)
+def _write(path: Path, content: FileContent, monitor: Monitor, *, name: str) -> WrittenFile:
+    keras = _template(content, name)
     keras.check_records()
     checksums: dict[str, int] = {}
-    hdf5_chunks = _hdf5_chunks(keras, writers, metadata, checksums, monitor)
+    hdf5_chunks = _hdf5_chunks(keras, content, checksums, monitor)
     with path.open("wb") as file:
         if keras.archive is None:
             file.writelines(hdf5_chunks)
         else:
-            trailer_nbytes = len(trailer(with_checksums(metadata, ())))
+            trailer_nbytes = len(trailer(with_checksums(content.metadata, ())))
             with zipfile.ZipFile(file, "w") as archive:
                 for entry in keras.archive.infolist():
                     copy = zipfile.ZipInfo(entry.orig_filename, entry.date_time)
@@ -66,44 +57,27 @@ def _write(
     return WrittenFile(checksums)
 
 
-def _file_nbytes(
-    writers: Sequence[KeyedWriter],
-    template: Checkpoint | None,
-    metadata: Metadata,
-    *,
-    name: str,
-) -> int:
-    keras = _template(writers, template, name)
+def _file_nbytes(content: FileContent, *, name: str) -> int:
+    keras = _template(content, name)
     start, stop = keras.hdf5
-    hdf5_nbytes = stop - start
-    hdf5_nbytes += len(trailer(with_checksums(metadata, (writer.key for writer in writers))))
+    hdf5_nbytes = stop - start + len(trailer(content.texts()))
     if keras.archive is None:
         return hdf5_nbytes
-    return zip_nbytes(
-        (entry.orig_filename, hdf5_nbytes)
-        if entry.orig_filename == WEIGHTS_RECORD
-        else (entry.orig_filename, entry.compress_size)
-        for entry in keras.archive.infolist()
-    )
+    sizes = {entry.orig_filename: entry.compress_size for entry in keras.archive.infolist()}
+    return zip_nbytes({**sizes, WEIGHTS_RECORD: hdf5_nbytes}.items())
 
 
-def _template(
-    writers: Sequence[KeyedWriter], template: Checkpoint | None, name: str
-) -> KerasCheckpoint:
-    keras = in_place(writers, template, name)
+def _template(content: FileContent, name: str) -> KerasCheckpoint:
+    keras = in_place(content, name)
     assert isinstance(keras, KerasCheckpoint)
     return keras
 
 
 def _hdf5_chunks(
-    keras: KerasCheckpoint,
-    writers: Sequence[KeyedWriter],
-    metadata: Metadata,
-    checksums: dict[str, int],
-    monitor: Monitor,
+    keras: KerasCheckpoint, content: FileContent, checksums: dict[str, int], monitor: Monitor
 ) -> Iterator[bytes | memoryview]:
-    yield from copy_chunks(keras, writers, keras.hdf5, checksums, monitor)
-    yield trailer(with_checksums(metadata, checksums, checksums))
+    yield from copy_chunks(keras, content, keras.hdf5, checksums, monitor)
+    yield trailer(content.texts(checksums))
 
 
 HDF5: Final = FileFormat(
@@ -111,6 +85,7 @@ HDF5: Final = FileFormat(
     suffixes=(".h5", ".hdf5"),
     shard_suffix=".weights.h5",
     recognizes=lambda start, _: start.startswith(MAGIC),
+    program="Keras",
     open=KerasCheckpoint,
     write=partial(_write, name=HDF5_NAME),
     file_nbytes=partial(_file_nbytes, name=HDF5_NAME),
@@ -123,6 +98,7 @@ KERAS: Final = FileFormat(
     suffixes=(".keras",),
     shard_suffix=".keras",
     recognizes=lambda start, file: WEIGHTS_RECORD in record_names(start, file),
+    program="Keras",
     open=KerasCheckpoint,
     write=partial(_write, name=KERAS_NAME),
     file_nbytes=partial(_file_nbytes, name=KERAS_NAME),

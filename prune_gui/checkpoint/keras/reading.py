@@ -20,20 +20,24 @@ from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.spans import (
     NUMPY_DTYPES,
+    Header,
     Span,
     SpanCheckpoint,
     SpanTensor,
     check_spans,
     checked_nbytes,
     dotted,
-    invalid_file,
 )
-from prune_gui.checkpoint.torch.zip_layout import MAX_SMALL_BYTES, ZIP_ERRORS, damaged_zip_error
+from prune_gui.checkpoint.torch.zip_layout import MAX_SMALL_BYTES
 from prune_gui.checkpoint.zip_archives import open_archive
 from prune_gui.errors import CheckpointError, one_line
 from prune_gui.language import deferred
-from prune_gui.regular_files import SpanFile
 
+HDF5_NAME: Final = "hdf5"
+KERAS_NAME: Final = "keras"
+MAGIC: Final = b"\x89HDF\r\n\x1a\n"
+WEIGHTS_RECORD: Final = "model.weights.h5"
+"""The record of a `.keras` archive with the weights."""
 OPTIMIZERS: Final = ("optimizer", "optimizer_weights")
 """Top groups with the state of the optimizer, which is kept and not shown."""
 TRAILER_MAGIC: Final = b"prune_gui.json\0\0"
@@ -61,29 +65,22 @@ class KerasCheckpoint(SpanCheckpoint):
 
     def __init__(self, source: Source, _: str | None, surroundings: Surroundings) -> None:
         """Read and check where the values are."""
-        name = source.path.name
         if not is_installed():
             raise CheckpointError(
                 "{name} needs the package {package}. Install prune-gui[{extra}] to open it.",
-                name=name,
+                name=source.path.name,
                 package="h5py",
                 extra="keras",
             )
+        span = self._hdf5_span(source)
+        self.hdf5, metadata = _without_trailer(source, span)
         try:
-            span = self._hdf5_span(source)
-            self.hdf5, metadata = _without_trailer(source, span)
             with source.whole_file() as file:
                 datasets = list_datasets(file, span[0], span[1] - span[0])
-            tensors = _tensors(datasets, *self.hdf5)
         except ListingError as fault:
-            problem = FAULTS.get(str(fault), FAULTS["damaged"])
-            raise invalid_file(source.path, FalseClaimError(problem), "Keras") from None
-        except FalseClaimError as claim:
-            raise invalid_file(source.path, claim, "Keras") from None
-        except ZIP_ERRORS as error:
-            raise damaged_zip_error(name, error) from error
+            raise FalseClaimError(FAULTS.get(str(fault), FAULTS["damaged"])) from None
         self.format = KERAS_NAME if self.archive else HDF5_NAME
-        super().__init__(source, tensors, metadata, surroundings)
+        super().__init__(source, Header(_tensors(datasets, *self.hdf5), metadata), surroundings)
 
     def _hdf5_span(self, source: Source) -> Span:
         """Return the span of the HDF5 file: the whole file, or a record of an archive."""
@@ -126,21 +123,18 @@ def _without_trailer(source: Source, span: Span) -> tuple[Span, dict[str, str]]:
     The HDF5 library ignores bytes behind the end that the file declares.
     """
     start, stop = span
-    end = SpanFile(source.read_at, start, stop - start)
-    tail_nbytes = LENGTH_BYTES + len(TRAILER_MAGIC)
-    end.seek(max(0, stop - start - tail_nbytes))
-    tail = end.read(tail_nbytes) or b""
+    stop -= LENGTH_BYTES + len(TRAILER_MAGIC)
+    tail = source.read_at(span[1] - stop, stop) if stop >= start else b""
     nbytes = int.from_bytes(tail[:LENGTH_BYTES], "little")
-    if tail[LENGTH_BYTES:] != TRAILER_MAGIC or nbytes > min(MAX_METADATA_BYTES, end.tell()):
+    if tail[LENGTH_BYTES:] != TRAILER_MAGIC or nbytes > min(MAX_METADATA_BYTES, stop - start):
         return span, {}
-    end.seek(max(0, stop - start - tail_nbytes - nbytes))
     try:
-        metadata = json.loads(end.read(nbytes) or b"")
+        metadata = json.loads(source.read_at(nbytes, stop - nbytes))
     except (ValueError, RecursionError):
         return span, {}
     if not isinstance(metadata, dict) or not all(map(str.__instancecheck__, metadata.values())):
         return span, {}
-    return (start, stop - tail_nbytes - nbytes), metadata
+    return (start, stop - nbytes), metadata
 
 
 def trailer(metadata: Mapping[str, str]) -> bytes:
@@ -179,10 +173,3 @@ def _tensor(key: str, dataset: dict[str, Any], start: int) -> SpanTensor:
         return SpanTensor(RawTensor(tuple(shape), dtype, special=special))
     first = start + dataset["start"]
     return SpanTensor(RawTensor(tuple(shape), dtype, view=first), ((first, first + nbytes),))
-
-
-MAGIC: Final = b"\x89HDF\r\n\x1a\n"
-WEIGHTS_RECORD: Final = "model.weights.h5"
-"""The record of a `.keras` archive with the weights."""
-HDF5_NAME: Final = "hdf5"
-KERAS_NAME: Final = "keras"

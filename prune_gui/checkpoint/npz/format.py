@@ -10,20 +10,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, cast
 
-from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.file_format import FileFormat
-from prune_gui.checkpoint.npz.reading import OWN_RECORD, SUFFIX, NpzCheckpoint, NpzMember
+from prune_gui.checkpoint.npz.reading import (
+    OWN_RECORD,
+    PROGRAM,
+    SUFFIX,
+    NpzCheckpoint,
+    NpzMember,
+)
 from prune_gui.checkpoint.spans import NUMPY_DTYPES
 from prune_gui.checkpoint.torch.archive import MAX_PLAIN_BYTES
 from prune_gui.checkpoint.torch.zip_layout import LOCAL_HEADER_BYTES
 from prune_gui.checkpoint.write.atomic import flush
 from prune_gui.checkpoint.write.entries import (
+    FileContent,
     KeyedWriter,
     TensorWriter,
     WrittenFile,
     lookup_source,
 )
-from prune_gui.checkpoint.write.metadata import Metadata, with_checksums
+from prune_gui.checkpoint.write.metadata import with_checksums
 from prune_gui.checkpoint.zip_archives import record_chunks, record_names, zip_nbytes
 from prune_gui.errors import CheckpointError
 from prune_gui.monitor import Monitor
@@ -57,20 +63,14 @@ class _Record(NamedTuple):
     fortran: bool = False
 
 
-def _write(
-    path: Path,
-    writers: Sequence[KeyedWriter],
-    template: Checkpoint | None,
-    metadata: Metadata,
-    monitor: Monitor,
-) -> WrittenFile:
+def _write(path: Path, content: FileContent, monitor: Monitor) -> WrittenFile:
     """Write an archive that `numpy.load` reads to the file at `path`.
 
-    If `template` is such an archive, each array keeps its header, its order in memory, and whether
-    it is compressed; records that are not dense tensors are copied.
+    If the template is such an archive, each array keeps its header, its order in memory, and
+    whether it is compressed; records that are not dense tensors are copied.
     """
-    npz = template if isinstance(template, NpzCheckpoint) else None
-    records = _records(writers, npz)
+    npz = _template(content)
+    records = _records(content.writers, npz)
     monitor.expect(sum(record.nbytes for record in records))
     checksums: dict[str, int] = {}
     with path.open("wb") as file:
@@ -83,23 +83,24 @@ def _write(
                     for chunk in _chunks(record, npz, checksums):
                         out.write(chunk)
                         monitor.advance(len(chunk))
-            archive.writestr(
-                OWN_RECORD, _own_octets(npz, with_checksums(metadata, checksums, checksums))
-            )
+            texts = with_checksums(content.metadata, checksums, checksums)
+            archive.writestr(OWN_RECORD, _own_octets(npz, texts))
             archive.filelist.pop()  # the directory does not list it
         flush(cast("BinaryIO", file))
     return WrittenFile(checksums)
 
 
-def _file_nbytes(
-    writers: Sequence[KeyedWriter], template: Checkpoint | None, metadata: Metadata
-) -> int:
+def _file_nbytes(content: FileContent) -> int:
     """Return the bytes of the file; about, if it compresses."""
-    npz = template if isinstance(template, NpzCheckpoint) else None
-    records = _records(writers, npz)
-    own = _own_octets(npz, with_checksums(metadata, (writer.key for writer in writers)))
+    npz = _template(content)
+    own = _own_octets(npz, content.texts())
+    records = _records(content.writers, npz)
     stored = [(record.name, _stored_nbytes(record, npz)) for record in records]
     return zip_nbytes(stored, LOCAL_HEADER_BYTES + len(OWN_RECORD) + len(own))
+
+
+def _template(content: FileContent) -> NpzCheckpoint | None:
+    return content.template if isinstance(content.template, NpzCheckpoint) else None
 
 
 def _own_octets(npz: NpzCheckpoint | None, metadata: Mapping[str, str]) -> bytes:
@@ -118,7 +119,7 @@ def _records(writers: Sequence[KeyedWriter], npz: NpzCheckpoint | None) -> list[
         (places[max(writer.position, 0)], _record(writer, npz.members, npz.separator))
         for writer in writers
     ]
-    dense = {key for key, raw in npz.raw.items() if raw.special is None}
+    dense = [key for key, raw in npz.raw.items() if raw.special is None]
     replaced = {npz.members[key].entry.orig_filename for key in dense}
     placed += [
         (index, _Record(entry.orig_filename, entry.compress_type, entry.file_size))
@@ -203,6 +204,7 @@ NPZ: Final = FileFormat(
     suffixes=(".npz",),
     shard_suffix=".npz",
     recognizes=_recognizes,
+    program=PROGRAM,
     open=NpzCheckpoint,
     write=_write,
     file_nbytes=_file_nbytes,

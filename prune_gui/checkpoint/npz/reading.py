@@ -13,23 +13,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from prune_gui.checkpoint.base import FileCheckpoint, Read, Surroundings
 from prune_gui.checkpoint.parameters import RawTensor
-from prune_gui.checkpoint.refusal import FalseClaimError
+from prune_gui.checkpoint.refusal import FalseClaimError, invalid_file
 from prune_gui.checkpoint.source import CHUNK_BYTES, Source, byte_chunks
 from prune_gui.checkpoint.spans import (
     NUMPY_DTYPES,
+    Header,
     SpanCheckpoint,
     SpanTensor,
     checked_nbytes,
     dense,
     dotted,
-    invalid_file,
 )
-from prune_gui.checkpoint.torch.zip_layout import (
-    LOCAL_HEADER_BYTES,
-    ZIP_ERRORS,
-    damaged_zip_error,
-)
-from prune_gui.checkpoint.zip_archives import open_archive
+from prune_gui.checkpoint.torch.zip_layout import LOCAL_HEADER_BYTES, ZIP_ERRORS
+from prune_gui.checkpoint.zip_archives import open_archive, zip_errors
 from prune_gui.errors import one_line
 from prune_gui.language import deferred, tr
 from prune_gui.regular_files import SpanFile
@@ -37,6 +33,7 @@ from prune_gui.regular_files import SpanFile
 if TYPE_CHECKING:
     import torch
 
+PROGRAM: Final = "numpy.savez"
 SUFFIX: Final = ".npy"
 OWN_RECORD: Final = "prune_gui.json"
 """A record after all others that the directory of the archive does not list.
@@ -88,27 +85,19 @@ class NpzCheckpoint(SpanCheckpoint):
     def __init__(self, source: Source, _: str | None, surroundings: Surroundings) -> None:
         """Read and check the directory and the headers of all arrays."""
         self._cached = lru_cache(MAX_CACHED_TENSORS)(self._inflated)
-        try:
-            own = self._read_directory(source)
-        except FalseClaimError as claim:
-            raise invalid_file(source.path, claim, "numpy.savez") from None
-        except ZIP_ERRORS as error:
-            raise damaged_zip_error(source.path.name, error) from error
-        tensors = {key: SpanTensor(each.raw, each.mapped) for key, each in self.members.items()}
-        super().__init__(source, tensors, own.metadata, surroundings, own.remarks)
-
-    def _read_directory(self, source: Source) -> OwnRecord:
         self.archive, named, starts, self._checks = open_archive(source)
-        entries = named.values()
         paths = [name.removesuffix(SUFFIX) for name in named if name.endswith(SUFFIX)]
-        end = max((starts[each.header_offset] + each.compress_size for each in entries), default=0)
+        ends = (starts[each.header_offset] + each.compress_size for each in named.values())
+        end = max(ends, default=0)
         own = _own_record(SpanFile(source.read_at, end, self.archive.start_dir - end))
         self.separator = own.separator or dotted(paths)
-        self.members: Mapping[str, NpzMember] = {
-            path.replace("/", self.separator): self._member(path, named[path + SUFFIX], starts)
-            for path in paths
-        }
-        return own
+        with zip_errors(source):
+            self.members: Mapping[str, NpzMember] = {
+                path.replace("/", self.separator): self._member(path, named[path + SUFFIX], starts)
+                for path in paths
+            }
+        tensors = {key: SpanTensor(each.raw, each.mapped) for key, each in self.members.items()}
+        super().__init__(source, Header(tensors, own.metadata, own.remarks), surroundings)
 
     def _member(self, path: str, entry: zipfile.ZipInfo, starts: Mapping[int, int]) -> NpzMember:
         """Read the header of an array."""
@@ -191,7 +180,7 @@ class NpzCheckpoint(SpanCheckpoint):
             complete = False
         if not complete:
             claim = FalseClaimError("its record {name!r} is damaged", name=key)
-            raise invalid_file(self.path, claim, "numpy.savez")
+            raise invalid_file(self.path, claim, PROGRAM)
         if member.fortran:
             return torch.from_numpy(values.reshape(raw.shape[::-1]).T.copy())
         return torch.from_numpy(values).reshape(raw.shape)

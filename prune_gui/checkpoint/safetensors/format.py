@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from prune_gui.checkpoint.base import Checkpoint, Surroundings
+from prune_gui.checkpoint.base import Surroundings
 from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.safetensors.header import (
     CODES,
@@ -19,8 +19,7 @@ from prune_gui.checkpoint.safetensors.header import (
 )
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.spans import MappedCheckpoint
-from prune_gui.checkpoint.write.entries import KeyedWriter, WrittenFile
-from prune_gui.checkpoint.write.metadata import Metadata, with_checksums
+from prune_gui.checkpoint.write.entries import FileContent, WrittenFile
 from prune_gui.checkpoint.write.plain_files import write_plain
 from prune_gui.errors import CheckpointError
 from prune_gui.language import deferred
@@ -44,27 +43,17 @@ def _recognizes(start: bytes, _: BinaryIO) -> bool:
     return start[8:9] == b"{" and start[5:8] == bytes(3)
 
 
-def _write(
-    path: Path,
-    writers: Sequence[KeyedWriter],
-    _: Checkpoint | None,
-    metadata: Metadata,
-    monitor: Monitor,
-) -> WrittenFile:
-    return write_plain(path, writers, partial(_header_of, writers, metadata), monitor)
+def _write(path: Path, content: FileContent, monitor: Monitor) -> WrittenFile:
+    return write_plain(path, content, partial(_header_of, content), monitor)
 
 
-def _file_nbytes(writers: Sequence[KeyedWriter], _: Checkpoint | None, metadata: Metadata) -> int:
-    return len(_header_of(writers, metadata)) + sum(writer.tensor.nbytes for writer in writers)
+def _file_nbytes(content: FileContent) -> int:
+    return len(_header_of(content)) + content.nbytes
 
 
-def _header_of(
-    writers: Sequence[KeyedWriter],
-    metadata: Metadata,
-    checksums: Mapping[str, int] | None = None,
-) -> bytes:
+def _header_of(content: FileContent, checksums: Mapping[str, int] | None = None) -> bytes:
     """Return the bytes of a file before its data; see `with_checksums`."""
-    for writer in writers:
+    for writer in content.writers:
         if writer.tensor.dtype not in CODES:
             raise CheckpointError(
                 "{key!r} has the dtype {dtype}, which safetensors cannot store. "
@@ -78,8 +67,8 @@ def _header_of(
                 key=METADATA_KEY,
             )
     header = header_bytes(
-        ((writer.key, writer.tensor.dtype, writer.tensor.shape) for writer in writers),
-        with_checksums(metadata, (writer.key for writer in writers), checksums),
+        ((writer.key, writer.tensor.dtype, writer.tensor.shape) for writer in content.writers),
+        content.texts(checksums),
     )
     if len(header) - LENGTH_BYTES > MAX_HEADER_BYTES:
         raise CheckpointError(
@@ -96,6 +85,11 @@ SAFETENSORS: Final = FileFormat(
     shard_suffix=".safetensors",
     preferred_name=r"model.*\.safetensors",
     recognizes=_recognizes,
+    program="safetensors",
+    refusal=deferred(
+        "{name} is not a valid safetensors file: {problem}. Download the file again, or "
+        "save it again with safetensors."
+    ),
     open=SafetensorsCheckpoint,
     write=_write,
     file_nbytes=_file_nbytes,

@@ -11,25 +11,23 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from operator import itemgetter
 from reprlib import repr as short
 from typing import Any, BinaryIO, Final, NoReturn
 
 from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.refusal import FalseClaimError
-from prune_gui.checkpoint.spans import Header, Span
+from prune_gui.checkpoint.spans import Header, SpanTensor
 from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, MAX_DIMS, size_in_bytes
-from prune_gui.errors import CheckpointError, one_line
 from prune_gui.language import tr, trn
 
 LENGTH_BYTES: Final = 8
 MAX_HEADER_BYTES: Final = 100_000_000
 METADATA_KEY: Final = "__metadata__"
 SIZE_LIMIT: Final = 1 << 63
-"""Sizes, and sizes of tensors in bits, stay below this: torch counts in signed 64-bit integers."""
+"""Sizes, sizes of tensors in bits, and strides of tensors without elements stay below this: torch
+counts in signed 64-bit integers."""
 TENSOR_FIELDS: Final = ("dtype", "shape", "data_offsets")
 FIELD_NAMES: Final = frozenset(TENSOR_FIELDS)
-MAX_MESSAGE_CHARS: Final = 400
 MAX_OTHER_BRACKETS: Final = 1 << 19
 ESCAPE: Final = re.compile(r"\\.")
 KEY_END: Final = re.compile(r'"[ \t\n\r]*:')
@@ -66,42 +64,33 @@ CODES: Final = {dtype: code for code, dtype in DTYPES.items()}
 
 def read_header(file: BinaryIO, size: int, name: str) -> Header:
     """Read and check the header of a file of `size` bytes; `name` is for messages."""
-    tensors: dict[str, RawTensor] = {}
-    spans: dict[str, tuple[Span, ...]] = {}
+    tensors: dict[str, SpanTensor] = {}
     further_fields: set[str] = set()
-    try:
-        entries, text, data_start = _parse(file, size)
-        metadata = _metadata(entries.pop(METADATA_KEY, None))
-        if "\\" in text:
-            for text_value in (*entries, *metadata, *metadata.values()):
-                _check_text(text_value)
-        may_have_bools = "true" in text or "false" in text
-        known_tensors: dict[tuple[object, ...], tuple[RawTensor, int]] = {}
-        for key, entry in entries.items():
-            if may_have_bools:
-                known_tensors.clear()  # a shape with True would match one with 1
-            if not isinstance(entry, dict) or entry.keys() != FIELD_NAMES:
-                entry = _fields(key, entry)
-                further_fields |= entry.keys() - FIELD_NAMES
-            tensors[key], start, stop = _checked_tensor(key, entry, known_tensors)
-            spans[key] = ((data_start + start, data_start + stop),)
-        _check_cover(spans, data_start, size)
-    except FalseClaimError as problem:
-        raise CheckpointError(
-            "{name} is not a valid safetensors file: {problem}. Download the file again, or "
-            "save it again with safetensors.",
-            name=name,
-            problem=one_line(tr(problem.claim), MAX_MESSAGE_CHARS),
-        ) from None
+    entries, text, data_start = _parse(file, size)
+    metadata = _metadata(entries.pop(METADATA_KEY, None))
+    if "\\" in text:
+        for text_value in (*entries, *metadata, *metadata.values()):
+            _check_text(text_value)
+    may_have_bools = "true" in text or "false" in text
+    known_tensors: dict[tuple[object, ...], tuple[RawTensor, int]] = {}
+    for key, entry in entries.items():
+        if may_have_bools:
+            known_tensors.clear()  # a shape with True would match one with 1
+        if not isinstance(entry, dict) or entry.keys() != FIELD_NAMES:
+            entry = _fields(key, entry)
+            further_fields |= entry.keys() - FIELD_NAMES
+        raw, start, stop = _checked_tensor(key, entry, known_tensors)
+        tensors[key] = SpanTensor(raw, ((data_start + start, data_start + stop),))
+    _check_cover(tensors, data_start, size)
     if not further_fields:
-        return Header(tensors, spans, metadata)
+        return Header(tensors, metadata)
     remark = tr(
         "The header of {name} has fields that safetensors does not define, such as {field!r}. "
         "They are not kept when you save.",
         name=name,
         field=min(further_fields)[:80],
     )
-    return Header(tensors, spans, metadata, (remark,))
+    return Header(tensors, metadata, (remark,))
 
 
 def header_bytes(
@@ -270,7 +259,13 @@ def _checked_tensor(
     if dtype is None:
         raise FalseClaimError("{key!r} has the unknown dtype {dtype}", key=key, dtype=short(code))
     bits = ELEMENT_BITS[dtype]
-    if not (_are_sizes(shape + offsets) and _is_countable(shape, bits)):
+    sizes = [*shape, *offsets]
+    if (
+        set(map(type, sizes)) != {int}  # True and 1.0 are no sizes
+        or not 0 <= min(sizes) <= max(sizes) < SIZE_LIMIT
+        or len(shape) > MAX_DIMS
+        or math.prod(filter(None, shape)) * bits >= SIZE_LIMIT
+    ):
         raise FalseClaimError(
             "{key!r} has the impossible shape {shape} or data offsets {offsets}",
             key=key,
@@ -290,20 +285,11 @@ def _checked_tensor(
     return tensor, start, stop
 
 
-def _are_sizes(values: list[int]) -> bool:
-    """Return whether parsed JSON values are sizes; `True` and `1.0` are not."""
-    return set(map(type, values)) == {int} and min(values) >= 0 and max(values) < SIZE_LIMIT
-
-
-def _is_countable(shape: list[int], bits: int) -> bool:
-    """Return whether torch can count the elements, and the strides of a tensor without elements."""
-    return len(shape) <= MAX_DIMS and math.prod(filter(None, shape)) * bits < SIZE_LIMIT
-
-
-def _check_cover(spans: Mapping[str, tuple[Span, ...]], data_start: int, size: int) -> None:
+def _check_cover(tensors: Mapping[str, SpanTensor], data_start: int, size: int) -> None:
     """Check that the tensors fill the file up to its end, without overlap or gap."""
     position = data_start
-    for key, ((start, stop),) in sorted(spans.items(), key=itemgetter(1)):
+    spans = sorted((tensor.spans, key) for key, tensor in tensors.items())
+    for ((start, stop),), key in spans:
         if start != position:
             raise FalseClaimError("{key!r} does not start where the tensor before it ends", key=key)
         position = stop

@@ -7,7 +7,7 @@ import secrets
 import shutil
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,6 +21,7 @@ from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
 from prune_gui.checkpoint.tensor_info import size_in_bytes
 from prune_gui.checkpoint.write.atomic import rehearse, replacing_folder, write_files
 from prune_gui.checkpoint.write.entries import (
+    FileContent,
     KeyedWriter,
     TensorWriter,
     keyed_writers,
@@ -63,18 +64,14 @@ def is_clearly_folder(out: str | os.PathLike[str]) -> bool:
 
 
 class Shard(NamedTuple):
-    """One file to write.
+    """One file to write; its template is the old shard, or None.
 
     Attributes:
-        template: the old shard whose order, ties and other objects the new one keeps, or None.
-        metadata: all of the metadata.
         special_nbytes: the bytes of the special tensors that a torch file keeps, by key.
     """
 
     name: str
-    writers: Sequence[KeyedWriter]
-    template: Checkpoint | None
-    metadata: Metadata
+    content: FileContent
     special_nbytes: Mapping[str, int]
 
 
@@ -126,8 +123,8 @@ class ShardsOutput(FileOutput):
         with closing(self._shards(metadata)) as shards:
             for shard in shards:
                 monitor.advance()
-                check_special(self.path / shard.name, file_format, shard.writers, shard.template)
-                nbytes += file_format.file_nbytes(shard.writers, shard.template, shard.metadata)
+                check_special(self.path / shard.name, file_format, shard.content)
+                nbytes += file_format.file_nbytes(shard.content)
                 index.add(shard)
         return nbytes + sum(map(len, index.files().values()))
 
@@ -146,16 +143,8 @@ class ShardsOutput(FileOutput):
                 for shard in tasks:
                     index.add(shard)
             for shard in shards:
-                path = folder / shard.name
-                complete = write_file(
-                    path,
-                    self.path / shard.name,
-                    file_format,
-                    shard.writers,
-                    shard.template,
-                    shard.metadata,
-                    monitor,
-                )
+                path, out = folder / shard.name, self.path / shard.name
+                complete = write_file(path, out, file_format, shard.content, monitor)
                 if upload is None:
                     unfinished.append(complete)
                 else:
@@ -204,8 +193,8 @@ class ShardsOutput(FileOutput):
                     if raw.special is not None and shard_of.get(key) == name
                 }
                 if writers or special_nbytes or parts:  # else all of its tensors are removed
-                    texts = {**old.metadata, **metadata}
-                    yield Shard(name, writers, template, texts, special_nbytes)
+                    content = FileContent(writers, template, {**old.metadata, **metadata})
+                    yield Shard(name, content, special_nbytes)
 
     def _split_shards(self, metadata: Metadata, shard_size: int) -> Generator[Shard]:
         """Yield shards of at most this size, or of a single tensor; ties stay in one shard."""
@@ -224,7 +213,7 @@ class ShardsOutput(FileOutput):
         old = format_named(self.source.format)
         for number, shard in enumerate(shards, start=1):
             name = f"{old.shard_stem}-{number:05}-of-{len(shards):05}{old.shard_suffix}"
-            yield Shard(name, shard, None, self._metadata(metadata), {})
+            yield Shard(name, FileContent(shard, None, self._metadata(metadata)), {})
 
 
 class IndexBuilder:
@@ -246,7 +235,7 @@ class IndexBuilder:
 
     def add(self, shard: Shard) -> None:
         """Add the next shard."""
-        writers = [writer for writer in shard.writers if self._is_listed(writer.replaced)]
+        writers = [writer for writer in shard.content.writers if self._is_listed(writer.replaced)]
         special = {key: size for key, size in shard.special_nbytes.items() if self._is_listed(key)}
         keys = (writer.key for writer in writers)
         self._shard_of |= dict.fromkeys([*keys, *special], shard.name)
@@ -376,18 +365,11 @@ def _write_shard(
             "workers mount at the same path.",
             path=folder,
         )
-    template = shard.template and reopen(*address_of(shard.template))  # it is closed by now
+    content = shard.content
+    if content.template is not None:  # it is closed by now
+        content = replace(content, template=reopen(*address_of(content.template)))
     path = folder / shard.name
     path.parent.mkdir(exist_ok=True)
     attempt = path.with_name(f"{secrets.token_hex(8)}-{path.name}")
-    complete = write_file(
-        attempt,
-        out / shard.name,
-        file_format,
-        shard.writers,
-        template,
-        shard.metadata,
-        monitor,
-    )
-    complete()
+    write_file(attempt, out / shard.name, file_format, content, monitor)()
     attempt.replace(path)

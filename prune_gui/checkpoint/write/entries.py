@@ -10,6 +10,7 @@ from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.parameters import MASK_SUFFIX, ORIGINAL_SUFFIX
 from prune_gui.checkpoint.source import byte_chunks
 from prune_gui.checkpoint.tensor_info import PACKED_DTYPES, size_in_bytes
+from prune_gui.checkpoint.write.metadata import Metadata, with_checksums
 
 if TYPE_CHECKING:
     import torch
@@ -21,9 +22,10 @@ Value = TypeVar("Value")
 class TensorWriter:
     """One tensor to write.
 
+    If the name is that of a tied parameter, or this with `_orig` or `_mask` appended, the tensor is
+    also written under the aliases.
+
     Attributes:
-        name: the key in the file. If it is the name of a tied parameter, or this name with `_orig`
-            or `_mask` appended, the tensor is also written under the aliases.
         chunks: returns the values as flat CPU tensors of this dtype (uint8 for packed dtypes), in
             row-major order. May be called more than once.
         moments: tensors of an optimizer in the opened torch file that are replaced together with
@@ -86,9 +88,31 @@ class KeyedWriter:
     tensor: TensorWriter
     replaced: str
 
-    def checked(self, check: Callable[[], None]) -> KeyedWriter:
+
+@dataclass(frozen=True, slots=True)
+class FileContent:
+    """What a new file holds.
+
+    `template` is the checkpoint whose other objects are kept where the format can hold them.
+    """
+
+    writers: Sequence[KeyedWriter]
+    template: Checkpoint | None
+    metadata: Metadata
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all values."""
+        return sum(writer.tensor.nbytes for writer in self.writers)
+
+    def checked(self, check: Callable[[], None]) -> FileContent:
         """Return a copy with a check around each chunk; see `TensorWriter.checked`."""
-        return replace(self, tensor=self.tensor.checked(check))
+        writers = [replace(each, tensor=each.tensor.checked(check)) for each in self.writers]
+        return replace(self, writers=writers)
+
+    def texts(self, checksums: Mapping[str, int] | None = None) -> dict[str, str]:
+        """Return the metadata; see `with_checksums`."""
+        return with_checksums(self.metadata, [writer.key for writer in self.writers], checksums)
 
 
 class WrittenFile(NamedTuple):
@@ -96,8 +120,7 @@ class WrittenFile(NamedTuple):
 
     Attributes:
         checksums: the CRC-32 of each tensor by key.
-        kept: the parts of the file with values that are kept from the input, by the names that
-            `FileFormat.damaged_record` takes.
+        kept: the parts of the file with values that are kept from the input; see `DamagedRecord`.
         whole: the CRC-32 of the whole file if it is of a kind that has no place for metadata.
         finish: writes the checksums and the late texts of the metadata, for which the file has
             placeholders so far (see `with_checksums`). None if the file is complete.

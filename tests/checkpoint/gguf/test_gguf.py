@@ -67,7 +67,7 @@ def test_a_file_of_ours_is_pruned_again(plain, tmp_path):
 def test_a_file_that_nothing_is_pruned_in_keeps_its_data_section(model, tmp_path):
     out = tmp_path / "out.gguf"
     with open_checkpoint(model) as checkpoint:
-        start = min(checkpoint.gguf_header.header.spans.values())[0][0]
+        start = min(checkpoint.spans.values())[0][0]
         data = model.read_bytes()[start:]
         export(resolve(Recipe(steps=[]), checkpoint), out)
     assert out.read_bytes().endswith(data)

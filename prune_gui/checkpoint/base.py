@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from prune_gui.checkpoint.parameters import RawTensor, parameters
 from prune_gui.checkpoint.refusal import refusing, refusing_read
-from prune_gui.checkpoint.remote.fetch_limit import fetch_limit
+from prune_gui.checkpoint.remote.access import fetch_limit
 from prune_gui.checkpoint.scales import dequantized
 from prune_gui.checkpoint.source import Source, byte_chunks
 from prune_gui.checkpoint.tensor_info import TensorInfo

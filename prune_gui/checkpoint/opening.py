@@ -14,6 +14,7 @@ from prune_gui.checkpoint.file_format import HEAD_BYTES, FileFormat
 from prune_gui.checkpoint.folder import find_checkpoint, find_component, look_around
 from prune_gui.checkpoint.formats import format_by_suffix, known_suffixes, recognized
 from prune_gui.checkpoint.refusal import FalseClaimError, explanation, invalid_file, refusing
+from prune_gui.checkpoint.remote.access import check_installed
 from prune_gui.checkpoint.sharded.index import is_index, read_index, split_index
 from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
 from prune_gui.checkpoint.source import Source
@@ -65,6 +66,7 @@ def _open(location: Location, state: str | None) -> Checkpoint:
     """Open what is at a location; see `open_checkpoint`."""
     path = location.path
     if location.url is not None:
+        check_installed()
         from prune_gui.checkpoint.remote.small_files import fetch_surroundings  # optional
 
         fetch_surroundings(location)

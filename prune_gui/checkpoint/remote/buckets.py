@@ -8,7 +8,6 @@ there is a condition, and cannot list parts.
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import logging
 import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -22,12 +21,14 @@ from os.path import commonprefix
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import unquote, urlsplit
 
+from obstore.exceptions import BaseError
+from obstore.store import ObjectStore, from_url
+
 from prune_gui.checkpoint.remote.web import POLL_S, Patience
 from prune_gui.errors import CheckpointError
 
 if TYPE_CHECKING:
-    from obstore.store import ClientConfig, ObjectStore, RetryConfig
-
+    from obstore.store import ClientConfig, RetryConfig
 
 log = logging.getLogger(__name__)
 Found = TypeVar("Found")
@@ -80,23 +81,10 @@ def awaited(work: Callable[[Patience], Awaitable[Found]], limit: int = MAX_ANSWE
     return asyncio.run(watch())
 
 
-def check_installed() -> None:
-    """Check that the package for remote files is installed."""
-    if importlib.util.find_spec("obstore") is None:
-        raise CheckpointError(
-            "URLs need the package {package}. Install prune-gui[{extra}] to use them.",
-            package="obstore",
-            extra="remote",
-        )
-
-
 @lru_cache(maxsize=16)
 def bucket_store(scheme: str, bucket: str) -> ObjectStore:
     """Return the connections to a bucket, with the credentials of its provider."""
-    check_installed()
-    from botocore.exceptions import BotoCoreError  # optional
-    from obstore.exceptions import BaseError
-    from obstore.store import from_url
+    from botocore.exceptions import BotoCoreError  # slow to import
 
     url = f"{scheme}://{bucket}"
     try:
@@ -120,7 +108,7 @@ def _s3_options() -> dict[str, Any]:
         config["aws_region"] = profile["region"]
     if not profile or "AWS_ACCESS_KEY_ID" in environment:
         return {"config": config}
-    import boto3  # optional
+    import boto3  # slow to import
     from obstore.auth.boto3 import Boto3CredentialProvider
 
     session = boto3.session.Session(region_name=environment.get("AWS_REGION"))
@@ -141,7 +129,7 @@ def _s3_endpoint() -> str | None:
 
 def _aws_profile() -> dict[str, Any]:
     """Return the settings of the chosen profile in the files of the AWS command line."""
-    from botocore.exceptions import BotoCoreError  # optional
+    from botocore.exceptions import BotoCoreError  # slow to import
     from botocore.session import Session
 
     try:
@@ -211,7 +199,7 @@ def remove_parts(bucket: str, keys: Sequence[str], since: datetime) -> None:
 
 def _client() -> Any:  # noqa: ANN401 - its classes are made at run time
     """Return a connection to the server from which `obstore` reads."""
-    import boto3  # optional
+    import boto3  # slow to import
     from botocore.config import Config
 
     endpoint = _s3_endpoint()
@@ -232,7 +220,7 @@ def _client() -> Any:  # noqa: ANN401 - its classes are made at run time
 
 @contextmanager
 def _converted_errors() -> Iterator[None]:
-    from botocore.exceptions import (  # optional
+    from botocore.exceptions import (  # slow to import
         BotoCoreError,
         ClientError,
         NoCredentialsError,

@@ -21,10 +21,10 @@ from typing import Final, NamedTuple
 
 from filelock import FileLock, Timeout
 
+from prune_gui.checkpoint.remote.access import check_writable
 from prune_gui.checkpoint.remote.stores import listing
 from prune_gui.checkpoint.remote.uploads import (
     check_absent,
-    check_writable,
     remove_object,
     remove_parts,
     unfinished_url,

@@ -19,7 +19,7 @@ from typing import BinaryIO, ClassVar, Final, cast
 import numpy as np
 from filelock import FileLock, Timeout
 
-from prune_gui.checkpoint.remote.fetch_limit import fetch_limit
+from prune_gui.checkpoint.remote.access import fetch_limit
 from prune_gui.checkpoint.remote.small_files import fetch_model_files
 from prune_gui.checkpoint.remote.stores import ChangedError, file_state, read_range
 from prune_gui.checkpoint.source import Source

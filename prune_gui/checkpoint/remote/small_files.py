@@ -23,7 +23,7 @@ from prune_gui.checkpoint.model_files import (
     is_module_folder_name,
     max_inner_nbytes,
 )
-from prune_gui.checkpoint.remote.fetch_limit import fetch_limit
+from prune_gui.checkpoint.remote.access import fetch_limit
 from prune_gui.checkpoint.remote.stores import DeniedError, Listing, file_state, listing, read_small
 from prune_gui.checkpoint.sharded.index import MAX_INDEX_BYTES, is_index, part_names, read_index
 from prune_gui.checkpoint.write.atomic import replace_bytes

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -13,25 +12,19 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError
+
 from prune_gui.checkpoint.remote import buckets
-from prune_gui.checkpoint.remote.buckets import (
-    ObjectExistsError,
-    S3Error,
-    awaited,
-    check_installed,
-    located,
-)
+from prune_gui.checkpoint.remote.buckets import ObjectExistsError, S3Error, awaited, located
 from prune_gui.checkpoint.remote.stores import STATUS, file_state, is_denied, read_range
 from prune_gui.checkpoint.remote.web import WebError
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
-from prune_gui.location import Location
 from prune_gui.monitor import Monitor, not_cancelled
 
 log = logging.getLogger(__name__)
 
-SCHEMES: Final = ("s3", "gs", "az")
-"""The schemes of URLs that can be written."""
 PART_BYTES: Final = 8 << 20
 MAX_PARTS: Final = 10_000
 """The limit of S3 and of Google Cloud Storage."""
@@ -41,25 +34,8 @@ ID_ATTRIBUTE: Final = "pruneguiupload"
 """The metadata of an uploaded object that holds the id of its upload."""
 
 
-def check_writable(url: str) -> None:
-    """Check that files can be written to servers of the kind of a URL, without a connection.
-
-    Raises:
-        CheckpointError: they cannot, or a package for it is not installed.
-    """
-    if urlsplit(url).scheme not in SCHEMES:
-        raise CheckpointError(
-            "{url} cannot be written. Save into an object store (s3, gs or az), or into a "
-            "local folder.",
-            url=url,
-        )
-    check_installed()
-
-
 def upload_id(url: str) -> str | None:
     """Return the id of the upload that wrote an object, "" for another object, None for none."""
-    import obstore  # optional
-
     store, key = located(url)
     with _explained(url):
         try:
@@ -67,17 +43,6 @@ def upload_id(url: str) -> str | None:
         except FileNotFoundError:
             return None
         return str(found.attributes.get(ID_ATTRIBUTE, ""))
-
-
-def exists(location: Location) -> bool:
-    """Return whether there is a file at a location.
-
-    Raises:
-        CheckpointError: the object store cannot be reached.
-    """
-    if location.url is None:
-        return os.path.lexists(location)
-    return upload_id(location.url) is not None
 
 
 def unfinished_url(url: str, own_id: str) -> str | None:
@@ -91,8 +56,6 @@ def upload_file(path: Path, url: str, own_id: str, monitor: Monitor, *, overwrit
     The object is created or replaced in one step, when all parts are there. After an error, the
     parts are removed.
     """
-    from obstore.exceptions import AlreadyExistsError  # optional
-
     if not overwrite:
         check_absent(url, own_id)
     file = _PartedFile(path, monitor)
@@ -149,8 +112,6 @@ class _PartedFile:
 
 def _put_whole(url: str, own_id: str, file: _PartedFile, *, overwrite: bool) -> str:
     """Upload a file of one part, and return the ETag."""
-    import obstore  # optional
-
     result = obstore.put(
         *located(url),
         file.read(0),
@@ -169,8 +130,6 @@ def _put_and_copy(
     `obstore` completes such an upload without conditions, but can copy its object within the store
     on the condition that no other object is there.
     """
-    import obstore  # optional
-
     store, key = located(url)
     _, other_key = located(unfinished)
     try:
@@ -203,8 +162,6 @@ def check_absent(url: str, own_id: str) -> None:
 
 def remove_object(url: str) -> None:
     """Remove an object, if there is one."""
-    import obstore  # optional
-
     store, key = located(url)
     with _explained(url):
         try:
@@ -256,8 +213,6 @@ def _md5(octets: bytes | memoryview) -> bytes:
 @contextmanager
 def _explained(url: str) -> Iterator[None]:
     """Convert the errors of requests, except for those that an object exists, to one message."""
-    from obstore.exceptions import AlreadyExistsError, BaseError  # optional
-
     try:
         yield
     except (AlreadyExistsError, ObjectExistsError):

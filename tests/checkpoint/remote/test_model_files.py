@@ -8,7 +8,7 @@ import pytest
 from compact_networks import CONFIG, ffn_architecture, neurons, resolved, saved_mlp, with_plan
 
 import prune_gui
-from prune_gui.checkpoint.remote.fetch_limit import FetchLimitError, fetch_limit
+from prune_gui.checkpoint.remote.access import FetchLimitError, fetch_limit
 from prune_gui.checkpoint.remote.small_files import USUAL_NAMES
 from prune_gui.errors import CheckpointError
 from prune_gui.recipe import OutputPath, export

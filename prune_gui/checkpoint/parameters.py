@@ -4,38 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
 
 from prune_gui.checkpoint.roles import roles
-from prune_gui.checkpoint.scales import CODE_DTYPES, WeightScale, scale_of
-from prune_gui.checkpoint.tensor_info import TensorInfo
+from prune_gui.checkpoint.scales import scale_of
+from prune_gui.checkpoint.tensor_info import CODE_DTYPES, RawTensor, TensorInfo, WeightScale
 from prune_gui.language import deferred, tr, trn
 
 ORIGINAL_SUFFIX: Final = "_orig"
 MASK_SUFFIX: Final = "_mask"
 DATA_PARALLEL_PREFIX: Final = "module."
 COMPILED_PREFIX: Final = "_orig_mod."
+OVERLAP: Final = deferred(
+    "{name!r} shares some of its elements with {other!r}. It cannot be pruned, because that would "
+    "prune both."
+)
 MAX_REMARKS_PER_KIND: Final = 5
 """Further remarks of the same kind are only counted."""
-
-
-class RawTensor(NamedTuple):
-    """One tensor as the file stores it.
-
-    Attributes:
-        dtype: see `ELEMENT_BITS`.
-        view: equal for two tensors that are the same view of the same memory; None if unique.
-        special: see `TensorInfo`.
-        shares: the key of a different view that has some elements in the same memory.
-        is_buffer: whether the file has it as a buffer of a module, not as a parameter.
-    """
-
-    shape: tuple[int, ...]
-    dtype: str
-    view: Hashable = None
-    special: str | None = None
-    shares: str | None = None
-    is_buffer: bool = False
 
 
 def parameters(
@@ -88,7 +73,9 @@ def parameters(
             unscaled.append(name)
     remarks = [
         *_limited_remarks(unpaired, lambda name: _unpaired_remark(name, raw)),
-        *_limited_remarks(list(overlaps), lambda name: _overlap_remark(name, overlaps[name])),
+        *_limited_remarks(
+            list(overlaps), lambda name: tr(OVERLAP, name=name, other=overlaps[name])
+        ),
         *_unscaled_remarks(unscaled),
         *_prefix_remarks(infos),
     ]
@@ -105,13 +92,13 @@ def _limited_remarks(names: Sequence[str], remark_of: Callable[[str], str]) -> I
 
 def _unpaired_remark(name: str, raw: Mapping[str, RawTensor]) -> str:
     """Return why two tensors with the names of a pair are not one."""
-    original, mask = raw[name + ORIGINAL_SUFFIX], raw[name + MASK_SUFFIX]
-    special = original.special or mask.special
+    original, mask = name + ORIGINAL_SUFFIX, name + MASK_SUFFIX
+    special = raw[original].special or raw[mask].special
     if name in raw:
         message = deferred(
             "{original!r} and {mask!r} are shown as two tensors, because {name!r} exists too."
         )
-    elif original.shape != mask.shape:
+    elif raw[original].shape != raw[mask].shape:
         message = deferred(
             "{original!r} and {mask!r} are shown as two tensors, because their shapes differ."
         )
@@ -120,23 +107,7 @@ def _unpaired_remark(name: str, raw: Mapping[str, RawTensor]) -> str:
             "{original!r} and {mask!r} are shown as two tensors, because they are not both dense "
             "({special})."
         )
-    return tr(
-        message,
-        original=name + ORIGINAL_SUFFIX,
-        mask=name + MASK_SUFFIX,
-        name=name,
-        special=tr(special) if special else "",
-    )
-
-
-def _overlap_remark(name: str, other: str) -> str:
-    """Return why a tensor that shares memory with another one is not pruned."""
-    return tr(
-        "{name!r} shares some of its elements with {other!r}. It cannot be pruned, because that "
-        "would prune both.",
-        name=name,
-        other=other,
-    )
+    return tr(message, original=original, mask=mask, name=name, special=tr(special or ""))
 
 
 def _scale(
@@ -179,17 +150,14 @@ def _prefix_remarks(names: Iterable[str]) -> Iterator[str]:
 
 def _pair(key: str, raw: Mapping[str, RawTensor], unpaired: list[str]) -> tuple[str, str] | None:
     """Return the keys of the pair of a key, or None; `unpaired` gets what only looks like one."""
-    name = (
-        key.removesuffix(ORIGINAL_SUFFIX)
-        if key.endswith(ORIGINAL_SUFFIX)
-        else key.removesuffix(MASK_SUFFIX)
-    )
-    original, mask = raw.get(name + ORIGINAL_SUFFIX), raw.get(name + MASK_SUFFIX)
+    name = key[: -len(ORIGINAL_SUFFIX)]  # both suffixes have as many characters
+    keys = name + ORIGINAL_SUFFIX, name + MASK_SUFFIX
+    original, mask = map(raw.get, keys)
     if original is None or mask is None:
         return None
     dense = original.special is None and mask.special is None
     if name not in raw and original.shape == mask.shape and dense:
-        return name + ORIGINAL_SUFFIX, name + MASK_SUFFIX
-    if key.endswith(ORIGINAL_SUFFIX):
+        return keys
+    if key == keys[0]:
         unpaired.append(name)
     return None

@@ -11,8 +11,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from prune_gui.checkpoint.scales import CODE_DTYPES
-from prune_gui.checkpoint.tensor_info import QUANTIZED, QUANTIZED_TYPES, Kind, TensorInfo
+from prune_gui.checkpoint.tensor_info import (
+    CODE_DTYPES,
+    QUANTIZED,
+    QUANTIZED_TYPES,
+    Kind,
+    TensorInfo,
+)
 from prune_gui.language import deferred, trn
 
 GROUP_SUFFIXES: Final = ("_g", "_u", ".original", ".original0")

@@ -70,9 +70,9 @@ class Source:
             )
 
     def pages(self, start: int, stop: int) -> torch.Tensor:
-        """Return the bytes from `start` to `stop` as a flat uint8 tensor, memory-mapped.
+        """Return the bytes from `start` to `stop`, uint8, mapped copy-on-write.
 
-        The mapping is copy-on-write, and stays valid after the file is closed.
+        The mapping stays valid after the file is closed.
         """
         import torch  # slow to import
 

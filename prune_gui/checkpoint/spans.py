@@ -12,10 +12,15 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from prune_gui.checkpoint.base import Checkpoint, FileCheckpoint, Read, Surroundings
-from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.source import Source
-from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, MAX_DIMS, PACKED_DTYPES, size_in_bytes
+from prune_gui.checkpoint.tensor_info import (
+    ELEMENT_BITS,
+    MAX_DIMS,
+    PACKED_DTYPES,
+    RawTensor,
+    size_in_bytes,
+)
 from prune_gui.checkpoint.write.entries import FileContent
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
@@ -47,6 +52,10 @@ NUMPY_DTYPES: Final = {
     "|b1": "bool",
 }
 """torch's names of NumPy's dtypes, by their `str`."""
+
+SIZE_LIMIT: Final = 1 << 63
+"""Sizes, sizes of tensors in bits, and strides of tensors without elements stay below this: torch
+counts in signed 64-bit integers."""
 
 Span = tuple[int, int]
 """Bytes of a file, as (start, stop)."""
@@ -91,15 +100,12 @@ class MappedCheckpoint(FileCheckpoint):
         super().__init__(source.path, raw, header.metadata, remarks, surroundings=surroundings)
 
     def read_key(self, key: str) -> torch.Tensor:
-        """Return a tensor in memory of its own."""
         return self._tensor(key, self._aligned_bytes)
 
     def view_key(self, key: str) -> torch.Tensor:
-        """Return a tensor, possibly in memory of another view."""
         return self._tensor(key, self._viewed_bytes)
 
     def view_key_span(self, key: str, start: int, stop: int) -> torch.Tensor:
-        """Return a span of a flat tensor; see `Checkpoint.view_key_span`."""
         dtype = self._torch_dtype(key)
         if self.source.maps_neighbours or len(self.spans[key]) != 1:
             return super().view_key_span(key, start, stop)
@@ -109,7 +115,6 @@ class MappedCheckpoint(FileCheckpoint):
         return self._aligned_bytes(*span, dtype.itemsize).view(dtype)
 
     def view_keys(self, keys: Sequence[str]) -> list[torch.Tensor]:
-        """Return flat tensors; those that are adjacent in the file are returned as one."""
         if any(len(self.spans.get(key, ())) != 1 for key in keys):
             return super().view_keys(keys)
         self._check(keys)
@@ -127,21 +132,16 @@ class MappedCheckpoint(FileCheckpoint):
         ]
 
     def missing_nbytes_of_keys(self, keys: Sequence[str]) -> int:
-        """Return the bytes to fetch before these tensors can be read."""
         return self.source.missing_nbytes(span for key in keys for span in self.spans[key])
 
     @contextmanager
     def stored_reader(self) -> Iterator[Read]:
-        """Yield a function that reads the file without mapped pages; see the base class.
-
-        A failing disk ends a process that accesses a mapped page; a plain read raises OSError.
-        """
+        # A failing disk ends a process that accesses a mapped page; a plain read raises OSError.
         yield lambda key: (
             memoryview(chunk) for span in self.spans[key] for chunk in self.source.chunks(*span)
         )
 
     def close(self) -> None:
-        """Close the file; tensors that were read stay valid."""
         super().close()
         self._cached_bytes.cache_clear()
 
@@ -177,7 +177,7 @@ class MappedCheckpoint(FileCheckpoint):
         return dtype
 
     def _viewed_bytes(self, start: int, stop: int, alignment: int) -> torch.Tensor:
-        """Return the bytes of a span; those of a small span are part of a shared mapping."""
+        """Return the bytes of a span; those of a small one are part of a shared mapping."""
         if stop - start > SMALL_TENSOR_BYTES or not self.source.maps_neighbours:
             return self._cached_bytes(start, stop, alignment)
         first = start - start % WINDOW_BYTES
@@ -196,7 +196,6 @@ class SpanCheckpoint(MappedCheckpoint):
     """A file that also holds other values than its tensors."""
 
     def nbytes_outside(self) -> int:
-        """Return the bytes that are not values of its tensors; see `Checkpoint.nbytes_outside`."""
         return max(0, self.source.size - sum(info.nbytes for info in self.tensors.values()))
 
 
@@ -217,15 +216,12 @@ def dense(checkpoint: Checkpoint, key: str) -> RawTensor:
 
 
 def checked_nbytes(key: str, shape: Sequence[object], dtype: str) -> int:
-    """Return the bytes of a tensor."""
-    sizes = [size for size in shape if type(size) is int and size >= 0]
-    if (
-        len(sizes) < len(shape)
-        or len(sizes) > MAX_DIMS
-        or math.prod(filter(None, sizes)) * ELEMENT_BITS[dtype] >= 1 << 63
-    ):
+    """Return the bytes of a tensor whose shape a file declares."""
+    sizes = tuple(size for size in shape if type(size) is int and size >= 0)
+    is_possible = len(sizes) == len(shape) <= MAX_DIMS
+    if not is_possible or math.prod(filter(None, sizes)) * ELEMENT_BITS[dtype] >= SIZE_LIMIT:
         raise FalseClaimError("{key!r} has an impossible shape", key=key)
-    return size_in_bytes(tuple(sizes), dtype)
+    return size_in_bytes(sizes, dtype)
 
 
 def check_spans(tensors: Mapping[str, SpanTensor], size: int) -> None:
@@ -281,12 +277,18 @@ def copy_chunks(
     monitor.expect(end - position)
     tensors = {template.spans[writer.key]: writer.tensor for writer in content.writers}
     by_spans: dict[tuple[Span, ...], int] = {}
+
+    def copied(stop: int) -> Iterator[memoryview]:
+        for chunk in template.source.chunks(position, stop):
+            yield memoryview(chunk)
+            monitor.advance(len(chunk))
+
     for spans, tensor in sorted(tensors.items(), key=itemgetter(0)):
         octets = tensor.byte_chunks()
         rest = memoryview(b"")
         checksum = 0
         for start, stop in spans:
-            yield from _copied(template.source, position, start, monitor)
+            yield from copied(start)
             position = start
             while position < stop:
                 rest = rest or next(octets)
@@ -296,12 +298,5 @@ def copy_chunks(
                 yield chunk
                 monitor.advance(len(chunk))
         by_spans[spans] = checksum
-    yield from _copied(template.source, position, end, monitor)
+    yield from copied(end)
     checksums |= {writer.key: by_spans[template.spans[writer.key]] for writer in content.writers}
-
-
-def _copied(source: Source, start: int, stop: int, monitor: Monitor) -> Iterator[memoryview]:
-    """Yield the bytes of a file between two positions."""
-    for chunk in source.chunks(start, stop):
-        yield memoryview(chunk)
-        monitor.advance(len(chunk))

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from prune_gui.checkpoint import formats, open_checkpoint
 from prune_gui.checkpoint.base import FileCheckpoint
 from prune_gui.checkpoint.file_format import FileFormat
-from prune_gui.checkpoint.parameters import RawTensor
+from prune_gui.checkpoint.tensor_info import RawTensor
 from prune_gui.checkpoint.write.atomic import write_bytes
 from prune_gui.checkpoint.write.entries import WrittenFile
 from prune_gui.errors import CheckpointError

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 from prune_gui.checkpoint import TensorInfo, open_checkpoint
-from prune_gui.checkpoint.parameters import RawTensor, parameters
+from prune_gui.checkpoint.parameters import parameters
+from prune_gui.checkpoint.tensor_info import RawTensor
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from prune_gui.checkpoint import TensorInfo
-from prune_gui.checkpoint.parameters import RawTensor, parameters
+from prune_gui.checkpoint.parameters import parameters
+from prune_gui.checkpoint.tensor_info import RawTensor
 
 
 def raw(shape=(2, 3), view=None, special=None):

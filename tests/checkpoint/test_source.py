@@ -17,10 +17,10 @@ import torch
 from corpus_forms import LEGACY
 
 from prune_gui.checkpoint import TensorWriter, bus_errors, open_checkpoint
-from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.spans import SpanTensor, check_spans
+from prune_gui.checkpoint.tensor_info import RawTensor
 from prune_gui.errors import CheckpointError
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, export, resolve

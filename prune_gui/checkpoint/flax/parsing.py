@@ -13,10 +13,9 @@ from codecs import getincrementaldecoder
 from collections.abc import Iterator
 from typing import BinaryIO, Final, NamedTuple
 
-from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.spans import Span, SpanTensor, checked_nbytes
-from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, MAX_DIMS
+from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, MAX_DIMS, RawTensor
 from prune_gui.errors import one_line
 from prune_gui.language import deferred
 
@@ -27,6 +26,7 @@ MAX_TEXT_BYTES: Final = 1 << 16
 ARRAY_TYPES: Final = (1, 3)
 COMPLEX_TYPE: Final = 2
 MAX_TYPE: Final = 127
+"""Negative types of extensions are reserved, and flax uses none."""
 CHUNKED: Final = "__msgpack_chunked_array__"
 CHUNKED_MEMBERS: Final = 3
 """The first key of an array in parts, and its members: this one, shape and chunks."""
@@ -44,6 +44,8 @@ BYTE_DTYPES: Final = frozenset(
 )
 """Further dtypes of ml_dtypes, of one byte each, which torch does not have."""
 DECODED_BYTES: Final = 1 << 20
+FIXED_EXTENSIONS: Final = {0xD4: 1, 0xD5: 2, 0xD6: 4, 0xD7: 8, 0xD8: 16}
+"""By the first byte of an extension, the bytes after its type."""
 NUMBERS: Final = {
     **dict.fromkeys((0xC0, 0xC2, 0xC3), 0),
     **dict.fromkeys((0xCC, 0xD0), 1),
@@ -53,28 +55,32 @@ NUMBERS: Final = {
 }
 """Bytes after the first one of nil, booleans and numbers."""
 UNSIGNED: Final = (0xCC, 0xCD, 0xCE, 0xCF)
-FIXED_EXTENSIONS: Final = {0xD4: 1, 0xD5: 2, 0xD6: 4, 0xD7: 8, 0xD8: 16}
 LENGTHS: Final = {
-    first: (kind, nbytes)
-    for kind, firsts in {
-        "text": {0xD9: 1, 0xDA: 2, 0xDB: 4},
-        "bytes": {0xC4: 1, 0xC5: 2, 0xC6: 4},
-        "extension": {0xC7: 1, 0xC8: 2, 0xC9: 4},
-        "array": {0xDC: 2, 0xDD: 4},
-        "map": {0xDE: 2, 0xDF: 4},
-    }.items()
-    for first, nbytes in firsts.items()
+    0xD9: ("text", 1),
+    0xDA: ("text", 2),
+    0xDB: ("text", 4),
+    0xC4: ("bytes", 1),
+    0xC5: ("bytes", 2),
+    0xC6: ("bytes", 4),
+    0xC7: ("extension", 1),
+    0xC8: ("extension", 2),
+    0xC9: ("extension", 4),
+    0xDC: ("array", 2),
+    0xDD: ("array", 4),
+    0xDE: ("map", 2),
+    0xDF: ("map", 4),
 }
 """By the first byte, the kind of a value, and the bytes of its length, which follows."""
+CUT_OFF: Final = deferred("it ends in the middle of a value (a partial download?)")
+NO_MSGPACK: Final = deferred("it is not a msgpack file")
+NO_NAME: Final = deferred("one of its names is not a text")
 
 
 class _Head(NamedTuple):
-    """The first bytes of a value.
+    """The first bytes of a value: a number stands for nil and booleans, too.
 
-    Attributes:
-        kind: "map", "array", "extension", "text", "bytes", or "number" (or nil, or a boolean).
-        size: the members of a map or an array; else the bytes that follow.
-        code: the type of an extension, or a small whole number; else -1.
+    The size counts the members of a map or an array; else the bytes that follow. The code is the
+    type of an extension, or a small whole number; else -1.
     """
 
     kind: str
@@ -202,55 +208,52 @@ class FlaxParser:
         """Read a text: the key of a map, or the name of a dtype."""
         head = self._head()
         if head.kind not in ("text", "bytes") or head.size > MAX_TEXT_BYTES:
-            raise FalseClaimError("one of its names is not a text")
+            raise FalseClaimError(NO_NAME)
         try:
             return self._file.read(head.size).decode()
         except UnicodeDecodeError:
-            raise FalseClaimError("one of its names is not a text") from None
+            raise FalseClaimError(NO_NAME) from None
 
     def _head(self) -> _Head:
         """Read the first bytes of a value, all of which must be in the file."""
         self._values += 1
         if self._values > MAX_VALUES:
             raise FalseClaimError("it holds too many values")
-        head = self._unchecked_head()
+        head = self._unchecked_head(self._number(1))
         if head.size > self._size - self._file.tell():
-            raise FalseClaimError("it ends in the middle of a value (a partial download?)")
+            raise FalseClaimError(CUT_OFF)
         if head.kind == "number" and head.size:
-            number = int.from_bytes(self._file.read(head.size), "big")
+            number = self._number(head.size)
             return _Head("number", 0, number if head.code in UNSIGNED else -1)
         return head
 
-    def _unchecked_head(self) -> _Head:
-        first = self._number(1)
+    def _unchecked_head(self, first: int) -> _Head:
         if first <= 0x7F or first >= 0xE0:  # a small whole number
             return _Head("number", 0, first if first <= 0x7F else -1)
+        if first <= 0x8F:
+            return _Head("map", first & 0x0F)
+        if first <= 0x9F:
+            return _Head("array", first & 0x0F)
         if first <= 0xBF:
-            kind, bits = (
-                ("map", 4) if first <= 0x8F else ("array", 4) if first <= 0x9F else ("text", 5)
-            )
-            return _Head(kind, first & ((1 << bits) - 1))
-        if first in FIXED_EXTENSIONS:
-            return _Head("extension", FIXED_EXTENSIONS[first], self._type())
+            return _Head("text", first & 0x1F)
         if first in NUMBERS:
             return _Head("number", NUMBERS[first], first)
-        if first not in LENGTHS:
-            raise FalseClaimError("it is not a msgpack file")
-        kind, nbytes = LENGTHS[first]
-        size = self._number(nbytes)
-        return _Head(kind, size, self._type() if kind == "extension" else -1)
-
-    def _type(self) -> int:
-        """Read the type of an extension; negative ones are reserved, and flax uses none."""
-        code = self._number(1)
+        if first in FIXED_EXTENSIONS:
+            kind, size = "extension", FIXED_EXTENSIONS[first]
+        elif first in LENGTHS:
+            kind, nbytes = LENGTHS[first]
+            size = self._number(nbytes)
+        else:
+            raise FalseClaimError(NO_MSGPACK)
+        code = self._number(1) if kind == "extension" else -1
         if code > MAX_TYPE:
-            raise FalseClaimError("it is not a msgpack file")
-        return code
+            raise FalseClaimError(NO_MSGPACK)
+        return _Head(kind, size, code)
 
     def _number(self, nbytes: int) -> int:
         octets = self._file.read(nbytes)
         if len(octets) < nbytes:
-            raise FalseClaimError("it ends in the middle of a value (a partial download?)")
+            raise FalseClaimError(CUT_OFF)
         return int.from_bytes(octets, "big")
 
 

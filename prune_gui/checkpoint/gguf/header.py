@@ -14,10 +14,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, BinaryIO, Final, NamedTuple
 
-from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.spans import Header, SpanTensor
-from prune_gui.checkpoint.tensor_info import MAX_ELEMENTS, TENSOR_TYPES, size_in_bytes
+from prune_gui.checkpoint.tensor_info import MAX_ELEMENTS, TENSOR_TYPES, RawTensor, size_in_bytes
 from prune_gui.language import tr
 
 MAGIC: Final = b"GGUF"

@@ -15,7 +15,6 @@ from prune_gui.checkpoint.keras.listing import (
     is_installed,
     list_datasets,
 )
-from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.spans import (
@@ -28,6 +27,7 @@ from prune_gui.checkpoint.spans import (
     checked_nbytes,
     dotted,
 )
+from prune_gui.checkpoint.tensor_info import RawTensor
 from prune_gui.checkpoint.torch.zip_layout import MAX_SMALL_BYTES
 from prune_gui.checkpoint.zip_archives import open_archive
 from prune_gui.errors import CheckpointError, one_line

@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from prune_gui.checkpoint.base import FileCheckpoint, Read, Surroundings
-from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.refusal import FalseClaimError, invalid_file
 from prune_gui.checkpoint.source import CHUNK_BYTES, Source, byte_chunks
 from prune_gui.checkpoint.spans import (
@@ -24,6 +23,7 @@ from prune_gui.checkpoint.spans import (
     dense,
     dotted,
 )
+from prune_gui.checkpoint.tensor_info import RawTensor
 from prune_gui.checkpoint.torch.zip_layout import LOCAL_HEADER_BYTES, ZIP_ERRORS
 from prune_gui.checkpoint.zip_archives import open_archive, zip_errors
 from prune_gui.errors import one_line

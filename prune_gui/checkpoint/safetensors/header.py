@@ -14,18 +14,14 @@ from collections.abc import Iterable, Mapping
 from reprlib import repr as short
 from typing import Any, BinaryIO, Final, NoReturn
 
-from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.refusal import FalseClaimError
-from prune_gui.checkpoint.spans import Header, SpanTensor
-from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, MAX_DIMS, size_in_bytes
+from prune_gui.checkpoint.spans import SIZE_LIMIT, Header, SpanTensor
+from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, MAX_DIMS, RawTensor, size_in_bytes
 from prune_gui.language import tr, trn
 
 LENGTH_BYTES: Final = 8
 MAX_HEADER_BYTES: Final = 100_000_000
 METADATA_KEY: Final = "__metadata__"
-SIZE_LIMIT: Final = 1 << 63
-"""Sizes, sizes of tensors in bits, and strides of tensors without elements stay below this: torch
-counts in signed 64-bit integers."""
 TENSOR_FIELDS: Final = ("dtype", "shape", "data_offsets")
 FIELD_NAMES: Final = frozenset(TENSOR_FIELDS)
 MAX_OTHER_BRACKETS: Final = 1 << 19

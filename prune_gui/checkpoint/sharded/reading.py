@@ -16,10 +16,9 @@ from reprlib import repr as short
 from typing import TYPE_CHECKING, Final
 
 from prune_gui.checkpoint.base import NO_SURROUNDINGS, Checkpoint, FileCheckpoint, Surroundings
-from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.sharded.index import ShardIndex, check_part
 from prune_gui.checkpoint.source import FINGERPRINT_PREFIX
-from prune_gui.checkpoint.tensor_info import size_in_bytes
+from prune_gui.checkpoint.tensor_info import RawTensor, size_in_bytes
 from prune_gui.errors import CheckpointError
 from prune_gui.executor import current_executor
 from prune_gui.language import listed, tr

@@ -12,10 +12,9 @@ import torch
 
 from prune_gui.checkpoint.base import NO_SURROUNDINGS, FileCheckpoint, Surroundings
 from prune_gui.checkpoint.named_code import code_statement, with_code_statement
-from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.source import Source
-from prune_gui.checkpoint.tensor_info import ELEMENT_BITS
+from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, RawTensor
 from prune_gui.checkpoint.torch.reading import claim_error, read_torch_file
 from prune_gui.checkpoint.torch.state_dict_search import (
     BARE_TENSOR,

@@ -23,10 +23,10 @@ class HasSpan(Protocol):
     """Something from `start` up to, and without, `stop`."""
 
     @property
-    def start(self) -> int: ...  # noqa: D102
+    def start(self) -> int: ...
 
     @property
-    def stop(self) -> int: ...  # noqa: D102
+    def stop(self) -> int: ...
 
 
 Spanned = TypeVar("Spanned", bound=HasSpan)

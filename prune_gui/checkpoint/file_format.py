@@ -11,7 +11,7 @@ from typing import BinaryIO, Final
 from prune_gui.checkpoint.base import FileCheckpoint, Surroundings
 from prune_gui.checkpoint.refusal import INVALID
 from prune_gui.checkpoint.source import Source
-from prune_gui.checkpoint.write.entries import FileContent, WrittenFile
+from prune_gui.checkpoint.write.content import FileContent, WrittenFile
 from prune_gui.monitor import Monitor
 
 HEAD_BYTES: Final = 512

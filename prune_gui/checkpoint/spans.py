@@ -21,7 +21,7 @@ from prune_gui.checkpoint.tensor_info import (
     RawTensor,
     size_in_bytes,
 )
-from prune_gui.checkpoint.write.entries import FileContent
+from prune_gui.checkpoint.write.content import FileContent
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor

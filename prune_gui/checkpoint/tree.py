@@ -44,7 +44,6 @@ class ModuleNode:
     """A module, or a parameter, or (rarely) both.
 
     Attributes:
-        name: the last component of the path.
         path: the dotted path from the root; "" at the root.
         tensor: the parameter with exactly this path, if there is one.
         below: the parameters under this node without `tensor`, in file order.
@@ -114,7 +113,7 @@ class ModuleNode:
 
     @cached_property
     def inferred_type(self) -> str:
-        """The type of the module as inferred from names and shapes; "" if it cannot be."""
+        """The type as inferred from names and shapes; "" if it cannot be."""
         if not 0 < len(self.below) <= MAX_MODULE_PARAMETERS:
             return ""
         return module_type(self.name, len(self.path) + 1 if self.depth else 0, self.below)
@@ -193,11 +192,8 @@ def _module_types_within(tree: ModuleNode) -> dict[str, frozenset[str]]:
 def _types_of(node: ModuleNode) -> frozenset[str]:
     """Return the type of a module, and the inferred type if that may be true, too."""
     known, inferred = node.module_type, node.inferred_type
-    if node.is_torch_module and not known.startswith(
-        inferred
-    ):  # "BatchNorm2d" is also a "BatchNorm"
-        inferred = ""
-    return frozenset(filter(None, (known, inferred)))
+    is_exact = node.is_torch_module and not known.startswith(inferred)  # as BatchNorm2d
+    return frozenset(filter(None, (known, "" if is_exact else inferred)))
 
 
 def _number_order(digits: str) -> tuple[int, str, int]:

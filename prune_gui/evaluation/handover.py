@@ -15,9 +15,8 @@ import psutil
 
 from prune_gui.checkpoint import ShardedCheckpoint
 from prune_gui.checkpoint.folder import CONFIG_NAME, is_weight_file, visible_files
-from prune_gui.checkpoint.safetensors.format import SAFETENSORS
-from prune_gui.checkpoint.safetensors.header import CODES
-from prune_gui.checkpoint.write.entries import FileContent, keyed_writers
+from prune_gui.checkpoint.safetensors.format import CODES, SAFETENSORS
+from prune_gui.checkpoint.write.content import FileContent, keyed_writers
 from prune_gui.checkpoint.write.temp_files import remove_abandoned, temporary
 from prune_gui.errors import EvaluationError
 from prune_gui.isolated.processes import anonymous_file

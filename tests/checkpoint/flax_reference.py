@@ -11,7 +11,7 @@ from typing import Any
 import msgpack
 import numpy as np
 
-from prune_gui.checkpoint.flax.parsing import BYTE_DTYPES, CHUNKED, DTYPES
+from prune_gui.checkpoint.flax.format import BYTE_DTYPES, CHUNKED, DTYPES
 
 ML_DTYPES = {
     **dict.fromkeys(BYTE_DTYPES, "u1"),

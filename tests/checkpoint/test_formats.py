@@ -17,7 +17,7 @@ from prune_gui.checkpoint.base import FileCheckpoint
 from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.tensor_info import RawTensor
 from prune_gui.checkpoint.write.atomic import write_bytes
-from prune_gui.checkpoint.write.entries import WrittenFile
+from prune_gui.checkpoint.write.content import WrittenFile
 from prune_gui.errors import CheckpointError
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, export, resolve, sizes, verify

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from prune_gui.checkpoint import open_checkpoint, spans
-from prune_gui.checkpoint.safetensors import header as safetensors_header
+from prune_gui.checkpoint.safetensors import format as safetensors_header
 from prune_gui.checkpoint.source import Source
 from prune_gui.errors import CheckpointError
 

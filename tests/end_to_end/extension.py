@@ -25,7 +25,7 @@ from prune_gui.checkpoint.base import FileCheckpoint
 from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.tensor_info import RawTensor
 from prune_gui.checkpoint.write.atomic import write_bytes
-from prune_gui.checkpoint.write.entries import WrittenFile
+from prune_gui.checkpoint.write.content import WrittenFile
 from prune_gui.cli.printing import print_line
 from prune_gui.language import deferred
 from prune_gui.pruning import methods

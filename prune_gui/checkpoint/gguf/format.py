@@ -23,7 +23,7 @@ from prune_gui.checkpoint.gguf.header import (
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.spans import MappedCheckpoint
 from prune_gui.checkpoint.tensor_info import TYPE_NUMBERS
-from prune_gui.checkpoint.write.entries import FileContent, WrittenFile
+from prune_gui.checkpoint.write.content import FileContent, WrittenFile
 from prune_gui.checkpoint.write.plain_files import write_plain
 from prune_gui.errors import CheckpointError
 from prune_gui.language import deferred
@@ -45,7 +45,6 @@ class GgufCheckpoint(MappedCheckpoint):
     format = "gguf"
 
     def __init__(self, source: Source, _: str | None, surroundings: Surroundings) -> None:
-        """Read and check the header."""
         source.file.seek(0)
         self.gguf_header: GgufHeader = read_header(source.file, source.size, source.path.name)
         entries = self.gguf_header.entries

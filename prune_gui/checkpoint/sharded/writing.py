@@ -20,14 +20,14 @@ from prune_gui.checkpoint.sharded.index import index_bytes, is_index, part_names
 from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
 from prune_gui.checkpoint.tensor_info import size_in_bytes
 from prune_gui.checkpoint.write.atomic import rehearse, replacing_folder, write_files
-from prune_gui.checkpoint.write.entries import (
+from prune_gui.checkpoint.write.content import (
     FileContent,
     KeyedWriter,
+    Metadata,
     TensorWriter,
     keyed_writers,
     lookup_source,
 )
-from prune_gui.checkpoint.write.metadata import Metadata
 from prune_gui.checkpoint.write.writing import (
     KEEP_THE_FILES,
     FileOutput,

@@ -12,7 +12,7 @@ from prune_gui.checkpoint.file_format import HEAD_BYTES, FileFormat
 from prune_gui.checkpoint.safetensors.format import SAFETENSORS
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.torch.archive import damaged_record
-from prune_gui.checkpoint.write.entries import FileContent, WrittenFile
+from prune_gui.checkpoint.write.content import FileContent, WrittenFile
 from prune_gui.errors import CheckpointError
 from prune_gui.monitor import Monitor
 

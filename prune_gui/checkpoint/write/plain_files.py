@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, TypeVar, cast
 
 from prune_gui.checkpoint.write.atomic import flush, start_writeback
-from prune_gui.checkpoint.write.entries import FileContent, KeyedWriter, WrittenFile
+from prune_gui.checkpoint.write.content import FileContent, KeyedWriter, WrittenFile
 from prune_gui.monitor import Monitor
 
 BATCH_BYTES: Final = 1 << 20

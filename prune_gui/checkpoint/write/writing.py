@@ -17,13 +17,14 @@ from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
 from prune_gui.checkpoint.source import CHUNK_BYTES
 from prune_gui.checkpoint.tensor_info import QUANTIZED_TYPES
 from prune_gui.checkpoint.write.atomic import rehearse, replacing_together, write_files
-from prune_gui.checkpoint.write.entries import (
+from prune_gui.checkpoint.write.content import (
     FileContent,
     KeyedWriter,
+    Metadata,
     TensorWriter,
     keyed_writers,
+    with_checksums,
 )
-from prune_gui.checkpoint.write.metadata import Metadata, with_checksums
 from prune_gui.errors import CheckpointError
 from prune_gui.language import deferred, tr
 from prune_gui.monitor import Monitor

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from prune_gui.checkpoint import TensorWriter, open_checkpoint
-from prune_gui.checkpoint.write.metadata import CHECKSUMS_KEY
+from prune_gui.checkpoint.write.content import CHECKSUMS_KEY
 from prune_gui.checkpoint.write.writing import write_checkpoint
 from prune_gui.errors import CheckpointError, RecordingError
 from prune_gui.evaluation.calibration.layer_inputs import InputChannels

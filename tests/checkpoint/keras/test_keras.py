@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from prune_gui.checkpoint import open_checkpoint
-from prune_gui.checkpoint.keras import listing, reading
+from prune_gui.checkpoint.keras import format as keras_format
+from prune_gui.checkpoint.keras import listing
 from prune_gui.errors import CheckpointError
 from prune_gui.recipe import Recipe, export, resolve, sizes, verify
 
@@ -136,7 +137,7 @@ def test_a_large_record_is_compared_with_its_checksum_before_it_is_used(tmp_path
 
 
 def test_a_model_whose_library_is_missing_says_what_to_install(model, monkeypatch):
-    monkeypatch.setattr(reading, "is_installed", lambda: False)
+    monkeypatch.setattr(keras_format, "is_installed", lambda: False)
     with pytest.raises(CheckpointError, match=r"Install prune-gui\[keras\]"):
         open_checkpoint(model)
 

@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.checkpoint.source import Source
-from prune_gui.checkpoint.write.metadata import (
+from prune_gui.checkpoint.write.content import (
     ANY_FINGERPRINT,
     LateText,
     fingerprint_beside,

@@ -32,26 +32,12 @@ from prune_gui.location import Location, is_plain_name
 from prune_gui.monitor import check_cancelled
 
 USUAL_NAMES: Final = (
-    "added_tokens.json",
-    "chat_template.jinja",
-    "chat_template.json",
-    "config_sentence_transformers.json",
-    "generation_config.json",
-    "merges.txt",
-    "model_index.json",
-    "modules.json",
-    "preprocessor_config.json",
-    "processor_config.json",
-    "sentence_bert_config.json",
-    "sentencepiece.bpe.model",
-    "special_tokens_map.json",
-    "spiece.model",
-    "tokenizer.json",
-    "tokenizer.model",
-    "tokenizer_config.json",
-    "vocab.json",
-    "vocab.txt",
-    "1_Pooling/config.json",
+    *("added_tokens.json", "chat_template.jinja", "chat_template.json"),
+    *("config_sentence_transformers.json", "generation_config.json", "merges.txt"),
+    *("model_index.json", "modules.json", "preprocessor_config.json", "processor_config.json"),
+    *("sentence_bert_config.json", "sentencepiece.bpe.model", "special_tokens_map.json"),
+    *("spiece.model", "tokenizer.json", "tokenizer.model", "tokenizer_config.json"),
+    *("vocab.json", "vocab.txt", "1_Pooling/config.json"),
 )
 """What is asked for on a server that does not list its files."""
 LEFT_OUT: Final = ".not-fetched"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -19,7 +18,12 @@ from prune_gui.checkpoint.opening import address_of, open_checkpoint, reopen
 from prune_gui.checkpoint.sharded.index import index_bytes, is_index, part_names, read_index
 from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
 from prune_gui.checkpoint.tensor_info import size_in_bytes
-from prune_gui.checkpoint.write.atomic import rehearse, replacing_folder, write_files
+from prune_gui.checkpoint.write.atomic import (
+    link_or_copy,
+    rehearse,
+    replacing_folder,
+    write_files,
+)
 from prune_gui.checkpoint.write.content import (
     FileContent,
     KeyedWriter,
@@ -42,7 +46,7 @@ from prune_gui.location import Location
 from prune_gui.monitor import Monitor
 
 if TYPE_CHECKING:
-    from prune_gui.checkpoint.remote.destination import Destination, Upload
+    from prune_gui.checkpoint.remote.destination import Destination
 
 
 def is_folder(out: str | os.PathLike[str]) -> bool:
@@ -139,7 +143,7 @@ class ShardsOutput(FileOutput):
             executor = current_executor()
             if executor is not None:
                 tasks = list(shards)
-                write_on_executor(executor, folder, self.path, file_format, tasks, monitor, upload)
+                self._write_on_executor(executor, folder, tasks, monitor)
                 for shard in tasks:
                     index.add(shard)
             for shard in shards:
@@ -161,6 +165,36 @@ class ShardsOutput(FileOutput):
             else:
                 upload.wait()
                 upload.send_all(folder, monitor)
+
+    def _write_on_executor(
+        self, executor: Executor, folder: Path, shards: Sequence[Shard], monitor: Monitor
+    ) -> None:
+        """Write and complete shards, one task each.
+
+        Each attempt writes a file of its own and renames it when it is complete. Those that lost
+        workers left are removed. The shards of an upload are uploaded by the workers that wrote
+        them; if the executor has a staging folder, they are uploaded from there.
+        """
+        upload, staging = self.upload, executor.staging_folder(folder)
+        work = partial(_write_shard, staging.absolute(), self.path, self._format())
+        if upload is not None and staging == folder:
+            upload.announce(shard.name for shard in shards)
+            work = partial(_upload_shard, upload.destination, self.path, self._format())
+        for _ in executor.map(work, shards, monitor):
+            pass
+        if staging == folder:
+            written = {folder / shard.name for shard in shards}
+            for path in folder.rglob("*"):
+                if path.is_file() and path not in written:
+                    path.unlink()
+            return
+        for shard in shards:
+            staged, path = staging / shard.name, folder / shard.name
+            if upload is None:
+                path.parent.mkdir(exist_ok=True)
+                link_or_copy(staged, path)
+            else:
+                upload.send(staged, shard.name, monitor)
 
     def _new_folder(self, nbytes: int) -> AbstractContextManager[Path]:
         return _new_folder(self.path, nbytes, tuple(self.extra_files), overwrite=self.overwrite)
@@ -219,8 +253,7 @@ class ShardsOutput(FileOutput):
 class IndexBuilder:
     """The index of the new shards, which are added one by one.
 
-    The same shards as those of the template list the same tensors, new ones list all of them. The
-    name is that of the index; for the parts of a split file, of the first part.
+    The same shards as those of the template list the same tensors, new ones list all of them.
     """
 
     def __init__(self, output: ShardsOutput) -> None:
@@ -234,7 +267,6 @@ class IndexBuilder:
         self._sizes: dict[str, int] = {}  # tied tensors count once
 
     def add(self, shard: Shard) -> None:
-        """Add the next shard."""
         writers = [writer for writer in shard.content.writers if self._is_listed(writer.replaced)]
         special = {key: size for key, size in shard.special_nbytes.items() if self._is_listed(key)}
         keys = (writer.key for writer in writers)
@@ -302,50 +334,6 @@ def _kept_files(folder: Path, *, also_replaced: Iterable[str]) -> list[str]:
                 name=path.name,
             )
     return [path.name for path in folder.iterdir() if path.name not in replaced | inner]
-
-
-def write_on_executor(
-    executor: Executor,
-    folder: Path,
-    out: Path,
-    file_format: FileFormat,
-    shards: Sequence[Shard],
-    monitor: Monitor,
-    upload: Upload | None = None,
-) -> None:
-    """Write and complete shards, one task each.
-
-    Each attempt writes a file of its own and renames it when it is complete. Those that lost
-    workers left are removed. The shards of an upload are uploaded by the workers that wrote them;
-    if the executor has a staging folder, they are uploaded from there.
-    """
-    staging = executor.staging_folder(folder)
-    work = partial(_write_shard, staging.absolute(), out, file_format)
-    if upload is not None and staging == folder:
-        upload.announce(shard.name for shard in shards)
-        work = partial(_upload_shard, upload.destination, out, file_format)
-    for _ in executor.map(work, shards, monitor):
-        pass
-    if staging != folder:
-        for shard in shards:
-            if upload is None:
-                _link(staging / shard.name, folder / shard.name)
-            else:
-                upload.send(staging / shard.name, shard.name, monitor)
-        return
-    written = {folder / shard.name for shard in shards}
-    for path in folder.rglob("*"):
-        if path.is_file() and path not in written:
-            path.unlink()
-
-
-def _link(source: Path, target: Path) -> None:
-    """Create a hard link, or a copy on another file system."""
-    target.parent.mkdir(exist_ok=True)
-    try:
-        target.hardlink_to(source)
-    except OSError:
-        shutil.copyfile(source, target)
 
 
 def _upload_shard(

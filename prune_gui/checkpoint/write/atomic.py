@@ -21,7 +21,7 @@ from prune_gui.checkpoint.write.temp_files import (
     temporary,
 )
 from prune_gui.errors import CheckpointError
-from prune_gui.language import tr
+from prune_gui.language import deferred
 
 
 @contextmanager
@@ -64,7 +64,7 @@ def replacing_together(sizes: Mapping[Path, int], *, overwrite: bool) -> Iterato
 
 
 class _Draft(NamedTuple):
-    """A new file, the target that the user gave, and the file that this links to."""
+    """A new file, the target that the user gave, and the file to which this links."""
 
     path: Path
     target: Path
@@ -78,12 +78,8 @@ def _new_draft(target: Path, nbytes: int, *, overwrite: bool) -> Iterator[_Draft
         real = _resolved_target(target, overwrite=overwrite)
         check_room(target, nbytes, real.parent)
         remove_abandoned(real.parent)
-        with temporary(real, _create) as path:
+        with temporary(real, partial(Path.touch, exist_ok=False)) as path:
             yield _Draft(path, target, real, overwrite)
-
-
-def _create(path: Path) -> None:
-    path.open("xb").close()
 
 
 def _commit(drafts: Sequence[_Draft]) -> None:
@@ -104,7 +100,7 @@ def _committed(draft: _Draft, main: _Draft) -> Iterator[None]:
             if filecmp.cmp(draft.real, draft.path, shallow=False):
                 yield
                 return
-            old = stack.enter_context(temporary(draft.real, partial(_link, draft.real)))
+            old = stack.enter_context(temporary(draft.real, partial(link_or_copy, draft.real)))
             undo = partial(old.replace, draft.real)
         _replace_target(draft)
         try:
@@ -116,7 +112,7 @@ def _committed(draft: _Draft, main: _Draft) -> Iterator[None]:
             raise
 
 
-def _link(old: Path, path: Path) -> None:
+def link_or_copy(old: Path, path: Path) -> None:
     """Create a hard link to a file, or a copy where the file system has no hard links."""
     try:
         os.link(old, path)
@@ -125,7 +121,6 @@ def _link(old: Path, path: Path) -> None:
 
 
 def _replace_target(draft: _Draft) -> None:
-    """Rename a draft to its target."""
     with explained(draft.target):
         _resolved_target(draft.target, overwrite=draft.overwrite)
         if draft.overwrite:
@@ -141,8 +136,7 @@ def _replace_target(draft: _Draft) -> None:
 def keep_attributes(old: Path, new: Path) -> None:
     """Copy the mode, the owner and the extended attributes of an old file or folder to a new one.
 
-    Attributes that the system or the file system does not permit are skipped. Does nothing if there
-    is no old file.
+    Attributes that the system or the file system does not permit are skipped.
     """
     try:
         status = old.stat()
@@ -181,8 +175,7 @@ def flush(file: BinaryIO) -> None:
 def start_writeback(file: BinaryIO, start: int) -> None:
     """Make the system write a file to the disk from `start` to its position, without waiting.
 
-    The disk then works while more is computed, and `flush` waits only for the rest. Does nothing
-    where the system does not support it.
+    The disk then works while more is computed, and `flush` waits only for the rest.
     """
     if hasattr(os, "posix_fadvise"):
         with suppress(OSError):  # Linux keeps pages in memory that are not on the disk yet
@@ -218,7 +211,17 @@ def explained(target: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise CheckpointError(_explain(error, target)) from error
+        if error.errno == errno.ENOSPC:
+            message = deferred(
+                "{path} was not written: the disk is full. Free disk space, or save to another "
+                "folder."
+            )
+        elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            message = deferred("{path} was not written: no permission. Save to another folder.")
+        else:
+            message = deferred("{path} was not written: {reason}.")
+        reason = error.strerror or error
+        raise CheckpointError(message, path=target, reason=reason) from error
 
 
 def check_room(target: Path, nbytes: int, folder: Path | None = None) -> None:
@@ -243,7 +246,6 @@ def check_room(target: Path, nbytes: int, folder: Path | None = None) -> None:
 
 
 def _resolved_target(target: Path, *, overwrite: bool) -> Path:
-    """Return the target with symbolic links resolved."""
     check_link(target)
     try:
         mode = target.stat().st_mode
@@ -278,10 +280,7 @@ def _exists(target: Path) -> CheckpointError:
 
 
 def flush_folder(folder: Path) -> None:
-    """Write the entries of a folder to the disk, so that a rename survives a power failure.
-
-    Does nothing where the system does not support it.
-    """
+    """Write the entries of a folder to the disk if possible, so that a rename survives a crash."""
     if os.name != "posix":
         return
     with suppress(OSError):
@@ -290,17 +289,6 @@ def flush_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def _explain(error: OSError, target: Path) -> str:
-    if error.errno == errno.ENOSPC:
-        return tr(
-            "{path} was not written: the disk is full. Free disk space, or save to another folder.",
-            path=target,
-        )
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return tr("{path} was not written: no permission. Save to another folder.", path=target)
-    return tr("{path} was not written: {reason}.", path=target, reason=error.strerror or error)
 
 
 @contextmanager

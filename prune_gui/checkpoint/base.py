@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 CHUNK_ELEMENTS: Final = 1 << 20
 UNASKED_FETCH_BYTES: Final = 1 << 24
 PARSING: Final = frozenset(
-    ("read_key", "view_key", "view_key_span", "view_keys", "nbytes_outside", "has_moments"),
+    ("read_key", "view_key", "view_key_span", "view_keys", "nbytes_outside", "has_moments")
 )
 """The methods of formats that may parse what opening a file has left; see `refusing`."""
 

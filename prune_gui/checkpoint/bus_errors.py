@@ -138,7 +138,6 @@ class _Handler:
         self._free.append(slot)
 
     def _install(self) -> None:
-        """Install the handler, also after other code has installed one for the same signal."""
         current = _SigAction()
         self._libc.sigaction(signal.SIGBUS, None, ctypes.byref(current))
         if current.handler != self._action.handler:

@@ -190,7 +190,6 @@ def look_around(path: Path, remarks: Iterable[str], component: Component | None)
 
 
 def _index_remarks(path: Path) -> tuple[str, ...]:
-    """Return a remark if the file is a shard that an index beside it lists."""
     index = None if is_index(path) else index_with(path)
     if index is None:
         return ()
@@ -205,7 +204,6 @@ def _index_remarks(path: Path) -> tuple[str, ...]:
 
 
 def _read_hf_config(folder: Path) -> tuple[dict[str, object], tuple[str, ...]]:
-    """Return a Hugging Face config, empty if there is none, and a remark if it is invalid."""
     try:
         config = json.loads(read_regular(folder / CONFIG_NAME, MAX_CONFIG_BYTES))
     except FileNotFoundError:
@@ -240,7 +238,6 @@ def positive_integers(config: dict[str, object]) -> dict[str, int]:
 
 
 def _text_config(config: dict[str, object]) -> dict[str, object]:
-    """Return the config of the text model of several models; empty if there is none."""
     inner = config.get(TEXT_CONFIG)
     return inner if isinstance(inner, dict) else {}
 

@@ -156,7 +156,6 @@ def _found(folder: Path, weights: Path) -> ModelFiles:
 
 
 def _is_small(folder: Path) -> bool:
-    """Return whether a folder has nothing but a few small files."""
     paths = list(islice(folder.iterdir(), MAX_INNER_FILES + 1))
     allowed = allowed_folders(folder)
     return len(paths) <= MAX_INNER_FILES and all(

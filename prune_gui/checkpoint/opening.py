@@ -63,7 +63,6 @@ def open_checkpoint(path: str | os.PathLike[str], state: str | None = None) -> C
 
 
 def _open(location: Location, state: str | None) -> Checkpoint:
-    """Open what is at a location; see `open_checkpoint`."""
     path = location.path
     if location.url is not None:
         check_installed()
@@ -123,7 +122,6 @@ def _source(path: Path) -> Source:
 
 
 def _format_of(source: Source) -> FileFormat:
-    """Return the format of a file: by its content, or else by its suffix."""
     path = source.path
     start = source.file.read(HEAD_BYTES)
     if not start:
@@ -142,7 +140,6 @@ def _format_of(source: Source) -> FileFormat:
 
 
 def _check_state(path: Path, state: str | None, *, has_states: bool) -> None:
-    """Refuse the name of a state dict for a file that cannot hold several."""
     if state is not None and not has_states:
         raise CheckpointError(
             "{name} has no state dicts to choose from. Open it without the name of a state dict.",

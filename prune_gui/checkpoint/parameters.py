@@ -83,7 +83,6 @@ def parameters(
 
 
 def _limited_remarks(names: Sequence[str], remark_of: Callable[[str], str]) -> Iterator[str]:
-    """Yield a remark on each of the first few names, and one with the number of the others."""
     yield from map(remark_of, names[:MAX_REMARKS_PER_KIND])
     more = len(names) - MAX_REMARKS_PER_KIND
     if more > 0:
@@ -91,7 +90,6 @@ def _limited_remarks(names: Sequence[str], remark_of: Callable[[str], str]) -> I
 
 
 def _unpaired_remark(name: str, raw: Mapping[str, RawTensor]) -> str:
-    """Return why two tensors with the names of a pair are not one."""
     original, mask = name + ORIGINAL_SUFFIX, name + MASK_SUFFIX
     special = raw[original].special or raw[mask].special
     if name in raw:
@@ -119,7 +117,6 @@ def _scale(
 
 
 def _unscaled_remarks(names: Sequence[str]) -> Iterator[str]:
-    """Yield a remark if there are codes of 8 bits whose scales are not known."""
     if names:
         yield trn(
             "{name!r} is stored as 8-bit floating point codes, and no scale of known shape is "
@@ -133,7 +130,6 @@ def _unscaled_remarks(names: Sequence[str]) -> Iterator[str]:
 
 
 def _prefix_remarks(names: Iterable[str]) -> Iterator[str]:
-    """Yield remarks on prefixes that wrappers for training add to the names."""
     names = list(names)
     if names and all(name.startswith(DATA_PARALLEL_PREFIX) for name in names):
         yield tr(

@@ -29,7 +29,6 @@ BLOCK_FIELD: Final = "quantization_config.weight_block_size."
 
 
 def _scale_names(name: str) -> Iterator[str]:
-    """Yield the names that the scales of a weight may have."""
     for suffix in SUFFIXES:
         yield name + suffix
     match = STEM.fullmatch(name)
@@ -126,7 +125,6 @@ def dequantized(
 
 
 def _numbers(scales: torch.Tensor) -> torch.Tensor:
-    """Return scales as float32; those that are stored as exponents too."""
     import torch  # slow to import
 
     if scales.dtype is torch.uint8:

@@ -146,7 +146,6 @@ class MappedCheckpoint(FileCheckpoint):
         self._cached_bytes.cache_clear()
 
     def _check(self, keys: Sequence[str]) -> None:
-        """Check that the values of tensors can be used."""
         self.source.check()
 
     def _tensor(self, key: str, read_bytes: ReadBytes) -> torch.Tensor:

@@ -170,12 +170,7 @@ def array(
 ) -> bytes:
     """Return the opcodes for a numpy array, by default of four floats."""
     return (
-        call(
-            "numpy.core.multiarray._reconstruct",
-            name("numpy.ndarray"),
-            b"K\x00\x85",
-            b"C\x01b",
-        )
+        call("numpy.core.multiarray._reconstruct", name("numpy.ndarray"), b"K\x00\x85", b"C\x01b")
         + b"(K\x01"
         + shape
         + (element_type() if dtype is None else dtype)

@@ -228,8 +228,7 @@ PAYLOADS: dict[str, Bad | Harmless] = {
     },
     **{
         f"plain-protocol-{protocol}": Bad(
-            MKDIR,
-            plain(lambda folder: payload(folder, "os.mkdir"), protocol, "m.bin"),
+            MKDIR, plain(lambda folder: payload(folder, "os.mkdir"), protocol, "m.bin")
         )
         for protocol in range(6)
     },
@@ -276,8 +275,7 @@ PAYLOADS: dict[str, Bad | Harmless] = {
     **{f"foreign-{kind}": Harmless(saved(content)) for kind, content in FOREIGN.items()},
     **{
         f"unloaded-{kind}": Harmless(
-            archive(dictionary(a=tensor(), b=name(path) + b")R")),
-            says=code_statement([path]),
+            archive(dictionary(a=tensor(), b=name(path) + b")R")), says=code_statement([path])
         )
         for kind, path in UNLOADED.items()
     },

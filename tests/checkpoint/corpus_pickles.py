@@ -364,8 +364,7 @@ LYING: dict[str, Bad | Harmless] = {
         ),
     ),
     "a-view-beside-a-foreign-object": Bad(
-        "does not fit its 16 bytes",
-        archive(dictionary(x=FOREIGN, w=tensor(offset=b"K\x01"))),
+        "does not fit its 16 bytes", archive(dictionary(x=FOREIGN, w=tensor(offset=b"K\x01")))
     ),
     "storage-shorter-than-claimed": Bad(
         "and has 15", archive_of_value(tensor(), records={"data/0": bytes(15)})

@@ -124,7 +124,6 @@ class FlaxParser:
             raise FalseClaimError("it goes on after its last value")
 
     def _value(self, path: tuple[str, ...]) -> None:
-        """Read a value, and keep the arrays in it."""
         head = self._head()
         if len(path) > MAX_DEPTH:
             raise FalseClaimError("it is nested too deeply")
@@ -182,7 +181,6 @@ class FlaxParser:
             yield index
 
     def _array(self, key: str, nbytes: int) -> SpanTensor:
-        """Return an array whose shape, dtype and values are in the next bytes."""
         end = self._file.tell() + nbytes
         if self._expected("array", key).size != 3:
             raise _damaged(key)
@@ -204,7 +202,6 @@ class FlaxParser:
         return _tensor(key, shape, dtype, ((start, end),) if octets else ())
 
     def _complex(self, key: str, nbytes: int) -> None:
-        """Check a complex number: an array of two numbers."""
         end = self._file.tell() + nbytes
         if self._expected("array", key).size != 2:
             raise _damaged(key)
@@ -230,7 +227,6 @@ class FlaxParser:
         return head
 
     def _text(self) -> str:
-        """Read a text: the key of a map, or the name of a dtype."""
         head = self._head()
         if head.kind not in ("text", "bytes") or head.size > MAX_TEXT_BYTES:
             raise FalseClaimError(NO_NAME)

@@ -61,7 +61,6 @@ class GgufCheckpoint(MappedCheckpoint):
 
 
 def _hf_config(entries: Mapping[str, Entry]) -> dict[str, int]:
-    """Return the numbers of the metadata that a config.json would have."""
     values = {key: entry.value for key, entry in entries.items()}
     architecture = values.get(ARCHITECTURE_KEY)
     found = {name: values.get(f"{architecture}.{key}") for key, name in CONFIG_KEYS.items()}
@@ -83,13 +82,11 @@ def _file_nbytes(content: FileContent) -> int:
 
 
 def _data_nbytes(content: FileContent) -> int:
-    """Return the bytes of the padded data."""
     alignment = _template(content).gguf_header.alignment
     return sum(padded(writer.tensor.nbytes, alignment) for writer in content.writers)
 
 
 def _template(content: FileContent) -> GgufCheckpoint:
-    """Return the file that is written anew, with the same tensors."""
     template = content.template
     keys = tuple(writer.key for writer in content.writers)
     if isinstance(template, GgufCheckpoint) and template.keys == keys:

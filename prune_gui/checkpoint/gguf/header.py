@@ -228,7 +228,6 @@ def _entries(reader: _Reader, count: int) -> dict[str, Entry]:
 
 
 def _value(reader: _Reader, key: str, kind: int) -> str | int | float | None:
-    """Read a value of the metadata; see `Entry`."""
     if kind in NUMBERS:
         number: int | float = reader.number(NUMBERS[kind])
         return number
@@ -270,7 +269,6 @@ def _alignment(entries: dict[str, Entry]) -> int:
 
 
 def _tensors(reader: _Reader, count: int, alignment: int) -> dict[str, tuple[RawTensor, int]]:
-    """Return the tensors, and the offsets of their data, by key."""
     reader.check_count(count, 2 * (U64.size + U32.size))
     if count > MAX_TENSORS:
         raise FalseClaimError(

@@ -15,12 +15,7 @@ from typing import Any, Final
 
 from prune_gui.checkpoint.base import Read, Surroundings
 from prune_gui.checkpoint.file_format import FileFormat
-from prune_gui.checkpoint.keras.listing import (
-    UNUSUAL,
-    ListingError,
-    is_installed,
-    list_datasets,
-)
+from prune_gui.checkpoint.keras.listing import UNUSUAL, ListingError, is_installed, list_datasets
 from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.spans import (

@@ -126,7 +126,6 @@ class NpzCheckpoint(SpanCheckpoint):
         super().__init__(source, Header(tensors, own.metadata, own.remarks), surroundings)
 
     def _member(self, path: str, entry: zipfile.ZipInfo, starts: Mapping[int, int]) -> NpzMember:
-        """Read the header of an array."""
         import numpy as np  # slow to import
 
         with self.archive.open(entry) as file:
@@ -310,7 +309,6 @@ def _own_octets(npz: NpzCheckpoint | None, metadata: Mapping[str, str]) -> bytes
 
 
 def _records(writers: Sequence[KeyedWriter], npz: NpzCheckpoint | None) -> list[_Record]:
-    """Return the records of the new archive in order: that of `npz`, or of `writers`."""
     if npz is None:
         return [_record(writer, None, "/") for writer in writers]
     entries = npz.archive.infolist()

@@ -191,7 +191,6 @@ class FetchedBlocks:
             self._fetch_blocks(first, last)
 
     def _fetch_blocks(self, first: int, last: int) -> None:
-        """Fetch the blocks in [first, last)."""
         check_cancelled()
         start, stop = first * BLOCK_BYTES, min(last * BLOCK_BYTES, self.size)
         octets = memoryview(self._fetch(start, stop))
@@ -205,7 +204,6 @@ class FetchedBlocks:
                 self._save()
 
     def _open(self) -> tuple[BinaryIO, Flags]:
-        """Return the local file, and which blocks it has."""
         present = np.zeros(self._pending.size, np.bool_)
         try:
             self._lock.acquire(blocking=False)
@@ -297,7 +295,6 @@ def _remove(folder: Path, name: str) -> None:
 
 @contextmanager
 def _explained(folder: Path) -> Iterator[None]:
-    """Convert an OSError in the cache folder to a CheckpointError."""
     try:
         yield
     except OSError as error:

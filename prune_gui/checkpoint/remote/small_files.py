@@ -69,7 +69,6 @@ def fetch_surroundings(location: Location) -> None:
 
 
 def _weight_files(url: str) -> list[str]:
-    """Return the names of the checkpoints and indexes in a remote folder."""
     found = listing(url)
     if found is not None:
         return [name for name in found.files if is_plain_name(name) and is_weight_file(Path(name))]
@@ -97,7 +96,6 @@ def _usual_names() -> list[str]:
 
 
 def _forget_others(folder: Path, names: list[str]) -> None:
-    """Remove the local files that stand for weights which the remote folder does not have now."""
     if folder.is_dir():
         for path in folder.iterdir():
             if is_weight_file(path) and path.is_file() and path.name not in names:
@@ -145,7 +143,6 @@ def _listed_files(folder: Location) -> dict[str, int | None] | None:
 
 
 def _small_files(found: Listing, limit: Callable[[str], int]) -> list[tuple[str, int]]:
-    """Return the names and sizes of the files in a folder within a limit for a name, sorted."""
     return [
         (name, size)
         for name, size in sorted(found.files.items())
@@ -154,7 +151,6 @@ def _small_files(found: Listing, limit: Callable[[str], int]) -> list[tuple[str,
 
 
 def _forget_copies(folder: Path, wanted: Container[str]) -> None:
-    """Remove the local copies of files that are not wanted now."""
     inner = [path for path in folder.iterdir() if path.is_dir()]
     for place in (folder, *inner):
         files = [path for path in place.iterdir() if path.is_file()]

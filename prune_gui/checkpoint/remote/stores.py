@@ -213,7 +213,6 @@ def _tag_of(answer: Answer) -> str:
 
 
 def _may_pass(error: Exception) -> bool:
-    """Return whether a request that failed may succeed when it is made again."""
     if isinstance(error, WebError):
         cause = error.__cause__
         passing = isinstance(cause, (HTTPError, HTTPException, OSError))
@@ -287,7 +286,6 @@ def stored_nbytes(url: str) -> int:
 
 
 def _hub_content(url: str, answer: bytes) -> Listing:
-    """Return the content of a folder from the answer of the Hugging Face Hub."""
     try:
         entries = [
             (each["type"], _last(each["path"]), each.get("size", 0)) for each in json.loads(answer)
@@ -307,7 +305,6 @@ def _hub_content(url: str, answer: bytes) -> Listing:
 
 
 def _last(path: str) -> str:
-    """Return the name of a file or folder from its path."""
     return path.rstrip("/").rpartition("/")[2]
 
 
@@ -326,7 +323,6 @@ def is_denied(error: Exception | None) -> bool:
 
 
 def _explained(url: str, error: Exception | None) -> CheckpointError:
-    """Return the message for a failed request."""
     name = unquote(url.partition("?")[0])  # without the query of a listing
     found = STATUS.search(str(error))
     status = found[0].strip() if found else ""
@@ -390,7 +386,6 @@ def _hub() -> str:
 
 
 def _hub_place(url: str) -> tuple[str, str, str]:
-    """Return the model, the revision and the path of a file of the Hugging Face Hub."""
     parts = urlsplit(url)
     name, _, inner = parts.path.strip("/").partition("/")
     name, _, revision = name.partition("@")

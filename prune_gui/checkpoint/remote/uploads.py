@@ -25,13 +25,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 
 from prune_gui.checkpoint.remote.buckets import MAX_REQUESTS, awaited, located, s3_endpoint
-from prune_gui.checkpoint.remote.stores import (
-    DENIED,
-    STATUS,
-    file_state,
-    is_denied,
-    read_range,
-)
+from prune_gui.checkpoint.remote.stores import DENIED, STATUS, file_state, is_denied, read_range
 from prune_gui.checkpoint.remote.web import WebError
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
@@ -118,7 +112,6 @@ class _PartedFile:
 
 
 def _put_whole(url: str, own_id: str, file: _PartedFile, *, overwrite: bool) -> str:
-    """Upload a file of one part, and return the ETag."""
     result = obstore.put(
         *located(url),
         file.read(0),
@@ -154,7 +147,6 @@ def _put_parts(url: str, own_id: str, file: _PartedFile, *, overwrite: bool) -> 
 
 
 def _s3_client() -> Any:  # noqa: ANN401 - its classes are made at run time
-    """Return a connection to the server from which `obstore` reads."""
     import boto3  # slow to import
     from botocore.config import Config
 

@@ -134,7 +134,6 @@ def request(
 
 
 def _origin(url: str) -> tuple[str, str, int]:
-    """Return where a connection goes to."""
     parts = urlsplit(url)
     if parts.scheme not in DEFAULT_PORTS or not parts.hostname:
         raise ValueError(parts.scheme)
@@ -142,7 +141,6 @@ def _origin(url: str) -> tuple[str, str, int]:
 
 
 def _exchange(method: str, url: str, headers: Mapping[str, str], status: int, limit: int) -> Answer:
-    """Make one request; see `request`."""
     scheme, host, _ = _origin(url)
     proxy = "" if proxy_bypass(host) else getproxies().get(scheme, "")
     pools = _pools(proxy, *map(os.environ.get, ("SSL_CERT_FILE", "SSL_CERT_DIR")))
@@ -209,7 +207,6 @@ class _EncryptedSocket(_Patient, ssl.SSLSocket):
 
 
 def _repeat(attempt: Callable[[], Any]) -> Any:  # noqa: ANN401 - what the attempt returns
-    """Return the result of an attempt, which is repeated while it times out."""
     while True:
         try:
             return attempt()

@@ -291,7 +291,6 @@ def _checked_tensor(
 
 
 def _check_cover(tensors: Mapping[str, SpanTensor], data_start: int, size: int) -> None:
-    """Check that the tensors fill the file up to its end, without overlap or gap."""
     position = data_start
     spans = sorted((tensor.spans, key) for key, tensor in tensors.items())
     for ((start, stop),), key in spans:
@@ -338,7 +337,6 @@ def _file_nbytes(content: FileContent) -> int:
 
 
 def _header_of(content: FileContent, checksums: Mapping[str, int] | None = None) -> bytes:
-    """Return the bytes of a file before its data; see `with_checksums`."""
     for writer in content.writers:
         if writer.tensor.dtype not in CODES:
             raise CheckpointError(

@@ -195,7 +195,6 @@ class ShardedCheckpoint(Checkpoint):
         return f"{FINGERPRINT_PREFIX}{lines.hexdigest()}"
 
     def _shard_digest(self, shard: str, monitor: Monitor) -> str:
-        """Return the digits of the SHA-256 of a shard."""
         with self.open_shard(shard) as opened:
             return opened.fingerprint(monitor).removeprefix(FINGERPRINT_PREFIX)
 
@@ -331,7 +330,6 @@ class _MergedShards:
 
 
 def _key_in_shard(location: tuple[str, str]) -> str:
-    """Return words for the location (key, shard) of a tensor."""
     key, shard = location
     return tr("{key!r} in {shard}", key=key[:200], shard=shard)
 

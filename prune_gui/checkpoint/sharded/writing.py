@@ -18,12 +18,7 @@ from prune_gui.checkpoint.opening import address_of, open_checkpoint, reopen
 from prune_gui.checkpoint.sharded.index import index_bytes, is_index, part_names, read_index
 from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
 from prune_gui.checkpoint.tensor_info import size_in_bytes
-from prune_gui.checkpoint.write.atomic import (
-    link_or_copy,
-    rehearse,
-    replacing_folder,
-    write_files,
-)
+from prune_gui.checkpoint.write.atomic import link_or_copy, rehearse, replacing_folder, write_files
 from prune_gui.checkpoint.write.content import (
     FileContent,
     KeyedWriter,
@@ -208,7 +203,6 @@ class ShardsOutput(FileOutput):
         return self._same_shards(metadata, self.source)
 
     def _same_shards(self, metadata: Metadata, source: ShardedCheckpoint) -> Generator[Shard]:
-        """Yield shards with the names and the tensors of the old ones."""
         shard_of, parts = source.shard_of, source.index.parts
         groups: dict[str, list[TensorWriter]] = {}
         for tensor in self.tensors:

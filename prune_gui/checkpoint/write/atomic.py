@@ -293,11 +293,7 @@ def flush_folder(folder: Path) -> None:
 
 @contextmanager
 def replacing_folder(
-    target: Path,
-    *,
-    nbytes: int,
-    overwrite: bool,
-    kept_files: Callable[[Path], Iterable[str]],
+    target: Path, *, nbytes: int, overwrite: bool, kept_files: Callable[[Path], Iterable[str]]
 ) -> Iterator[Path]:
     """Yield the path of a new, empty folder, which replaces the target if the block succeeds.
 

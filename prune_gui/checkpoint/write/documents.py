@@ -13,12 +13,7 @@ from typing import Final
 from prune_gui.checkpoint.file_format import HEAD_BYTES
 from prune_gui.checkpoint.formats import recognized
 from prune_gui.checkpoint.sharded.index import is_index
-from prune_gui.checkpoint.write.atomic import (
-    explained,
-    rehearse,
-    replacing_together,
-    write_bytes,
-)
+from prune_gui.checkpoint.write.atomic import explained, rehearse, replacing_together, write_bytes
 from prune_gui.errors import CheckpointError
 
 RECIPE_SUFFIXES: Final = (".yaml", ".yml")

@@ -62,7 +62,6 @@ def write_plain(
 
 
 def _overwrite(path: Path, old: bytes, new: bytes) -> None:
-    """Replace the header of a file."""
     if new != old:
         with path.open("r+b") as file:
             file.write(new)

@@ -98,7 +98,6 @@ class FileOutput:
             self.upload.send_all(self.path.parent, monitor)
 
     def _prepared(self, metadata: Metadata) -> tuple[FileFormat, FileContent]:
-        """Return the format and what it can hold."""
         writers, file_format = keyed_writers(self.tensors, self.template), self._format()
         content = FileContent(writers, self.template, self._metadata(metadata))
         check_special(self.path, file_format, content)
@@ -196,7 +195,6 @@ def _check_equal(out: Path, *, is_equal: bool) -> None:
 
 
 def _checksum(path: Path, monitor: Monitor) -> int:
-    """Return the CRC-32 of a file."""
     monitor.expect(path.stat().st_size)
     checksum = 0
     with path.open("rb") as file:
@@ -256,7 +254,6 @@ def reading_back(out: Path) -> Iterator[None]:
 
 
 def _read_checksums(written: Checkpoint, keys: Iterable[str], monitor: Monitor) -> dict[str, int]:
-    """Return the CRC-32 of tensors as the disk holds them."""
     checksums = dict.fromkeys(keys, 0)
     with written.stored_reader() as read:
         for key in checksums:
@@ -272,7 +269,6 @@ def _headers_agree(
     checksums: Mapping[str, int],
     metadata: Mapping[str, str],
 ) -> bool:
-    """Return whether keys, dtypes, shapes and metadata agree with those of the written file."""
     keys = [key for key in checkpoint.keys if key in checksums]
     if keys != [writer.key for writer in writers] or checkpoint.metadata != metadata:
         return False

@@ -7,14 +7,7 @@ import hashlib
 import pytest
 import torch
 from file_server import serving
-from object_stores import (
-    forget_connections,
-    serving_azure,
-    serving_s3,
-    use_azure,
-    use_gcs,
-    use_s3,
-)
+from object_stores import forget_connections, serving_azure, serving_s3, use_azure, use_gcs, use_s3
 from safetensors.torch import save_file
 
 

@@ -6,4 +6,4 @@ from .tensor_info import TensorInfo as TensorInfo
 from .tree import ModuleNode as ModuleNode
 from .tree import module_tree as module_tree
 from .write.content import TensorWriter as TensorWriter
-from .write.writing import write_checkpoint as write_checkpoint
+from .write.writing import FileOutput as FileOutput

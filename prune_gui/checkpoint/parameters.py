@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -76,9 +76,31 @@ def parameters(
         *_limited_remarks(
             list(overlaps), lambda name: tr(OVERLAP, name=name, other=overlaps[name])
         ),
-        *_unscaled_remarks(unscaled),
-        *_prefix_remarks(infos),
     ]
+    if unscaled:
+        remark = trn(
+            "{name!r} is stored as 8-bit floating point codes, and no scale of known shape is "
+            "beside it. It is ranked and shown by its stored codes.",
+            "{count:,} tensors, such as {name!r}, are stored as 8-bit floating point codes, and no "
+            "scales of known shape are beside them. They are ranked and shown by their stored "
+            "codes.",
+            len(unscaled),
+            name=unscaled[0],
+        )
+        remarks.append(remark)
+    if infos and all(name.startswith(DATA_PARALLEL_PREFIX) for name in infos):
+        remark = tr(
+            "Every name begins with {prefix!r}, which DataParallel adds. The names are not "
+            "changed.",
+            prefix=DATA_PARALLEL_PREFIX,
+        )
+        remarks.append(remark)
+    if any(COMPILED_PREFIX in name for name in infos):
+        remark = tr(
+            "Names contain {part!r}, which torch.compile adds. The names are not changed.",
+            part=COMPILED_PREFIX,
+        )
+        remarks.append(remark)
     return infos, remarks
 
 
@@ -114,34 +136,6 @@ def _scale(
     key = info.pair[0] if info.pair else info.name
     found = (scale_of(name, raw, key, config) for name in (info.name, *info.aliases))
     return next(filter(None, found), None)
-
-
-def _unscaled_remarks(names: Sequence[str]) -> Iterator[str]:
-    if names:
-        yield trn(
-            "{name!r} is stored as 8-bit floating point codes, and no scale of known shape is "
-            "beside it. It is ranked and shown by its stored codes.",
-            "{count:,} tensors, such as {name!r}, are stored as 8-bit floating point codes, and no "
-            "scales of known shape are beside them. They are ranked and shown by their stored "
-            "codes.",
-            len(names),
-            name=names[0],
-        )
-
-
-def _prefix_remarks(names: Iterable[str]) -> Iterator[str]:
-    names = list(names)
-    if names and all(name.startswith(DATA_PARALLEL_PREFIX) for name in names):
-        yield tr(
-            "Every name begins with {prefix!r}, which DataParallel adds. The names are not "
-            "changed.",
-            prefix=DATA_PARALLEL_PREFIX,
-        )
-    if any(COMPILED_PREFIX in name for name in names):
-        yield tr(
-            "Names contain {part!r}, which torch.compile adds. The names are not changed.",
-            part=COMPILED_PREFIX,
-        )
 
 
 def _pair(key: str, raw: Mapping[str, RawTensor], unpaired: list[str]) -> tuple[str, str] | None:

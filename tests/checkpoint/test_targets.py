@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from prune_gui.checkpoint.write import atomic, temp_files
-from prune_gui.checkpoint.write.atomic import replacing, replacing_folder, replacing_together
+from prune_gui.checkpoint.write.atomic import replacing_folder, replacing_together
 from prune_gui.errors import CheckpointError
 
 posix_only = pytest.mark.skipif(sys.platform == "win32", reason="needs links, pipes and owners")
 
 
 def replace(target: Path, octets: bytes = b"new", *, overwrite: bool = True) -> None:
-    with replacing(target, nbytes=len(octets), overwrite=overwrite) as draft:
+    with replacing_together({target: len(octets)}, overwrite=overwrite) as (draft,):
         draft.write_bytes(octets)
 
 

@@ -15,7 +15,6 @@ from prune_gui.checkpoint.gguf.header import (
     STRING,
     U32,
     U64,
-    Entry,
     GgufHeader,
     padded,
     read_header,
@@ -47,9 +46,11 @@ class GgufCheckpoint(MappedCheckpoint):
     def __init__(self, source: Source, _: str | None, surroundings: Surroundings) -> None:
         source.file.seek(0)
         self.gguf_header: GgufHeader = read_header(source.file, source.size, source.path.name)
-        entries = self.gguf_header.entries
-        config = {**surroundings.hf_config, **_hf_config(entries)}
-        surroundings = replace(surroundings, hf_config=config)
+        values = {key: entry.value for key, entry in self.gguf_header.entries.items()}
+        architecture = values.get(ARCHITECTURE_KEY)
+        found = {name: values.get(f"{architecture}.{key}") for key, name in CONFIG_KEYS.items()}
+        sizes = {name: size for name, size in found.items() if type(size) is int and size > 0}
+        surroundings = replace(surroundings, hf_config={**surroundings.hf_config, **sizes})
         self.is_part = self.gguf_header.part is not None
         super().__init__(source, self.gguf_header.header, surroundings)
 
@@ -58,13 +59,6 @@ class GgufCheckpoint(MappedCheckpoint):
         """The keys of the metadata that are no text, such as the arrays of the tokenizer."""
         entries = self.gguf_header.entries
         return tuple(key for key, entry in entries.items() if entry.value is None)
-
-
-def _hf_config(entries: Mapping[str, Entry]) -> dict[str, int]:
-    values = {key: entry.value for key, entry in entries.items()}
-    architecture = values.get(ARCHITECTURE_KEY)
-    found = {name: values.get(f"{architecture}.{key}") for key, name in CONFIG_KEYS.items()}
-    return {name: value for name, value in found.items() if type(value) is int and value > 0}
 
 
 def _write(path: Path, content: FileContent, monitor: Monitor) -> WrittenFile:

@@ -122,8 +122,10 @@ def read_header(file: BinaryIO, size: int, name: str) -> GgufHeader:
         for key, entry in entries.items()
         if entry.value is not None and key not in OWN_KEYS
     }
+    found_part = (entries[key].value if key in entries else -1 for key in PART_KEYS)
+    part = SplitPart(*(value if type(value) is int else -1 for value in found_part))
     header = Header(tensors, metadata, remarks)
-    return GgufHeader(header, version, alignment, entries, _part(entries))
+    return GgufHeader(header, version, alignment, entries, part if part.parts > 1 else None)
 
 
 def padded(position: int, alignment: int) -> int:
@@ -334,12 +336,6 @@ def _checked_end(tensors: Mapping[str, SpanTensor], size: int, start: int) -> in
             size=size,
         )
     return end
-
-
-def _part(entries: dict[str, Entry]) -> SplitPart | None:
-    values = (entries[key].value if key in entries else -1 for key in PART_KEYS)
-    part = SplitPart(*(value if type(value) is int else -1 for value in values))
-    return part if part.parts > 1 else None
 
 
 def _text(value: str | int | float | None) -> str:

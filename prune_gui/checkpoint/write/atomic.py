@@ -8,7 +8,7 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -22,13 +22,6 @@ from prune_gui.checkpoint.write.temp_files import (
 )
 from prune_gui.errors import CheckpointError
 from prune_gui.language import deferred
-
-
-@contextmanager
-def replacing(target: Path, *, nbytes: int, overwrite: bool) -> Iterator[Path]:
-    """Yield the path of a new file, which replaces the target; see `replacing_together`."""
-    with replacing_together({target: nbytes}, overwrite=overwrite) as (draft,):
-        yield draft
 
 
 @contextmanager
@@ -58,7 +51,11 @@ def replacing_together(sizes: Mapping[Path, int], *, overwrite: bool) -> Iterato
             for target, nbytes in sizes.items()
         ]
         yield [draft.path for draft in drafts]
-        _commit(drafts)
+        *others, main = drafts
+        with ExitStack() as committed:  # renames all of them, or none if a rename fails
+            for draft in others:
+                committed.enter_context(_committed(draft, main))
+            _replace_target(main)
         for folder in {draft.real.parent for draft in drafts}:
             flush_folder(folder)
 
@@ -80,15 +77,6 @@ def _new_draft(target: Path, nbytes: int, *, overwrite: bool) -> Iterator[_Draft
         remove_abandoned(real.parent)
         with temporary(real, partial(Path.touch, exist_ok=False)) as path:
             yield _Draft(path, target, real, overwrite)
-
-
-def _commit(drafts: Sequence[_Draft]) -> None:
-    """Rename all drafts, or none if a rename fails."""
-    *others, main = drafts
-    with ExitStack() as committed:
-        for draft in others:
-            committed.enter_context(_committed(draft, main))
-        _replace_target(main)
 
 
 @contextmanager
@@ -201,7 +189,7 @@ def write_files(contents: Mapping[Path, bytes]) -> None:
 
 def replace_bytes(target: Path, octets: bytes) -> None:
     """Create a small file, or replace it atomically; see `replacing_together`."""
-    with replacing(target, nbytes=len(octets), overwrite=True) as draft:
+    with replacing_together({target: len(octets)}, overwrite=True) as (draft,):
         write_bytes(draft, octets)
 
 
@@ -339,7 +327,10 @@ def _is_occupied(target: Path, *, overwrite: bool) -> bool:
         return False
     if not target.is_dir():
         raise CheckpointError("{path} is a file. Specify a folder for the shards.", path=target)
-    if target in _working_folders():
+    is_working = False
+    with suppress(FileNotFoundError):  # the working folder was deleted
+        is_working = Path(os.path.realpath(Path.cwd())).is_relative_to(target)
+    if is_working:
         raise CheckpointError(
             "{path} is or contains the working folder of this program, and cannot be replaced. "
             "Specify a folder in it, or run the program in another folder.",
@@ -356,15 +347,6 @@ def _is_occupied(target: Path, *, overwrite: bool) -> bool:
             "{path} is not empty. Choose another folder, or allow overwriting it.", path=target
         )
     return True
-
-
-def _working_folders() -> list[Path]:
-    """Return the working folder and its parents; [] if the working folder was deleted."""
-    try:
-        folder = Path(os.path.realpath(Path.cwd()))
-    except FileNotFoundError:
-        return []
-    return [folder, *folder.parents]
 
 
 def _check_exchange(staging: Path, target: Path) -> None:

@@ -119,23 +119,6 @@ class FileOutput:
             yield dict(zip((*self.extra_files, self.path.name), drafts, strict=True))
 
 
-def write_checkpoint(
-    path: Path,
-    tensors: Sequence[TensorWriter],
-    *,
-    template: Checkpoint | None,
-    metadata: Metadata,
-    overwrite: bool = False,
-    compressed: bool = False,
-    monitor: Monitor,
-) -> None:
-    """Write a checkpoint as a file; see `FileOutput`."""
-    output = FileOutput(
-        path=path, tensors=tensors, template=template, overwrite=overwrite, compressed=compressed
-    )
-    output.write(metadata, monitor)
-
-
 def write_file(
     path: Path, out: Path, file_format: FileFormat, content: FileContent, monitor: Monitor
 ) -> Callable[[], None]:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from prune_gui.checkpoint import TensorWriter, open_checkpoint
 from prune_gui.checkpoint.write.content import CHECKSUMS_KEY
-from prune_gui.checkpoint.write.writing import write_checkpoint
+from prune_gui.checkpoint.write.writing import FileOutput
 from prune_gui.errors import CheckpointError, RecordingError
 from prune_gui.evaluation.calibration.layer_inputs import InputChannels
 from prune_gui.monitor import Monitor
@@ -269,9 +269,8 @@ def write_scores(
         for name in recorded  # in the order of the model
     ]
     metadata = {RECORDING_KEY: json.dumps(record), CHECKSUMS_KEY: ""}
-    write_checkpoint(
-        path, writers, template=None, metadata=metadata, overwrite=overwrite, monitor=Monitor()
-    )
+    output = FileOutput(path=path, tensors=writers, template=None, overwrite=overwrite)
+    output.write(metadata, Monitor())
 
 
 def _has_statistics(path: Path) -> bool:

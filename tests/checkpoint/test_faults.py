@@ -204,7 +204,7 @@ def test_a_source_that_changes_during_writing_is_detected_at_the_end(opened, tmp
         TensorWriter("w", "float32", (8,), lambda: iter([weights])),
         TensorWriter("v", "float32", (3,), chunks),
     ]
+    output = FileOutput(path=tmp_path / "out.safetensors", tensors=entries, template=opened)
     with pytest.raises(CheckpointError, match="was changed by another program"):
-        output = FileOutput(path=tmp_path / "out.safetensors", tensors=entries, template=opened)
         output.write({}, Monitor())
     assert temp_files(tmp_path) == []

@@ -86,9 +86,7 @@ def is_model_folder(folder: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """The files beside the weights of a model, in the folder of these, by name.
-
-    Names of files in inner folders have a slash.
+    """The files beside the weights of a model, in the folder of these. Inner ones have a slash.
 
     Attributes:
         code: the files that programs run; they are copied only on request.

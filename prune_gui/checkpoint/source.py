@@ -33,10 +33,8 @@ class Source:
     """A file that is opened once, so that it stays readable when another file replaces it.
 
     Callers that use mapped pages call `check` before and after. Pages that another program
-    truncates, or that the disk cannot read, turn to zeros (see `bus_errors`).
-
-    Attributes:
-        state: (size in bytes, modification time in nanoseconds), which detects changes.
+    truncates, or that the disk cannot read, turn to zeros (see `bus_errors`). The state, (size in
+    bytes, modification time in ns), detects changes.
     """
 
     maps_neighbours: ClassVar = True
@@ -70,10 +68,7 @@ class Source:
             )
 
     def pages(self, start: int, stop: int) -> torch.Tensor:
-        """Return the bytes from `start` to `stop`, uint8, mapped copy-on-write.
-
-        The mapping stays valid after the file is closed.
-        """
+        """Return the bytes from `start` to `stop`, uint8, mapped copy-on-write until it is deleted."""
         import torch  # slow to import
 
         if start == stop:

@@ -10,7 +10,7 @@ from prune_gui.language import deferred
 
 
 class TensorType(NamedTuple):
-    """A type of tensors: torch's name or ggml's name of a quantized type, and the size of a block.
+    """A type of tensors: torch's or ggml's name, and the size of a block.
 
     A row of a tensor consists of whole blocks, which have one element if the type is not quantized.
     """

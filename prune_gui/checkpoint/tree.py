@@ -47,8 +47,7 @@ class ModuleNode:
         path: the dotted path from the root; "" at the root.
         tensor: the parameter with exactly this path, if there is one.
         below: the parameters under this node without `tensor`, in file order.
-        module_classes: the dotted names of the classes of all modules by path, as far as the file
-            contains them.
+        module_classes: the dotted names of the classes of modules by path, if the file has them.
     """
 
     name: str

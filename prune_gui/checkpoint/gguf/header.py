@@ -81,10 +81,8 @@ class SplitPart(NamedTuple):
 class GgufHeader(NamedTuple):
     """The content of a header; the last dimension of a shape is contiguous, as in torch.
 
-    Attributes:
-        alignment: the data of each tensor starts at a multiple of this, in bytes.
-        entries: the metadata by key, in the order of the file.
-        part: None if the file is whole.
+    The data of each tensor starts at a multiple of the alignment, in bytes. The part is None if the
+    file is whole.
     """
 
     header: Header

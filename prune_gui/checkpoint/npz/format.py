@@ -102,9 +102,7 @@ class OwnRecord(NamedTuple):
 class NpzCheckpoint(SpanCheckpoint):
     """An archive that `numpy.savez` wrote.
 
-    Attributes:
-        members: the arrays by raw key.
-        separator: what stands in a key for the slash in the name of a member.
+    A key has the separator where the name of a member has a slash.
     """
 
     format = "npz"
@@ -246,14 +244,7 @@ def _recognizes(start: bytes, file: BinaryIO) -> bool:
 
 
 class _Record(NamedTuple):
-    """A record of the new archive; one without a writer is copied.
-
-    Attributes:
-        compression: the constant of `zipfile`.
-        nbytes: its bytes before compression.
-        header: the bytes before the values.
-        fortran: whether the first index of the values changes fastest.
-    """
+    """A record of the new archive; `nbytes` are uncompressed. One without a writer is copied."""
 
     name: str
     compression: int

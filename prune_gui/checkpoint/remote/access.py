@@ -27,11 +27,7 @@ def check_installed() -> None:
 
 
 def check_writable(url: str) -> None:
-    """Check that files can be written to servers of the kind of a URL, without a connection.
-
-    Raises:
-        CheckpointError: they cannot, or a package for it is not installed.
-    """
+    """Raise CheckpointError if no files can be written to servers of the kind of a URL."""
     if urlsplit(url).scheme not in WRITABLE_SCHEMES:
         raise CheckpointError(
             "{url} cannot be written. Save into an object store (s3, gs or az), or into a "
@@ -42,11 +38,7 @@ def check_writable(url: str) -> None:
 
 
 def exists(location: Location) -> bool:
-    """Return whether there is a file at a location.
-
-    Raises:
-        CheckpointError: the object store cannot be reached.
-    """
+    """Return whether there is a file at a location; CheckpointError if it cannot be reached."""
     if location.url is None:
         return os.path.lexists(location)
     from prune_gui.checkpoint.remote.uploads import upload_id  # optional
@@ -70,10 +62,7 @@ class FetchLimitError(CheckpointError):
 
 
 class FetchLimit:
-    """Counts what a program with a window may fetch before it asks the user. Thread-safe.
-
-    There is no limit until one is set.
-    """
+    """Counts what a program with a window may fetch before it asks the user. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

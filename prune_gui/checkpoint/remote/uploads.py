@@ -239,10 +239,7 @@ def remove_parts(urls: Sequence[str], since: datetime) -> None:
 
 @not_cancelled()
 def _read_back(url: str, file: _PartedFile) -> None:
-    """Compare an object with the parts of its file.
-
-    This cannot be cancelled: the object may have replaced another one.
-    """
+    """Compare an object with the parts of its file; the object may have replaced another one."""
     state = file_state(url)
 
     def is_equal(part: int) -> bool:

@@ -77,9 +77,7 @@ class Answer(NamedTuple):
 class Patience:
     """Limits the time and the bytes of an answer, and looks whether the user cancels.
 
-    Args:
-        budget: the bytes that may arrive.
-        stall_s: in so many seconds, `STALL_BYTES` have to arrive; `STALL_S` if None.
+    `STALL_BYTES` have to arrive in `stall_s` seconds, in `STALL_S` if it is None.
     """
 
     def __init__(self, budget: int, stall_s: float | None = None) -> None:
@@ -266,10 +264,7 @@ class _EncryptedPool(HTTPSConnectionPool):
 
 @lru_cache(maxsize=4)
 def _pools(proxy_url: str, *_: str | None) -> PoolManager:
-    """Return the connections by way of a proxy, if there is one.
-
-    Further arguments are what decides which certificates are trusted.
-    """
+    """Return the connections by way of a proxy, if there is one, with these certificates."""
     context = ssl.create_default_context()
     context.sslsocket_class = _EncryptedSocket
     paths = ssl.get_default_verify_paths()

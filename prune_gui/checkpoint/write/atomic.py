@@ -28,10 +28,10 @@ from prune_gui.language import deferred
 def replacing_together(sizes: Mapping[Path, int], *, overwrite: bool) -> Iterator[list[Path]]:
     """Yield the paths of new, empty files, which replace the targets if the block succeeds.
 
-    Each new file is in the folder of its target, so that the last step is a rename. After an
-    exception in the block or in a rename, all targets are unchanged. An old target that is open or
-    mapped stays readable (POSIX). Temporary files of killed runs are removed from the folders
-    first.
+    `sizes` are the approximate bytes to write to each target, the main one last; they are checked
+    against the free space. Each new file is in the folder of its target, so that the last step is a
+    rename. After an exception in the block or in a rename, all targets are unchanged. An old target
+    that is open or mapped stays readable (POSIX). Temporary files of killed runs are removed first.
 
     No file system renames two files atomically. The main target is renamed last, and a target with
     the same content is not replaced: if the process is killed between two renames, the main target
@@ -40,10 +40,6 @@ def replacing_together(sizes: Mapping[Path, int], *, overwrite: bool) -> Iterato
     If a target is a symbolic link, the link stays, and the file that it points to is replaced. The
     new file gets the mode of the old one, and its owner and extended attributes where the system
     permits that. Further hard links to the old file keep the old content.
-
-    Args:
-        sizes: the files to create or to replace, the main one last, each with the approximate
-            number of bytes to write; checked against the free space.
     """
     with ExitStack() as stack:
         drafts = [
@@ -122,10 +118,7 @@ def _replace_target(draft: _Draft) -> None:
 
 
 def keep_attributes(old: Path, new: Path) -> None:
-    """Copy the mode, the owner and the extended attributes of an old file or folder to a new one.
-
-    Attributes that the system or the file system does not permit are skipped.
-    """
+    """Copy mode, owner and extended attributes to a new file or folder, where that is permitted."""
     try:
         status = old.stat()
     except FileNotFoundError:
@@ -288,10 +281,7 @@ def replacing_folder(
     The new folder is beside the target, so that the last step is a rename. If the target is not
     empty, the last step is an atomic exchange of the two folders. Only Linux can exchange folders;
     elsewhere a target must be empty or new. After an exception, the new folder is removed, and the
-    target is unchanged.
-
-    Args:
-        nbytes: the approximate number of bytes to write; checked against the free space.
+    target is unchanged. `nbytes` is approximate, and checked against the free space.
     """
     with explained(target):
         check_link(target)

@@ -42,7 +42,7 @@ MAX_RECORD_CHARS: Final = 1 << 24
 class LateText:
     """A text that is computed while the values are written; the placeholder has as many bytes.
 
-    `result` waits for the text and returns it, or raises the error of its computation.
+    `result` waits for it, or raises the error of its computation.
     """
 
     placeholder: str
@@ -63,9 +63,8 @@ def fingerprint_beside(
 ) -> Iterator[str | LateText]:
     """Yield the fingerprint of a checkpoint, which another thread computes during the block.
 
-    The computation is cancelled if the block ends before it. On an executor (see
-    `prune_gui.executor`), whose workers cannot wait for it, and if it is wanted `at_once`, it is
-    computed before the block.
+    It is computed before the block if it is wanted `at_once`, or on an executor, whose workers
+    cannot wait for it. The computation is cancelled if the block ends before it.
     """
     if at_once or current_executor() is not None:
         yield checkpoint.fingerprint(monitor)
@@ -89,8 +88,7 @@ def with_checksums(
 ) -> dict[str, str]:
     """Return metadata with late texts, and with the checksums if it has the key `CHECKSUMS_KEY`.
 
-    Without `checksums`, it does not wait for late texts, and fills in their placeholders and zeros,
-    which take the same number of bytes.
+    Without `checksums`, placeholders and zeros of the same number of bytes are filled in.
     """
     texts = {
         key: text.text(wait=checksums is not None) if isinstance(text, LateText) else text
@@ -124,10 +122,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class TensorWriter:
-    """One tensor to write.
-
-    If the name is that of a tied parameter, or this with `_orig` or `_mask` appended, the tensor is
-    also written under the aliases.
+    """One tensor to write, also under the aliases if the name is that of a tied parameter.
 
     Attributes:
         chunks: returns the values as flat CPU tensors of this dtype (uint8 for packed dtypes), in
@@ -195,10 +190,7 @@ class KeyedWriter:
 
 @dataclass(frozen=True, slots=True)
 class FileContent:
-    """What a new file holds.
-
-    `template` is the checkpoint whose other objects are kept where the format can hold them.
-    """
+    """What a new file holds; a template keeps its other objects where the format can hold them."""
 
     writers: Sequence[KeyedWriter]
     template: Checkpoint | None
@@ -226,8 +218,8 @@ class WrittenFile(NamedTuple):
         checksums: the CRC-32 of each tensor by key.
         kept: the parts of the file with values that are kept from the input; see `DamagedRecord`.
         whole: the CRC-32 of the whole file if it is of a kind that has no place for metadata.
-        finish: writes the checksums and the late texts of the metadata, for which the file has
-            placeholders so far (see `with_checksums`). None if the file is complete.
+        finish: writes the checksums and the late texts in place of their placeholders (see
+            `with_checksums`). None if the file is complete.
     """
 
     checksums: dict[str, int]

@@ -20,16 +20,9 @@ from typing import Final, NamedTuple
 
 from filelock import FileLock, Timeout
 
+from prune_gui.checkpoint.remote import uploads
 from prune_gui.checkpoint.remote.access import check_writable
 from prune_gui.checkpoint.remote.stores import listing
-from prune_gui.checkpoint.remote.uploads import (
-    check_absent,
-    remove_object,
-    remove_parts,
-    unfinished_url,
-    upload_file,
-    upload_id,
-)
 from prune_gui.checkpoint.write.atomic import explained, replace_bytes
 from prune_gui.checkpoint.write.temp_files import remove_abandoned, temporary
 from prune_gui.errors import CheckpointError
@@ -53,7 +46,7 @@ class Destination(NamedTuple):
 
     def send(self, path: Path, name: str, monitor: Monitor) -> None:
         """Upload a local file under a name; see `upload_file`."""
-        upload_file(path, f"{self.url}/{name}", self.id, monitor, overwrite=self.overwrite)
+        uploads.upload_file(path, f"{self.url}/{name}", self.id, monitor, overwrite=self.overwrite)
 
     @contextmanager
     def local_folder(self) -> Iterator[Path]:
@@ -145,7 +138,7 @@ def uploading(url: str, main: str, *, is_folder: bool, overwrite: bool) -> Itera
             "{url} is not empty, and remote folders are not replaced. Choose another.", url=url
         )
     if not overwrite:
-        check_absent(f"{folder_url}/{main}", destination.id)
+        uploads.check_absent(f"{folder_url}/{main}", destination.id)
     with destination.local_folder() as folder:
         upload = Upload(destination, main, folder)
         with _locked(upload.record.path, LOCK_S):
@@ -190,13 +183,13 @@ class _Record(NamedTuple):
         folder, own_id, _ = self.destination
         urls = [f"{folder}/{name}" for name in self.names]
         try:
-            remove_parts(urls, self.since)
-            for url in filter(None, (unfinished_url(url, own_id) for url in urls)):
-                remove_object(url)
-            if urls and upload_id(f"{folder}/{self.main}") != own_id:
+            uploads.remove_parts(urls, self.since)
+            for url in filter(None, (uploads.unfinished_url(url, own_id) for url in urls)):
+                uploads.remove_object(url)
+            if urls and uploads.upload_id(f"{folder}/{self.main}") != own_id:
                 for url in urls:
-                    if upload_id(url) == own_id:
-                        remove_object(url)
+                    if uploads.upload_id(url) == own_id:
+                        uploads.remove_object(url)
         except CheckpointError as error:
             log.warning("%s The next upload removes what is left.", error)
             return False

@@ -21,7 +21,7 @@ from safetensors.torch import save_file
 from upload_proxy import upload_proxy
 
 import prune_gui
-from prune_gui.checkpoint.remote import destination, uploads
+from prune_gui.checkpoint.remote import uploads
 from prune_gui.checkpoint.remote.buckets import located
 from prune_gui.checkpoint.remote.destination import remove_interrupted
 from prune_gui.checkpoint.remote.uploads import upload_file
@@ -403,15 +403,15 @@ def test_objects_of_others_and_running_uploads_are_not_removed(store, path, reso
 @pytest.mark.very_slow
 def test_what_cannot_be_removed_now_is_removed_later(store, path, monkeypatch, caplog):
     kill_at_part(store, path, 4, "s3://results/net", "--shard-size", "20MB")
-    removing = destination.remove_parts
+    removing = uploads.remove_parts
 
     def fail(*_):
         raise CheckpointError("s3://results cannot be written: no complete answer.")
 
-    monkeypatch.setattr(destination, "remove_parts", fail)
+    monkeypatch.setattr(uploads, "remove_parts", fail)
     assert remove_interrupted() == []
     assert "The next upload removes what is left" in caplog.text
-    monkeypatch.setattr(destination, "remove_parts", removing)
+    monkeypatch.setattr(uploads, "remove_parts", removing)
     assert remove_interrupted() == [f"s3://results/net/{INDEX}"]
     assert left(store) == ([], [])
 

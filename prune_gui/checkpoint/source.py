@@ -68,7 +68,7 @@ class Source:
             )
 
     def pages(self, start: int, stop: int) -> torch.Tensor:
-        """Return the bytes from `start` to `stop`, uint8, mapped copy-on-write as long as it lives."""
+        """Return the bytes from `start` to `stop` as uint8, mapped copy-on-write."""
         import torch  # slow to import
 
         if start == stop:

@@ -63,9 +63,7 @@ FLAX: dict[str, Bad | Harmless] = {
         "'w' is damaged", packed({"w": msgpack.ExtType(1, array().data + b"\xc0")})
     ),
     "chunks-too-few": Bad("does not fit", chunked({"0": 5}, array(), array())),
-    "chunks-of-two-dtypes": Bad(
-        "'w' is damaged", chunked({"0": 4}, array(), array(dtype="int32"))
-    ),
+    "chunks-of-two-dtypes": Bad("'w' is damaged", chunked({"0": 4}, array(), array(dtype="int32"))),
     "chunks-no-arrays": Bad("'w' is damaged", chunked({"0": 4}, 7)),
     "chunks-and-more": Bad(
         "'w' is damaged",

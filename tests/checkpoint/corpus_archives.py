@@ -30,13 +30,10 @@ MEMBER, END = b"PK\x01\x02", b"PK\x05\x06"
 
 
 def compressed(compression: int, content: object = STATE) -> Callable[[Path], Path]:
-    """Return a function that writes a file of torch.save with another compression."""
     return lambda folder: compress(saved(content)(folder), compression)
 
 
 def unrelated_archive(*records: str) -> Callable[[Path], Path]:
-    """Return a function that writes an archive with these records."""
-
     def make(folder: Path) -> Path:
         with zipfile.ZipFile(folder / "m.pt", "w") as target:
             for record in records:
@@ -47,8 +44,6 @@ def unrelated_archive(*records: str) -> Callable[[Path], Path]:
 
 
 def with_record(record: str, content: bytes = b"x", **options: object) -> Callable[[Path], Path]:
-    """Return a function that adds a record to a valid archive."""
-
     def make(folder: Path) -> Path:
         with warnings.catch_warnings(), zipfile.ZipFile(VALID(folder), "a") as target:
             warnings.simplefilter("ignore")
@@ -59,37 +54,30 @@ def with_record(record: str, content: bytes = b"x", **options: object) -> Callab
 
 
 def edited_at(find: Callable[[bytes], int], form: str, *values: int) -> Callable[[Path], Path]:
-    """Return a function that changes fields at a position of a valid archive."""
     return edited(VALID, lambda octets: packed_into(octets, find(octets), form, *values))
 
 
 def packed_into(octets: bytes, at: int, form: str, *values: int) -> bytearray:
-    """Return bytes of which those from a position on are other numbers."""
     result = bytearray(octets)
     struct.pack_into(f"<{form}", result, at, *values)
     return result
 
 
 def edited_directory(record: str, field: int, form: str, *values: int) -> Callable[[Path], Path]:
-    """Return a function that changes fields of the directory entry of a record."""
     return edited_at(
         lambda octets: octets.rindex(f"m/{record}".encode()) - 46 + field, form, *values
     )
 
 
 def edited_end(field: int, form: str, value: int) -> Callable[[Path], Path]:
-    """Return a function that changes a field of the end record of an archive."""
     return edited_at(lambda octets: octets.rindex(END) + field, form, value)
 
 
 def edited_local_header(field: int, form: str, value: int) -> Callable[[Path], Path]:
-    """Return a function that changes a field of the local header of a record."""
     return edited_at(lambda octets: octets.index(b"m/data/0") - 30 + field, form, value)
 
 
 def zip64(*sizes: int) -> Callable[[Path], Path]:
-    """Return a function that gives a record these sizes in a ZIP64 field."""
-
     def edit(octets: bytes) -> bytearray:
         result = bytearray(octets)
         header_offset = result.rindex(b"m/data/0") - 46
@@ -120,12 +108,10 @@ def many_times_one_record(folder: Path) -> Path:
 
 
 def prefixed(octets: bytes) -> bytes:
-    """Prepend bytes to an archive."""
     return b"PK\x03\x04" + bytes(60) + octets
 
 
 def big_endian(folder: Path) -> Path:
-    """Write a valid file with big-endian values."""
     numbers = struct.pack(">4f", 1, 2, 3, 4)
     return archive(ONE, {"data/0": numbers}, order=b"big")(folder)
 
@@ -242,6 +228,5 @@ ARCHIVES: dict[str, Bad | Harmless] = {
 
 
 def _claiming(octets: bytes, size: int, record: bytes = b"m/data.pkl") -> bytearray:
-    """Change the claimed size of a record, in the local header and in the directory."""
     changed = packed_into(octets, octets.index(record) - 30 + 22, "I", size)
     return packed_into(changed, octets.rindex(record) - 46 + 24, "I", size)

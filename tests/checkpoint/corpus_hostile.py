@@ -15,7 +15,6 @@ PROTOCOL_4 = b"\x80\x04"
 
 
 def short_text(value: str, opcode: bytes = b"\x8c") -> bytes:
-    """Return the opcode for a text of protocol 4."""
     octets = value.encode()
     size = {b"\x8c": "<B", b"\x8d": "<Q", b"X": "<I"}[opcode]
     return opcode + struct.pack(size, len(octets)) + octets
@@ -118,7 +117,6 @@ EXECUTED_BY_PICKLE = (
 
 
 def module(kind: str = "owner.Net", **attributes: bytes) -> bytes:
-    """Return the opcodes for a module that is pickled whole."""
     plain = {"training": b"\x88", "_parameters": b"}", "_buffers": b"}", "_modules": b"}"}
     return name(kind) + b")\x81" + dictionary(**{**plain, **attributes}) + b"b"
 
@@ -168,7 +166,6 @@ def array(
     octets: bytes | None = None,
     order: bytes = b"\x89",
 ) -> bytes:
-    """Return the opcodes for a numpy array, by default of four floats."""
     return (
         call("numpy.core.multiarray._reconstruct", name("numpy.ndarray"), b"K\x00\x85", b"C\x01b")
         + b"(K\x01"
@@ -181,7 +178,6 @@ def array(
 
 
 def element_type(code: str = "f4", byte_order: str = "<") -> bytes:
-    """Return the opcodes for a dtype of numpy."""
     return (
         call("numpy.dtype", text(code), b"\x89", b"\x88")
         + b"(K\x03"
@@ -191,7 +187,6 @@ def element_type(code: str = "f4", byte_order: str = "<") -> bytes:
 
 
 def chain(times: int) -> bytes:
-    """Return the opcodes for modules in modules, `times` deep."""
     head = name("owner.Net") + b")\x81}" + text("_parameters") + b"}s"
     head += text("_modules") + b"}" + text("n" * 50)
     return head * times + module(_parameters=dictionary(a=tensor())) + b"ssb" * times
@@ -211,7 +206,6 @@ def doubled(times: int) -> bytes:
 
 
 def within_itself(attribute: str) -> bytes:
-    """Return the opcodes for a module that contains itself."""
     own = name("owner.Net") + b")\x81q\x11"
     members = dictionary(_parameters=dictionary(a=tensor()), _buffers=b"}", _modules=b"}")
     return own + members + text(attribute) + dictionary(me=b"h\x11") + b"sb"
@@ -345,7 +339,6 @@ BOMBS: dict[str, bytes] = {
 
 
 def attribute(owner: bytes, last: str) -> bytes:
-    """Return the opcodes that get an attribute with getattr."""
     return name("builtins.getattr") + owner + text(last) + b"\x86R"
 
 

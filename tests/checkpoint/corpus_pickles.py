@@ -33,12 +33,10 @@ V2 = name("torch._utils._rebuild_tensor_v2")
 
 
 def archive_of_value(value: bytes, **options: object) -> Callable[[Path], Path]:
-    """Return a function that writes an archive of a state dict with one value."""
     return archive(dictionary(a=value), **options)
 
 
 def sparse(shape: bytes, indices: bytes | None = None) -> bytes:
-    """Return the opcodes for a sparse tensor with two elements."""
     layout = call("torch.serialization._get_layout", text("torch.sparse_coo"))
     numbers = storage("1", b"K\x02", "torch.LongStorage")
     indices = (
@@ -63,7 +61,6 @@ def quantized(
     kind: str = "per_tensor_affine",
     parameters: bytes = TENTH + b"K\x00",
 ) -> bytes:
-    """Return the opcodes for a quantized tensor."""
     of = storage(key, kind="torch.QInt32Storage")
     scheme = b"(" + name(f"torch.{kind}") + parameters + b"t"
     return call(
@@ -72,12 +69,10 @@ def quantized(
 
 
 def quantized_by(kind: str, parameters: bytes) -> bytes:
-    """Return the opcodes for a quantized tensor with these scales and zero points."""
     return quantized(shaped(4), shaped(1), key="1", kind=kind, parameters=parameters)
 
 
 def meta(shape: bytes, strides: bytes) -> bytes:
-    """Return the opcodes for a tensor without values."""
     return call(
         "torch._utils._rebuild_meta_tensor_no_storage",
         name("torch.float32"),
@@ -88,7 +83,6 @@ def meta(shape: bytes, strides: bytes) -> bytes:
 
 
 def device_tensor(of: bytes, dtype: str = "torch.float64") -> bytes:
-    """Return the opcodes for a tensor of another device."""
     return call(
         "torch._utils._rebuild_device_tensor_from_cpu_tensor", of, name(dtype), text("cpu"), b"\x89"
     )
@@ -120,8 +114,6 @@ def view(key: str, start: int, size: int) -> bytes:
 
 
 def saved_beside(make: Callable[[], torch.Tensor]) -> Callable[[Path], Path]:
-    """Return a function that saves a tensor, whose creation warns, beside others."""
-
     def save(folder: Path) -> Path:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -286,7 +278,6 @@ BY_NOTHING = (
 
 
 def beside_quantized(scheme: str, parameters: bytes) -> Callable[[Path], Path]:
-    """Return a function that writes a tensor, and a quantized one."""
     return archive(dictionary(w=tensor(), q=quantized_by(scheme, parameters)), TWO_RECORDS)
 
 

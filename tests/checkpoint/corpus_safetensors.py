@@ -17,14 +17,12 @@ VALID_HEADER = json.dumps({"a": ENTRY}).encode()
 def file_of(
     header: object, body: bytes = b"ab", length: int | None = None
 ) -> Callable[[Path], Path]:
-    """Return a function that writes a header, given as bytes or as JSON object, and a body."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     length = len(text) if length is None else length
     return file(struct.pack("<Q", length) + text + body, "m.safetensors")
 
 
 def file_with_fields(**changes: object) -> Callable[[Path], Path]:
-    """Return a function that writes a file of one tensor with changed fields."""
     return file_of({"a": ENTRY | changes})
 
 
@@ -34,12 +32,10 @@ def file_with_shape(shape: bytes, offsets: bytes = b"[0,2]") -> Callable[[Path],
 
 
 def file_with_name(key: str, body: bytes = b"ab") -> Harmless:
-    """Return a harmless file of one tensor with an unusual name."""
     return Harmless(file_of({key: ENTRY}, body))
 
 
 def huge_header(folder: Path) -> Path:
-    """Write a header over the limit, in a sparse file."""
     path = folder / "m.safetensors"
     path.write_bytes(struct.pack("<Q", 100_000_001) + b"{")
     os.truncate(path, 8 + 100_000_001)
@@ -47,7 +43,6 @@ def huge_header(folder: Path) -> Path:
 
 
 def file_cut_at(share: float) -> Callable[[Path], Path]:
-    """Return a function that writes the first part of a valid file."""
     whole = struct.pack("<Q", len(VALID_HEADER)) + VALID_HEADER + b"ab"
     return file(whole[: int(share * len(whole))], "m.safetensors")
 

@@ -113,16 +113,6 @@ def test_the_next_run_removes_temporary_files_of_a_killed_run(tmp_path):
     assert other.exists()
 
 
-def test_two_saves_into_one_folder_do_not_interfere(tmp_path):
-    with (
-        replacing_together({tmp_path / "a": 1}, overwrite=False) as (first,),
-        replacing_together({tmp_path / "b": 1}, overwrite=False) as (second,),
-    ):
-        first.write_bytes(b"a")
-        second.write_bytes(b"b")
-    assert {path.name for path in tmp_path.iterdir()} == {"a", "b"}
-
-
 @pytest.fixture
 def opened(tmp_path):
     path = tmp_path / "model.safetensors"

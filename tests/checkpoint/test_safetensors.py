@@ -96,16 +96,6 @@ def test_unaligned_tensors_are_read_correctly_and_aligned(tmp_path):
     assert tensor.data_ptr() % 8 == 0
 
 
-def test_a_pair_reads_as_original_and_mask(tmp_path):
-    path = tmp_path / "m.safetensors"
-    mask = torch.tensor([1.0, 0.0, 1.0])
-    safetensors.torch.save_file({"w_orig": torch.ones(3), "w_mask": mask, "b": torch.ones(2)}, path)
-    with open_checkpoint(path) as checkpoint:
-        assert checkpoint.read("w").tolist() == [1, 1, 1]
-        assert checkpoint.read_mask("w").tolist() == [True, False, True]
-        assert checkpoint.read_mask("b") is None
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float8_e4m3fn, torch.int8])
 @pytest.mark.parametrize("bad", [2.0, -1.0])
 def test_a_mask_that_is_not_0_or_1_is_refused(tmp_path, dtype, bad):

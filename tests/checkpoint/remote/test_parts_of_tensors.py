@@ -28,7 +28,6 @@ SAMPLED_NBYTES = 8 * 2 * BLOCK_BYTES
 
 @pytest.fixture
 def large(folder, monkeypatch):
-    """Return a file with a parameter of 10 MB."""
     monkeypatch.setattr("prune_gui.gui.views.weights.data.UNASKED_FETCH_BYTES", 4_000_000)
     path = folder / "large.safetensors"
     save_file({"w": torch.randn(ROWS, COLUMNS), "b": torch.randn(7)}, path)

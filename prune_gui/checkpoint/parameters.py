@@ -127,7 +127,9 @@ def _unpaired_remark(name: str, raw: Mapping[str, RawTensor]) -> str:
             "{original!r} and {mask!r} are shown as two tensors, because they are not both dense "
             "({special})."
         )
-    return tr(message, original=original, mask=mask, name=name, special=tr(special or ""))
+    return tr(
+        message, original=original, mask=mask, name=name, special=tr(special) if special else ""
+    )
 
 
 def _scale(

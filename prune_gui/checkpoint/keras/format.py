@@ -84,7 +84,8 @@ class KerasCheckpoint(SpanCheckpoint):
             with source.whole_file() as file:
                 datasets = list_datasets(file, span[0], span[1] - span[0])
         except ListingError as fault:
-            raise FalseClaimError(FAULTS.get(str(fault), FAULTS["damaged"])) from None
+            problem = FAULTS.get(str(fault), FAULTS["damaged"])
+            raise FalseClaimError(problem) from None
         self.format = KERAS_NAME if self.archive else HDF5_NAME
         super().__init__(source, Header(_tensors(datasets, *self.hdf5), metadata), surroundings)
 

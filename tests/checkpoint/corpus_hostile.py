@@ -25,59 +25,26 @@ def spelled(path: str, argument: bytes) -> dict[str, bytes]:
     module, _, last = path.rpartition(".")
     lines = f"{module}\n{last}\n".encode()
     named = name(path)
-    on_stack = PROTOCOL_4 + short_text(module) + short_text(last) + b"\x93"
+    one, other = short_text(module), short_text(last)
+    on_stack = {
+        "": one + other,
+        " of BINUNICODE": text(module) + text(last),
+        " of BINUNICODE8": short_text(module, b"\x8d") + short_text(last, b"\x8d"),
+        " of UNICODE lines": f"V{module}\nV{last}\n".encode(),
+        " of STRING lines": f"S'{module}'\nS'{last}'\n".encode(),
+        " of escaped lines": f"V\\u{ord(module[0]):04x}{module[1:]}\nV{last}\n".encode(),
+        " from the memo": one + b"\x940" + other + b"\x940h\x00h\x01",
+        " from a far memo": one + b"r\x00\x00\x01\x000" + other + b"p77\n0j\x00\x00\x01\x00g77\n",
+        " in a frame": b"\x95" + struct.pack("<Q", len(one + other) + 1) + one + other,
+    }
     instance = name("some.Class") + b")\x81"
     return {
         "GLOBAL": named + argument + b"\x85R",
         "GLOBAL with a marked tuple": named + b"(" + argument + b"tR",
-        "STACK_GLOBAL": on_stack + argument + b"\x85R",
-        "STACK_GLOBAL of BINUNICODE": PROTOCOL_4
-        + text(module)
-        + text(last)
-        + b"\x93"
-        + argument
-        + b"\x85R",
-        "STACK_GLOBAL of BINUNICODE8": PROTOCOL_4
-        + short_text(module, b"\x8d")
-        + short_text(last, b"\x8d")
-        + b"\x93"
-        + argument
-        + b"\x85R",
-        "STACK_GLOBAL of UNICODE lines": PROTOCOL_4
-        + f"V{module}\nV{last}\n".encode()
-        + b"\x93"
-        + argument
-        + b"\x85R",
-        "STACK_GLOBAL of STRING lines": PROTOCOL_4
-        + f"S'{module}'\nS'{last}'\n".encode()
-        + b"\x93"
-        + argument
-        + b"\x85R",
-        "STACK_GLOBAL of escaped lines": PROTOCOL_4
-        + f"V\\u{ord(module[0]):04x}{module[1:]}\nV{last}\n".encode()
-        + b"\x93"
-        + argument
-        + b"\x85R",
-        "STACK_GLOBAL from the memo": PROTOCOL_4
-        + short_text(module)
-        + b"\x940"
-        + short_text(last)
-        + b"\x940h\x00h\x01\x93"
-        + argument
-        + b"\x85R",
-        "STACK_GLOBAL from a far memo": PROTOCOL_4
-        + short_text(module)
-        + b"r\x00\x00\x01\x000"
-        + short_text(last)
-        + b"p77\n0j\x00\x00\x01\x00g77\n\x93"
-        + argument
-        + b"\x85R",
-        "STACK_GLOBAL in a frame": PROTOCOL_4
-        + b"\x95"
-        + struct.pack("<Q", len(on_stack) - 2)
-        + on_stack[2:]
-        + argument
-        + b"\x85R",
+        **{
+            f"STACK_GLOBAL{kind}": PROTOCOL_4 + names + b"\x93" + argument + b"\x85R"
+            for kind, names in on_stack.items()
+        },
         "INST": b"(" + argument + b"i" + lines,
         "OBJ": b"(" + named + argument + b"o",
         "function from the memo": named + b"q\x050" + b"h\x05" + argument + b"\x85R",

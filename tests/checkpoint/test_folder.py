@@ -158,23 +158,15 @@ def test_a_pipeline_opens_its_denoiser_and_lists_the_other_models(pipeline):
         assert "--state" in warning
 
 
-@pytest.mark.parametrize("place", ["", "unet", "unet/unet.safetensors"])
-def test_any_model_opens_by_name_from_any_path_in_the_pipeline(pipeline, place):
-    with open_checkpoint(pipeline / place, "vae") as opened:
+@pytest.mark.parametrize("place", ["", "unet", "unet/unet.safetensors", "vae", "."])
+def test_any_model_opens_by_name_from_any_path_in_the_pipeline(pipeline, monkeypatch, place):
+    monkeypatch.chdir(pipeline / "vae")
+    wanted = None if place == "vae" else "vae"
+    with open_checkpoint("vae.safetensors" if place == "." else pipeline / place, wanted) as opened:
         assert list(opened.tensors) == ["vae"]
+        assert opened.candidates == ("text_encoder", "unet", "vae")
         assert opened.state_dict == "vae"
         assert opened.warnings == ()
-
-
-def test_a_model_that_is_opened_directly_lists_the_others_as_candidates(pipeline, monkeypatch):
-    for place in (pipeline / "vae", pipeline / "vae" / "vae.safetensors"):
-        with open_checkpoint(place) as opened:
-            assert opened.candidates == ("text_encoder", "unet", "vae")
-            assert opened.state_dict == "vae"
-            assert opened.warnings == ()
-    monkeypatch.chdir(pipeline / "vae")
-    with open_checkpoint("vae.safetensors", "unet") as opened:
-        assert list(opened.tensors) == ["unet"]
 
 
 def test_without_a_denoiser_the_largest_model_opens(tmp_path):

@@ -171,8 +171,6 @@ def test_a_new_file_is_renamed_to_its_target(tmp_path, ways):
 
 @posix_only
 def test_a_folder_that_gets_files_during_writing_is_not_replaced(tmp_path, monkeypatch):
-    from prune_gui.checkpoint.write import atomic
-
     target = tmp_path / "out"
     target.mkdir()
     keep = atomic.keep_attributes

@@ -156,6 +156,7 @@ def test_a_crash_of_the_library_is_a_message(model, monkeypatch):
         *({"start": 1 << 70}, {"shape": [1 << 40, 1 << 40]}, {"start": 0, "shape": [10**9]}),
     ],
 )
+@pytest.mark.parametrize("model", ["m.keras"], indirect=True)
 def test_a_forged_list_of_the_library_is_a_message(model, monkeypatch, change):
     dataset = {"path": "a", "shape": [2], "dtype": "<f4", "start": 0, "contiguous": True}
     for answer in ([dataset | change], {"a": 1}, [[]], 3, None):

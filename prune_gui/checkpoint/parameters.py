@@ -8,7 +8,7 @@ from typing import Final
 
 from prune_gui.checkpoint.roles import roles
 from prune_gui.checkpoint.scales import scale_of
-from prune_gui.checkpoint.tensor_info import CODE_DTYPES, RawTensor, TensorInfo, WeightScale
+from prune_gui.checkpoint.tensor_info import CODE_DTYPES, RawTensor, TensorInfo
 from prune_gui.language import deferred, tr, trn
 
 ORIGINAL_SUFFIX: Final = "_orig"
@@ -67,7 +67,9 @@ def parameters(
     for name, info in infos.items():
         if info.dtype not in CODE_DTYPES or info.kind or info.not_prunable:
             continue
-        if scale := _scale(info, raw, config):
+        key = info.pair[0] if info.pair else info.name
+        scales = (scale_of(one, raw, key, config) for one in (info.name, *info.aliases))
+        if scale := next(filter(None, scales), None):
             infos[name] = info._replace(scale=scale)
         else:
             unscaled.append(name)
@@ -130,14 +132,6 @@ def _unpaired_remark(name: str, raw: Mapping[str, RawTensor]) -> str:
     return tr(
         message, original=original, mask=mask, name=name, special=tr(special) if special else ""
     )
-
-
-def _scale(
-    info: TensorInfo, raw: Mapping[str, RawTensor], config: Mapping[str, int]
-) -> WeightScale | None:
-    key = info.pair[0] if info.pair else info.name
-    found = (scale_of(name, raw, key, config) for name in (info.name, *info.aliases))
-    return next(filter(None, found), None)
 
 
 def _pair(key: str, raw: Mapping[str, RawTensor], unpaired: list[str]) -> tuple[str, str] | None:

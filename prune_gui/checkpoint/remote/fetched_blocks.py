@@ -174,8 +174,13 @@ class FetchedBlocks:
             self._fetch_blocks(*requests[0])
             return
         stop = threading.Event()
+
+        def fetch(first: int, last: int) -> None:
+            with Monitor(cancel=stop).in_charge():
+                self._fetch_blocks(first, last)
+
         with ThreadPoolExecutor(MAX_REQUESTS, "prune-gui-fetch") as pool:
-            futures = {pool.submit(self._fetch_until, stop, *each) for each in requests}
+            futures = {pool.submit(fetch, *each) for each in requests}
             try:
                 while futures:
                     done, futures = wait(futures, WAIT_S)
@@ -185,10 +190,6 @@ class FetchedBlocks:
             finally:
                 stop.set()  # after an interruption or an error, nobody waits for the rest
                 pool.shutdown(cancel_futures=True)
-
-    def _fetch_until(self, stop: threading.Event, first: int, last: int) -> None:
-        with Monitor(cancel=stop).in_charge():
-            self._fetch_blocks(first, last)
 
     def _fetch_blocks(self, first: int, last: int) -> None:
         check_cancelled()

@@ -72,27 +72,17 @@ def _weight_files(url: str) -> list[str]:
     found = listing(url)
     if found is not None:
         return [name for name in found.files if is_plain_name(name) and is_weight_file(Path(name))]
-    for name in _usual_names():
-        try:
-            file_state(f"{url}/{name}")
-        except CheckpointError:
-            continue
-        return [name]
+    stems = {each.shard_suffix: each.shard_stem for each in FORMATS}
+    for suffix, stem in stems.items():  # as Hugging Face names indexes and files
+        for name in (f"{stem}{suffix}.index.json", f"{stem}{suffix}"):
+            with suppress(CheckpointError):
+                file_state(f"{url}/{name}")
+                return [name]
     raise CheckpointError(
         "{url} is not a checkpoint, and the server does not list its files. Open the URL of a "
         "file or of an index of shards.",
         url=url,
     )
-
-
-def _usual_names() -> list[str]:
-    """Return the names that Hugging Face gives to indexes and files of each format of shards."""
-    stems = {each.shard_suffix: each.shard_stem for each in FORMATS}
-    return [
-        f"{stem}{suffix}{ending}"
-        for suffix, stem in stems.items()
-        for ending in (".index.json", "")
-    ]
 
 
 def _forget_others(folder: Path, names: list[str]) -> None:

@@ -162,7 +162,8 @@ def index_with(path: Path) -> ShardIndex | None:
         for other in indexes[:MAX_INDEXES_READ]:
             with suppress(OSError, FalseClaimError):
                 text = _read_text(other)
-                if _mentions(text, path.name):
+                spellings = os.fsencode(path.name), json.dumps(path.name)[1:-1].encode()
+                if any(name in text for name in spellings):  # plain, or with escapes
                     index = _parse(other, text)
                     if path.name in index.shards:
                         return index
@@ -176,11 +177,6 @@ def _read_text(path: Path) -> bytes:
         if error.errno in (errno.EFBIG, errno.EINVAL):
             raise FalseClaimError(str(error.strerror)) from None
         raise
-
-
-def _mentions(text: bytes, name: str) -> bool:
-    """Return whether a JSON text may contain a name, plain or with escapes."""
-    return os.fsencode(name) in text or json.dumps(name)[1:-1].encode() in text
 
 
 def _parse(path: Path, text: bytes) -> ShardIndex:

@@ -305,13 +305,20 @@ class _MergedShards:
         yield from self._warnings
         index, listed_in = self._index, self._index.weight_map
         unlisted = [] if index.parts else [key for key in self.raw if key not in listed_in]
+
+        def key_in_shard(key: str) -> str:
+            return tr("{key!r} in {shard}", key=key[:200], shard=self.shard_of[key])
+
         if unlisted:
             yield tr(
                 "Tensors that the index does not list are pruned and saved with the others; the "
                 "index of a copy with the same shards does not list them either: {tensors}.",
-                tensors=listed([(key, self.shard_of[key]) for key in unlisted], _key_in_shard),
+                tensors=listed(unlisted, key_in_shard),
             )
-        if unlisted_files := _unlisted_files(index):
+        patterns = {re.sub(r"\d+", "0", shard) for shard in index.shards}
+        others = {path.name for path in index.path.parent.iterdir()}.difference(index.shards)
+        unlisted_files = sorted(name for name in others if re.sub(r"\d+", "0", name) in patterns)
+        if unlisted_files:
             yield tr(
                 "Files that belong to the index by their names, but not by its content, are "
                 "neither opened nor copied: {files}.",
@@ -327,15 +334,3 @@ class _MergedShards:
                 claimed=short(claimed),
                 size=distinct,
             )
-
-
-def _key_in_shard(location: tuple[str, str]) -> str:
-    key, shard = location
-    return tr("{key!r} in {shard}", key=key[:200], shard=shard)
-
-
-def _unlisted_files(index: ShardIndex) -> list[str]:
-    """Return the files of the folder that are named like shards but not listed in the index."""
-    patterns = {re.sub(r"\d+", "0", shard) for shard in index.shards}
-    others = {path.name for path in index.path.parent.iterdir()}.difference(index.shards)
-    return sorted(name for name in others if re.sub(r"\d+", "0", name) in patterns)

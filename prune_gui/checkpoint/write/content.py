@@ -48,10 +48,6 @@ class LateText:
     placeholder: str
     result: Callable[[], str]
 
-    def text(self, *, wait: bool) -> str:
-        """Return the text, or the placeholder."""
-        return self.result() if wait else self.placeholder
-
 
 Metadata = Mapping[str, str | LateText]
 """The texts to write by key."""
@@ -70,17 +66,18 @@ def fingerprint_beside(
         yield checkpoint.fingerprint(monitor)
         return
     left = Event()
+    stoppable = monitor.stopped_by(left)
+
+    def fingerprint() -> str:
+        with stoppable.in_charge():
+            return checkpoint.fingerprint(stoppable)
+
     with ThreadPoolExecutor(1, "prune-gui-fingerprint") as pool:
-        future = pool.submit(_fingerprint, checkpoint, monitor.stopped_by(left))
+        future = pool.submit(fingerprint)
         try:
             yield LateText(ANY_FINGERPRINT, future.result)
         finally:
             left.set()
-
-
-def _fingerprint(checkpoint: Checkpoint, monitor: Monitor) -> str:
-    with monitor.in_charge():
-        return checkpoint.fingerprint(monitor)
 
 
 def with_checksums(
@@ -90,10 +87,11 @@ def with_checksums(
 
     Without `checksums`, placeholders and zeros of the same number of bytes are filled in.
     """
-    texts = {
-        key: text.text(wait=checksums is not None) if isinstance(text, LateText) else text
-        for key, text in metadata.items()
-    }
+    texts: dict[str, str] = {}
+    for key, text in metadata.items():
+        if isinstance(text, LateText):
+            text = text.placeholder if checksums is None else text.result()
+        texts[key] = text
     if CHECKSUMS_KEY not in metadata:
         return texts
     digits = {key: f"{checksums[key] if checksums else 0:08x}" for key in keys}

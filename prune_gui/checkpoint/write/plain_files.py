@@ -58,14 +58,15 @@ def write_plain(
             monitor.advance(len(chunk))
         file.write(bytes(-file.tell() % alignment))
         flush(file)
-    return WrittenFile(checksums, finish=lambda: _overwrite(path, header, header_of(checksums)))
 
+    def finish() -> None:
+        final = header_of(checksums)
+        if final != header:
+            with path.open("r+b") as file:
+                file.write(final)
+                flush(file)
 
-def _overwrite(path: Path, old: bytes, new: bytes) -> None:
-    if new != old:
-        with path.open("r+b") as file:
-            file.write(new)
-            flush(file)
+    return WrittenFile(checksums, finish=finish)
 
 
 def _batches(writers: Iterable[KeyedWriter]) -> Iterator[list[tuple[str, memoryview]]]:

@@ -11,8 +11,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from prune_gui.checkpoint.scales import CODE_DTYPES
-from prune_gui.checkpoint.tensor_info import QUANTIZED, QUANTIZED_TYPES, Kind, TensorInfo
+from prune_gui.checkpoint.tensor_info import (
+    CODE_DTYPES,
+    QUANTIZED,
+    QUANTIZED_TYPES,
+    Kind,
+    TensorInfo,
+)
 from prune_gui.language import deferred, trn
 
 GROUP_SUFFIXES: Final = ("_g", "_u", ".original", ".original0")
@@ -144,13 +149,11 @@ def _are_vectors(one: TensorInfo, other: TensorInfo) -> bool:
 
 
 def _masks(one: TensorInfo, weight: TensorInfo) -> bool:
-    """Return whether the shapes allow `one` to mask a weight by element, row or block."""
     sides = zip(one.shape, weight.shape, strict=False)
     return len(one.shape) <= len(weight.shape) and all(a and b % a == 0 for a, b in sides)
 
 
 def _has_codes(_: TensorInfo, codes: TensorInfo) -> bool:
-    """Return whether the other tensor is of a dtype that quantized weights have."""
     is_packed = codes.dtype in QUANTIZED_TYPES or codes.special == QUANTIZED
     return is_packed or codes.dtype.startswith(("float8", "int", "uint"))
 
@@ -321,7 +324,6 @@ def _kind_roles(
     info: TensorInfo,
     every: Mapping[str, TensorInfo],
 ) -> NamedRoles:
-    """Yield the role of a tensor that is no weight, and that of the codes beside it."""
     path = name[:end]
     for rule, groups in rules:
         if rule.module and not re.search(rule.module, SEPARATORS.split(path[:-1])[-1]):
@@ -344,7 +346,6 @@ def _kind_roles(
 
 @lru_cache(4096)
 def _rules_for(last: str) -> Sequence[tuple[Rule, Mapping[str, str]]]:
-    """Return the rules for the last part of a name, and the groups of their regular expressions."""
     if not ANY_RULE.fullmatch(last):
         return ()
     matches = ((rule, re.fullmatch(rule.name, last, re.ASCII)) for rule in RULES)
@@ -366,7 +367,6 @@ def _is_keras_statistic(
 
 
 def _average_roles(every: Mapping[str, TensorInfo]) -> NamedRoles:
-    """Yield the roles of averaged copies of tensors that are in the file too."""
     groups: dict[str, list[str]] = {}
     joined = "\n".join(every)
     for name in every if any(word in joined for word in AVERAGE_WORDS) else ():
@@ -410,7 +410,6 @@ def _originals(
 
 
 def _group_roles(name: str, tensors: Mapping[str, TensorInfo]) -> NamedRoles:
-    """Yield the roles of the tensors of a group, given the name of one of them."""
     stem, parametrized = name[:-2], PARAMETRIZED.fullmatch(name)
     if parametrized:
         weight = f"{parametrized['module']}{parametrized['weight']}"
@@ -470,7 +469,6 @@ def _is_magnitude(magnitude: TensorInfo, direction: TensorInfo | None) -> bool:
 
 
 def _is_singular_vector(vector: TensorInfo | None, weight: TensorInfo | None) -> bool:
-    """Return whether the shapes allow `vector` to be a singular vector of `weight`."""
     if vector is None or weight is None:
         return False
     return len(vector.shape) == 1 and vector.numel in weight.shape and len(weight.shape) > 1

@@ -76,7 +76,7 @@ class _Output(_LocalPath):
     ) -> str:
         """Return the text."""
         if (url := self._location(value, param, ctx).url) is not None:
-            from prune_gui.checkpoint.remote.uploads import check_writable  # only for URLs
+            from prune_gui.checkpoint.remote.access import check_writable  # only for URLs
 
             check_writable(url)
         return os.fspath(value)

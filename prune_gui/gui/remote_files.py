@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.checkpoint.remote.fetch_limit import FetchLimitError, fetch_limit
+from prune_gui.checkpoint.remote.access import FetchLimitError, fetch_limit
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui.dialogs.questions import CANCEL, Role, ask
 from prune_gui.gui.runtime.preferences import Preferences

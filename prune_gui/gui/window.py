@@ -23,7 +23,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.checkpoint.remote.fetch_limit import FetchLimitError
+from prune_gui.checkpoint.remote.access import FetchLimitError
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui.actions import menus
 from prune_gui.gui.actions.action_spec import DOCKS, PRESETS, RECENT, SEPARATOR, STATES, ActionSpec

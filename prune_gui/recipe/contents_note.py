@@ -16,7 +16,7 @@ from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
 from prune_gui.checkpoint.torch.record_copy import copy_plan
 from prune_gui.checkpoint.torch.state_dict_search import name_of, state_dicts, tensors_of
 from prune_gui.checkpoint.torch.writing import is_reduced
-from prune_gui.checkpoint.write.entries import keyed_writers
+from prune_gui.checkpoint.write.content import keyed_writers
 from prune_gui.language import join_clauses, listed, tr, trn
 from prune_gui.monitor import Monitor
 from prune_gui.recipe.compaction.folding import unfolded_notes

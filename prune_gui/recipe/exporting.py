@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from prune_gui.checkpoint import Checkpoint, TensorWriter
 from prune_gui.checkpoint.sharded.writing import FolderOutput, ShardsOutput
-from prune_gui.checkpoint.write.metadata import (
+from prune_gui.checkpoint.write.content import (
     ANY_FINGERPRINT,
     CHECKSUMS_KEY,
     LateText,

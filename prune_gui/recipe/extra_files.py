@@ -14,7 +14,7 @@ from typing import Final
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.checkpoint.folder import CONFIG_NAME
 from prune_gui.checkpoint.model_files import ModelFiles, find_model_files
-from prune_gui.checkpoint.remote.uploads import exists
+from prune_gui.checkpoint.remote.access import exists
 from prune_gui.errors import CheckpointError, valid_text
 from prune_gui.language import listed, tr
 from prune_gui.location import Location

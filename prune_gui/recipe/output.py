@@ -12,7 +12,7 @@ from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.formats import format_by_suffix, format_named, format_to_write
 from prune_gui.checkpoint.model_files import is_model_folder
 from prune_gui.checkpoint.named_code import runs_programs
-from prune_gui.checkpoint.remote.uploads import check_writable
+from prune_gui.checkpoint.remote.access import check_writable
 from prune_gui.checkpoint.sharded.writing import index_name, is_clearly_folder
 from prune_gui.checkpoint.torch.format import TENSORS_ONLY, TORCH
 from prune_gui.checkpoint.write.documents import DOCUMENT_SUFFIXES

@@ -14,7 +14,7 @@ import torch
 
 from prune_gui.checkpoint.source import byte_chunks
 from prune_gui.checkpoint.torch.archive import deflated_chunks
-from prune_gui.checkpoint.write.metadata import ANY_FINGERPRINT, CHECKSUMS_KEY
+from prune_gui.checkpoint.write.content import ANY_FINGERPRINT, CHECKSUMS_KEY
 from prune_gui.errors import Cancelled, PruneGuiError
 from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.recipe.compaction.plan import check_format

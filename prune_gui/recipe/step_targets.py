@@ -12,8 +12,7 @@ from typing import Final
 from prune_gui.architecture.groups import analysis, coupled_groups, spaces
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.checkpoint.roles import counted
-from prune_gui.checkpoint.scales import CODE_DTYPES
-from prune_gui.checkpoint.tensor_info import PACKED, QUANTIZED
+from prune_gui.checkpoint.tensor_info import CODE_DTYPES, PACKED, QUANTIZED
 from prune_gui.errors import RecipeError
 from prune_gui.language import join_items, tr, trn
 from prune_gui.monitor import Monitor

@@ -16,9 +16,9 @@ import numpy as np
 from prune_gui.checkpoint import Checkpoint, ShardedCheckpoint, open_checkpoint
 from prune_gui.checkpoint.base import FileCheckpoint, Read
 from prune_gui.checkpoint.formats import format_named
-from prune_gui.checkpoint.parameters import MASK_SUFFIX, RawTensor
-from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, PACKED_DTYPES, size_in_bytes
-from prune_gui.checkpoint.write.metadata import checksums_in
+from prune_gui.checkpoint.parameters import MASK_SUFFIX
+from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, PACKED_DTYPES, RawTensor, size_in_bytes
+from prune_gui.checkpoint.write.content import checksums_in
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 from prune_gui.monitor import CancelFlag, Monitor, Progress

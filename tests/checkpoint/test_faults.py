@@ -16,8 +16,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from prune_gui.checkpoint import TensorWriter, open_checkpoint, write_checkpoint
-from prune_gui.checkpoint.write.atomic import replacing
+from prune_gui.checkpoint import FileOutput, TensorWriter, open_checkpoint
+from prune_gui.checkpoint.write.atomic import replacing_together
 from prune_gui.checkpoint.write.temp_files import TEMPORARY_SUFFIX
 from prune_gui.errors import CheckpointError
 from prune_gui.monitor import Monitor
@@ -107,20 +107,10 @@ def test_the_next_run_removes_temporary_files_of_a_killed_run(tmp_path):
     (leftovers[1] / "shard").write_bytes(b"half")
     other = tmp_path / f"mine{TEMPORARY_SUFFIX}"
     other.write_bytes(b"of somebody else: it does not begin with a dot")
-    with replacing(tmp_path / "new", nbytes=1, overwrite=False) as temporary:
+    with replacing_together({tmp_path / "new": 1}, overwrite=False) as (temporary,):
         temporary.write_bytes(b"x")
     assert temp_files(tmp_path) == []
     assert other.exists()
-
-
-def test_two_saves_into_one_folder_do_not_interfere(tmp_path):
-    with (
-        replacing(tmp_path / "a", nbytes=1, overwrite=False) as first,
-        replacing(tmp_path / "b", nbytes=1, overwrite=False) as second,
-    ):
-        first.write_bytes(b"a")
-        second.write_bytes(b"b")
-    assert {path.name for path in tmp_path.iterdir()} == {"a", "b"}
 
 
 @pytest.fixture
@@ -204,8 +194,7 @@ def test_a_source_that_changes_during_writing_is_detected_at_the_end(opened, tmp
         TensorWriter("w", "float32", (8,), lambda: iter([weights])),
         TensorWriter("v", "float32", (3,), chunks),
     ]
+    output = FileOutput(path=tmp_path / "out.safetensors", tensors=entries, template=opened)
     with pytest.raises(CheckpointError, match="was changed by another program"):
-        write_checkpoint(
-            tmp_path / "out.safetensors", entries, template=opened, metadata={}, monitor=Monitor()
-        )
+        output.write({}, Monitor())
     assert temp_files(tmp_path) == []

@@ -104,7 +104,6 @@ def test_what_is_no_fault_of_the_file_is_raised_unchanged(tmp_path, monkeypatch,
 
 @pytest.fixture
 def checkpoint(tmp_path):
-    """Return the path of the only checkpoint in a folder."""
     path = tmp_path / "model" / "model.safetensors"
     path.parent.mkdir()
     save_file({"w": torch.ones(1)}, path)

@@ -12,7 +12,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton, QWidget
 from waiting import change
 
-from prune_gui.checkpoint.remote.fetch_limit import fetch_limit
+from prune_gui.checkpoint.remote.access import fetch_limit
 from prune_gui.gui.draft.draft_panel import DraftPanel
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.widgets.theme import Theme

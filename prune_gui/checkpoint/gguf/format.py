@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from prune_gui.checkpoint.base import Checkpoint, Surroundings
+from prune_gui.checkpoint.base import Surroundings
 from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.gguf.header import (
     MAGIC,
     STRING,
     U32,
     U64,
-    Entry,
     GgufHeader,
     padded,
     read_header,
@@ -23,10 +22,10 @@ from prune_gui.checkpoint.gguf.header import (
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.spans import MappedCheckpoint
 from prune_gui.checkpoint.tensor_info import TYPE_NUMBERS
-from prune_gui.checkpoint.write.entries import KeyedWriter, WrittenFile
-from prune_gui.checkpoint.write.metadata import Metadata, with_checksums
+from prune_gui.checkpoint.write.content import FileContent, WrittenFile
 from prune_gui.checkpoint.write.plain_files import write_plain
 from prune_gui.errors import CheckpointError
+from prune_gui.language import deferred
 from prune_gui.monitor import Monitor
 
 ARCHITECTURE_KEY: Final = "general.architecture"
@@ -45,12 +44,13 @@ class GgufCheckpoint(MappedCheckpoint):
     format = "gguf"
 
     def __init__(self, source: Source, _: str | None, surroundings: Surroundings) -> None:
-        """Read and check the header."""
         source.file.seek(0)
         self.gguf_header: GgufHeader = read_header(source.file, source.size, source.path.name)
-        entries = self.gguf_header.entries
-        config = {**surroundings.hf_config, **_hf_config(entries)}
-        surroundings = replace(surroundings, hf_config=config)
+        values = {key: entry.value for key, entry in self.gguf_header.entries.items()}
+        architecture = values.get(ARCHITECTURE_KEY)
+        found = {name: values.get(f"{architecture}.{key}") for key, name in CONFIG_KEYS.items()}
+        sizes = {name: size for name, size in found.items() if type(size) is int and size > 0}
+        surroundings = replace(surroundings, hf_config={**surroundings.hf_config, **sizes})
         self.is_part = self.gguf_header.part is not None
         super().__init__(source, self.gguf_header.header, surroundings)
 
@@ -61,56 +61,29 @@ class GgufCheckpoint(MappedCheckpoint):
         return tuple(key for key, entry in entries.items() if entry.value is None)
 
 
-def _hf_config(entries: Mapping[str, Entry]) -> dict[str, int]:
-    """Return the numbers of the metadata that a config.json would have."""
-    if ARCHITECTURE_KEY not in entries:
-        return {}
-    architecture = entries[ARCHITECTURE_KEY].value
-    found = {
-        name: entries[f"{architecture}.{key}"].value
-        for key, name in CONFIG_KEYS.items()
-        if f"{architecture}.{key}" in entries
-    }
-    return {name: value for name, value in found.items() if type(value) is int and value > 0}
+def _write(path: Path, content: FileContent, monitor: Monitor) -> WrittenFile:
+    """Write a file: the metadata of the template keeps its types and order; more text follows."""
+    original = _template(content)
+    header_of = partial(_header_bytes, content, original, _octets(original))
+    alignment = original.gguf_header.alignment
+    return write_plain(path, content, header_of, monitor, alignment=alignment)
 
 
-def _write(
-    path: Path,
-    writers: Sequence[KeyedWriter],
-    template: Checkpoint | None,
-    metadata: Metadata,
-    monitor: Monitor,
-) -> WrittenFile:
-    """Write a file: the metadata of `template` keeps its types and order; further text follows."""
-    original = _template(writers, template)
-    return write_plain(
-        path,
-        writers,
-        partial(_header_bytes, writers, original, _octets(original), metadata),
-        monitor,
-        alignment=original.gguf_header.alignment,
-    )
+def _file_nbytes(content: FileContent) -> int:
+    original = _template(content)
+    header = _header_bytes(content, original, _octets(original), None)
+    return padded(len(header), original.gguf_header.alignment) + _data_nbytes(content)
 
 
-def _file_nbytes(
-    writers: Sequence[KeyedWriter], template: Checkpoint | None, metadata: Metadata
-) -> int:
-    original = _template(writers, template)
-    header = _header_bytes(writers, original, _octets(original), metadata, None)
-    return padded(len(header), original.gguf_header.alignment) + _data_nbytes(writers, original)
+def _data_nbytes(content: FileContent) -> int:
+    alignment = _template(content).gguf_header.alignment
+    return sum(padded(writer.tensor.nbytes, alignment) for writer in content.writers)
 
 
-def _data_nbytes(writers: Sequence[KeyedWriter], template: Checkpoint | None) -> int:
-    """Return the bytes of the padded data."""
-    alignment = _template(writers, template).gguf_header.alignment
-    return sum(padded(writer.tensor.nbytes, alignment) for writer in writers)
-
-
-def _template(writers: Sequence[KeyedWriter], template: Checkpoint | None) -> GgufCheckpoint:
-    """Return the file that is written anew, with the same tensors."""
-    if isinstance(template, GgufCheckpoint) and template.keys == tuple(
-        writer.key for writer in writers
-    ):
+def _template(content: FileContent) -> GgufCheckpoint:
+    template = content.template
+    keys = tuple(writer.key for writer in content.writers)
+    if isinstance(template, GgufCheckpoint) and template.keys == keys:
         return template
     raise CheckpointError(
         "GGUF can hold only the finalized form of a GGUF file, divided into files as the "
@@ -119,20 +92,19 @@ def _template(writers: Sequence[KeyedWriter], template: Checkpoint | None) -> Gg
 
 
 def _header_bytes(
-    writers: Sequence[KeyedWriter],
+    content: FileContent,
     template: GgufCheckpoint,
     octets: bytes,
-    metadata: Metadata,
     checksums: Mapping[str, int] | None,
 ) -> bytes:
     """Return the bytes of a file before its data, without padding at the end; see `_octets`."""
     header = template.gguf_header
-    texts = with_checksums(metadata, (writer.key for writer in writers), checksums)
-    entries = _entries(template, octets, texts)
-    parts = [MAGIC, U32.pack(header.version), U64.pack(len(writers)), U64.pack(len(entries))]
+    entries = _entries(template, octets, content.texts(checksums))
+    n_tensors = len(content.writers)
+    parts = [MAGIC, U32.pack(header.version), U64.pack(n_tensors), U64.pack(len(entries))]
     parts += entries
     position = 0
-    for writer in writers:
+    for writer in content.writers:
         dims = writer.tensor.shape[::-1]
         parts += [_string(writer.key), U32.pack(len(dims)), *map(U64.pack, dims)]
         parts += [U32.pack(TYPE_NUMBERS[writer.tensor.dtype]), U64.pack(position)]
@@ -174,6 +146,11 @@ GGUF: Final = FileFormat(
     suffixes=(".gguf",),
     shard_suffix=".gguf",
     recognizes=lambda start, _: start.startswith(MAGIC),
+    program="gguf",
+    refusal=deferred(
+        "{name} cannot be opened as a GGUF file: {problem}. Download the file again, or "
+        "convert the model again."
+    ),
     open=GgufCheckpoint,
     write=_write,
     file_nbytes=_file_nbytes,

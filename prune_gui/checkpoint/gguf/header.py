@@ -10,20 +10,18 @@ from __future__ import annotations
 
 import math
 import struct
-from operator import itemgetter
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, BinaryIO, Final, NamedTuple
 
-from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.refusal import FalseClaimError
-from prune_gui.checkpoint.spans import Header, Span
-from prune_gui.checkpoint.tensor_info import MAX_ELEMENTS, TENSOR_TYPES, size_in_bytes
-from prune_gui.errors import CheckpointError, one_line
+from prune_gui.checkpoint.spans import Header, SpanTensor
+from prune_gui.checkpoint.tensor_info import MAX_ELEMENTS, TENSOR_TYPES, RawTensor, size_in_bytes
 from prune_gui.language import tr
 
 MAGIC: Final = b"GGUF"
 VERSIONS: Final = (2, 3)
 MAX_HEADER_BYTES: Final = 100_000_000
-MAX_MESSAGE_CHARS: Final = 400
 MAX_TENSORS: Final = 1 << 18
 """The limit of tensors, of which a million take seconds and a gigabyte of memory."""
 MAX_ARRAY_DEPTH: Final = 8
@@ -33,6 +31,8 @@ ALIGNMENT_KEY: Final = "general.alignment"
 DEFAULT_ALIGNMENT: Final = 32
 PART_KEYS: Final = ("split.no", "split.count", "split.tensors.count")
 """Of `SplitPart`, in its order."""
+OWN_KEYS: Final = (ALIGNMENT_KEY, *PART_KEYS)
+"""Metadata that describes this file alone."""
 
 U32: Final = struct.Struct("<I")
 U64: Final = struct.Struct("<Q")
@@ -70,10 +70,7 @@ class Entry(NamedTuple):
 class SplitPart(NamedTuple):
     """The place of a file among the parts of a split one; -1 is what the file does not say.
 
-    Attributes:
-        number: from 0.
-        parts: the number of parts.
-        tensors: the number of tensors in all parts.
+    The number is from 0; `tensors` is the number of those in all parts.
     """
 
     number: int
@@ -82,14 +79,10 @@ class SplitPart(NamedTuple):
 
 
 class GgufHeader(NamedTuple):
-    """The content of a header.
+    """The content of a header; the last dimension of a shape is contiguous, as in torch.
 
-    Attributes:
-        header: the tensors, with the first dimension in memory last as in torch, and the metadata
-            as text.
-        alignment: the data of each tensor starts at a multiple of this, in bytes.
-        entries: the metadata by key, in the order of the file.
-        part: None if the file is whole.
+    The data of each tensor starts at a multiple of the alignment, in bytes. The part is None if the
+    file is whole.
     """
 
     header: Header
@@ -101,15 +94,36 @@ class GgufHeader(NamedTuple):
 
 def read_header(file: BinaryIO, size: int, name: str) -> GgufHeader:
     """Read and check the header of a file of `size` bytes; `name` is for messages."""
-    try:
-        return _read(_Reader(file, size), size, name)
-    except FalseClaimError as problem:
-        raise CheckpointError(
-            "{name} cannot be opened as a GGUF file: {problem}. Download the file again, or "
-            "convert the model again.",
+    reader = _Reader(file, size)
+    version = _version(reader)
+    tensor_count, entry_count = reader.number(U64), reader.number(U64)
+    entries = _entries(reader, entry_count)
+    alignment = _alignment(entries)
+    found = _tensors(reader, tensor_count, alignment)
+    start = padded(reader.position, alignment)
+    tensors: dict[str, SpanTensor] = {}
+    for key, (raw, offset) in found.items():
+        first = start + offset
+        span = first, first + size_in_bytes(raw.shape, raw.dtype)
+        tensors[key] = SpanTensor(raw, (span,))
+    nbytes_after = size - padded(_checked_end(tensors, size, start), alignment)
+    remarks: tuple[str, ...] = ()
+    if tensors and nbytes_after > 0:
+        remark = tr(
+            "{name} has {nbytes:,} bytes after its tensors. They are not kept when you save.",
             name=name,
-            problem=one_line(tr(problem.claim), MAX_MESSAGE_CHARS),
-        ) from None
+            nbytes=nbytes_after,
+        )
+        remarks = (remark,)
+    metadata = {
+        key: _text(entry.value)
+        for key, entry in entries.items()
+        if entry.value is not None and key not in OWN_KEYS
+    }
+    found_part = (entries[key].value if key in entries else -1 for key in PART_KEYS)
+    part = SplitPart(*(value if type(value) is int else -1 for value in found_part))
+    header = Header(tensors, metadata, remarks)
+    return GgufHeader(header, version, alignment, entries, part if part.parts > 1 else None)
 
 
 def padded(position: int, alignment: int) -> int:
@@ -190,51 +204,6 @@ class _Reader:
             raise FalseClaimError("the file ended early")
 
 
-def _read(reader: _Reader, size: int, name: str) -> GgufHeader:
-    version = _version(reader)
-    tensor_count, entry_count = reader.number(U64), reader.number(U64)
-    entries = _entries(reader, entry_count)
-    alignment = _alignment(entries)
-    reader.check_count(tensor_count, 2 * (U64.size + U32.size))
-    if tensor_count > MAX_TENSORS:
-        raise FalseClaimError(
-            "its header declares {count:,} tensors; the limit is {limit:,}",
-            count=tensor_count,
-            limit=MAX_TENSORS,
-        )
-    tensors: dict[str, RawTensor] = {}
-    spans: dict[str, Span] = {}
-    for _ in range(tensor_count):
-        key, raw, offset = _tensor(reader)
-        if key in tensors:
-            raise FalseClaimError("the tensor {key!r} appears more than once", key=key)
-        if offset % alignment:
-            raise FalseClaimError(
-                "{key!r} starts at byte {offset:,} of the data, which is no multiple of the "
-                "alignment {alignment:,}",
-                key=key,
-                offset=offset,
-                alignment=alignment,
-            )
-        tensors[key] = raw
-        spans[key] = offset, offset + size_in_bytes(raw.shape, raw.dtype)
-    start = padded(reader.position, alignment)
-    spans = {key: (start + first, start + stop) for key, (first, stop) in spans.items()}
-    end = _check_spans(spans, size, start)
-    remarks: tuple[str, ...] = ()
-    nbytes_after = size - padded(end, alignment)
-    if tensors and nbytes_after > 0:
-        remark = tr(
-            "{name} has {nbytes:,} bytes after its tensors. They are not kept when you save.",
-            name=name,
-            nbytes=nbytes_after,
-        )
-        remarks = (remark,)
-    metadata = {key: _text(entry.value) for key, entry in entries.items() if _is_shown(key, entry)}
-    header = Header(tensors, {key: (span,) for key, span in spans.items()}, metadata, remarks)
-    return GgufHeader(header, version, alignment, entries, _part(entries))
-
-
 def _version(reader: _Reader) -> int:
     if U32.pack(reader.number(U32)) != MAGIC:
         raise FalseClaimError("it does not begin with {magic}", magic=MAGIC.decode())
@@ -259,25 +228,19 @@ def _entries(reader: _Reader, count: int) -> dict[str, Entry]:
 
 
 def _value(reader: _Reader, key: str, kind: int) -> str | int | float | None:
-    """Read a value of the metadata; see `Entry`."""
     if kind in NUMBERS:
         number: int | float = reader.number(NUMBERS[kind])
         return number
     if kind == STRING:
-        try:
+        with suppress(UnicodeDecodeError):
             return reader.octets().decode()
-        except UnicodeDecodeError:
-            return None
-    if kind != ARRAY:
-        raise FalseClaimError(
-            "the metadata {key!r} has the unknown type {kind:,}", key=key, kind=kind
-        )
-    _skip_array(reader, key, 1)
+        return None
+    _skip(reader, key, kind, 1, 0)
     return None
 
 
-def _skip_array(reader: _Reader, key: str, depth: int) -> None:
-    kind, count = reader.number(U32), reader.number(U64)
+def _skip(reader: _Reader, key: str, kind: int, count: int, depth: int) -> None:
+    """Move over values of a type; those of arrays are a type and a number of values each."""
     if kind in NUMBERS:
         reader.take(count * NUMBERS[kind].size)
     elif kind == STRING:
@@ -291,7 +254,7 @@ def _skip_array(reader: _Reader, key: str, depth: int) -> None:
     else:
         reader.check_count(count, U32.size + U64.size)
         for _ in range(count):
-            _skip_array(reader, key, depth + 1)
+            _skip(reader, key, reader.number(U32), reader.number(U64), depth + 1)
 
 
 def _alignment(entries: dict[str, Entry]) -> int:
@@ -305,9 +268,33 @@ def _alignment(entries: dict[str, Entry]) -> int:
     return value
 
 
-def _tensor(reader: _Reader) -> tuple[str, RawTensor, int]:
-    """Return the key of a tensor, the tensor, and the offset of its data."""
-    key = reader.text()
+def _tensors(reader: _Reader, count: int, alignment: int) -> dict[str, tuple[RawTensor, int]]:
+    reader.check_count(count, 2 * (U64.size + U32.size))
+    if count > MAX_TENSORS:
+        raise FalseClaimError(
+            "its header declares {count:,} tensors; the limit is {limit:,}",
+            count=count,
+            limit=MAX_TENSORS,
+        )
+    found: dict[str, tuple[RawTensor, int]] = {}
+    for _ in range(count):
+        key = reader.text()
+        raw, offset = _tensor(reader, key), reader.number(U64)
+        if key in found:
+            raise FalseClaimError("the tensor {key!r} appears more than once", key=key)
+        if offset % alignment:
+            raise FalseClaimError(
+                "{key!r} starts at byte {offset:,} of the data, which is no multiple of the "
+                "alignment {alignment:,}",
+                key=key,
+                offset=offset,
+                alignment=alignment,
+            )
+        found[key] = raw, offset
+    return found
+
+
+def _tensor(reader: _Reader, key: str) -> RawTensor:
     dims = reader.number(U32)
     if dims > MAX_DIMS:
         raise FalseClaimError(
@@ -329,13 +316,14 @@ def _tensor(reader: _Reader) -> tuple[str, RawTensor, int]:
             shape=list(shape),
             dtype=tensor_type.dtype,
         )
-    return key, RawTensor(shape, tensor_type.dtype), reader.number(U64)
+    return RawTensor(shape, tensor_type.dtype)
 
 
-def _check_spans(spans: dict[str, Span], size: int, start: int) -> int:
+def _checked_end(tensors: Mapping[str, SpanTensor], size: int, start: int) -> int:
     """Check that the tensors are in the file and do not overlap; return the end of the last one."""
     end = start
-    for key, (first, stop) in sorted(spans.items(), key=itemgetter(1)):
+    spans = sorted((tensor.spans, key) for key, tensor in tensors.items())
+    for ((first, stop),), key in spans:
         if first < end:
             raise FalseClaimError("{key!r} overlaps the tensor before it", key=key)
         end = stop
@@ -346,17 +334,6 @@ def _check_spans(spans: dict[str, Span], size: int, start: int) -> int:
             size=size,
         )
     return end
-
-
-def _part(entries: dict[str, Entry]) -> SplitPart | None:
-    values = (entries[key].value if key in entries else -1 for key in PART_KEYS)
-    part = SplitPart(*(value if type(value) is int else -1 for value in values))
-    return part if part.parts > 1 else None
-
-
-def _is_shown(key: str, entry: Entry) -> bool:
-    """Return whether an entry is metadata as text; some describe this file alone."""
-    return entry.value is not None and key not in (ALIGNMENT_KEY, *PART_KEYS)
 
 
 def _text(value: str | int | float | None) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtWidgets import QWidget
 
-from prune_gui.checkpoint.remote.fetch_limit import FetchLimitError
+from prune_gui.checkpoint.remote.access import FetchLimitError
 from prune_gui.engine import Dropped, Event
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.remote_files import RemoteFiles

@@ -53,21 +53,10 @@ def test_a_finalized_file_has_zeros_where_pruned_and_is_otherwise_the_same(model
     assert (verify(out).problems, verify(out).compared) == ([], len(TYPES))
 
 
-def test_a_file_of_ours_is_pruned_again(plain, tmp_path):
-    path = plain
-    for number in (1, 2):
-        with open_checkpoint(path) as checkpoint:
-            path = tmp_path / f"out{number}.gguf"
-            export(resolve(HALF, checkpoint), path)
-    keys = [key for key, *_ in fields_in(path)]
-    assert len(keys) == len(set(keys))
-    assert verify(path).problems == []
-
-
 def test_a_file_that_nothing_is_pruned_in_keeps_its_data_section(model, tmp_path):
     out = tmp_path / "out.gguf"
     with open_checkpoint(model) as checkpoint:
-        start = min(checkpoint.gguf_header.header.spans.values())[0][0]
+        start = min(checkpoint.spans.values())[0][0]
         data = model.read_bytes()[start:]
         export(resolve(Recipe(steps=[]), checkpoint), out)
     assert out.read_bytes().endswith(data)

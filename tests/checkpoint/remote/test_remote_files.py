@@ -223,19 +223,6 @@ def test_no_local_file_can_be_mistaken_for_the_remote_one(server, cache):
         assert isinstance(opened.source, RemoteSource)
 
 
-def test_a_resolution_and_an_export_equal_those_of_the_local_file(server, local, tmp_path):
-    step = {"method": "l1_unstructured", "amount": 0.5, "scope": "global", "targets": ["*.weight"]}
-    recipe = prune_gui.Recipe(steps=[step])
-    written = []
-    for number, path in enumerate((local, f"{server.url}/model.safetensors")):
-        with prune_gui.open_checkpoint(path) as opened:
-            out = tmp_path / f"{number}.safetensors"
-            prune_gui.export(prune_gui.resolve(recipe, opened), out)
-            written.append(out)
-    with prune_gui.open_checkpoint(written[0]) as one:
-        assert all_equal(one, written[1])
-
-
 def test_requests_are_large_and_few(server, folder, monkeypatch):
     save_file({"w": torch.zeros(5 * MAX_REQUEST_BYTES // 4)}, folder / "large.safetensors")
     with prune_gui.open_checkpoint(f"{server.url}/large.safetensors") as opened:

@@ -46,7 +46,6 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def keeping():
-    """Return a server that keeps connections."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads, server.block_on_close = True, False
     server.connections, server.seen = 0, []
@@ -70,7 +69,7 @@ def test_a_proxy_of_the_environment_is_used(keeping, monkeypatch, scheme):
     monkeypatch.delenv("no_proxy", raising=False)
     if scheme == "http":
         assert stores.read_small("http://host.test/a.json", 100) == b"hello"
-        assert keeping.seen == [("GET", "http://host.test:80/a.json", "Basic dXNlcjpwQHNz")]
+        assert keeping.seen == [("GET", "http://host.test/a.json", "Basic dXNlcjpwQHNz")]
     else:
         with pytest.raises(CheckpointError, match="no complete answer"):
             stores.read_small("https://host.test/a.json", 100)
@@ -88,7 +87,6 @@ def test_a_file_may_have_any_name(server, folder, name):
 
 @pytest.fixture
 def certificate(tmp_path):
-    """Return a file with a certificate for this machine, signed by itself, and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
     now = datetime.now(UTC)
@@ -118,7 +116,6 @@ def certificate(tmp_path):
 
 @pytest.fixture
 def secure_server(folder, certificate):
-    """Return a server of `folder` by https."""
     with serving(folder, certificate) as server:
         yield server
 

@@ -180,10 +180,10 @@ def test_a_pipe_with_the_name_of_a_temporary_file_does_not_block(tmp_path):
 MANY_SAVES = """
 import sys
 from pathlib import Path
-from prune_gui.checkpoint.write.atomic import replacing
+from prune_gui.checkpoint.write.atomic import replacing_together
 folder, name, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 for number in range(count):
-    with replacing(folder / name, nbytes=1, overwrite=True) as draft:
+    with replacing_together({folder / name: 1}, overwrite=True) as (draft,):
         draft.write_bytes(b"x" * number)
 """
 

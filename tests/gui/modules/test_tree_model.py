@@ -7,7 +7,8 @@ from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtTest import QAbstractItemModelTester
 
 from prune_gui.checkpoint import TensorInfo
-from prune_gui.checkpoint.parameters import RawTensor, parameters
+from prune_gui.checkpoint.parameters import parameters
+from prune_gui.checkpoint.tensor_info import RawTensor
 from prune_gui.gui.modules.tree_model import OFF, TreeColumn, TreeModel
 from prune_gui.session import ModuleIndex
 from prune_gui.statistics.file_zeros import FileZeros, ZeroPatterns

@@ -1,29 +1,128 @@
-"""The tensors to write, and their order in the new file."""
+"""What a new file holds: tensors in order, and metadata.
+
+Fingerprints and checksums in the metadata are known only after the values are written.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from threading import Event
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.parameters import MASK_SUFFIX, ORIGINAL_SUFFIX
-from prune_gui.checkpoint.source import byte_chunks
+from prune_gui.checkpoint.source import FINGERPRINT_PREFIX, byte_chunks
 from prune_gui.checkpoint.tensor_info import PACKED_DTYPES, size_in_bytes
+from prune_gui.executor import current_executor
+from prune_gui.monitor import Monitor
 
 if TYPE_CHECKING:
     import torch
+
+
+ANY_FINGERPRINT: Final = f"{FINGERPRINT_PREFIX}{'0' * 64}"
+"""A fingerprint of the usual length."""
+CHECKSUMS_KEY: Final = "prune_gui.crc32"
+"""Metadata: a JSON object with the CRC-32 of each tensor's bytes, as eight hexadecimal digits.
+
+CRC-32 detects accidental damage. It is also computed for the comparison with the written file, at
+about twice the speed of SHA-256. No digest in the file itself can detect deliberate changes.
+"""
+CHECKSUM: Final = re.compile(r"[0-9a-f]{8}")
+MAX_RECORD_CHARS: Final = 1 << 24
+"""The limit for the record: 300,000 tensors with names of 40 characters. Headers have a limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class LateText:
+    """A text that is computed while the values are written; the placeholder has as many bytes.
+
+    `result` waits for it, or raises the error of its computation.
+    """
+
+    placeholder: str
+    result: Callable[[], str]
+
+
+Metadata = Mapping[str, str | LateText]
+"""The texts to write by key."""
+
+
+@contextmanager
+def fingerprint_beside(
+    checkpoint: Checkpoint, monitor: Monitor, *, at_once: bool = False
+) -> Iterator[str | LateText]:
+    """Yield the fingerprint of a checkpoint, which another thread computes during the block.
+
+    It is computed before the block if it is wanted `at_once`, or on an executor, whose workers
+    cannot wait for it. The computation is cancelled if the block ends before it.
+    """
+    if at_once or current_executor() is not None:
+        yield checkpoint.fingerprint(monitor)
+        return
+    left = Event()
+    stoppable = monitor.stopped_by(left)
+
+    def fingerprint() -> str:
+        with stoppable.in_charge():
+            return checkpoint.fingerprint(stoppable)
+
+    with ThreadPoolExecutor(1, "prune-gui-fingerprint") as pool:
+        future = pool.submit(fingerprint)
+        try:
+            yield LateText(ANY_FINGERPRINT, future.result)
+        finally:
+            left.set()
+
+
+def with_checksums(
+    metadata: Metadata, keys: Iterable[str], checksums: Mapping[str, int] | None = None
+) -> dict[str, str]:
+    """Return metadata with late texts, and with the checksums if it has the key `CHECKSUMS_KEY`.
+
+    Without `checksums`, placeholders and zeros of the same number of bytes are filled in.
+    """
+    texts: dict[str, str] = {}
+    for key, text in metadata.items():
+        if isinstance(text, LateText):
+            text = text.placeholder if checksums is None else text.result()
+        texts[key] = text
+    if CHECKSUMS_KEY not in metadata:
+        return texts
+    digits = {key: f"{checksums[key] if checksums else 0:08x}" for key in keys}
+    record = json.dumps(digits, ensure_ascii=False, separators=(",", ":"))
+    return {**texts, CHECKSUMS_KEY: record if len(record) <= MAX_RECORD_CHARS else ""}
+
+
+def checksums_in(metadata: Mapping[str, str]) -> dict[str, int]:
+    """Return the checksums that metadata records, by key; ValueError if the record is invalid."""
+    record = metadata.get(CHECKSUMS_KEY)
+    if not record:
+        return {}
+    try:
+        checksums = json.loads(record)
+    except RecursionError as error:
+        raise ValueError(record) from error
+    if not isinstance(checksums, dict) or not all(
+        isinstance(digits, str) and CHECKSUM.fullmatch(digits) for digits in checksums.values()
+    ):
+        raise ValueError(record)
+    return {key: int(digits, 16) for key, digits in checksums.items()}
+
 
 Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
 class TensorWriter:
-    """One tensor to write.
+    """One tensor to write, also under the aliases if the name is that of a tied parameter.
 
     Attributes:
-        name: the key in the file. If it is the name of a tied parameter, or this name with `_orig`
-            or `_mask` appended, the tensor is also written under the aliases.
         chunks: returns the values as flat CPU tensors of this dtype (uint8 for packed dtypes), in
             row-major order. May be called more than once.
         moments: tensors of an optimizer in the opened torch file that are replaced together with
@@ -86,9 +185,28 @@ class KeyedWriter:
     tensor: TensorWriter
     replaced: str
 
-    def checked(self, check: Callable[[], None]) -> KeyedWriter:
+
+@dataclass(frozen=True, slots=True)
+class FileContent:
+    """What a new file holds; a template keeps its other objects where the format can hold them."""
+
+    writers: Sequence[KeyedWriter]
+    template: Checkpoint | None
+    metadata: Metadata
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all values."""
+        return sum(writer.tensor.nbytes for writer in self.writers)
+
+    def checked(self, check: Callable[[], None]) -> FileContent:
         """Return a copy with a check around each chunk; see `TensorWriter.checked`."""
-        return replace(self, tensor=self.tensor.checked(check))
+        writers = [replace(each, tensor=each.tensor.checked(check)) for each in self.writers]
+        return replace(self, writers=writers)
+
+    def texts(self, checksums: Mapping[str, int] | None = None) -> dict[str, str]:
+        """Return the metadata; see `with_checksums`."""
+        return with_checksums(self.metadata, [writer.key for writer in self.writers], checksums)
 
 
 class WrittenFile(NamedTuple):
@@ -96,11 +214,10 @@ class WrittenFile(NamedTuple):
 
     Attributes:
         checksums: the CRC-32 of each tensor by key.
-        kept: the parts of the file with values that are kept from the input, by the names that
-            `FileFormat.damaged_record` takes.
+        kept: the parts of the file with values that are kept from the input; see `DamagedRecord`.
         whole: the CRC-32 of the whole file if it is of a kind that has no place for metadata.
-        finish: writes the checksums and the late texts of the metadata, for which the file has
-            placeholders so far (see `with_checksums`). None if the file is complete.
+        finish: writes the checksums and the late texts in place of their placeholders (see
+            `with_checksums`). None if the file is complete.
     """
 
     checksums: dict[str, int]

@@ -1,12 +1,49 @@
-"""A limit for what a program with a window fetches before it asks the user."""
+"""What may be fetched and written at a URL, before any package for it is imported."""
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import threading
+from typing import Final
+from urllib.parse import urlsplit
 
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
+from prune_gui.location import Location
 from prune_gui.number_formats import short_bytes
+
+WRITABLE_SCHEMES: Final = ("s3", "gs", "az")
+
+
+def check_installed() -> None:
+    """Check that the package for remote files is installed."""
+    if importlib.util.find_spec("obstore") is None:
+        raise CheckpointError(
+            "URLs need the package {package}. Install prune-gui[{extra}] to use them.",
+            package="obstore",
+            extra="remote",
+        )
+
+
+def check_writable(url: str) -> None:
+    """Raise CheckpointError if no files can be written to servers of the kind of a URL."""
+    if urlsplit(url).scheme not in WRITABLE_SCHEMES:
+        raise CheckpointError(
+            "{url} cannot be written. Save into an object store (s3, gs or az), or into a "
+            "local folder.",
+            url=url,
+        )
+    check_installed()
+
+
+def exists(location: Location) -> bool:
+    """Return whether there is a file at a location; CheckpointError if it cannot be reached."""
+    if location.url is None:
+        return os.path.lexists(location)
+    from prune_gui.checkpoint.remote.uploads import upload_id  # optional
+
+    return upload_id(location.url) is not None
 
 
 class FetchLimitError(CheckpointError):
@@ -25,7 +62,7 @@ class FetchLimitError(CheckpointError):
 
 
 class FetchLimit:
-    """Counts what may be fetched. There is no limit until one is set. Thread-safe."""
+    """Counts what a program with a window may fetch before it asks the user. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -199,7 +199,6 @@ def _with_gaps(kernels: int, length: int) -> int:
 
 
 def _squarest(size: int) -> int:
-    """Return the smallest divisor of `size` that is at least its square root."""
     return next(d for d in range(max(1, math.isqrt(size - 1) + 1), size + 1) if size % d == 0)
 
 

@@ -66,7 +66,6 @@ def map_parameters(
 
 
 def _run_here(work: Callable[[Task, Monitor], Result], task: Task, monitor: Monitor) -> Result:
-    """Run a task, with all calls within it, on threads of this process."""
     with use_executor(None):
         return work(task, monitor)
 

@@ -237,7 +237,6 @@ def _(predicate: BlockCut) -> ElementRanks:
 
 
 def _of_units(chosen: PrunedUnits, units: NDArray[np.intp], inside: Flags) -> ScoreBlock:
-    """Return the scores of elements, given the unit that each belongs to."""
     size = units.size
     if chosen.ranks is None or not chosen.ranks.size:
         return ScoreBlock(np.zeros(size), np.zeros(size), np.zeros(size, np.bool_), inside)
@@ -326,7 +325,6 @@ def score_cut(
 def _cut(
     resolution: Resolution, applied: AppliedStep, score_at: Callable[[float], float]
 ) -> StepCut | None:
-    """Return the finite cut of an applied step, as the score of what its keys represent."""
     predicate = applied.predicate
     if not isinstance(predicate, ElementCut):
         return None

@@ -234,7 +234,6 @@ def updated_rows(rows: Rows, statistics: LayerStatistics) -> Rows:
 
 
 def _measured(statistics: LayerStatistics, groups: Grouping) -> dict[str, Any]:
-    """Return the fields of `Rows` that need the weights."""
     measures, number = statistics.measures, len(groups.names)
     is_known = measures["weighed"]
     of_each = {name: np.where(is_known, measures[name], np.nan) for name in ("energy", "kept")}
@@ -246,7 +245,6 @@ def _measured(statistics: LayerStatistics, groups: Grouping) -> dict[str, Any]:
 def _by_step(
     resolution: Resolution, infos: tuple[TensorInfo, ...], pruned: NDArray[np.int64]
 ) -> tuple[tuple[int, ...], list[NDArray[np.int64]]]:
-    """Return the codes that occur, and for each the number of elements per parameter."""
     by_code, in_file = {}, pruned.copy()
     for number, outcome in enumerate(resolution.outcomes, start=1):
         by_code[number] = np.array([outcome.pruned.get(info.name, 0) for info in infos], np.int64)

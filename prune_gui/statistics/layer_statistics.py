@@ -181,7 +181,6 @@ class _Parameters:
 
 
 def _measure(task: _Parameters, monitor: Monitor) -> tuple[list[int], NDArray[np.void]]:
-    """Return the indices of some parameters, and their `MEASURES`."""
     info = task.infos[0]
     if info.numel <= MAX_SMALL_ELEMENTS and weight_layout(task.checkpoint, info.name).is_usual:
         return task.indices, _measure_small(task, monitor)
@@ -191,7 +190,6 @@ def _measure(task: _Parameters, monitor: Monitor) -> tuple[list[int], NDArray[np
 
 
 def _measure_small(task: _Parameters, monitor: Monitor) -> NDArray[np.void]:
-    """Return the `MEASURES` of small parameters, computed in one call."""
     infos = task.infos
     monitor.advance(sum(info.nbytes for info in infos))
     channels = np.array([channels_of(task.checkpoint, info) for info in infos])
@@ -225,7 +223,6 @@ def _measure_one(
     applied_steps: tuple[stack.AppliedStep, ...],
     monitor: Monitor,
 ) -> tuple[object, ...]:
-    """Return the `MEASURES` of one parameter."""
     read = weight_values.reader(checkpoint, info.name)
     channels = channels_of(checkpoint, info)
     before, _, inner = 1, 0, info.numel

@@ -194,7 +194,6 @@ class PatternScan:
         return lines[0], lines[1], tuple(label for label, is_dead in labels if is_dead)
 
     def _lone_kernels(self) -> int:
-        """Return `ZeroPatterns.kernels`."""
         if self._kernel_size == 1:
             return 0
         kernels = self._dead_rows.size * self._dead_columns.size
@@ -319,7 +318,6 @@ def followed_by(
 def _followed(
     task: tuple[Sequence[str], Sequence[stack.AppliedStep], int], monitor: Monitor
 ) -> tuple[str, ...]:
-    """Return which of some patterns a mask of a number of elements follows."""
     wanted, applied, total = task
 
     def fewest_in_span(span: tuple[int, int]) -> tuple[int, ...]:

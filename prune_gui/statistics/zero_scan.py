@@ -70,7 +70,6 @@ class ZeroScan:
         )
 
     def _count_elsewhere(self, limit: int | None, monitor: Monitor) -> None:
-        """Count on the executor, about as many bytes as the limit."""
         tasks, nbytes = [], 0
         for group in self._groups:
             if limit is not None and nbytes >= limit:
@@ -85,7 +84,6 @@ class ZeroScan:
             self._done += sum(info.nbytes for info in group)
 
     def _count_next(self) -> None:
-        """Count for a few milliseconds."""
         if self._large is None:
             group = self._groups.popleft()
             if group[0].numel <= MAX_SMALL_ELEMENTS:
@@ -145,7 +143,6 @@ def _batches(infos: Sequence[TensorInfo]) -> Iterator[Sequence[TensorInfo]]:
 def _count_group(
     task: tuple[Checkpoint, Sequence[TensorInfo]], monitor: Monitor
 ) -> tuple[dict[str, int], dict[str, ZeroPatterns]]:
-    """Return the zeros of some parameters of a checkpoint, and their patterns."""
     found = ZeroScan(*task).advance(math.inf, monitor)
     return dict(found.counts), dict(found.patterns)
 

@@ -61,7 +61,6 @@ class BarView(View[Subject]):
         return max(1, min(MAX_BARS, round(float(self._plot.view.width()))))
 
     def _in_sight(self, size: int) -> range:
-        """Return the visible positions."""
         return visible_positions(self._plot.view.viewRange()[0], size)
 
     @abstractmethod
@@ -85,7 +84,6 @@ class BarView(View[Subject]):
         """Return the request to prune up to a score, in a step or in the draft."""
 
     def _show_row(self, row: ChannelRow, axis: str, height: str, *, is_new: bool) -> None:
-        """Show the channels, with labels of the axes; all of them if they are new."""
         self._row = row
         if is_new:
             self._chosen = ChannelSelection()
@@ -128,7 +126,6 @@ class BarView(View[Subject]):
             self._take_band(frozenset(self._row.order[first : last + 1].tolist()))
 
     def _drag(self, score: float) -> None:
-        """Move the cut of the draft, or of a step, which then becomes the draft."""
         by = self._row.measured.by if self._row is not None else None
         if isinstance(by, ScoreOf) and self.subject is not None:
             step = None if by.step == self.subject.draft else by.step
@@ -143,7 +140,6 @@ class BarView(View[Subject]):
             self._pointed.say(self._describe(row, int(row.order[position])))
 
     def _describe_current(self) -> None:
-        """Describe the current channel; show a hint if there is none."""
         row, current = self._row, self._chosen.current
         text = self._hint() if row is None or current is None else self._describe(row, current)
         self._pointed.say(text)

@@ -59,7 +59,6 @@ class ChannelBox(pg.ViewBox):  # type: ignore[misc]
         self.banding = False
 
     def mouseClickEvent(self, event: pg.GraphicsScene.mouseEvents.MouseClickEvent) -> None:  # noqa: N802
-        """Emit a click with the left button."""
         if event.button() == Qt.MouseButton.LeftButton:
             event.accept()
             adds = bool(event.modifiers() & (CONTROL | SHIFT))
@@ -68,7 +67,6 @@ class ChannelBox(pg.ViewBox):  # type: ignore[misc]
     def mouseDragEvent(  # noqa: N802
         self, event: pg.GraphicsScene.mouseEvents.MouseDragEvent, axis: int | None = None
     ) -> None:
-        """Pan, or draw a rubber band."""
         bands = self.banding or bool(event.modifiers() & SHIFT)
         if axis is not None or event.button() != Qt.MouseButton.LeftButton or not bands:
             super().mouseDragEvent(event, axis=axis)
@@ -126,7 +124,6 @@ class ChannelPlot(Plot):
         self.box.banded.connect(self._draw_band)
 
     def show_row(self, row: ChannelRow, colours: Colours) -> None:
-        """Show the bars of channels."""
         self._row = row
         for item in self._items:
             self.removeItem(item)
@@ -140,7 +137,6 @@ class ChannelPlot(Plot):
         self._show_cut(row.measured, colours)
 
     def show_chosen(self, chosen: NDArray[np.bool_], current: int | None, colours: Colours) -> None:
-        """Show which positions are selected, and the current one."""
         for item in self._chosen:
             self.removeItem(item)
         self._chosen = []
@@ -162,14 +158,12 @@ class ChannelPlot(Plot):
             self._current.setValue(current)
 
     def keep_in_sight(self, position: int) -> None:
-        """Pan just enough to make a position visible."""
         low, high = self.view.viewRange()[0]
         shift = min(0.0, position - 0.5 - low) or max(0.0, position + 0.5 - high)
         if shift:
             self.setXRange(low + shift, high + shift, padding=0)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        """Move along the channels, select them, or prune them."""
         key = Qt.Key(event.key())
         if key in KEY_STEPS:
             self.stepped.emit(KEY_STEPS[key], bool(event.modifiers() & SHIFT))
@@ -233,7 +227,6 @@ def _cut_line(anchor: int, *, movable: bool = False) -> pg.InfiniteLine:
 
 
 def _bars(row: ChannelRow, colours: Colours) -> list[pg.GraphicsObject]:
-    """Return a bar per code, and marks of bars beyond the plot, dead channels and minima."""
     bars, top = row.bars, row.top
     gap = 0.1 if len(bars.dead) <= MAX_BARS_WITH_GAPS else 0.0
     left, right = bars.edges[:-1] - 0.5 + gap, bars.edges[1:] - 0.5 - gap
@@ -263,7 +256,6 @@ def _bars(row: ChannelRow, colours: Colours) -> list[pg.GraphicsObject]:
 
 
 def _points(row: ChannelRow, colours: Colours) -> list[pg.GraphicsObject]:
-    """Return a point for each visible channel, at the height of its norm."""
     assert row.point_codes is not None
     positions = np.arange(row.bars.edges[0], row.bars.edges[-1])
     channels = row.order[positions]
@@ -285,7 +277,6 @@ def _points(row: ChannelRow, colours: Colours) -> list[pg.GraphicsObject]:
 
 
 def _cut_title(measured: ChannelData) -> str:
-    """Return the name of the step whose cut is shown: "draft" or "step 2"."""
     number = measured.by.step if isinstance(measured.by, ScoreOf) else None
     if number is None or number == measured.subject.draft:
         return tr("draft")

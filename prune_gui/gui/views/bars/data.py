@@ -109,7 +109,6 @@ class ChannelBars:
 
     @property
     def max_channels(self) -> int:
-        """Maximum number of channels in one bar."""
         return int(np.diff(self.edges).max())
 
     def any_of(self, marked: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -135,7 +134,6 @@ class ChannelRow:
     point_codes: NDArray[np.uint8] | None = None
 
     def position_of(self, channel: int) -> int:
-        """Return the position of a channel along the axis."""
         return int(np.flatnonzero(self.order == channel)[0])
 
     def positions_of(self, channels: frozenset[int]) -> NDArray[np.bool_]:
@@ -159,15 +157,12 @@ class ChannelSelection:
         return ChannelSelection(frozenset() if alone else frozenset([channel]), channel)
 
     def toggled(self, channel: int) -> ChannelSelection:
-        """Select a channel beside the others, or deselect it."""
         return ChannelSelection(self.channels ^ {channel}, channel)
 
     def widened(self, channels: frozenset[int]) -> ChannelSelection:
-        """Select more channels."""
         return replace(self, channels=self.channels | channels)
 
     def moved_to(self, channel: int) -> ChannelSelection:
-        """Move to a channel; the selection stays."""
         return replace(self, current=channel)
 
 

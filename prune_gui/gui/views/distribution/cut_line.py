@@ -34,7 +34,6 @@ class AxisScale:
     symbol: str = "|w|"
 
     def position(self, value: float) -> float:
-        """Return the axis position of a number, clipped to what can be drawn."""
         return (
             min(max(value, -MAX_MAGNITUDE), MAX_MAGNITUDE)
             if self.low is None
@@ -42,7 +41,6 @@ class AxisScale:
         )
 
     def value(self, position: float) -> float:
-        """Return the absolute value of the number at a position."""
         return abs(position) if self.low is None else math.pow(10.0, position)
 
 
@@ -70,7 +68,6 @@ class CutLine(QObject):
 
     @property
     def moving(self) -> bool:
-        """Whether the user is dragging a line."""
         return bool(self._negative.moving or self._positive.moving)
 
     @property
@@ -89,7 +86,6 @@ class CutLine(QObject):
         drafted: bool,
         own: bool = False,
     ) -> None:
-        """Show the cut of a step."""
         value = cut.value if own or cut.shared is None else cut.shared
         if cut.shared is not None:
             text = (
@@ -123,7 +119,6 @@ class CutLine(QObject):
         self.label.setText(tr(message, what=text, symbol=scale.symbol, value=shown), colours.cut)
 
     def remove(self) -> None:
-        """Remove the lines and the label from the plot."""
         for item in (self._negative, self._positive, self.label):
             self._plot.removeItem(item)
         self.deleteLater()

@@ -55,7 +55,6 @@ class DistributionRequest:
 
     @property
     def signed(self) -> bool:
-        """Whether the numbers are signed."""
         return self.of == "weights" and not self.cumulative
 
 
@@ -98,20 +97,17 @@ class DistributionData:
 
     @property
     def sums(self) -> NDArray[np.int64]:
-        """The number of elements in each bin, of all parameters together."""
         sums: NDArray[np.int64] = (self.counts + self.others).sum(0)
         return sums
 
     @property
     def extremes(self) -> tuple[float, float]:
-        """The lowest and the highest number on the axis."""
         if not self.request.signed:
             return float(self.edges[0]), float(self.edges[-1])
         lows, highs = zip(*(self.value_ranges[name] for name in self.names), strict=True)
         return min(lows), max(highs)
 
     def same_axis(self, other: DistributionData | None) -> bool:
-        """Return whether both have the same axis, so that the zoom can stay."""
         return (
             other is not None
             and self.request.log == other.request.log
@@ -279,7 +275,6 @@ def _scores(
 
 
 def _refinement(edges: NDArray[np.float64], inner: tuple[float, float]) -> int:
-    """Return the factor for the number of bins at which those of a range are narrow enough."""
     low, high = drawable(edges[[0, -1]]).tolist()
     return min(MAX_REFINEMENT, int((high - low) / (inner[1] - inner[0])))
 
@@ -287,7 +282,6 @@ def _refinement(edges: NDArray[np.float64], inner: tuple[float, float]) -> int:
 def _stacked(
     counts: Mapping[str, Mapping[int, NDArray[np.int64]]], own: str, bins: int
 ) -> tuple[tuple[int, ...], NDArray[np.int64], NDArray[np.int64]]:
-    """Return all codes, and by code the counts of one parameter and of all others."""
     codes = tuple(sorted({code for rows in counts.values() for code in rows}))
     nothing = np.zeros(bins, np.int64)
 

@@ -85,7 +85,6 @@ def describe_excluded(picture: DistributionData) -> str:
 
 
 def _in_no_bin(picture: DistributionData) -> str:
-    """Describe how many numbers are non-finite; return "" if none is."""
     nan, infinite = picture.nan, picture.infinite
     if nan and not picture.request.signed:
         return tr("⚠ {count:,} NaN or infinite (in no bin)", count=nan)
@@ -122,7 +121,6 @@ def remark(picture: DistributionData) -> str:
 
 
 def _remark_on_steps(subject: Subject) -> str:
-    """Return why the last step that cuts each row or group by itself has no line; "" if none is."""
     steps = subject.resolution.recipe.steps
     for applied in reversed(subject.resolution.layers.get(subject.name, ())):
         if applied.step != IN_FILE:

@@ -195,7 +195,6 @@ class DistributionView(View[Subject]):
         self._excluded.setText(describe_excluded(data))
 
     def _show_all(self) -> None:
-        """Show the axes as the box of the full range says."""
         if self._data is not None:
             self._show_range(self._data)
             self._show_heights(self._data)
@@ -232,7 +231,6 @@ class DistributionView(View[Subject]):
         self._plot.label("left", counts)
 
     def _show_range(self, data: DistributionData) -> None:
-        """Show the range of most numbers, or of all."""
         request, positions = data.request, data.positions
         min_length = MIN_DECADES if request.log else MIN_LENGTH
         low, high = span(float(positions[0]), float(positions[-1]), min_length)
@@ -243,7 +241,6 @@ class DistributionView(View[Subject]):
         self._plot.setXRange(*shown, padding=0)
 
     def _show_heights(self, data: DistributionData) -> None:
-        """Show the whole height of the bars, or of all but a much higher one."""
         floor, highest = 0.0, max(1, int(data.sums.max()))
         if data.curve is not None:
             top = 100.0
@@ -261,7 +258,6 @@ class DistributionView(View[Subject]):
         )
 
     def _bars(self, data: DistributionData) -> list[dict[str, object]]:
-        """Return the options of a `BarGraphItem` for each code, and for each of other targets."""
         colours, codes, edges = self.colours(), data.codes, data.positions
         tops = stacked(np.concatenate([data.counts, data.others]), log=self._is_log)
         bars = []
@@ -311,7 +307,6 @@ class DistributionView(View[Subject]):
         self._arrange()
 
     def _arrange(self) -> None:
-        """Put the labels of the cuts, and the marks of what is beyond, in the visible range."""
         lines = [cuts[code] for cuts in (self._own_cuts, self._cuts) for code in sorted(cuts)]
         arrange_labels(self._plot, lines)
         data = self._data
@@ -335,7 +330,6 @@ class DistributionView(View[Subject]):
             self._request_draft(CutRequest("score" if of_step else "weight", value, step))
 
     def _point_at(self, scene: QPointF | None) -> None:
-        """Describe the bin or the cut under the cursor; None if it left the plot."""
         data, self._cursor = self._data, scene
         text = ""
         if scene is not None and self._plot.view.sceneBoundingRect().contains(scene) and data:
@@ -349,7 +343,6 @@ class DistributionView(View[Subject]):
         self._pointed.say(text)
 
     def table(self) -> Table | None:
-        """Return the bins with the counts of each step, or the points of the curve."""
         return table_of(self._data) if self._data is not None and self.picture() else None
 
     def _recolour(self) -> None:

@@ -85,12 +85,10 @@ class GroupData:
 
     @property
     def group(self) -> CoupledGroup:
-        """The group."""
         return self.chosen.group
 
     @property
     def draft(self) -> int | None:
-        """Step number of the draft; None without a draft."""
         return self.subject.draft
 
     @property
@@ -102,12 +100,10 @@ class GroupData:
         return file_name(method.files.get("importance", ""))
 
     def counts(self) -> dict[int, int]:
-        """Return the number of units by code."""
         codes, numbers = np.unique(self.pruned_by, return_counts=True)
         return dict(zip(codes.tolist(), numbers.tolist(), strict=True))
 
     def title(self, code: int) -> str:
-        """Return the name of a code."""
         return self.subject.title(code)
 
 
@@ -225,7 +221,6 @@ def groups_of(resolution: Resolution, name: str) -> tuple[TitledGroup, ...]:
 def _scores(
     subject: Subject, group: CoupledGroup, before: GroupData | None, monitor: Monitor
 ) -> tuple[NDArray[np.float64], NormOrScore, float | None]:
-    """Return the scores of the units, what they are, and the cut of their step."""
     from prune_gui.statistics.channel_statistics import ranks
     from prune_gui.statistics.unit_statistics import ranked_units, unit_norms
 
@@ -248,7 +243,6 @@ def _scores(
 
 
 def _steps(subject: Subject) -> list[int]:
-    """Return the numbers of the steps: the draft, then from the last to the first."""
     numbers = range(1, len(subject.resolution.outcomes) + 1)
     return sorted(numbers, key=lambda step: (step == subject.draft, step), reverse=True)
 

@@ -120,11 +120,9 @@ class GroupsView(BarView):
         self._recolour()
 
     def picture(self) -> QWidget | None:
-        """Return the plot, without the tables; None if nothing is shown."""
         return self._plot if super().picture() else None
 
     def table(self) -> Table | None:
-        """Return the units in the order on the screen."""
         if self._data is None or self._row is None or self.picture() is None:
             return None
         return group_table(self._data, self._row.order)
@@ -185,7 +183,6 @@ class GroupsView(BarView):
         self._describe_current()
 
     def _offer_groups(self, data: GroupData) -> None:
-        """Offer the groups of the parameter; one alone is a text."""
         items = [(group_title(one), place) for place, one in enumerate(data.choices)]
         self._group_box.offer(items)
         self._group_box.choose(data.choices.index(data.chosen))
@@ -215,7 +212,6 @@ class GroupsView(BarView):
         return CutRequest("unit_score", score, step, self._data.group.label)
 
     def _remove_dead(self) -> None:
-        """Let the draft prune what remains of the dead units of the group."""
         if self._data is not None:
             checkpoint = self._data.subject.resolution.checkpoint
             self._request_draft(StepRequest(dead_units(self._data.group, checkpoint)))
@@ -227,7 +223,6 @@ class GroupsView(BarView):
         self._request_units(channels)
 
     def _request_units(self, units: frozenset[int], *, protect: bool = False) -> None:
-        """Emit that the draft is to prune units, except those that other steps pruned."""
         data = self._data
         assert data is not None
         if reason := why_not_listed(data.group):
@@ -247,7 +242,6 @@ class GroupsView(BarView):
 
 
 def _legend(data: GroupData, row: ChannelRow, colours: Colours) -> str:
-    """Return the meaning of the colours and of the bars as rich text."""
     parts = [legend(data, colours)]
     if row.point_codes is not None:
         parts.append(unbroken(tr("a point per unit")))
@@ -259,7 +253,6 @@ def _legend(data: GroupData, row: ChannelRow, colours: Colours) -> str:
 
 
 def _dead_text(data: GroupData, link_colour: str, colours: Colours) -> str:
-    """Return as rich text how many units are dead, with a link that prunes what remains of them."""
     dead = unbroken(trn("{count:,} dead unit", "{count:,} dead units", data.dead))
     link = unbroken(tr("Prune what remains"))
     return (
@@ -269,7 +262,6 @@ def _dead_text(data: GroupData, link_colour: str, colours: Colours) -> str:
 
 
 def _height(data: GroupData) -> str:
-    """Return the label of the axis of heights."""
     if not isinstance(data.units.by, ScoreOf):
         return tr("2-norm of the unit")
     step, file = data.units.by.step, data.score_file

@@ -66,7 +66,6 @@ def shape(rows: Rows, row: int) -> str:
 
 
 def _pruned_of(name: str, what: str, pruned: int, total: int) -> str:
-    """Describe how much of a parameter or module is pruned; `what` is shown in brackets."""
     share = sparsity(pruned, total)
     return tr(
         "{name} ({what}): {pruned:,} of {total:,} pruned ({share})",
@@ -87,7 +86,6 @@ def _shape_text(info: TensorInfo) -> str:
 
 
 def _plain_shape(rows: Rows, row: int) -> str:
-    """Return the shape of a row's only parameter, "512 x 384"; "" if the row has several."""
     return " x ".join(map(str, rows.infos[row].shape)) if rows.size[row] == 1 else ""
 
 
@@ -215,7 +213,6 @@ def columns_of(
 
 
 def _step_column(i: int, code: int, *, is_draft: bool) -> Column[Rows]:
-    """Return the column of what a step pruned; `i` is the index of its code in `Rows.codes`."""
     if code == IN_FILE:
         title, file_title = deferred("In the file"), deferred("pruned in the file")
     else:

@@ -55,7 +55,6 @@ class Bars:
 
     @property
     def max_rows(self) -> int:
-        """Maximum number of rows in one bar."""
         return int(np.diff(self.edges).max(initial=1))
 
 

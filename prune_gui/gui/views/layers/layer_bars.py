@@ -74,7 +74,6 @@ class SegmentBox(pg.ViewBox):  # type: ignore[misc]
     def mouseDragEvent(  # noqa: N802
         self, event: pg.GraphicsScene.mouseEvents.MouseDragEvent, axis: int | None = None
     ) -> None:
-        """Pan, or move the end of the segment where the drag began."""
         if event.isStart():
             left = axis is None and event.button() == Qt.MouseButton.LeftButton
             self._segment = self._grabbed(event.buttonDownPos()) if left else None
@@ -87,7 +86,6 @@ class SegmentBox(pg.ViewBox):  # type: ignore[misc]
         self.dragged.emit(row, code, min(max(height / 100, 0.0), 1.0))
 
     def hoverEvent(self, event: pg.GraphicsScene.mouseEvents.HoverEvent) -> None:  # noqa: N802
-        """Show by the cursor that the end of a segment can be dragged."""
         if not event.isExit() and self._grabbed(event.pos()):
             self.setCursor(Qt.CursorShape.SizeVerCursor)
         else:
@@ -112,7 +110,6 @@ class PositionAxis(IndexAxis):
         ]
 
     def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:  # noqa: N802
-        """Return the text of each tick."""
         end = 0 if self.end is None else self.end
         return [format_number(round(value) + 1) if 0 <= value < end else "" for value in values]
 
@@ -121,7 +118,6 @@ class SizeAxis(CountAxis):
     """A logarithmic axis of counts with short texts: 100, 10 k, 1 M."""
 
     def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:  # noqa: N802
-        """Return the text of each tick; only powers of ten have one."""
         texts = []
         for value in values:
             thousands, digits = divmod(round(value), 3)
@@ -197,7 +193,6 @@ class LayerBars(QWidget):
     def show_rows(
         self, rows: Rows, order: NDArray[np.intp], draft: int | None, colours: Colours
     ) -> None:
-        """Show rows in an order."""
         before, self._rows = self._rows, rows
         self._order, self._draft, self._colours = order, draft, colours
         if before is None or before.names is not rows.names:
@@ -206,18 +201,15 @@ class LayerBars(QWidget):
         self._draw()
 
     def choose(self, position: int | None) -> None:
-        """Mark a position."""
         if position != self._chosen:
             self._chosen = position
             self._draw()
 
     def recolour(self, colours: Colours) -> None:
-        """Use other colours; bars change colour when they are drawn next."""
         for plot in self.plots:
             plot.recolour(colours)
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
-        """Stop the timer."""
         super().hideEvent(event)
         self._settle_timer.stop()
 
@@ -261,7 +253,6 @@ class LayerBars(QWidget):
         self.plots[-1].plotItem.getAxis("bottom").end = len(rows)
 
     def _marks(self, colours: Colours, top: float) -> list[tuple[Plot, pg.BarGraphItem]]:
-        """Return faint bars behind the chosen position."""
         if self._chosen is None:
             return []
         shade = QColor(colours.foreground)

@@ -28,7 +28,6 @@ class Rect:
 
     @property
     def area(self) -> float:
-        """Width times height."""
         return self.width * self.height
 
 
@@ -140,12 +139,10 @@ def squarify(weights: Sequence[float], rect: Rect) -> list[Rect]:
 
 
 def _worst(largest: float, smallest: float, strip: float, side: float) -> float:
-    """Return the largest aspect ratio, at least 1, of the rectangles of a strip."""
     return max(side * side * largest / (strip * strip), strip * strip / (side * side * smallest))
 
 
 def _cut_off(areas: Sequence[float], strip: float, rect: Rect) -> tuple[list[Rect], Rect]:
-    """Return the rectangles of a strip along the shorter side, and the remaining rectangle."""
     rects = []
     if rect.width >= rect.height:
         thickness, at = strip / rect.height, rect.y

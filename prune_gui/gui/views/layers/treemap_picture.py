@@ -65,12 +65,10 @@ class TreemapPicture(QWidget):
 
     @property
     def available_size(self) -> tuple[float, float]:
-        """Width and height available for a treemap, in pixels."""
         area = self._map_rect()
         return area.width(), area.height()
 
     def show_map(self, treemap_data: TreemapData, colours: Colours) -> None:
-        """Show a treemap."""
         self._map, self._colours = treemap_data, colours
         self._cell_rects = [
             (QRectF(*_corners(cell)), cell, share)
@@ -79,16 +77,13 @@ class TreemapPicture(QWidget):
         self.update()
 
     def choose(self, name: str | None) -> None:
-        """Mark the cell of a parameter."""
         self._chosen = name
         self.update()
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802
-        """Return the minimum size at which the treemap is useful."""
         return QSize(120, 80)
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
-        """Draw the cells, the modules around them, and the scale."""
         if self._map is None or self._colours is None:
             return
         colours, area = self._colours, self._map_rect()
@@ -121,26 +116,21 @@ class TreemapPicture(QWidget):
         painter.end()
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802
-        """Emit what the cursor is over."""
         self.pointed.emit(self._node_at(event.position()))
 
     def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
-        """Emit what is clicked."""
         node = self._node_at(event.position())
         if node is not None and event.button() == Qt.MouseButton.LeftButton:
             self.clicked.emit(node)
 
     def leaveEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Emit that the cursor is over nothing."""
         super().leaveEvent(event)
         self.pointed.emit(None)
 
     def resizeEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Request a treemap of the new size."""
         self.resized.emit()
 
     def event(self, event: QEvent) -> bool:
-        """Show the name and the sparsity under the cursor as a tool tip."""
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
             index = self._index_at(QPointF(event.pos()))
             if index is None:
@@ -163,7 +153,6 @@ class TreemapPicture(QWidget):
         return None if index is None else self._cell_rects[index][1].node
 
     def _index_at(self, at: QPointF) -> int | None:
-        """Return the index of the cell at a position; None if there is none."""
         if self._map is None:
             return None
         area = self._map_rect()
@@ -226,7 +215,6 @@ class TreemapPicture(QWidget):
             painter.drawText(label, Qt.AlignmentFlag.AlignCenter, text)
 
     def _draw_scale(self, painter: QPainter, colours: Colours) -> None:
-        """Draw the colour scale of the sparsity."""
         metrics = QFontMetricsF(self.font())
         middle = self.height() - SCALE_HEIGHT_PX / 2
         painter.setPen(QColor(colours.foreground))

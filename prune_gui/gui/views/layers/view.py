@@ -80,7 +80,6 @@ class AmountEditor(QWidget):
         self.show_parameter(None, None)
 
     def show_parameter(self, subject: ModelSubject | None, name: str | None) -> None:
-        """Show the amount of a parameter; nothing if no step targets it."""
         number = _number_of_step(subject, name) if subject is not None and name else None
         self.setVisible(number is not None)
         if subject is None or name is None or number is None:
@@ -164,11 +163,9 @@ class LayersView(View[ModelSubject]):
         self._recolour()
 
     def picture(self) -> QWidget | None:
-        """Return the bars or the treemap, without the table; None if nothing is shown."""
         return self._pictures.currentWidget() if super().picture() else None
 
     def table(self) -> Table | None:
-        """Return the rows in the order on the screen."""
         if self._data is None or self.picture() is None:
             return None
         return self._model.table(tr("{name} layers", name=self._data.subject.name))
@@ -251,7 +248,6 @@ class LayersView(View[ModelSubject]):
         self._progress.setText("" if statistics.is_complete else progress)
 
     def _fit_columns(self) -> None:
-        """Fit the columns of numbers to their texts, beside columns of texts that leave space."""
         limit_px = round(MAX_COLUMN_SHARE * self._table.viewport().width())
         for section, column in enumerate(self._model.columns):
             if column.width_px is None:
@@ -271,20 +267,17 @@ class LayersView(View[ModelSubject]):
         self._grouping_box.choose(data.rows.grouping.depth)
 
     def _show_order(self) -> None:
-        """Show the bars in the order of the table."""
         data = self._data
         if data is not None:
             self._bars.show_rows(data.rows, self._model.order, data.subject.draft, self.colours())
             self._mark_chosen()
 
     def _show_legend(self) -> None:
-        """Show the colours of the bars; the treemap has its own scale."""
         data, bars = self._data, self._pictures.currentWidget() is self._bars
         self._legend.setVisible(bars)
         self._legend.setText(legend(data.subject, self.colours()) if data and bars else "")
 
     def _mark_chosen(self) -> None:
-        """Mark the chosen parameter in the table and in the pictures."""
         row = self._chosen_row()
         position = None if row is None else self._model.position_of(row)
         self._treemap.choose(self._workbench.chosen)
@@ -312,7 +305,6 @@ class LayersView(View[ModelSubject]):
             self._workbench.choose(self._data.rows.infos[row].name)
 
     def _point_at(self, cell: ModuleNode | int | None) -> None:
-        """Describe what is under the cursor: a treemap cell, or a position among the bars."""
         self._cell_under_cursor = cell
         data, text = self._data, ""
         if data is None or cell is None:
@@ -325,14 +317,12 @@ class LayersView(View[ModelSubject]):
         self._pointed.say(text)
 
     def _can_drag(self, row: int, code: int) -> bool:
-        """Return whether the end of a segment sets the amount of one parameter in a step."""
         data = self._data
         if data is None or data.rows.size[row] > 1 or code == IN_FILE:
             return False
         return takes_own_amount(data.subject.resolution, code, data.rows.infos[row].name)
 
     def _drag(self, row: int, code: int, share: float) -> None:
-        """Let the draft, or a step, which then becomes the draft, prune a share of a parameter."""
         assert self._data is not None
         subject, name = self._data.subject, self._data.rows.infos[row].name
         self._workbench.choose(name)
@@ -345,7 +335,6 @@ class LayersView(View[ModelSubject]):
 
 
 def _number_of_step(subject: ModelSubject, name: str) -> int | None:
-    """Return the number of the draft or of the last step that targets a parameter."""
     outcomes = subject.resolution.outcomes
     if subject.draft is not None:
         return subject.draft if name in outcomes[subject.draft - 1].pruned else None

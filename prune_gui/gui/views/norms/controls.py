@@ -119,7 +119,6 @@ class NormBox(QComboBox):
             self.changed.emit()
 
     def _write(self) -> None:
-        """Show the current order."""
         texts = {self.itemData(index): index for index in range(self.count())}
         with QSignalBlocker(self):
             index = texts.get(self.order, -1)
@@ -153,7 +152,6 @@ class SelectionBar(QWidget):
         self.show_number(0, protectable=False)
 
     def show_number(self, chosen: int, *, protectable: bool) -> None:
-        """Show how many channels are selected, and enable the possible actions."""
         self.prune.setText(tr("Prune {count:,}", count=chosen) if chosen else tr("Prune"))
         self.protect.setText(tr("Protect {count:,}", count=chosen) if chosen else tr("Protect"))
         self.prune.setEnabled(chosen > 0)

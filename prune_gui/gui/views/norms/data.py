@@ -71,7 +71,6 @@ def measure(
 
 
 def _shared_cut(subject: Subject, step: int, own: ChannelCut) -> float | None:
-    """Return `ChannelData.shared_cut` of a step; `own` is its predicate for the parameter."""
     from prune_gui.pruning.predicates import ChannelCut  # torch: slow to import
     from prune_gui.statistics.channel_statistics import shared_rank  # torch: slow to import
 

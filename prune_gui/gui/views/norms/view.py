@@ -133,7 +133,6 @@ class NormsView(BarView):
             self._dim_box.choose(weight_layout(checkpoint, subject.name).output_dim)
 
     def _dims(self, subject: Subject) -> list[str]:
-        """Return a label of the channels along each dimension."""
         return dim_labels(dim_names_of(self._workbench, subject)) or [tr("single element")]
 
     def _show(self, row: ChannelRow) -> None:
@@ -170,7 +169,6 @@ class NormsView(BarView):
         self._choose(ChannelSelection(current=self._chosen.current))
 
     def _request_channels(self, *, protect: bool) -> None:
-        """Let the draft prune or keep the selected channels, and clear the selection."""
         row, channels = self._row, self._chosen.channels
         self._drop()
         if row is not None and channels:
@@ -186,17 +184,14 @@ class NormsView(BarView):
         return tr(HINT)
 
     def legend(self) -> str:
-        """Return the meaning of the colours and marks as rich text."""
         return SEPARATOR.join(filter(None, (super().legend(), self._warnings.text())))
 
     def table(self) -> Table | None:
-        """Return the channels in the order on the screen."""
         row = self._row
         return table_of(row.measured, row.order) if row and self.picture() else None
 
 
 def _warnings(measured: ChannelData, colours: Colours) -> str:
-    """Return as rich text how many channels are dead, and how many norms are non-finite."""
     dead = int(np.count_nonzero(measured.channels.dead))
     non_finite = int(np.count_nonzero(~np.isfinite(measured.norms)))
     notes = []
@@ -208,7 +203,6 @@ def _warnings(measured: ChannelData, colours: Colours) -> str:
 
 
 def _legend(row: ChannelRow, colours: Colours) -> str:
-    """Return the meaning of the colours, and of the heights, as rich text."""
     measured = row.measured
     parts = [legend(measured.subject, colours)]
     if not isinstance(measured.by, ScoreOf) and len(measured.channels.codes) > 1:
@@ -221,7 +215,6 @@ def _legend(row: ChannelRow, colours: Colours) -> str:
 
 
 def _height(measured: ChannelData) -> str:
-    """Return the label of the axis of heights."""
     if not isinstance(measured.by, ScoreOf):
         return tr("{order:g}-norm of the channel", order=measured.by)
     if measured.by.step == measured.subject.draft:
@@ -230,7 +223,6 @@ def _height(measured: ChannelData) -> str:
 
 
 def _side_by_side(boxes: Sequence[QWidget], more: Sequence[QWidget]) -> QWidget:
-    """Return a widget with boxes and more widgets side by side, wrapped if the space is narrow."""
     both, left = QWidget(), QWidget()
     fill(QHBoxLayout(left), *boxes, spacing=None)
     flow = QFlowLayout(both)

@@ -67,7 +67,6 @@ class CardPanel(QScrollArea):
         self.setWidget(content)
 
     def lay_flat(self, *, flat: bool) -> None:
-        """Use few lines above the thumbnails, or a column beside them."""
         self._flat = flat
         self.setMinimumWidth(0 if flat else WIDTH_PX)
         self.setMaximumWidth(UNLIMITED_PX if flat else WIDTH_PX)
@@ -75,7 +74,6 @@ class CardPanel(QScrollArea):
             self.show_card(self._card, self._colours)
 
     def show_card(self, card: FileCard, colours: Colours) -> None:
-        """Show a card."""
         self._card, self._colours = card, colours
         self._targets.clear()
         if self._flat:
@@ -94,13 +92,11 @@ class CardPanel(QScrollArea):
         self._limit_height()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """Adapt the height to the new width."""
         super().resizeEvent(event)
         if event.size().width() != event.oldSize().width():
             self._limit_height()
 
     def _limit_height(self) -> None:
-        """Give the flat card the height of its lines, up to `MAX_LINES` of them."""
         if not self._flat:
             self.setMinimumHeight(0)
             self.setMaximumHeight(UNLIMITED_PX)
@@ -118,7 +114,6 @@ class CardPanel(QScrollArea):
         return f"<table cellspacing=0 cellpadding=2>{rows}</table>"
 
     def _list(self, heading: str, found: CardList) -> str:
-        """Return a list of parameters as rich text; `heading` is rich text."""
         rows = found.rows[: MAX_FLAT_ROWS if self._flat else None]
         more = unbroken(tr("{count:,} more: see Layers", count=found.total - len(rows)))
         rest = [more] if found.total > len(rows) else []

@@ -87,7 +87,6 @@ class OverviewData:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all pictures and all statistics are computed."""
         return self.is_drawn and not self.statistics.is_pending
 
     def describe(self, name: str) -> str:
@@ -185,7 +184,6 @@ def _draw(
     end: float,
     monitor: Monitor,
 ) -> tuple[Mapping[str, Picture], bool]:
-    """Return the pictures at a time, and whether all are up to date."""
     from prune_gui.pruning.parallel import run  # torch: slow to import
 
     shading = request.shading

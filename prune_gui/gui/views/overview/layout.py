@@ -50,7 +50,6 @@ class Arrangement:
 
     @cached_property
     def positions(self) -> Mapping[str, Position]:
-        """The position of each parameter by name, in reading order."""
         return {
             name: Position(i, j, k)
             for i, section in enumerate(self.sections)
@@ -61,12 +60,10 @@ class Arrangement:
 
     @cached_property
     def ranks(self) -> Mapping[str, int]:
-        """The index of each parameter in reading order."""
         return {name: index for index, name in enumerate(self.positions)}
 
     @cached_property
     def loose_columns(self) -> int:
-        """The number of columns outside of blocks."""
         return max((section_columns(part) for part in self.sections if not part.roles), default=0)
 
     def nearest_first(self, visible: tuple[str, str] | None) -> list[str]:
@@ -158,12 +155,10 @@ class OverviewLayout:
         return layout(whole)
 
     def pitch(self, section: Section) -> int:
-        """Return the distance from one column of a section to the next."""
         return max(self.side, self.min_pitch if section.roles else self.loose_pitch) + GAP_PX
 
     @cached_property
     def size(self) -> tuple[int, int]:
-        """Width and height of the whole."""
         columns = max(
             section_columns(section) * self.pitch(section) for section in self.arrangement.sections
         )
@@ -171,7 +166,6 @@ class OverviewLayout:
 
     @cached_property
     def tops(self) -> Sequence[int]:
-        """The top of each section, and the bottom of the last."""
         heights = (
             self.heading_height(section) + len(section.rows) * self.row_height(section) + PADDING_PX
             for section in self.arrangement.sections
@@ -179,13 +173,11 @@ class OverviewLayout:
         return tuple(accumulate(heights, initial=0))
 
     def heading_height(self, section: Section) -> int:
-        """Return the height of the title and of the column headings of a section."""
         lines = int(bool(section.title) or len(self.arrangement.sections) > 1)
         lines += bool(section.roles) + any(role.group for role in section.roles)
         return lines * self.line + PADDING_PX
 
     def row_height(self, section: Section) -> int:
-        """Return the distance from one row of a section to the next."""
         return self.side + self.line * (1 if section.roles else 2) + GAP_PX
 
     def tile(self, position: Position) -> ThumbnailRect:
@@ -198,7 +190,6 @@ class OverviewLayout:
         return ThumbnailRect(x, y, self.side, self.side)
 
     def cell(self, position: Position) -> ThumbnailRect:
-        """Return the rectangle of a thumbnail together with its texts."""
         tile = self.tile(position)
         section = self.arrangement.sections[position.section]
         above, pitch = 0 if section.roles else self.line, self.pitch(section)
@@ -206,7 +197,6 @@ class OverviewLayout:
         return ThumbnailRect(x, tile.y - above, pitch, self.side + above + self.line)
 
     def name_at(self, x: float, y: float) -> str | None:
-        """Return the parameter whose thumbnail or text is at a point; None if none is."""
         index = bisect_right(self.tops, y) - 1
         if not 0 <= index < len(self.arrangement.sections) or x < self.label_width:
             return None

@@ -38,7 +38,6 @@ class Shading(StrEnum):
 
     @property
     def needs_weights(self) -> bool:
-        """Whether the weights are read, not only the masks."""
         return self is Shading.ENERGY
 
 

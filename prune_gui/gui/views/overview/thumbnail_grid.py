@@ -98,7 +98,6 @@ class ThumbnailGrid(QAbstractScrollArea):
             bar.valueChanged.connect(self.moved)
 
     def show_data(self, data: OverviewData, colours: Colours) -> None:
-        """Show thumbnails; the position stays if the parameters do."""
         before = self._shown
         if before is not None and before.data.arrangement is data.arrangement:
             self._shown = _Shown(data, before.layout, colours)
@@ -110,19 +109,16 @@ class ThumbnailGrid(QAbstractScrollArea):
         self.viewport().update()
 
     def choose(self, name: str | None) -> None:
-        """Mark the chosen parameter, and scroll to it."""
         if name != self._chosen:
             self._chosen = name
             self._show_chosen()
             self.viewport().update()
 
     def visible_names(self) -> tuple[str, str] | None:
-        """Return the first and the last visible parameter; None if none is."""
         names = [name for name, _ in self._visible()]
         return (names[0], names[-1]) if names else None
 
     def rect_of(self, name: str) -> QRectF:
-        """Return the rectangle of a thumbnail and its texts in the viewport."""
         assert self._shown is not None
         position = self._shown.data.arrangement.positions[name]
         return QRectF(*self._shown.layout.cell(position)).translated(self._offset())
@@ -137,7 +133,6 @@ class ThumbnailGrid(QAbstractScrollArea):
         return scaled(self.font(), SMALL)
 
     def _fit(self, data: OverviewData, colours: Colours) -> None:
-        """Lay out for the size of the viewport."""
         metrics, size = QFontMetricsF(self._text_font), self.viewport().size()
         sections = data.arrangement.sections
         labels = {
@@ -170,7 +165,6 @@ class ThumbnailGrid(QAbstractScrollArea):
             self._fit(self._shown.data, self._shown.colours)
 
     def _show_chosen(self) -> None:
-        """Scroll until the chosen parameter is visible."""
         name, shown = self._chosen, self._shown
         position = shown.data.arrangement.positions.get(name or "") if shown else None
         if name is None or shown is None or position is None:
@@ -189,7 +183,6 @@ class ThumbnailGrid(QAbstractScrollArea):
             across.setValue(across.value() + int(rect.right()) - size.width())
 
     def _visible(self) -> Iterator[tuple[str, Position]]:
-        """Yield the visible parameters."""
         if self._shown is None:
             return
         data, layout, _ = self._shown
@@ -209,7 +202,6 @@ class ThumbnailGrid(QAbstractScrollArea):
     # Painting
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
-        """Draw the visible thumbnails, and over them the labels of rows and columns."""
         shown = self._shown
         if shown is None:
             return
@@ -266,7 +258,6 @@ class ThumbnailGrid(QAbstractScrollArea):
             painter.drawRoundedRect(area.adjusted(-3, -3, 3, 3), 3, 3)
 
     def _draw_row_labels(self, shown: _Shown, painter: QPainter) -> None:
-        """Draw the labels of the rows, which do not scroll sideways."""
         layout, top = shown.layout, self.verticalScrollBar().value()
         size = self.viewport().size()
         painter.fillRect(
@@ -283,7 +274,6 @@ class ThumbnailGrid(QAbstractScrollArea):
                 self._write(painter, area, section.rows[row].label, Qt.AlignmentFlag.AlignRight)
 
     def _draw_headings(self, shown: _Shown, painter: QPainter) -> None:
-        """Draw title and column headings of each section, which stay while it is visible."""
         layout, top = shown.layout, self.verticalScrollBar().value()
         bottom = top + self.viewport().height()
         several = len(shown.data.arrangement.sections) > 1
@@ -338,7 +328,6 @@ class ThumbnailGrid(QAbstractScrollArea):
         text: str,
         align: Qt.AlignmentFlag = Qt.AlignmentFlag.AlignHCenter,
     ) -> None:
-        """Write one line, elided in the middle to the width of `area`."""
         elided = painter.fontMetrics().elidedText(
             one_line(text), Qt.TextElideMode.ElideMiddle, int(area.width())
         )
@@ -357,17 +346,14 @@ class ThumbnailGrid(QAbstractScrollArea):
         return name or ""
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802
-        """Emit what the cursor is over."""
         self._point_at(self._name_at(event.position()))
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: N802
-        """Emit what is clicked."""
         name = self._name_at(event.position())
         if name and event.button() == Qt.MouseButton.LeftButton:
             self.opened.emit(name)
 
     def leaveEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Emit that the cursor is over nothing."""
         super().leaveEvent(event)
         self._point_at("")
 
@@ -378,7 +364,6 @@ class ThumbnailGrid(QAbstractScrollArea):
             self.pointed.emit(name)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        """Move to another parameter, or open the chosen one."""
         key, shown = Qt.Key(event.key()), self._shown
         positions = shown.data.arrangement.positions if shown else {}
         if shown is None or not positions:
@@ -395,7 +380,6 @@ class ThumbnailGrid(QAbstractScrollArea):
             super().keyPressEvent(event)
 
     def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802
-        """Show the focus at the chosen thumbnail."""
         super().focusInEvent(event)
         self.viewport().update()
 
@@ -405,20 +389,17 @@ class ThumbnailGrid(QAbstractScrollArea):
         self.viewport().update()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """Fit the thumbnails to the new size."""
         super().resizeEvent(event)
         self._fit_again()
         self.moved.emit()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Fit the thumbnails to a new font."""
         super().changeEvent(event)
         if event.type() == QEvent.Type.FontChange:
             self._fit_again()
 
 
 def _row_height(shown: _Shown, names: Iterable[str | None]) -> float:
-    """Return the height of the highest thumbnail in a row, relative to that of its square."""
     tensors = shown.data.subject.resolution.checkpoint.tensors
     return max(proportions(tensors[name].shape)[1] for name in names if name is not None)
 
@@ -455,7 +436,6 @@ class Enlarged(QFrame):
     def show_beside(
         self, thumbnail: QRect, picture: Picture | None, shape: tuple[int, ...], text: str
     ) -> None:
-        """Show a parameter beside its thumbnail, without its picture if it is not computed yet."""
         self._text.setText(text)
         self._image.setVisible(picture is not None)
         if picture is not None:
@@ -472,7 +452,6 @@ class Enlarged(QFrame):
 
 
 def _beside(thumbnail: QRect, size: QSize, screen: QRect) -> QPoint:
-    """Return the position of a window of `size` at the right of a thumbnail, or at its left."""
     x = thumbnail.right() + GAP_PX
     if x + size.width() > screen.right():
         x = thumbnail.left() - GAP_PX - size.width()

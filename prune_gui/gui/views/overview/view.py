@@ -83,11 +83,9 @@ class OverviewView(View[ModelSubject]):
         self.pictured.connect(self._continue)
 
     def picture(self) -> QWidget | None:
-        """Return the thumbnails, without the card; None if nothing is shown."""
         return self._grid if super().picture() else None
 
     def limit_memory(self, nbytes: int) -> None:
-        """Limit the number of thumbnails in memory."""
         self._limit = max(1, nbytes // BYTES_PER_THUMBNAIL)
 
     @property
@@ -139,18 +137,15 @@ class OverviewView(View[ModelSubject]):
         self._legend.setText(SEPARATOR.join(items))
 
     def _continue(self) -> None:
-        """Continue with further thumbnails and statistics."""
         if self.picture() is not None and self._data is not None and not self._data.is_complete:
             self._paint_timer.start()
 
     def _on_moved(self) -> None:
-        """Draw what came into sight first."""
         self._point_at("")
         if self._data is not None and len(self._data.pictures) >= self._limit:
             self._settle_timer.start()
 
     def _point_at(self, name: str) -> None:
-        """Describe a parameter, and enlarge it after a while; "" for none."""
         if name != self._name_pointed:
             self._name_pointed = name
             self._enlarged.hide()
@@ -168,13 +163,11 @@ class OverviewView(View[ModelSubject]):
         self._enlarged.show_beside(on_screen, data.pictures.get(name), shape, data.describe(name))
 
     def _open(self, name: str) -> None:
-        """Show a parameter in the view Mask."""
         self._point_at("")
         self._workbench.choose(name)
         self.view_wanted.emit("mask")
 
     def _remove_dead(self) -> None:
-        """Let the draft prune what remains of all dead units."""
         if self.subject is not None:
             checkpoint = self.subject.resolution.checkpoint
             self._request_draft(StepRequest(dead_units(None, checkpoint)))
@@ -184,7 +177,6 @@ class OverviewView(View[ModelSubject]):
             self._card.show_card(self._data.card, self.colours())
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """Show the card beside the thumbnails, or above them if the view is narrow."""
         super().resizeEvent(event)
         flat = event.size().width() < MIN_WIDTH_BESIDE_PX
         direction = QBoxLayout.Direction
@@ -192,6 +184,5 @@ class OverviewView(View[ModelSubject]):
         self._card.lay_flat(flat=flat)
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
-        """Hide the enlarged thumbnail."""
         super().hideEvent(event)
         self._point_at("")

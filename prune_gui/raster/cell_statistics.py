@@ -52,14 +52,8 @@ def cell_statistics(measure: Measure, grid: CellGrid[Layout], monitor: Monitor) 
     def fill(tile: Tile) -> None:
         for chunk in grid.chunks(tile):
             monitor.advance(len(chunk.rows) * len(chunk.columns))
-            cell_kernels.add_values(
-                *measure(chunk.start, chunk.stop),
-                *chunk.lines,
-                total[tile],
-                farthest[tile],
-                finite[tile],
-                non_finite[tile],
-            )
+            outputs = total[tile], farthest[tile], finite[tile], non_finite[tile]
+            cell_kernels.add_values(*measure(chunk.start, chunk.stop), chunk.lines, *outputs)
 
     monitor.expect(grid.size)
     for _ in run(fill, grid.tiles()):
@@ -136,7 +130,7 @@ def means(
         for chunk in grid.chunks(tile):
             monitor.advance(len(chunk.rows) * len(chunk.columns))
             read = measure(chunk.start, chunk.stop)
-            cell_kernels.add_lines(*read, *chunk.lines, by_row, by_column)
+            cell_kernels.add_lines(*read, chunk.lines, by_row, by_column)
         return tile, by_row, by_column
 
     monitor.expect(grid.size)

@@ -53,7 +53,12 @@ def density(resolution: Resolution, name: str, grid: CellGrid[Layout], monitor: 
     share, step = np.zeros(grid.shape, np.float32), np.zeros(grid.shape, np.uint8)
 
     def take(tile: Tile, counts: NDArray[np.int64], elements: NDArray[np.int64]) -> None:
-        cell_kernels.sum_up_cells(counts, codes, elements, share[tile], step[tile])
+        pruned, highest = np.zeros_like(elements), np.zeros_like(elements)
+        for code, of_code in zip(codes[1:], counts[1:], strict=True):
+            pruned += of_code
+            np.copyto(step[tile], code, where=of_code > highest)
+            np.maximum(highest, of_code, out=highest)
+        np.divide(pruned, elements, out=share[tile], casting="same_kind")
 
     def take_with_gaps(tile: Tile, counts: NDArray[np.int64], elements: NDArray[np.int64]) -> None:
         take(tile, counts, np.maximum(elements, 1))
@@ -99,7 +104,7 @@ def count_in_cells(
 
         count_in_cells(within, code_index, turned, take_turned, monitor)
         return
-    codes = np.array(code_index.codes, np.uint8)
+    codes, strides = np.array(code_index.codes, np.uint8), (layout.row_stride, layout.column_stride)
     free_buffers: list[NDArray[np.uint8]] = []  # reused: new memory for each tile is slower
 
     def count(tile: Tile) -> None:
@@ -108,21 +113,13 @@ def count_in_cells(
         tile_rows = grid.row_edges[down.start : down.stop + 1]
         tile_columns = grid.column_edges[across.start : across.stop + 1]
         counts = np.zeros((len(codes), len(tile_rows) - 1, len(tile_columns) - 1), np.int64)
-        for rows, columns in _rectangles(layout, tile_rows, tile_columns):
+        edges = tile_rows, tile_columns
+        for rows, columns in _rectangles(layout, *edges):
             start = layout.flat(rows[0], columns[0])
             stop = layout.flat(rows[1] - 1, columns[1] - 1) + 1
-            cell_kernels.count_cells(
-                within(start, stop, buffer[: stop - start]),
-                codes,
-                code_index.lookup,
-                layout.row_stride,
-                layout.column_stride,
-                tile_rows,
-                tile_columns,
-                rows,
-                columns,
-                counts,
-            )
+            found, rectangle = within(start, stop, buffer[: stop - start]), (rows, columns)
+            slots = code_index.lookup
+            cell_kernels.count_cells(found, codes, slots, strides, edges, rectangle, counts)
             monitor.advance((rows[1] - rows[0]) * (columns[1] - columns[0]))
         free_buffers.append(buffer)
         take(tile, counts, np.outer(np.diff(tile_rows), np.diff(tile_columns)))
@@ -152,7 +149,7 @@ def _count_with_gaps(
             monitor.advance(len(chunk.rows) * len(chunk.columns))
             buffer = np.empty(chunk.stop - chunk.start, np.uint8)
             cell_kernels.add_codes(
-                within(chunk.start, chunk.stop, buffer), code_index.lookup, *chunk.lines, counts
+                within(chunk.start, chunk.stop, buffer), code_index.lookup, chunk.lines, counts
             )
         take(tile, counts, counts.sum(0))
 

@@ -53,11 +53,13 @@ def density(resolution: Resolution, name: str, grid: CellGrid[Layout], monitor: 
     share, step = np.zeros(grid.shape, np.float32), np.zeros(grid.shape, np.uint8)
 
     def take(tile: Tile, counts: NDArray[np.int64], elements: NDArray[np.int64]) -> None:
-        pruned, highest = np.zeros_like(elements), np.zeros_like(elements)
-        for code, of_code in zip(codes[1:], counts[1:], strict=True):
-            pruned += of_code
+        if len(codes) == 1:
+            return
+        pruned = highest = counts[1]
+        np.copyto(step[tile], codes[1], where=highest > 0)
+        for code, of_code in zip(codes[2:], counts[2:], strict=True):
             np.copyto(step[tile], code, where=of_code > highest)
-            np.maximum(highest, of_code, out=highest)
+            pruned, highest = pruned + of_code, np.maximum(highest, of_code)
         np.divide(pruned, elements, out=share[tile], casting="same_kind")
 
     def take_with_gaps(tile: Tile, counts: NDArray[np.int64], elements: NDArray[np.int64]) -> None:

@@ -52,8 +52,10 @@ def cell_statistics(measure: Measure, grid: CellGrid[Layout], monitor: Monitor) 
     def fill(tile: Tile) -> None:
         for chunk in grid.chunks(tile):
             monitor.advance(len(chunk.rows) * len(chunk.columns))
-            outputs = total[tile], farthest[tile], finite[tile], non_finite[tile]
-            cell_kernels.add_values(*measure(chunk.start, chunk.stop), chunk.lines, *outputs)
+            read = measure(chunk.start, chunk.stop)
+            cell_kernels.add_values(
+                *read, chunk.lines, total[tile], farthest[tile], finite[tile], non_finite[tile]
+            )
 
     monitor.expect(grid.size)
     for _ in run(fill, grid.tiles()):

@@ -21,6 +21,8 @@ from prune_gui.statistics import kernels, weight_values
 from prune_gui.statistics.dispatch import map_chunks
 from prune_gui.statistics.kernels import CodeIndex
 
+Flags = NDArray[np.bool_]
+
 
 @dataclass(frozen=True, slots=True)
 class ChannelStatistics:
@@ -35,7 +37,7 @@ class ChannelStatistics:
 
     codes: tuple[int, ...]
     counts: NDArray[np.int64]
-    dead: NDArray[np.bool_]
+    dead: Flags
 
     @property
     def size(self) -> int:
@@ -102,7 +104,7 @@ def norms_by_step(
     rows = []
     for last in codes[:-1]:
 
-        def mask(start: int, stop: int, last: int = last) -> NDArray[np.bool_]:
+        def mask(start: int, stop: int, last: int = last) -> Flags:
             return resolution.pruned_by_within(name, start, stop) <= last  # codes ascend
 
         left = score_norms(scores, mask, n, dim, monitor=monitor).double().numpy()
@@ -148,22 +150,12 @@ def channels(resolution: Resolution, name: str, dim: int, monitor: Monitor) -> C
     codes, slots = CodeIndex.of(resolution.layers.get(name, ()))
     read = weight_values.reader(resolution.checkpoint, name)
 
-    def count(
-        start: int, stop: int
-    ) -> tuple[NDArray[np.intp], NDArray[np.int64], NDArray[np.bool_]]:
-        first = start // inner
+    def count(start: int, stop: int) -> tuple[NDArray[np.intp], NDArray[np.int64], Flags]:
+        first, offset = divmod(start, inner)
         touched = min((stop - 1) // inner - first + 1, shape[dim])
-        counts = np.zeros((len(codes), touched), np.int64)
-        has_weights = np.zeros(touched, np.bool_)
-        kernels.count_channel_steps(
-            resolution.pruned_by_within(name, start, stop),
-            read(start, stop),
-            slots,
-            inner,
-            start % inner,
-            counts,
-            has_weights,
-        )
+        counts, has_weights = np.zeros((len(codes), touched), np.int64), np.zeros(touched, np.bool_)
+        pruned_by, weights = resolution.pruned_by_within(name, start, stop), read(start, stop)
+        kernels.count_channel_steps(pruned_by, weights, slots, inner, offset, counts, has_weights)
         return (first + np.arange(touched)) % shape[dim], counts, has_weights
 
     counts = np.zeros((len(codes), shape[dim]), np.int64)

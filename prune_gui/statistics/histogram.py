@@ -6,7 +6,7 @@ After the cut of the last step moved, at most one bin is counted again.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -119,16 +119,26 @@ def histogram(
             return updated
     layers = resolution.layers.get(name, ())
     codes, slots = kernels.CodeIndex.of(layers)
-    count = _counter(resolution, name, edges)
-    shape = len(codes), len(edges) + 1
+    info, shape = resolution.checkpoint.tensors[name], (len(codes), len(edges) + 1)
+    dtype: torch.dtype = getattr(torch, info.dtype)
+    if has_few_values := dtype.itemsize <= 2 and info.scale is None:
+        every = np.arange(1 << 8 * dtype.itemsize).astype(f"u{dtype.itemsize}")
+        bins = np.empty(every.size, np.uint32)
+        kernels.find_bins(weight_values.of_bits(every, dtype), edges, bins)
+        bits = weight_values.bits_reader_of(resolution.values(name))
+    else:
+        read = weight_values.shown(resolution, name)
 
-    def count_span(start: int, stop: int) -> NDArray[np.int64]:
+    def count(start: int, stop: int) -> NDArray[np.int64]:
         counts = np.zeros(shape, np.int64)
-        count(start, stop, resolution.pruned_by_within(name, start, stop), slots, counts)
+        pruned_by = resolution.pruned_by_within(name, start, stop)
+        if has_few_values:
+            kernels.count_known_bins(bits(start, stop), pruned_by, slots, bins, counts)
+        else:
+            kernels.count_bins(read(start, stop), pruned_by, slots, edges, counts)
         return counts
 
-    size = resolution.checkpoint.tensors[name].numel
-    total = sum(map_chunks(count_span, size, monitor), start=np.zeros(shape, np.int64))
+    total = sum(map_chunks(count, info.numel, monitor), start=np.zeros(shape, np.int64))
     counts, (nan, infinite) = total[:, :-2], total[:, -2:].sum(0)
     counts.flags.writeable = False
     cuts = weight_cuts(resolution, name)
@@ -149,30 +159,8 @@ def _updated(
     codes = kernels.CodeIndex.of(layers).codes
     counts = np.stack([rows[code] for code in codes])
     counts.flags.writeable = False
-    return replace(
-        before, codes=codes, counts=counts, cuts=weight_cuts(resolution, name), layers=layers
-    )
-
-
-_Count = Callable[[int, int, NDArray[np.uint8], NDArray[np.uint8], NDArray[np.int64]], None]
-"""Takes start and stop, the codes, the slots, and counts to add to; see `count_bins`."""
-
-
-def _counter(resolution: Resolution, name: str, edges: NDArray[np.float64]) -> _Count:
-    info = resolution.checkpoint.tensors[name]
-    dtype: torch.dtype = getattr(torch, info.dtype)
-    if dtype.itemsize > 2 or info.scale is not None:
-        read = weight_values.shown(resolution, name)
-        return lambda start, stop, codes, slots, counts: kernels.count_bins(
-            read(start, stop), codes, slots, edges, counts
-        )
-    every = np.arange(1 << 8 * dtype.itemsize).astype(f"u{dtype.itemsize}")
-    bins = np.empty(every.size, np.uint32)
-    kernels.find_bins(weight_values.of_bits(every, dtype), edges, bins)
-    bits = weight_values.bits_reader_of(resolution.values(name))
-    return lambda start, stop, codes, slots, counts: kernels.count_known_bins(
-        bits(start, stop), codes, slots, bins, counts
-    )
+    cuts = weight_cuts(resolution, name)
+    return replace(before, codes=codes, counts=counts, cuts=cuts, layers=layers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,8 +234,7 @@ class DraftCut:
 
         def count(span: tuple[int, int], low: int = low) -> int:
             monitor.advance(span[1] - span[0])
-            bits = keys.bits(*span)
-            remaining_mask = None if self.before is None else self.before(*span)
+            bits, remaining_mask = keys.bits(*span), self.before and self.before(*span)
             limits = bits.dtype.type(low), bits.dtype.type(high)
             return kernels.count_between(bits, remaining_mask, *limits, cut.last_tie - span[0])
 

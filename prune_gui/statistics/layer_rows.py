@@ -114,7 +114,6 @@ class Rows:
 
     Attributes:
         infos: the first parameter of each row; the only one if `size` is 1.
-        tied: boolean, whether the parameter in `infos` has aliases.
         size: int64, number of parameters.
         total: int64, number of elements.
         codes: the code of each row of `counts`: steps that pruned something, then 255 for "in the
@@ -133,7 +132,6 @@ class Rows:
     grouping: Grouping
     infos: tuple[TensorInfo, ...]
     shapes: tuple[tuple[int, ...], ...]
-    tied: NDArray[np.bool_]
     size: NDArray[np.int64]
     total: NDArray[np.int64]
     codes: tuple[int, ...]
@@ -177,10 +175,16 @@ class Rows:
 
     def warnings(self, row: int) -> list[str]:
         """Return the problems of a row, for the user."""
-        texts = []
-        kept = int(self.total[row] - self.pruned[row])
+        texts, total = [], int(self.total[row])
         if empty := int(self.nearly_empty[row]):
-            texts.append(self._nearly_empty(row, kept, empty))
+            text = tr("no weights remain")
+            if self.size[row] > 1:
+                text = trn(
+                    "{count:,} parameter nearly empty", "{count:,} parameters nearly empty", empty
+                )
+            elif kept := total - int(self.pruned[row]):
+                text = tr("only {left:,} of {total:,} remain", left=kept, total=total)
+            texts.append(text)
         if nan := int(self.nan[row]):
             texts.append(tr("{count:,} NaN", count=nan))
         if infinite := int(self.infinite[row]):
@@ -190,15 +194,6 @@ class Rows:
         if self.size[row] == 1 and self.infos[row].aliases:
             texts.append(tr("tied with {names}", names=join_items(self.infos[row].aliases)))
         return texts
-
-    def _nearly_empty(self, row: int, kept: int, empty: int) -> str:
-        if self.size[row] > 1:
-            return trn(
-                "{count:,} parameter nearly empty", "{count:,} parameters nearly empty", empty
-            )
-        if not kept:
-            return tr("no weights remain")
-        return tr("only {left:,} of {total:,} remain", left=kept, total=int(self.total[row]))
 
 
 def rows_of(statistics: LayerStatistics, groups: Grouping) -> Rows:
@@ -210,18 +205,17 @@ def rows_of(statistics: LayerStatistics, groups: Grouping) -> Rows:
         return _summed_by_row(values, groups.places, number)
 
     pruned, total = np.array(list(resolution.counts.values()), np.int64).reshape(-1, 2).T
-    codes, by_step = _by_step(resolution, statistics.infos, pruned)
+    by_step = _by_step(resolution, statistics.infos, pruned)
     infos = tuple(statistics.infos[place] for place in groups.first)
     channels = [channels_of(statistics.checkpoint, info) for info in statistics.infos]
     return Rows(
         groups,
         infos,
         tuple(info.shape for info in infos),
-        np.array([bool(info.aliases) for info in infos]),
         gather(np.ones(len(total), np.int64)),
         gather(total),
-        codes,
-        np.array([gather(counts) for counts in by_step], np.int64).reshape(-1, number),
+        tuple(by_step),
+        np.array([gather(counts) for counts in by_step.values()], np.int64).reshape(-1, number),
         channels=gather(np.array(channels, np.int64)),
         nearly_empty=gather((pruned >= NEARLY_EMPTY * total).astype(np.int64)),
         **_measured(statistics, groups),
@@ -244,14 +238,13 @@ def _measured(statistics: LayerStatistics, groups: Grouping) -> dict[str, Any]:
 
 def _by_step(
     resolution: Resolution, infos: tuple[TensorInfo, ...], pruned: NDArray[np.int64]
-) -> tuple[tuple[int, ...], list[NDArray[np.int64]]]:
+) -> dict[int, NDArray[np.int64]]:
     by_code, in_file = {}, pruned.copy()
     for number, outcome in enumerate(resolution.outcomes, start=1):
         by_code[number] = np.array([outcome.pruned.get(info.name, 0) for info in infos], np.int64)
         in_file -= by_code[number]
     by_code[IN_FILE] = in_file
-    occurring = {code: counts for code, counts in by_code.items() if counts.any()}
-    return tuple(occurring), list(occurring.values())
+    return {code: counts for code, counts in by_code.items() if counts.any()}
 
 
 def _summed_by_row(values: NDArray[Any], places: NDArray[np.intp], number: int) -> NDArray[Any]:

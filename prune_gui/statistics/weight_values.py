@@ -40,11 +40,7 @@ def shown(resolution: Resolution, name: str) -> Reader:
 def reader_of(tensor: torch.Tensor) -> Reader:
     """Return a reader of the flat indices [start, stop) of a tensor; see `reader`."""
     flat = tensor.detach().reshape(-1)
-
-    def read(start: int, stop: int) -> Values:
-        return _widened(flat[start:stop])
-
-    return read
+    return lambda start, stop: _widened(flat[start:stop])
 
 
 def span_of(resolution: Resolution, name: str, start: int, stop: int) -> torch.Tensor:

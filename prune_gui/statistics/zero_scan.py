@@ -37,7 +37,8 @@ class ZeroScan:
         prunable = [info for info in every if not info.not_prunable]
         small = [info for info in prunable if info.numel <= MAX_SMALL_ELEMENTS]
         large = [info for info in prunable if info.numel > MAX_SMALL_ELEMENTS]
-        self._groups = deque([*_batches(small), *([info] for info in large)])
+        batches = (small[i : i + MAX_BATCH] for i in range(0, len(small), MAX_BATCH))
+        self._groups = deque([*batches, *([info] for info in large)])
         self._total = sum(info.nbytes for info in prunable)
         self._counts: dict[str, int] = {}
         self._patterns: dict[str, ZeroPatterns] = {}
@@ -51,7 +52,7 @@ class ZeroScan:
         """
         end = time.monotonic() + seconds
         monitor.expect(self._total - self._done)
-        while self._groups or self._large is not None:
+        while self._groups or self._large:
             if self._large is None and uses_executor(self._total - self._done):
                 self._count_elsewhere(ROUND_BYTES if math.isfinite(seconds) else None, monitor)
             else:
@@ -132,12 +133,6 @@ class ZeroScan:
 
 
 _ENDED: Final = object()
-
-
-def _batches(infos: Sequence[TensorInfo]) -> Iterator[Sequence[TensorInfo]]:
-    """Yield small parameters in groups that are read in one call."""
-    for first in range(0, len(infos), MAX_BATCH):
-        yield infos[first : first + MAX_BATCH]
 
 
 def _count_group(

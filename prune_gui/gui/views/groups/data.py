@@ -222,14 +222,14 @@ def _scores(
     subject: Subject, group: CoupledGroup, before: GroupData | None, monitor: Monitor
 ) -> tuple[NDArray[np.float64], NormOrScore, float | None]:
     from prune_gui.statistics.channel_statistics import ranks
-    from prune_gui.statistics.unit_statistics import ranked_units, unit_norms
+    from prune_gui.statistics.unit_statistics import unit_norms, units_of_step
 
     resolution = subject.resolution
     for step in _steps(subject):
         method = resolution.recipe.steps[step - 1].method
         if method.coupled_space == group.space:
-            ranked = ranked_units(resolution, group, step)
-            if ranked is not None:
+            ranked = units_of_step(resolution, group, step)
+            if ranked is not None and ranked.ranks is not None:
                 scores, cut = ranks(ranked)
                 return scores, ScoreOf(step), cut
     if (

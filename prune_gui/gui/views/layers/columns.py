@@ -99,7 +99,7 @@ def _none_for_nan(values: NDArray[np.float64]) -> list[float | None]:
 
 def _severity(rows: Rows) -> NDArray[np.int64]:
     """Return the severity of each row's warnings; larger is worse."""
-    tied = rows.tied & (rows.size == 1)
+    tied = np.array([bool(info.aliases) for info in rows.infos], np.bool_) & (rows.size == 1)
     non_finite, pruned_dead = rows.nan + rows.infinite > 0, rows.dead > rows.dead_in_file
     severity: NDArray[np.int64] = (
         16 * (rows.nearly_empty > 0) + 8 * non_finite + 4 * pruned_dead + 2 * (rows.dead > 0) + tied

@@ -39,8 +39,8 @@ def rows(**of):
     )
     groups = Grouping(1, ("m", "tied", "scale"), np.array([0, 0, 1, 2]), np.array([0, 2, 3]))
     arrays = {name: np.array(values) for name, values in figures.items()}
-    shapes, tied = tuple(info.shape for info in infos), np.array([False, True, False])
-    return Rows(groups, infos, shapes, tied, codes=(1, IN_FILE), **arrays)
+    shapes = tuple(info.shape for info in infos)
+    return Rows(groups, infos, shapes, codes=(1, IN_FILE), **arrays)
 
 
 def titled(title, table_rows):

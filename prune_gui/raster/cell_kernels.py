@@ -91,11 +91,9 @@ def count_cells(
 ) -> None:
     """Add the pruned elements of a rectangle to the counts of their cells.
 
-    Args:
-        strides: of a row and of a column in ``codes``, which begin with the rectangle.
-        edges: of rows and of columns; cell (i, j) has the rows in [``edges[0][i]``,
-            ``edges[0][i + 1]``).
-        rectangle: start and stop of its rows and of its columns.
+    The rectangle has a start and a stop of rows and of columns. ``strides`` are those of a row and
+    of a column in ``codes``. Cell (i, j) begins with row ``edges[0][i]`` and column
+    ``edges[1][j]``.
     """
     row_edges, column_edges = edges
     (row, end), (left, right) = rectangle

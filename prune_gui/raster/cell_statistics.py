@@ -29,11 +29,8 @@ from prune_gui.statistics.weight_values import Values
 class CellStatistics:
     """The numbers of each cell of a grid; read-only arrays (cells down, cells across).
 
-    Attributes:
-        mean: the mean of the finite numbers of each cell; NaN where there is none.
-        farthest: the finite number of the largest magnitude, of x and -x the positive one; NaN
-            where there is none.
-        non_finite: whether one of the numbers is NaN or infinite.
+    The mean and the farthest number from zero are of finite ones, NaN where there is none; of x and
+    -x, x is the farther one. `non_finite` says whether a number is NaN or infinite.
     """
 
     mean: NDArray[np.float64]

@@ -35,7 +35,7 @@ class Density:
     Attributes:
         share: float32, the pruned share of each cell.
         step: uint8, the step that pruned the most elements of the cell (of equals the lowest
-            number); 0 where none is pruned, 255 for "in the file".
+            number); 0 where none is pruned.
     """
 
     share: NDArray[np.float32]

@@ -24,10 +24,8 @@ MIN_WRAPPED_ELEMENTS = 256
 class ParameterLayout:
     """A map between (row, column) and the elements of a parameter.
 
-    The element at (row, column) has the flat (row-major) index
-    ``row_offsets[row] + column_offsets[column]``, where neither is `GAP`. Both ascend.
-
-    The numbers of rows and columns include gaps.
+    The element at (row, column) has the flat (row-major) index ``row_offsets[row] +
+    column_offsets[column]``, where neither is `GAP`. Both ascend.
     """
 
     shape: tuple[int, ...]
@@ -71,13 +69,7 @@ def flat_span(layout: ParameterLayout, rows: range, columns: range) -> tuple[int
 
 @dataclass(frozen=True, slots=True)
 class SliceLayout(ParameterLayout):
-    """A strided layout without gaps, for example a two-dimensional slice of a parameter.
-
-    Attributes:
-        row_stride: distance in flat indices from one row to the next.
-        column_stride: distance in flat indices from one column to the next.
-        first: flat index of the element at (0, 0).
-    """
+    """A strided layout without gaps, for example a two-dimensional slice of a parameter."""
 
     row_stride: int
     column_stride: int = 1
@@ -92,10 +84,7 @@ class SliceLayout(ParameterLayout):
 
     @classmethod
     def wrapped(cls, shape: tuple[int, ...]) -> SliceLayout | None:
-        """Return a layout that wraps a vector into a full rectangle, as square as possible.
-
-        None if the parameter is short or not a vector, or no divisor of its size is suitable.
-        """
+        """Return a layout that wraps a long vector into a full rectangle, as square as possible."""
         size = math.prod(shape)
         if len(shape) != 1 or size < MIN_WRAPPED_ELEMENTS:
             return None

@@ -29,10 +29,8 @@ class ChannelStatistics:
     """The channels of a parameter along one dimension. The arrays are read-only.
 
     Attributes:
-        codes: the code of each row of `counts`: 0 kept, then steps, then 255 for "in the file".
-        counts: int64 (codes, channels), number of elements.
-        dead: boolean (channels,), True if all weights are zero or pruned: the output of such a
-            channel does not depend on the input.
+        codes: of each row of `counts`, int64 (codes, channels), which has numbers of elements.
+        dead: whether all weights are zero or pruned: then the output is independent of the input.
     """
 
     codes: tuple[int, ...]
@@ -92,8 +90,8 @@ def norms_by_step(
 ) -> NDArray[np.float64]:
     """Return float64 (codes, channels), how much of the norm of each channel each step leaves.
 
-    The codes are those of `channels`. Row i is the norm of the elements of the first i + 1 codes,
-    with zeros in place of the others: row 0 is that of the kept elements, and the last is `whole`.
+    Row i is the norm of the elements of the first i + 1 codes of `channels`: row 0 is that of the
+    kept elements, and the last is `whole`.
     """
     codes = CodeIndex.of(resolution.layers.get(name, ())).codes
     checkpoint, info = resolution.checkpoint, resolution.checkpoint.tensors[name]

@@ -34,11 +34,8 @@ from prune_gui.statistics.weight_values import of_bits
 class Scored:
     """The scores of one parameter, and how the steps prune by them.
 
-    Attributes:
-        keys: one key per element, ordered as the scores; of LAMP scores, the keys of what these are
-            computed from.
-        layers: the applied steps, in order, without the step of `lowest`.
-        lowest: (step, k) if a step prunes the k lowest elements that `layers` leave.
+    There is a key per element; those of LAMP scores are the keys of what these are computed from.
+    If a step prunes the k lowest elements that `layers` leave, `lowest` is (step, k).
     """
 
     kind: ScoreKind
@@ -97,9 +94,8 @@ def _scored(
 ) -> Scored:
     """Return the scores by which the applied step `own` ranks.
 
-    If `own` is the last step and prunes the lowest scores, its effect follows from the number that
-    it prunes (`lowest`), so that a score histogram stays valid when the cut moves. Otherwise every
-    step is counted by element.
+    If `own` is last and prunes the lowest scores, its effect follows from their number, so that a
+    score histogram stays valid when the cut moves. Otherwise every step is counted by element.
     """
     applied_steps = resolution.layers[name]
     in_file = own.step > len(resolution.recipe.steps)
@@ -121,8 +117,8 @@ class ScoreBlock:
     """The scores of a span of elements in a step. Each array has one value per element.
 
     Attributes:
-        scores: float64, the score; a new array, which the caller may overwrite.
-        cuts: float64, the score of the last pruned unit; arbitrary where `cut` is False.
+        scores: a new array, which the caller may overwrite.
+        cuts: the score of the last pruned unit; arbitrary where `cut` is False.
         ranked: whether the step ranked the element; ignores what earlier steps pruned.
         cut: whether the step prunes anything in the group in which it ranked the element.
     """
@@ -253,13 +249,10 @@ def _whole_groups(
 
 @dataclass(frozen=True, slots=True)
 class StepCut:
-    """The cut of a step in one parameter: it prunes the numbers below.
+    """The cut of a step in one parameter, by absolute weight or score: it prunes those below.
 
-    Attributes:
-        value: an absolute weight or a score.
-        inclusive: whether the step prunes numbers that equal the value, or some of them.
-        shared: the cut of all targets of the step, where `max_sparsity` stops the step before it in
-            this parameter; None where both are the same.
+    It is `inclusive` if it prunes some that equal the value. `shared` is the cut of all targets if
+    the step stops before it in this parameter because of its `max_sparsity`.
     """
 
     value: float
@@ -268,10 +261,7 @@ class StepCut:
 
 
 def weight_cuts(resolution: Resolution, name: str) -> dict[int, StepCut]:
-    """Return the cut in the absolute weights of a parameter for each step that has one.
-
-    Steps that do not rank by the absolute weight, and infinite cuts, are omitted.
-    """
+    """Return the finite cut in the absolute weights of a parameter for each step that has one."""
     cuts = {}
     for applied in resolution.layers.get(name, ()):
         if applied.step == IN_FILE:
@@ -285,10 +275,7 @@ def weight_cuts(resolution: Resolution, name: str) -> dict[int, StepCut]:
 def score_cut(
     resolution: Resolution, name: str, step: int, score_at: Callable[[float], float]
 ) -> StepCut | None:
-    """Return the cut of a step in its own scores of a parameter; None if it has no finite cut.
-
-    See `ScoreHistogram.score_at`.
-    """
+    """Return the finite cut of a step in its own scores of a parameter, if it has one."""
     [applied] = (one for one in resolution.layers[name] if one.step == step)
     return _cut(resolution, applied, score_at)
 
@@ -313,10 +300,7 @@ def _cut(
 
 
 def _shared_threshold(resolution: Resolution, step: int) -> int | None:
-    """Return the key at which a limited global step cuts the targets that it does not limit.
-
-    None if there is no such key: without a limit, the cut of each target is that of all.
-    """
+    """Return the key at which a step with a limit cuts targets that it does not limit."""
     method, outcome = resolution.recipe.steps[step - 1].method, resolution.outcomes[step - 1]
     if (
         method.ranking_scope != "global"

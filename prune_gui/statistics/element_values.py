@@ -174,12 +174,7 @@ def _ranked(resolution: Resolution, name: str, step: int) -> ElementRanks:
 
 @dataclass(frozen=True, slots=True)
 class StepScore:
-    """The score of one element in one step.
-
-    Attributes:
-        score: the score of the element or of its unit; None if the step does not rank it.
-        cut: the score of the last pruned unit; None if the step prunes none.
-    """
+    """The score of an element in a step, and the cut of the step; None where it has none."""
 
     step: int
     score: float | None = None
@@ -188,13 +183,7 @@ class StepScore:
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """One element of a parameter.
-
-    Attributes:
-        value: see `weight_values.shown`.
-        code: the step that pruned it; 0: kept, 255: pruned in the file.
-        scores: its score in every step, up to the one that pruned it.
-    """
+    """One element of a parameter, with its scores up to the step that pruned it."""
 
     index: tuple[int, ...]
     value: float

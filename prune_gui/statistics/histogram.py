@@ -33,13 +33,11 @@ class Histogram:
     """The number of weights in each of several bins of equal width. The arrays are read-only.
 
     Attributes:
-        edges: float64 (bins + 1), ascending. A bin includes its lower edge, the last bin also its
-            upper edge.
-        codes: the code of each row of `counts`: 0 kept, then steps, then 255 for "in the file".
-        counts: int64 (codes, bins), number of weights.
+        edges: float64 (bins + 1), ascending. A bin includes its lower edge, the last also its
+            upper.
+        codes: of each row of `counts`, int64 (codes, bins).
         nan, infinite: numbers of weights that are in no bin.
         cuts: for each step that prunes small absolute weights, its cut.
-        layers: the applied steps that were counted.
     """
 
     edges: NDArray[np.float64]
@@ -51,10 +49,7 @@ class Histogram:
     layers: tuple[AppliedStep, ...] = field(default=(), repr=False)
 
     def kept_by(self, layers: tuple[AppliedStep, ...]) -> NDArray[np.int64] | None:
-        """Return the number of weights in each bin that applied steps leave, if it is known.
-
-        It is known for the steps of this histogram, and for those without the last one.
-        """
+        """Return the kept weights per bin after the counted steps, or without the last one."""
         kept: NDArray[np.int64] = self.counts[0]
         if self.layers == layers:
             return kept
@@ -66,9 +61,8 @@ class Histogram:
 
 
 def value_range(resolution: Resolution, name: str, monitor: Monitor) -> tuple[float, float]:
-    """Return the minimum and maximum finite weight of a parameter; (0.0, 0.0) if it has none.
-
-    The weights are those of `weight_values.shown`.
+    """Return the minimum and maximum finite weight, as views show them; (0.0, 0.0) if there is
+    none.
     """
     read = weight_values.shown(resolution, name)
 
@@ -167,9 +161,7 @@ def _updated(
 class DraftCut:
     """The cut of the last step in the absolute weights of a parameter, in their keys.
 
-    Attributes:
-        value: the absolute weight at the threshold of the cut.
-        before: returns which elements earlier steps leave; None if they leave all.
+    `value` is the absolute weight at the threshold; `before` is None if earlier steps leave all.
     """
 
     ranking: Ranking
@@ -220,7 +212,7 @@ class DraftCut:
         return pruned
 
     def _count_beyond(self, edge: float, monitor: Monitor) -> int:
-        """Return the number of weights farther from zero than an edge that the step prunes.
+        """Count the weights that the step prunes and that are farther from zero than an edge.
 
         The edge itself is included if it is positive, because bins include their lower edges.
         """

@@ -21,12 +21,9 @@ from prune_gui.statistics.layer_statistics import LayerStatistics, channels_of
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Grouping:
-    """The row that each parameter belongs to.
+    """The row of each parameter, -1 for none, and the first parameter of each row.
 
-    Attributes:
-        depth: the depth of the modules that are rows; None if every parameter is a row.
-        places: for each parameter, in file order, the index of its row; -1 if it has none.
-        first: for each row, the index of its first parameter.
+    `depth` is that of the modules that are rows; None if every parameter is a row.
     """
 
     depth: int | None
@@ -39,14 +36,10 @@ class Grouping:
 def grouping(
     infos: tuple[TensorInfo, ...], depth: int | None, included: NDArray[np.bool_] | None = None
 ) -> Grouping:
-    """Return the grouping by parameter, or by the modules at a depth.
+    """Return the grouping by parameter in file order, or by the modules at a depth in their order.
 
-    Args:
-        depth: depth of the modules, from 1, with the rows in the order of the module tree;
-            parameters above that depth are rows themselves. None: one row per parameter, in file
-            order.
-        included: by parameter, whether it has a row of its own; None if all have. Modules include
-            all their parameters.
+    Parameters above that depth are rows themselves. `included` says which parameters have a row of
+    their own; modules include all of theirs.
     """
     if depth is None:
         first = np.arange(len(infos)) if included is None else np.flatnonzero(included)
@@ -94,11 +87,7 @@ def deepest(infos: Iterable[TensorInfo]) -> int:
 
 
 def fitting(infos: Sequence[TensorInfo], most: int) -> int | None:
-    """Return the depth with the most rows, but at most `most`.
-
-    None, for one row per parameter, if there are at most `most` parameters, or if every depth has
-    more rows than `most` or only one.
-    """
+    """Return the depth with the most rows, but at most `most` and more than one; else None."""
     if len(infos) <= most:
         return None
     paths = [info.name.split(".") for info in infos]
@@ -114,19 +103,15 @@ class Rows:
 
     Attributes:
         infos: the first parameter of each row; the only one if `size` is 1.
-        size: int64, number of parameters.
-        total: int64, number of elements.
-        codes: the code of each row of `counts`: steps that pruned something, then 255 for "in the
-            file"; as in `Resolution.pruned_by`.
-        counts: int64 (codes, rows), number of elements.
-        energy: float64, sum of the squares of all finite weights; NaN while not computed, infinite
-            if it overflows float64.
-        kept: float64, in the same way for the kept weights.
-        nan, infinite: int64, numbers of such weights; 0 while not computed.
-        channels: int64, number of channels along dim 0 of the parameters with at least two dims.
-        dead: int64, number of channels that keep only zeros; 0 while not computed.
-        dead_in_file: int64, the same of zeros in the file.
-        nearly_empty: int64, number of parameters of which at least `NEARLY_EMPTY` is pruned.
+        size, total: numbers of parameters and of elements.
+        codes: of each row of `counts`, int64 (codes, rows): steps that pruned something, then 255.
+        energy, kept: sums of the squares of all finite weights, and of the kept ones; NaN while not
+            computed, infinite if they overflow float64.
+        nan, infinite: numbers of such weights; 0 while not computed.
+        channels: number of channels along dim 0 of the parameters with at least two dims.
+        dead: number of channels that keep only zeros; 0 while not computed.
+        dead_in_file: the same of zeros in the file.
+        nearly_empty: number of parameters of which at least `NEARLY_EMPTY` is pruned.
     """
 
     grouping: Grouping

@@ -1,8 +1,7 @@
 """Statistics of all parameters: what is pruned in each, and the energy that remains.
 
-Statistics that need no weights are available at once. The others are computed incrementally, and
-reused after an edit for the parameters that it does not change. Energy is the sum of squared
-weights.
+Energy is the sum of squared weights. Statistics that need the weights are computed incrementally,
+and reused after an edit for the parameters that it does not change.
 """
 
 from __future__ import annotations
@@ -47,13 +46,9 @@ MEASURES: Final = np.dtype(
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LayerStatistics:
-    """The statistics of every prunable parameter. The arrays are read-only.
+    """The statistics of every prunable parameter, in file order. The arrays are read-only.
 
-    Attributes:
-        infos: the parameters, in file order.
-        sizes: int64 (parameters,), the bytes of each.
-        measures: dtype `MEASURES` (parameters,); zeros where not computed yet.
-        is_fetched: `Checkpoint.is_fetched` when the first of these statistics were computed.
+    `sizes` are bytes; `measures` are zeros where not computed yet.
     """
 
     resolution: Resolution
@@ -116,9 +111,7 @@ def compute(
 ) -> LayerStatistics:
     """Return statistics with parameters added that are not computed yet, smallest first.
 
-    Args:
-        wanted: called before each parameter is read, or before all are if an executor reads them;
-            False stops the computation.
+    `wanted` is called before each is read, or before all on an executor; False stops.
     """
     waiting = np.flatnonzero(~statistics.measures["weighed"])
     sizes = statistics.sizes[waiting]

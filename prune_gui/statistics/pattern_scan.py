@@ -43,12 +43,7 @@ CONTAINED_SHARE: Final = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The groups of an n:m pattern, all of the same number of elements.
-
-    Attributes:
-        pattern: the name of the pattern; see `PATTERNS`.
-        flattened: whether they are along dim 1 and all dims after it, flattened.
-    """
+    """The groups of a pattern, along a dim or (flattened) along dim 1 and all later dims."""
 
     pattern: str
     dim: int
@@ -73,15 +68,9 @@ class Groups:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PatternChunk:
-    """What some rows of a parameter say about its patterns.
+    """What some rows of a parameter, from `first` on, say about its patterns.
 
-    Attributes:
-        first: index of the first row.
-        groups: the groups that may still follow their pattern after these rows.
-        rows: (rows,), the dead channels of dim 0.
-        columns: (size of dim 1,), the channels of dim 1 that are zero in these rows.
-        kernels: number of kernels that are all zero.
-        blocks: (rows // MIN_SIDE, columns // MIN_SIDE), the empty blocks of the smallest side.
+    `groups` may still follow their pattern. `blocks` are the empty blocks of the smallest side.
     """
 
     first: int
@@ -276,11 +265,7 @@ def _sums(flags: Flags, length: int) -> NDArray[np.int64]:
 
 
 def possible(shape: tuple[int, ...]) -> tuple[str, ...]:
-    """Return the patterns that a tensor of a shape can follow.
-
-    Groups are along the input channels: the flattened dims from 1 on, whose size must be a multiple
-    of the group length.
-    """
+    """Return the patterns whose groups, along the flattened dims from 1 on, a shape can have."""
     length = math.prod(shape[1:]) if len(shape) > 1 else 0
     return tuple(name for name, (m, _) in PATTERNS.items() if length and length % m == 0)
 

@@ -1,7 +1,6 @@
 """Fine histograms of scores, from which other statistics follow without reading weights again.
 
-Elements are counted by the leading bits of their keys, which order as the scores do. A moved cut,
-a histogram with other bins and a cumulative curve are computed from these counts.
+Elements are counted by the leading bits of their keys, which order as the scores do.
 """
 
 from __future__ import annotations
@@ -41,14 +40,12 @@ class ScoreHistogram:
 
     Attributes:
         bounds: float64 (groups + 1), ascending: group i has the scores in [``bounds[i]``,
-            ``bounds[i + 1]``). The first group has zeros and scores that differ from zero only in
-            the ignored trailing bits.
-        codes: the code of each row of `counts`: 0 for remaining, then the steps that pruned.
-        counts: int64 (codes, groups), number of elements.
+            ``bounds[i + 1]``), and the first also those that differ from zero only in the ignored
+            bits.
+        codes: of each row of `counts`, int64 (codes, groups): 0 for remaining, then steps.
         energy: float64 (groups,), sum of the squared remaining weights.
         non_finite: int64 (codes,), number of elements with non-finite scores; they are in no group.
-        weights: of LAMP scores, float64 (groups + 1), the absolute weights or other scores from
-            which those at the bounds are computed; else None.
+        weights: of LAMP scores, (groups + 1), the numbers from which the bounds are computed.
     """
 
     bounds: NDArray[np.float64]
@@ -102,10 +99,7 @@ class ScoreHistogram:
         return replace(self, bounds=np.maximum.accumulate(scores), weights=self.bounds)
 
     def score_at(self, weight: float) -> float:
-        """Return the score of an absolute weight, or of what LAMP scores are computed from.
-
-        LAMP scores are interpolated in a group.
-        """
+        """Return the score of an absolute weight, or of what LAMP scores are computed from."""
         return (
             weight if self.weights is None else float(np.interp(weight, self.weights, self.bounds))
         )
@@ -160,8 +154,8 @@ def _values(keys: KeySource, selected: NDArray[np.int64]) -> NDArray[np.float64]
 def common_edges(every: Sequence[ScoreHistogram], bins: int, *, log: bool) -> NDArray[np.float64]:
     """Return edges of about `bins` bins, at bounds of groups, so that counts in bins are exact.
 
-    The groups of LAMP scores have different bounds in each parameter. Then an element within the
-    width of a group of an edge may be counted in the bin next to its own.
+    Bounds of LAMP scores differ between parameters: elements close to an edge may be counted in the
+    bin next to their own.
     """
     bounds = np.unique(np.concatenate([one.bounds for one in every]))
     occur = np.concatenate([one.bounds[1:-1][one.counts[:, 1:].any(0)] for one in every])
@@ -217,12 +211,8 @@ class ScoreHistogramCache:
 class Curve:
     """The pruned share and the kept energy by score, of the elements remaining before the step.
 
-    Both are exact at every score in `scores`.
-
-    Attributes:
-        scores: float64, ascending from 0; a cut at a score prunes the elements below it.
-        pruned: float64 in [0, 1], the share of elements below each score.
-        energy: float64 in [0, 1], the share of the sum of squared weights at or above each score.
+    Both are exact at every score in `scores`, ascending from 0: `pruned` is the share of elements
+    below, `energy` the share of the sum of squared weights at or above.
     """
 
     scores: NDArray[np.float64]

@@ -25,8 +25,7 @@ class CountsByUnit:
     """The elements of the units of a group, in all members together.
 
     Attributes:
-        codes: the code of each row of `counts`: 0 kept, then steps, then 255 for "in the file".
-        counts: int64 (codes, units), number of elements.
+        codes: of each row of `counts`, int64 (codes, units).
         members: (pruned elements, all elements) of the slices of each member.
         dead: bool (units,), units without effect of which elements are kept; see `DeadUnits`.
     """

@@ -44,10 +44,7 @@ def reader_of(tensor: torch.Tensor) -> Reader:
 
 
 def span_of(resolution: Resolution, name: str, start: int, stop: int) -> torch.Tensor:
-    """Return the elements [start, stop) of the flat values of a parameter; see `shown`.
-
-    Of a remote checkpoint only these are fetched, unless the values are corrected.
-    """
+    """Return [start, stop) of the flat values as `shown`; usually without fetching the others."""
     if resolution.is_corrected(name):
         return resolution.values(name).reshape(-1)[start:stop]
     return resolution.checkpoint.values_span(name, start, stop)

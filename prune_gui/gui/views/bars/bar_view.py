@@ -31,8 +31,7 @@ MAX_BARS: Final = 2000
 class BarView(View[Subject]):
     """A bar per channel or unit. The cut of the draft or of a step can be dragged.
 
-    Attributes:
-        selects: whether Shift with a key selects what it moves along.
+    In views that select, Shift with a key selects what it moves along.
     """
 
     has_table = True

@@ -47,7 +47,7 @@ class ChannelBox(pg.ViewBox):  # type: ignore[misc]
     """The view box of the bars. A drag pans; with Shift or while `banding`, it selects a range.
 
     Signals:
-        clicked: (x, whether Control or Shift is held) the user clicked.
+        clicked: (x, whether Control or Shift is held)
         banded: (start x, end x, whether finished) the user draws a rubber band.
     """
 
@@ -85,10 +85,8 @@ class ChannelPlot(Plot):
         picked: (position, whether to add to the selection) a channel was clicked.
         banded: (first position, last position, whether finished) a rubber band covers these.
         stepped: (positions, whether to select) a key moves the current channel.
-        toggled: a key selects or deselects the current channel.
-        prune_wanted: a key was pressed to prune the selection.
-        dropped: a key was pressed to clear the selection.
-        cut_dragged: (score) the user wants the step of the cut to prune channels up to this score.
+        toggled, prune_wanted, dropped: a key concerns the current channel or the selection.
+        cut_dragged: (score) the step of the cut is to prune channels up to this score.
     """
 
     picked = Signal(int, bool)

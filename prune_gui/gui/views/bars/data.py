@@ -49,12 +49,9 @@ class ChannelData:
     """The channels of a parameter along one dimension, or the units of a group.
 
     Attributes:
-        by: what `norms` has.
         norms: float64 (channels,), the norms in the file, or the scores of the step.
-        channels: what is pruned of each channel.
-        parts: float64 (codes, channels), what each step leaves of the norm: row 0 is that of the
-            kept weights, and the last row is `norms`; see `norms_by_step`. Of the scores of a step,
-            row 0 has those of the channels that it keeps, and zeros.
+        parts: float64 (codes, channels), what each step leaves of the norm; see `norms_by_step`. Of
+            scores, row 0 has those of the channels that the step keeps, and zeros.
         cut: score up to which the step prunes, 0.0 if it prunes nothing; None for norms.
         shared_cut: score up to which the step prunes other targets, where its maximum sparsity
             stops it earlier in this parameter; else None.
@@ -91,14 +88,12 @@ class ChannelBars:
     """A bar per channel, or per few adjacent channels if there are more channels than pixels.
 
     Attributes:
-        edges: int64 (bars + 1,): bar i covers the channels at the positions from ``edges[i]`` up to
-            ``edges[i + 1]``.
+        edges: int64 (bars + 1,): bar i covers the positions from ``edges[i]`` to ``edges[i + 1]``.
         tops: (codes + 1, bars): segment i of a bar extends from row i to row i + 1. The first is
             the largest norm of the kept elements of a channel; each step adds the rest up to what
             it found, and the whole bar is as high as its largest finite norm.
         minimum: the smallest finite norm in each bar; equal to the height of a bar of one channel.
-        dead: bool, whether a channel in the bar is dead.
-        non_finite: bool, whether a norm in the bar is non-finite.
+        dead, non_finite: whether a channel in the bar is dead, or its norm non-finite.
     """
 
     edges: NDArray[np.int64]
@@ -120,11 +115,9 @@ class ChannelBars:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChannelRow:
-    """The channels in the order on the screen, and the bars of the visible ones.
+    """The channels in the order on the screen, and the bars of the visible ones, up to `top`.
 
-    Attributes:
-        top: upper end of the axis of heights.
-        point_codes: uint8 (channels,), the codes of points in place of bars; None for bars.
+    `point_codes`, uint8 (channels,), are the codes of points in place of bars; None for bars.
     """
 
     measured: ChannelData
@@ -241,12 +234,8 @@ def inner_range(
     """Return the range of an axis of bins that shows all bins but those of a few outliers.
 
     It has `INNER_QUANTILE` of the elements, with as many outliers left out at either end; it is the
-    whole axis if that is not much longer.
-
-    Args:
-        positions: float64 (bins + 1,), ascending: the ends of the bins along the axis.
-        counts: int64 (bins,), number of elements in each bin.
-        symmetric: whether the range is symmetric about zero; then the positions are.
+    whole axis if that is not much longer. There are `counts` int64 (bins,) between `positions`
+    (bins + 1,), which are symmetric if the range is to be.
     """
     low, high = float(positions[0]), float(positions[-1])
     reached = np.cumsum(counts)

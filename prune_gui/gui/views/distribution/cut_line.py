@@ -24,10 +24,7 @@ STEP_Z, DRAFT_Z, TEXT_Z = 100, 101, 102
 
 @dataclass(frozen=True, slots=True)
 class AxisScale:
-    """Maps numbers to positions along the axis, whose lower end is `low` if it is logarithmic.
-
-    If the axis is signed, a cut has two lines.
-    """
+    """Maps numbers to positions along the axis, whose lower end is `low` if it is logarithmic."""
 
     low: float | None = None
     signed: bool = True
@@ -45,7 +42,7 @@ class AxisScale:
 
 
 class CutLine(QObject):
-    """A line at a value, and on a signed axis a second line at minus the value. Both move together.
+    """A line at a value, and on a signed axis a second one at minus the value, which move together.
 
     Signals:
         dragged: (absolute value) the user moved one of the lines.

@@ -38,10 +38,9 @@ groups."""
 
 @dataclass(frozen=True, slots=True)
 class DistributionRequest:
-    """What the user wants to see.
+    """What the user wants to see: of which numbers, the counts or what a cut would prune.
 
     Attributes:
-        cumulative: whether to show what a cut would prune, not a histogram.
         log: whether the axis is logarithmic; never for signed weights.
         symmetric: whether the axis is symmetric about zero; for signed weights only.
         together: whether to show all targets of the step that cuts them as one group.
@@ -63,16 +62,12 @@ class DistributionData:
     """A histogram of numbers, or the curve of what a cut through them would prune.
 
     Attributes:
-        names: the parameters that are included.
-        edges: bin edges, float64 (bins + 1,); for a curve, the first and the last bound the axis.
-        codes: the code of each row of the counts.
-        counts: int64 (codes, bins), of the parameter itself.
-        others: int64 (codes, bins), of the other targets.
+        edges: float64 (bins + 1,); for a curve, the first and the last bound the axis.
+        counts, others: int64 (codes, bins), of the parameter itself, and of the other targets.
         cuts: by step, the cut of the step in the parameter.
         left_out: number of zeros, which a logarithmic axis cannot show.
         nan: number of NaN, which are in no bin; with unsigned numbers, of all non-finite ones.
         histograms: by parameter; the next computation starts from them.
-        value_ranges: by parameter, the minimum and the maximum weight.
     """
 
     subject: Subject
@@ -116,10 +111,7 @@ class DistributionData:
 
 
 def shared_step(subject: Subject, of: Of) -> int | None:
-    """Return the step that cuts the parameter and others as one group: `of` itself, or the last.
-
-    Returns None if there is no such step, or if it has no other target.
-    """
+    """Return the step that cuts the parameter and others as one group: `of` itself, or the last."""
     resolution = subject.resolution
     steps = [of] if isinstance(of, int) else range(len(resolution.outcomes), 0, -1)
     for number in steps:

@@ -61,11 +61,8 @@ class GroupData:
     """A coupled group that a parameter is a member of.
 
     Attributes:
-        choices: the groups that the parameter is a member of.
-        units: the units in place of channels: the number of their elements by code, and their
-            scores in the last step that ranked them, or else their norms.
-        pruned_by: uint8 (units,), the step that completed the pruning of a unit; 0 if an element
-            is kept.
+        units: in place of channels, with their scores in the last step that ranked them, or norms.
+        pruned_by: uint8 (units,), the step that completed the pruning of a unit; 0 if one is kept.
         overview: all groups of the space.
         dead: number of units without effect of which elements are kept.
         architecture: the name of the family of the table; "" without a table.
@@ -187,10 +184,7 @@ def _first_wanted(choices: Sequence[TitledGroup], wanted: CoupledGroup | None) -
 
 
 def groups_of(resolution: Resolution, name: str) -> tuple[TitledGroup, ...]:
-    """Return the coupled groups that a parameter is a member of.
-
-    Groups whose units are whole tensors come last.
-    """
+    """Return the coupled groups that a parameter is a member of, those of whole tensors last."""
     from prune_gui.architecture.groups import coupled_groups, spaces
 
     checkpoint, table = resolution.checkpoint, resolution.recipe.table_path

@@ -65,8 +65,7 @@ MIDDLE: Final = Qt.TextElideMode.ElideMiddle
 class GroupsView(BarView):
     """A bar per unit of a coupled group, as high as its score, coloured by what pruned it.
 
-    A click on a unit drafts it by hand. Below are the members of the group, and the groups of the
-    space.
+    A click drafts a unit by hand. Below are the members of the group, and the groups of the space.
     """
 
     lane = "groups"

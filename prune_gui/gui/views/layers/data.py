@@ -41,9 +41,7 @@ class Bars:
 
     Attributes:
         edges: (bars + 1,), the first position of each bar, and the one after the last.
-        codes: code of each segment of a bar, from the bottom.
-        tops: (codes + 1, bars), the share at which each segment ends; row 0 is 0.
-        total: int64 (bars,), number of elements.
+        tops: (codes + 1, bars), the share at which each segment ends, from the bottom; row 0 is 0.
         kept: float64 (bars,), share of the energy that is kept; NaN if it is not known.
     """
 
@@ -84,7 +82,7 @@ def compute_layers(
 ) -> LayersData:
     """Compute the content of the view, as far as the read budget allows.
 
-    The treemap has the `size` in pixels, width and height; None is for no treemap.
+    The treemap has the `size` in pixels; None is for no treemap.
     """
     from prune_gui.statistics.dispatch import read_budget
     from prune_gui.statistics.layer_rows import (  # torch: slow to import

@@ -60,8 +60,7 @@ class SegmentBox(pg.ViewBox):  # type: ignore[misc]
     """The view box of bars from 0 to 100 percent. A drag pans, or moves the end of a segment.
 
     Signals:
-        dragged: (row, code, share) the user moves the end; the height that the segment then has,
-            in [0, 1].
+        dragged: (row, code, share) the height that the segment is to have, in [0, 1].
     """
 
     dragged = Signal(int, int, float)
@@ -129,12 +128,11 @@ class SizeAxis(CountAxis):
 class LayerBars(QWidget):
     """Three plots above one another, with a bar per position in each.
 
-    Attributes:
-        can_drag: returns whether the end of a bar's segment can be dragged, by row and code.
+    `can_drag` returns whether the end of a segment of a bar can be dragged, by row and code.
 
     Signals:
         pointed: (position) the cursor is over this position; -1 if it is over none.
-        clicked: (position) the user clicked this position.
+        clicked: (position)
         dragged: (row, code, share) the segment of a row is to be this share of its weights.
     """
 
@@ -268,11 +266,7 @@ class LayerBars(QWidget):
             self._settle_timer.start()
 
     def _segment_at(self, x: float, low: float, high: float) -> Segment | None:
-        """Return the segment whose end can be dragged at a place; the last one of several.
-
-        Args:
-            low: lower end of the range of heights in which its end is, in percent.
-        """
+        """Return the last segment at x whose end is in a range of heights and can be dragged."""
         bars, position = self._bars, round(x)
         if bars is None or bars.max_rows > 1 or not bars.edges[0] <= position < bars.edges[-1]:
             return None

@@ -33,10 +33,7 @@ class Rect:
 
 @dataclass(frozen=True, slots=True)
 class TreemapCell:
-    """The rectangle of a module or a parameter.
-
-    Other cells fill it if it is open. The cells that are not open tile the whole treemap.
-    """
+    """The rectangle of a module or a parameter. Cells that are not open tile the treemap."""
 
     node: ModuleNode
     rect: Rect
@@ -45,10 +42,7 @@ class TreemapCell:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TreemapData:
-    """A treemap of a size in pixels with the share pruned of each cell.
-
-    The modules are subdivided, each before those inside it; the cells fill the area.
-    """
+    """A treemap of a size in pixels: open modules, outer ones first, and the other cells."""
 
     size: tuple[float, float]
     modules: tuple[TreemapCell, ...]
@@ -83,8 +77,7 @@ def treemap(
     """Divide a rectangle among parameters. Those of one module are adjacent.
 
     Large modules are opened first; a module whose parts would have a mean area below `least` stays
-    one cell, and there are at most `most` cells that are not open. Each cell comes before those
-    inside it.
+    one cell, and there are at most `most` cells that are not open.
     """
     if not infos:
         return ()
@@ -115,11 +108,7 @@ def _parts(node: ModuleNode) -> list[ModuleNode]:
 
 
 def squarify(weights: Sequence[float], rect: Rect) -> list[Rect]:
-    """Divide a rectangle into nearly square rectangles with areas proportional to `weights`.
-
-    Args:
-        weights: positive, in descending order.
-    """
+    """Divide a rectangle into nearly square ones with areas in proportion to descending weights."""
     scale = rect.area / sum(weights)
     areas = [weight * scale for weight in weights]
     rects: list[Rect] = []

@@ -45,8 +45,7 @@ class TreemapPicture(QWidget):
     """Draws a treemap above a scale of its colours.
 
     Signals:
-        pointed: (node) the cursor is over this parameter or module; None if it is over none.
-        clicked: (node) the user clicked this parameter or module.
+        pointed, clicked: (node) a parameter or module; None if the cursor is over none.
         resized: the size for a treemap has changed.
     """
 
@@ -166,10 +165,7 @@ class TreemapPicture(QWidget):
         return None
 
     def _write(self, painter: QPainter, target: QRectF, cell: TreemapCell, fill: QColor) -> None:
-        """Write the longest name of a cell that fits, or the start and the end of the shortest.
-
-        The text runs upwards if that gives it more space.
-        """
+        """Write the longest name that fits, upwards if that gives it space; or elide it."""
         metrics = QFontMetricsF(self.font())
         area = target.adjusted(PADDING_PX, PADDING_PX / 2, -PADDING_PX, -PADDING_PX / 2)
         names = [one_line(name) for name in _names(cell.node)]

@@ -46,10 +46,10 @@ MAX_COLUMN_SHARE: Final = 0.42
 class AmountEditor(QWidget):
     """A spin box for the amount, a button that removes it, and one that takes shares over.
 
-    It works on the draft, or without a draft on the last step that targets the parameter.
+    It edits the draft, or without one the last step that targets the parameter.
 
     Signals:
-        wanted: (DraftRequest) the user wants the draft changed.
+        wanted: (DraftRequest)
     """
 
     wanted = Signal(object)

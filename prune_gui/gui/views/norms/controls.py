@@ -40,14 +40,7 @@ NOTHING: Final = deferred("Select channels first: click them, or drag over them 
 
 
 class NormBox(QComboBox):
-    """Offers common norms, accepts any other, and offers the scores of steps that rank channels.
-
-    Attributes:
-        order: order of the norm, or the step whose scores take its place.
-
-    Signals:
-        changed: the user chose another order.
-    """
+    """Offers common norms, accepts any other, and offers the scores of steps that rank channels."""
 
     changed = Signal()
 

@@ -37,9 +37,7 @@ def measure(
 ) -> ChannelData:
     """Compute the norms and the pruned counts of the channels; results in `before` are reused.
 
-    Args:
-        by: order of the norm; or one of `channel_cuts`, which ranks along `dim`.
-        before: a result for the same channels, or None.
+    If `by` is one of `channel_cuts`, it ranks along `dim`.
     """
     from prune_gui.statistics.channel_statistics import (  # torch: slow to import
         channels,

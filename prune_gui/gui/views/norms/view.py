@@ -44,10 +44,7 @@ HINT: Final = deferred("Click a channel, or drag with Shift, to select")
 
 
 class NormsView(BarView):
-    """A bar per channel, as high as its norm, coloured by what is pruned of it.
-
-    Selected channels can be pruned or protected.
-    """
+    """A bar per channel, as high as its norm, coloured by what is pruned of it."""
 
     lane = "norms"
     busy_text = deferred("Computing the norms of {name}…")

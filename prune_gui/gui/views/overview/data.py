@@ -47,8 +47,7 @@ class Style:
 class Picture:
     """The pixels of a thumbnail, uint8 (down, across, 4).
 
-    Its zeros are the number of elements that are pruned or zero in the file; None if it is unknown,
-    or the number of pruned elements.
+    `zeros` is the number of elements that are pruned or zero in the file, unless it is not known.
     """
 
     thumbnail: Thumbnail
@@ -61,8 +60,7 @@ class Picture:
 class OverviewRequest:
     """What the user wants to see: the visible parameters first, and no more than a number of them.
 
-    Vectors are parameters with less than two dimensions, and those that are no weights (see
-    `TensorInfo.kind`).
+    Vectors are all that have less than two dimensions, or are no weights (see `TensorInfo.kind`).
     """
 
     shading: Shading

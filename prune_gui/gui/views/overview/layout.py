@@ -40,11 +40,7 @@ class ThumbnailRect(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Arrangement:
-    """Parameters in sections.
-
-    Attributes:
-        sections: the blocks, and the parameters outside of blocks.
-    """
+    """Parameters in sections: the blocks, and the parameters outside of blocks."""
 
     sections: tuple[Section, ...]
 
@@ -80,10 +76,7 @@ class Arrangement:
         return [*result, *after[shared:], *before[shared:]]
 
     def neighbour(self, name: str, across: int, down: int) -> str:
-        """Return the parameter `across` columns to the right or `down` rows below.
-
-        Gaps are skipped. At the border, the outermost parameter in that direction is returned.
-        """
+        """Return the next parameter in a direction, without gaps; at the border the outermost."""
         section, row, column = self.positions[name]
         if across:
             names = [other for other in self._row(section, row).names if other is not None]
@@ -104,12 +97,9 @@ class Arrangement:
 class OverviewLayout:
     """The arrangement in pixels. Sections are below each other, with a heading above the rows.
 
-    Attributes:
-        side: longer side of a thumbnail.
-        line: height of a line of text.
-        label_width: width of the labels of the rows, at the left.
-        min_pitch: minimum distance of columns, so that the texts fit.
-        loose_pitch: the same outside of blocks, where each column has captions.
+    Columns are at least `min_pitch` apart, so that their texts fit, and `loose_pitch` outside of
+    blocks, where each has a caption. A thumbnail has `side` as the longer side, and a text has
+    `line`.
     """
 
     arrangement: Arrangement

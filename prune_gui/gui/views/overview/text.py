@@ -73,7 +73,7 @@ def card(statistics: LayerStatistics, rows: Rows, blocks: int, file_zeros: FileZ
 def _leaves_dead(resolution: Resolution, rows: Rows) -> bool:
     """Return whether a step leaves channels dead of which other tensors may still have elements.
 
-    Coupled steps prune units in all tensors that have them.
+    Coupled steps prune units in all of them.
     """
     enabled = [step for step in resolution.recipe.steps if step.enabled]
     if not enabled or isinstance(enabled[-1].method, DeadUnits):

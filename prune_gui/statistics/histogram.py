@@ -61,9 +61,7 @@ class Histogram:
 
 
 def value_range(resolution: Resolution, name: str, monitor: Monitor) -> tuple[float, float]:
-    """Return the minimum and maximum finite weight, as views show them; (0.0, 0.0) if there is
-    none.
-    """
+    """Return the minimum and maximum finite weight as views show it; (0.0, 0.0) without one."""
     read = weight_values.shown(resolution, name)
 
     def limits_of_span(start: int, stop: int) -> NDArray[np.float64]:

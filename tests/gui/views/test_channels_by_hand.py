@@ -56,36 +56,36 @@ def drafted(bench):
 
 def test_a_click_selects_a_channel_and_a_control_click_adds_one(click, norms):
     click(3)
-    assert norms._chosen.channels == {3}
+    assert norms._channels == {3}
     click(5, CONTROL)
-    assert norms._chosen.channels == {3, 5}
+    assert norms._channels == {3, 5}
     click(5, CONTROL)
     click(2)
-    assert norms._chosen.channels == {2}
+    assert norms._channels == {2}
     click(2)
-    assert norms._chosen.channels == frozenset()
+    assert norms._channels == frozenset()
 
 
 def test_a_drag_selects_a_range_with_shift_and_pans_without(norms, hand):
     drag(norms, hand, 1, 4, SHIFT)
-    assert norms._chosen.channels == {1, 2, 3, 4}
+    assert norms._channels == {1, 2, 3, 4}
     norms._plot.setXRange(2, 5, padding=0)
     drag(norms, hand, 4, 3)
-    assert norms._chosen.channels == {1, 2, 3, 4}
+    assert norms._channels == {1, 2, 3, 4}
     assert norms._plot.view.viewRange()[0] == pytest.approx([3, 6], abs=0.2)
 
 
 def test_the_select_button_makes_every_drag_select(norms, hand):
     norms.findChild(QToolButton).click()
     drag(norms, hand, 6, 4)
-    assert norms._chosen.channels == {4, 5, 6}
+    assert norms._channels == {4, 5, 6}
 
 
 def test_in_sorted_order_a_range_selects_the_smallest_norms(norms, bench, hand):
     norms._sorted.click()
     bench.until_idle()
     drag(norms, hand, 0, 2, SHIFT)
-    assert norms._chosen.channels == set(norms._row.measured.norms.argsort()[:3].tolist())
+    assert norms._channels == set(norms._row.measured.norms.argsort()[:3].tolist())
 
 
 def test_selected_channels_become_a_step_and_more_can_be_added(click, norms, draft, bench):
@@ -95,7 +95,7 @@ def test_selected_channels_become_a_step_and_more_can_be_added(click, norms, dra
     assert button(norms, "Prune").text() == "Prune 2"
     button(norms, "Prune").click()
     assert drafted(bench) == ("channels", (3, 5), ("fc.weight",))
-    assert norms._chosen.channels == frozenset()
+    assert norms._channels == frozenset()
     click(0)
     button(norms, "Prune").click()
     bench.until_idle()
@@ -168,12 +168,12 @@ def test_the_keyboard_moves_selects_and_prunes(norms, draft, bench, qtbot):
     qtbot.keyClick(plot, Qt.Key.Key_Space)
     qtbot.keyClick(plot, Qt.Key.Key_End)
     qtbot.keyClick(plot, Qt.Key.Key_Left, SHIFT)
-    assert norms._chosen.channels == {1, 6}
+    assert norms._channels == {1, 6}
     qtbot.keyClick(plot, Qt.Key.Key_Delete)
     assert drafted(bench)[1] == (1, 6)
     qtbot.keyClick(plot, Qt.Key.Key_Space)
     qtbot.keyClick(plot, Qt.Key.Key_Escape)
-    assert norms._chosen.channels == frozenset()
+    assert norms._channels == frozenset()
 
 
 def test_the_current_channel_stays_visible(norms, qtbot):
@@ -181,7 +181,7 @@ def test_the_current_channel_stays_visible(norms, qtbot):
     for _ in range(5):
         qtbot.keyClick(norms._plot, Qt.Key.Key_Right)
     low, high = norms._plot.view.viewRange()[0]
-    assert low <= norms._chosen.current <= high
+    assert low <= norms._current <= high
 
 
 def test_the_cut_of_a_structured_draft_can_be_dragged(norms, draft, bench, hand):

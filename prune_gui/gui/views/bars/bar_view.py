@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from PySide6.QtCore import QPointF
 
 from prune_gui.gui.views.bars.channel_plot import ChannelPlot
-from prune_gui.gui.views.bars.data import (
-    ChannelRow,
-    ChannelSelection,
-    ScoreOf,
-    visible_positions,
-)
+from prune_gui.gui.views.bars.data import ChannelRow, ScoreOf, visible_positions
 from prune_gui.gui.views.controls import switch
 from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets.eliding import ElidedLabel
@@ -42,7 +37,8 @@ class BarView(View[Subject]):
     ) -> None:
         super().__init__(workbench, lambda: workbench.subject, name)
         self._row: ChannelRow | None = None
-        self._chosen = ChannelSelection()
+        self._channels: frozenset[int] = frozenset()  # the selected ones
+        self._current: int | None = None  # the channel of the keyboard
         self._plot = plot = ChannelPlot(plot_name)
         self._sorted = switch(tr("&Sorted"), sorted_tip, self.refresh)
         self._pointed = ElidedLabel(pointed_name)
@@ -85,7 +81,7 @@ class BarView(View[Subject]):
     def _show_row(self, row: ChannelRow, axis: str, height: str, *, is_new: bool) -> None:
         self._row = row
         if is_new:
-            self._chosen = ChannelSelection()
+            self._channels, self._current = frozenset(), None
             self._plot.show_positions(len(row.order), 2)
         self._plot.show_row(row, self.colours())
         self._show_chosen()
@@ -93,29 +89,28 @@ class BarView(View[Subject]):
         self._plot.plotItem.getAxis("bottom").end = len(row.order)
         self._plot.label("left", height)
 
-    def _choose(self, chosen: ChannelSelection) -> None:
-        self._chosen = chosen
+    def _choose(self, channels: frozenset[int], current: int | None) -> None:
+        self._channels, self._current = channels, current
         self._show_chosen()
         self._describe_current()
 
     def _show_chosen(self) -> None:
-        row, chosen = self._row, self._chosen
+        row = self._row
         if row is not None:
-            current = None if chosen.current is None else row.position_of(chosen.current)
-            self._plot.show_chosen(row.positions_of(chosen.channels), current, self.colours())
+            current = None if self._current is None else row.position_of(self._current)
+            self._plot.show_chosen(row.positions_of(self._channels), current, self.colours())
 
     def _step(self, positions: int, choosing: bool) -> None:
         row = self._row
         if row is None:
             return
-        if self._chosen.current is None:
+        if self._current is None:
             to = self._in_sight(len(row.order)).start
         else:
-            to = row.position_of(self._chosen.current) + positions
-            to = min(max(0, to), len(row.order) - 1)
+            to = min(max(0, row.position_of(self._current) + positions), len(row.order) - 1)
         channel = int(row.order[to])
-        chosen = self._chosen.moved_to(channel)
-        self._choose(chosen.widened(frozenset([channel])) if choosing and self.selects else chosen)
+        added = frozenset([channel] if choosing and self.selects else [])
+        self._choose(self._channels | added, channel)
         self._plot.keep_in_sight(to)
 
     def _draw_band(self, first: int, last: int, at_its_end: bool) -> None:
@@ -139,7 +134,7 @@ class BarView(View[Subject]):
             self._pointed.say(self._describe(row, int(row.order[position])))
 
     def _describe_current(self) -> None:
-        row, current = self._row, self._chosen.current
+        row, current = self._row, self._current
         text = self._hint() if row is None or current is None else self._describe(row, current)
         self._pointed.say(text)
 

@@ -72,10 +72,8 @@ class ChannelBox(pg.ViewBox):  # type: ignore[misc]
             super().mouseDragEvent(event, axis=axis)
             return
         event.accept()
-        start, stop = (
-            self.mapToView(QPointF(at)).x() for at in (event.buttonDownPos(), event.pos())
-        )
-        self.banded.emit(start, stop, event.isFinish())
+        ends = (self.mapToView(QPointF(at)).x() for at in (event.buttonDownPos(), event.pos()))
+        self.banded.emit(*ends, event.isFinish())
 
 
 class ChannelPlot(Plot):
@@ -189,17 +187,17 @@ class ChannelPlot(Plot):
         self._cut.setBounds((0.0, measured.highest))
         if not self._cut.moving:
             self._cut.setValue(own if shared is None else shared)
-        value, step = float(self._cut.value()), _cut_title(measured)
-        if shared is None:
-            self._cut.label.setFormat(tr("{step}: up to {value:.4g}", step=step, value=value))
-            return
-        self._cut.label.setFormat(
-            tr("{step}, all targets: up to {value:.4g}", step=step, value=value)
-        )
-        self._own_cut.setValue(own)
-        self._own_cut.label.setFormat(
-            tr("{step}, limited here: up to {value:.4g}", step=step, value=own)
-        )
+        assert isinstance(measured.by, ScoreOf)
+        value, step = float(self._cut.value()), tr("step {number}", number=measured.by.step)
+        if measured.by.step == measured.subject.draft:
+            step = tr("draft")
+        text = tr("{step}: up to {value:.4g}", step=step, value=value)
+        if shared is not None:
+            text = tr("{step}, all targets: up to {value:.4g}", step=step, value=value)
+            own_text = tr("{step}, limited here: up to {value:.4g}", step=step, value=own)
+            self._own_cut.setValue(own)
+            self._own_cut.label.setFormat(own_text)
+        self._cut.label.setFormat(text)
 
     def _position(self, x: float) -> int:
         end = 0 if self._row is None else len(self._row.order) - 1
@@ -236,9 +234,8 @@ def _bars(row: ChannelRow, colours: Colours) -> list[pg.GraphicsObject]:
     beyond = bars.tops[-1] > HEADROOM * top
     if 0 < np.count_nonzero(beyond) <= MAX_ARROWS:
         middles = ((left + right) / 2)[beyond]
-        tops = np.full(len(middles), top)
-        brush = colours.foreground
-        items.append(pg.ScatterPlotItem(middles, tops, symbol="t1", size=9, pen=None, brush=brush))
+        style = {"symbol": "t1", "size": 9, "pen": None, "brush": colours.foreground}
+        items.append(pg.ScatterPlotItem(middles, np.full(len(middles), top), **style))
     if (dead := bars.dead).any():
         y0, y1 = -DEAD_STRIP_SHARE * top, -DEAD_STRIP_SHARE * top / 4
         items.append(bar_item(left[dead], right[dead], y0, y1, colours.warning))
@@ -272,10 +269,3 @@ def _points(row: ChannelRow, colours: Colours) -> list[pg.GraphicsObject]:
         for marked, colour in shown
         if marked.any()
     ]
-
-
-def _cut_title(measured: ChannelData) -> str:
-    number = measured.by.step if isinstance(measured.by, ScoreOf) else None
-    if number is None or number == measured.subject.draft:
-        return tr("draft")
-    return tr("step {number}", number=number)

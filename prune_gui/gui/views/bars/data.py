@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -135,28 +135,6 @@ class ChannelRow:
         by_channel[np.fromiter(channels, np.intp, len(channels))] = True
         selected: NDArray[np.bool_] = by_channel[self.order]
         return selected
-
-
-@dataclass(frozen=True, slots=True)
-class ChannelSelection:
-    """The selected channels, and the current channel of the keyboard, if there is one."""
-
-    channels: frozenset[int] = frozenset()
-    current: int | None = None
-
-    def only(self, channel: int) -> ChannelSelection:
-        """Select one channel; select none if it is the only one already."""
-        alone = self.channels == {channel}
-        return ChannelSelection(frozenset() if alone else frozenset([channel]), channel)
-
-    def toggled(self, channel: int) -> ChannelSelection:
-        return ChannelSelection(self.channels ^ {channel}, channel)
-
-    def widened(self, channels: frozenset[int]) -> ChannelSelection:
-        return replace(self, channels=self.channels | channels)
-
-    def moved_to(self, channel: int) -> ChannelSelection:
-        return replace(self, current=channel)
 
 
 def visible_positions(visible: Sequence[float], size: int) -> range:

@@ -248,8 +248,3 @@ def _parts(
     row_of = np.zeros(256, np.intp)
     row_of[list(codes)] = np.arange(len(codes))
     return np.where(row_of[pruned_by] <= np.arange(len(codes))[:, None], scores, 0.0)
-
-
-def prunable_by_hand(data: GroupData, unit: int) -> bool:
-    """Return whether the draft can prune a unit, or prunes it."""
-    return int(data.pruned_by[unit]) in (KEPT, data.draft)

@@ -9,7 +9,7 @@ from small_bert import EMBEDDINGS, FFN, HIDDEN, LAYER, bert_tensors, write_bert
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import RecipeError
 from prune_gui.gui.views.bars.data import ScoreOf
-from prune_gui.gui.views.groups.data import measure_group, prunable_by_hand
+from prune_gui.gui.views.groups.data import measure_group
 from prune_gui.gui.views.groups.text import (
     GROUP_COLUMNS,
     MEMBER_COLUMNS,
@@ -110,7 +110,6 @@ def test_a_unit_has_the_code_of_the_step_that_completed_it(subject_after):
     ]
     data = measured(subject_after(*steps, draft=3))
     assert data.pruned_by.tolist() == [0, 0, 0, 2, 0, 2, 0, 3, 0, 0, 0, 0]
-    assert [unit for unit in range(FFN) if not prunable_by_hand(data, unit)] == [3, 5]
     parts = data.units.parts
     rows = dict(zip(data.units.channels.codes, parts, strict=True))
     assert rows[0][[3, 5, 7]].tolist() == [0, 0, 0]

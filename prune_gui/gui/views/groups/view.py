@@ -110,12 +110,10 @@ class GroupsView(BarView):
     def _splitter(self) -> QSplitter:
         tables = QSplitter(Qt.Orientation.Horizontal, childrenCollapsible=False)
         both = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
-        for splitter, *parts in (
-            (tables, self._members, self._overview),
-            (both, self._plot, tables),
-        ):
-            for part in parts:
-                splitter.addWidget(part)
+        tables.addWidget(self._members)
+        tables.addWidget(self._overview)
+        both.addWidget(self._plot)
+        both.addWidget(tables)
         tables.setSizes([310, 190])
         both.setSizes([400, 200])
         return both

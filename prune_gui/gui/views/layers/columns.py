@@ -37,13 +37,11 @@ def energy(rows: Rows, row: int) -> str:
 def describe_row(rows: Rows, row: int, title: Callable[[int], str]) -> str:
     """Describe a row in one line; `title` returns the name of a code."""
     pruned, total = int(rows.pruned[row]), int(rows.total[row])
-    parts = [
-        _pruned_of(rows.names[row], shape(rows, row), pruned, total),
-        *(
-            by(title(code), int(counts[row]), pruned)
-            for code, counts in zip(rows.codes, rows.counts, strict=True)
-            if counts[row] and code != IN_FILE
-        ),
+    parts = [_pruned_of(rows.names[row], shape(rows, row), pruned, total)]
+    parts += [
+        by(title(code), int(counts[row]), pruned)
+        for code, counts in zip(rows.codes, rows.counts, strict=True)
+        if counts[row] and code != IN_FILE
     ]
     if np.isfinite(rows.kept_share[row]):
         parts.append(tr("keeps {share} of the energy", share=energy(rows, row)))
@@ -60,9 +58,8 @@ def describe_node(node: ModuleNode, resolution: Resolution) -> str:
 
 def shape(rows: Rows, row: int) -> str:
     """Return the shape of a row's only parameter, or its number of parameters, as text."""
-    if rows.size[row] > 1:
-        return _parameters(int(rows.size[row]))
-    return _shape_text(rows.infos[row])
+    size = int(rows.size[row])
+    return _parameters(size) if size > 1 else _shape_text(rows.infos[row])
 
 
 def _pruned_of(name: str, what: str, pruned: int, total: int) -> str:

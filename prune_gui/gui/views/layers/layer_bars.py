@@ -140,8 +140,8 @@ class LayerBars(QWidget):
     clicked = Signal(int)
     dragged = Signal(int, int, float)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._rows: Rows | None = None
         self._order = np.zeros(0, np.intp)
         self._draft: int | None = None
@@ -154,13 +154,9 @@ class LayerBars(QWidget):
         box.dragged.connect(self.dragged)
         layout = QVBoxLayout(self)
         fill(layout)
+        axes = (pg.AxisItem("left"), box), (SizeAxis("left"), None), (pg.AxisItem("left"), None)
         self.plots: Sequence[Plot] = [
-            Plot({"left": axis, "bottom": PositionAxis("bottom")}, view)
-            for axis, view in (
-                (pg.AxisItem("left"), box),
-                (SizeAxis("left"), None),
-                (pg.AxisItem("left"), None),
-            )
+            Plot({"left": axis, "bottom": PositionAxis("bottom")}, view) for axis, view in axes
         ]
         for plot, name, span, min_height in zip(
             self.plots, PLOT_NAMES, STRETCH_FACTORS, MIN_HEIGHTS_PX, strict=True
@@ -178,9 +174,9 @@ class LayerBars(QWidget):
             plot.setXLink(self.plots[-1])
             plot.plotItem.getAxis("bottom").setStyle(showValues=False)
         self.plots[1].plotItem.getAxis("left").setLogMode(True)
-        self.plots[0].label("left", tr("pruned, %"))
-        self.plots[1].label("left", tr("weights"))
-        self.plots[2].label("left", tr("energy, %"))
+        labels = tr("pruned, %"), tr("weights"), tr("energy, %")
+        for plot, label in zip(self.plots, labels, strict=True):
+            plot.label("left", label)
         for plot in (self.plots[0], self.plots[2]):
             plot.plotItem.getAxis("left").setTicks(PERCENT_TICKS)
         self._settle_timer = QTimer(self, singleShot=True, interval=SETTLE_MS)
@@ -229,37 +225,31 @@ class LayerBars(QWidget):
         zeros = np.zeros(len(bars.total))
         lows, highs = 100 * bars.tops[:-1], 100 * bars.tops[1:]
         self._items = [
-            *self._marks(colours, top),
-            *(
-                (sparsity, bar_item(*sides, low, high, colours.of(code, self._draft)))
-                for code, low, high in zip(bars.codes, lows, highs, strict=True)
-            ),
+            (sparsity, bar_item(*sides, low, high, colours.of(code, self._draft)))
+            for code, low, high in zip(bars.codes, lows, highs, strict=True)
+        ]
+        heights = 100 * HEADROOM, top, 100 * HEADROOM
+        if self._chosen is not None:  # faint bars behind the chosen position
+            shade = QColor(colours.foreground)
+            shade.setAlpha(MARK_ALPHA)
+            at = np.array([float(self._chosen)])
+            marks = [bar_item(at - 0.5, at + 0.5, at * 0, at * 0 + end, shade) for end in heights]
+            self._items[:0] = zip(self.plots, marks, strict=True)
+        self._items += [
             (sparsity, bar_item(*sides, 100 * bars.tops[-1], zeros + 100, colours.kept)),
             (size, bar_item(*sides, zeros, log_total, colours.kept)),
             (energy, bar_item(*sides, zeros, 100 * np.nan_to_num(bars.kept), colours.kept)),
         ]
         for plot, item in self._items:
             plot.addItem(item, ignoreBounds=True)
-        for plot, highest in zip(self.plots, (100 * HEADROOM, top, 100 * HEADROOM), strict=True):
+        for plot, highest in zip(self.plots, heights, strict=True):
             plot.setYRange(0, highest, padding=0)
         axis_label = tr("row in the table")
-        if (rows_per_bar := bars.max_rows) > 1:
-            axis_label = tr(
-                "row in the table (a bar sums up to {count:,} rows: zoom in)", count=rows_per_bar
-            )
+        if (count := bars.max_rows) > 1:
+            message = deferred("row in the table (a bar sums up to {count:,} rows: zoom in)")
+            axis_label = tr(message, count=count)
         self.plots[-1].label("bottom", axis_label)
         self.plots[-1].plotItem.getAxis("bottom").end = len(rows)
-
-    def _marks(self, colours: Colours, top: float) -> list[tuple[Plot, pg.BarGraphItem]]:
-        if self._chosen is None:
-            return []
-        shade = QColor(colours.foreground)
-        shade.setAlpha(MARK_ALPHA)
-        at = np.array([float(self._chosen)])
-        sides = at - 0.5, at + 0.5
-        heights = (100 * HEADROOM, top, 100 * HEADROOM)
-        marks = [bar_item(*sides, at * 0, at * 0 + height, shade) for height in heights]
-        return list(zip(self.plots, marks, strict=True))
 
     def _moved(self) -> None:
         if not self._settle_timer.isActive():

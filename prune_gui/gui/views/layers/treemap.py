@@ -9,7 +9,7 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from prune_gui.checkpoint import ModuleNode, TensorInfo, module_tree
 
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from prune_gui.recipe import Resolution
 
 
-@dataclass(frozen=True, slots=True)
-class Rect:
+class Rect(NamedTuple):
     """A rectangle; y grows downwards."""
 
     x: float
@@ -29,6 +28,11 @@ class Rect:
     @property
     def area(self) -> float:
         return self.width * self.height
+
+    @property
+    def turned(self) -> Rect:
+        """The rectangle with x and y exchanged."""
+        return Rect(self.y, self.x, self.height, self.width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +119,11 @@ def squarify(weights: Sequence[float], rect: Rect) -> list[Rect]:
     start = 0
     while start < len(areas):
         side = min(rect.width, rect.height)
-        stop, strip = start + 1, areas[start]
-        while stop < len(areas) and _worst(
-            areas[start], areas[stop], strip + areas[stop], side
-        ) <= (_worst(areas[start], areas[stop - 1], strip, side)):
+        stop, strip, largest = start + 1, areas[start], areas[start]
+        while stop < len(areas):
+            with_next = _worst(largest, areas[stop], strip + areas[stop], side)
+            if with_next > _worst(largest, areas[stop - 1], strip, side):
+                break
             strip += areas[stop]
             stop += 1
         strip_rects, rect = _cut_off(areas[start:stop], strip, rect)
@@ -132,17 +137,13 @@ def _worst(largest: float, smallest: float, strip: float, side: float) -> float:
 
 
 def _cut_off(areas: Sequence[float], strip: float, rect: Rect) -> tuple[list[Rect], Rect]:
-    rects = []
-    if rect.width >= rect.height:
-        thickness, at = strip / rect.height, rect.y
-        for area in areas:
-            rects.append(Rect(rect.x, at, thickness, area / thickness))
-            at += area / thickness
-        remaining = Rect(rect.x + thickness, rect.y, max(0.0, rect.width - thickness), rect.height)
-    else:
-        thickness, at = strip / rect.width, rect.x
-        for area in areas:
-            rects.append(Rect(at, rect.y, area / thickness, thickness))
-            at += area / thickness
-        remaining = Rect(rect.x, rect.y + thickness, rect.width, max(0.0, rect.height - thickness))
-    return rects, remaining
+    """Return the rectangles of a strip along the shorter side, and the remaining rectangle."""
+    if rect.width < rect.height:
+        turned, remaining = _cut_off(areas, strip, rect.turned)
+        return [one.turned for one in turned], remaining.turned
+    thickness, at, rects = strip / rect.height, rect.y, []
+    for area in areas:
+        rects.append(Rect(rect.x, at, thickness, area / thickness))
+        at += area / thickness
+    width = max(0.0, rect.width - thickness)
+    return rects, Rect(rect.x + thickness, rect.y, width, rect.height)

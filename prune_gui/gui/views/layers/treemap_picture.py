@@ -70,7 +70,7 @@ class TreemapPicture(QWidget):
     def show_map(self, treemap_data: TreemapData, colours: Colours) -> None:
         self._map, self._colours = treemap_data, colours
         self._cell_rects = [
-            (QRectF(*_corners(cell)), cell, share)
+            (QRectF(*cell.rect), cell, share)
             for cell, share in zip(treemap_data.cells, treemap_data.shares, strict=True)
         ]
         self.update()
@@ -103,7 +103,7 @@ class TreemapPicture(QWidget):
             if 0 < cell.node.depth <= MAX_OUTLINED_DEPTH:
                 width = MAX_OUTLINED_DEPTH + 1.0 - cell.node.depth
                 painter.setPen(QPen(QColor(colours.background), width))
-                painter.drawRect(_scaled(QRectF(*_corners(cell)), across, down))
+                painter.drawRect(_scaled(QRectF(*cell.rect), across, down))
         self._write_blocks(painter, colours, across, down)
         painter.setBrush(Qt.BrushStyle.NoBrush)
         for rect, cell, _ in self._cell_rects:
@@ -131,15 +131,11 @@ class TreemapPicture(QWidget):
 
     def event(self, event: QEvent) -> bool:
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
-            index = self._index_at(QPointF(event.pos()))
-            if index is None:
-                QToolTip.hideText()
-            else:
-                _, cell, share = self._cell_rects[index]
-                text = tr(
-                    "{name}: {share} pruned", name=cell.node.path, share=percent(round(share, 3))
-                )
-                QToolTip.showText(event.globalPos(), one_line(text), self)
+            found, text = self._found_at(QPointF(event.pos())), ""  # "" hides the tool tip
+            if found is not None:
+                share = percent(round(found[1], 3))
+                text = one_line(tr("{name}: {share} pruned", name=found[0].node.path, share=share))
+            QToolTip.showText(event.globalPos(), text, self)
             return True
         return super().event(event)
 
@@ -148,10 +144,10 @@ class TreemapPicture(QWidget):
         return QRectF(area.topLeft(), area.size().expandedTo(QSize(8, 8)))
 
     def _node_at(self, at: QPointF) -> ModuleNode | None:
-        index = self._index_at(at)
-        return None if index is None else self._cell_rects[index][1].node
+        found = self._found_at(at)
+        return None if found is None else found[0].node
 
-    def _index_at(self, at: QPointF) -> int | None:
+    def _found_at(self, at: QPointF) -> tuple[TreemapCell, float] | None:
         if self._map is None:
             return None
         area = self._map_rect()
@@ -159,10 +155,8 @@ class TreemapPicture(QWidget):
             (at.x() - area.x()) * self._map.size[0] / area.width(),
             (at.y() - area.y()) * self._map.size[1] / area.height(),
         )
-        for index, (rect, _, _) in enumerate(self._cell_rects):
-            if rect.contains(inside):
-                return index
-        return None
+        cells = (found for rect, *found in self._cell_rects if rect.contains(inside))
+        return next(((cell, share) for cell, share in cells), None)
 
     def _write(self, painter: QPainter, target: QRectF, cell: TreemapCell, fill: QColor) -> None:
         """Write the longest name that fits, upwards if that gives it space; or elide it."""
@@ -175,9 +169,9 @@ class TreemapPicture(QWidget):
         space = area.height() if is_upright else area.width()
         fitting = (name for name in names if metrics.horizontalAdvance(name) <= space)
         text = next(fitting, None)
+        if text is None and space < MIN_ELIDED_CHARS * metrics.averageCharWidth():
+            return
         if text is None:
-            if space < MIN_ELIDED_CHARS * metrics.averageCharWidth():
-                return
             text = metrics.elidedText(names[-1], Qt.TextElideMode.ElideMiddle, space)
         light = fill.lightnessF() < LIGHT_TEXT_BELOW
         painter.setPen(QColor("#ffffff" if light else "#101418"))
@@ -198,7 +192,7 @@ class TreemapPicture(QWidget):
             is_inside = written and cell.node.path.startswith(written + ".")
             if not parts[-1].isdecimal() or is_inside:
                 continue
-            target = _scaled(QRectF(*_corners(cell)), across, down)
+            target = _scaled(QRectF(*cell.rect), across, down)
             text = one_line(".".join(parts[-2:]))
             width = metrics.horizontalAdvance(text) + 2 * PADDING_PX
             if width > target.width() or MIN_BLOCK_LINES * metrics.height() > target.height():
@@ -238,10 +232,6 @@ def _names(node: ModuleNode) -> Iterator[str]:
         return
     for last in range(len(parts) - 1, numbers[-1], -1):
         yield ".".join(parts[numbers[-1] : last])
-
-
-def _corners(cell: TreemapCell) -> tuple[float, float, float, float]:
-    return cell.rect.x, cell.rect.y, cell.rect.width, cell.rect.height
 
 
 def _scaled(rect: QRectF, across: float, down: float) -> QRectF:

@@ -36,6 +36,7 @@ from prune_gui.session.subjects import ModelSubject
 if TYPE_CHECKING:
     from prune_gui.checkpoint import ModuleNode
     from prune_gui.gui.workbench import Workbench
+    from prune_gui.monitor import Monitor
     from prune_gui.session.changes import Changes
     from prune_gui.table import Table
 
@@ -71,9 +72,8 @@ class AmountEditor(QWidget):
         self._reset.setToolTip(tr("Give the chosen parameter the amount of the step again"))
         self._reset.clicked.connect(lambda: self._want(None))
         self._take.setText(tr("Take these shares"))
-        self._take.setToolTip(
-            tr("Write the share that the step prunes of each parameter into it, to change them")
-        )
+        tip = tr("Write the share that the step prunes of each parameter into it, to change them")
+        self._take.setToolTip(tip)
         self._take.clicked.connect(lambda: self.wanted.emit(SharesRequest(self._step)))
         parts = (self._label, self._box, self._reset, self._take)
         fill(QHBoxLayout(self), *parts, spacing=GAP_PX)
@@ -93,13 +93,11 @@ class AmountEditor(QWidget):
         self._take.setVisible(not own)
         if own:
             self._reset.setEnabled(name in resolution.outcomes[number - 1].amounts)
-            self._show_amount(amount_of_target(resolution, number, name))
-
-    def _show_amount(self, amount: int | float) -> None:
-        is_share = isinstance(amount, float)
-        with QSignalBlocker(self._box):
-            self._box.use_share(on=is_share)
-            self._box.setValue(100 * amount if is_share else amount)
+            amount = amount_of_target(resolution, number, name)
+            is_share = isinstance(amount, float)
+            with QSignalBlocker(self._box):
+                self._box.use_share(on=is_share)
+                self._box.setValue(100 * amount if is_share else amount)
 
     def _typed(self, number: float) -> None:
         share = round(min(number / 100, 1.0), PERCENT_DECIMALS + 2)
@@ -129,17 +127,11 @@ class LayersView(View[ModelSubject]):
         self._pictures.addWidget(self._bars)
         self._pictures.addWidget(self._treemap)
         self._grouping_box = Choice(tr("What a row is"), [(tr("By parameter"), None)], self.refresh)
-        self._picture_box = Choice(
-            tr("Kind of picture"),
-            [(tr("Bars"), 0), (tr("Treemap"), 1)],
-            self._choose_picture,
-        )
-        self._small_box = switch(
-            tr("Biases and norms"),
-            tr("List parameters of fewer than two dimensions even if nothing of them is pruned"),
-            self._list_biases,
-            on=Settings.load().list_biases,
-        )
+        kinds = [(tr("Bars"), 0), (tr("Treemap"), 1)]
+        self._picture_box = Choice(tr("Kind of picture"), kinds, self._choose_picture)
+        tip = tr("List parameters of fewer than two dimensions even if nothing of them is pruned")
+        listed = Settings.load().list_biases
+        self._small_box = switch(tr("Biases and norms"), tip, self._list_biases, on=listed)
         self._amount = AmountEditor()
         self._model: SortableModel[Any] = SortableModel((), (), self)
         self._table = self._make_table()
@@ -219,11 +211,11 @@ class LayersView(View[ModelSubject]):
         is_treemap = self._pictures.currentWidget() is self._treemap
         size = self._treemap.available_size if is_treemap else None
         biases = self._small_box.isChecked()
-        self._run_picture_job(
-            subject,
-            lambda monitor: compute_layers(subject, before, depth, size, monitor, biases=biases),
-            self._show,
-        )
+
+        def work(monitor: Monitor) -> LayersData:
+            return compute_layers(subject, before, depth, size, monitor, biases=biases)
+
+        self._run_picture_job(subject, work, self._show)
 
     def _show(self, data: LayersData) -> None:
         before, self._data = self._data, data
@@ -282,7 +274,7 @@ class LayersView(View[ModelSubject]):
         position = None if row is None else self._model.position_of(row)
         self._treemap.choose(self._workbench.chosen)
         self._bars.choose(position)
-        subject = self._data.subject if self._data is not None else None
+        subject = self._data.subject if self._data else None
         self._amount.show_parameter(subject, self._workbench.chosen)
         if position is None:
             self._table.clearSelection()
@@ -291,10 +283,10 @@ class LayersView(View[ModelSubject]):
 
     def _chosen_row(self) -> int | None:
         data, name = self._data, self._workbench.chosen
-        if data is None or name is None or name not in data.statistics.resolution.counts:
+        names = list(data.statistics.resolution.counts) if data else []
+        if data is None or name not in names:
             return None
-        place = list(data.statistics.resolution.counts).index(name)
-        row = int(data.rows.grouping.places[place])
+        row = int(data.rows.grouping.places[names.index(name)])
         return row if row >= 0 else None
 
     def _choose_row(self, current: QModelIndex, _previous: QModelIndex) -> None:
@@ -307,13 +299,10 @@ class LayersView(View[ModelSubject]):
     def _point_at(self, cell: ModuleNode | int | None) -> None:
         self._cell_under_cursor = cell
         data, text = self._data, ""
-        if data is None or cell is None:
-            text = ""
-        elif not isinstance(cell, int):
+        if data is not None and isinstance(cell, int) and 0 <= cell < len(self._model.order):
+            text = describe_row(data.rows, int(self._model.order[cell]), data.subject.title)
+        elif data is not None and cell is not None and not isinstance(cell, int):
             text = describe_node(cell, data.subject.resolution)
-        elif 0 <= cell < len(self._model.order):
-            row = int(self._model.order[cell])
-            text = describe_row(data.rows, row, data.subject.title)
         self._pointed.say(text)
 
     def _can_drag(self, row: int, code: int) -> bool:

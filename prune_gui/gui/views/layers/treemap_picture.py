@@ -155,8 +155,8 @@ class TreemapPicture(QWidget):
             (at.x() - area.x()) * self._map.size[0] / area.width(),
             (at.y() - area.y()) * self._map.size[1] / area.height(),
         )
-        cells = (found for rect, *found in self._cell_rects if rect.contains(inside))
-        return next(((cell, share) for cell, share in cells), None)
+        found = ((cell, share) for rect, cell, share in self._cell_rects if rect.contains(inside))
+        return next(found, None)
 
     def _write(self, painter: QPainter, target: QRectF, cell: TreemapCell, fill: QColor) -> None:
         """Write the longest name that fits, upwards if that gives it space; or elide it."""

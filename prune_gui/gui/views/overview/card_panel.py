@@ -27,6 +27,7 @@ UNLIMITED_PX: Final = 16_777_215
 """Qt's QWIDGETSIZE_MAX: no maximum size."""
 REMOVAL: Final = "removal"
 """The target of the link that removes dead units."""
+KEYBOARD: Final = Qt.TextInteractionFlag.LinksAccessibleByKeyboard
 MAX_NAME_PX: Final = 220
 """Names are elided to this width."""
 MAX_FLAT_ROWS: Final = 2
@@ -46,8 +47,8 @@ class CardPanel(QScrollArea):
     pointed = Signal(str)
     removal_wanted = Signal()
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent, widgetResizable=True)
+    def __init__(self) -> None:
+        super().__init__(widgetResizable=True)
         self.setAccessibleName(tr("The file in numbers"))
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -55,13 +56,16 @@ class CardPanel(QScrollArea):
         self._card: FileCard | None = None
         self._colours: Colours | None = None
         self._flat = False
-        self._facts, self._warnings, self._patterns = (self._label() for _ in range(3))
-        for label in (self._facts, self._warnings, self._patterns):
+        labels = self._facts, self._warnings, self._patterns = QLabel(), QLabel(), QLabel()
+        for label in labels:
+            label.setTextFormat(Qt.TextFormat.RichText)
+            label.setWordWrap(True)
+            label.setTextInteractionFlags(Qt.TextInteractionFlag.LinksAccessibleByMouse | KEYBOARD)
+            label.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
             label.linkActivated.connect(self._follow)
             label.linkHovered.connect(lambda link: self.pointed.emit(self._target(link)))
         content = QWidget()
         self._rows, margins = QVBoxLayout(content), (GAP_PX, GAP_PX, GAP_PX, GAP_PX)
-        labels = (self._facts, self._warnings, self._patterns)
         fill(self._rows, *labels, margins=margins, spacing=GAP_PX)
         self._rows.addStretch()
         self.setWidget(content)
@@ -76,15 +80,7 @@ class CardPanel(QScrollArea):
     def show_card(self, card: FileCard, colours: Colours) -> None:
         self._card, self._colours = card, colours
         self._targets.clear()
-        if self._flat:
-            facts = [
-                f'<span style="color: {self._faint()}">{unbroken(row.label)}</span>&nbsp;'
-                f"{self._link(row, unbroken(row.text))}"
-                for row in card.facts
-            ]
-            self._facts.setText(SEPARATOR.join(facts))
-        else:
-            self._facts.setText(self._fact_table(card))
+        self._facts.setText(self._fact_text(card))
         self._warnings.setText(self._warning_text(card, colours))
         self._patterns.setText(self._pattern_text(card.patterns))
         for label in (self._patterns, self._warnings):
@@ -105,9 +101,16 @@ class CardPanel(QScrollArea):
         lines_px = MAX_LINES * self._facts.fontMetrics().lineSpacing() + 4 * GAP_PX
         self.setFixedHeight(max(0, min(height, lines_px)))
 
-    def _fact_table(self, card: FileCard) -> str:
+    def _fact_text(self, card: FileCard) -> str:
+        faint = f'style="color: {self.palette().placeholderText().color().name()}"'
+        if self._flat:
+            return SEPARATOR.join(
+                f"<span {faint}>{unbroken(row.label)}</span>&nbsp;"
+                f"{self._link(row, unbroken(row.text))}"
+                for row in card.facts
+            )
         rows = "".join(
-            f'<tr><td style="color: {self._faint()}">{escape(row.label)}&nbsp;&nbsp;</td>'
+            f"<tr><td {faint}>{escape(row.label)}&nbsp;&nbsp;</td>"
             f"<td>{self._link(row, escape(one_line(row.text)))}</td></tr>"
             for row in card.facts
         )
@@ -166,15 +169,3 @@ class CardPanel(QScrollArea):
     def _elided(self, name: str) -> str:
         metrics, middle = self._facts.fontMetrics(), Qt.TextElideMode.ElideMiddle
         return metrics.elidedText(one_line(name), middle, MAX_NAME_PX)
-
-    def _faint(self) -> str:
-        return self.palette().placeholderText().color().name()
-
-    def _label(self) -> QLabel:
-        label = QLabel(textFormat=Qt.TextFormat.RichText, wordWrap=True)
-        label.setTextInteractionFlags(
-            Qt.TextInteractionFlag.LinksAccessibleByMouse
-            | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
-        )
-        label.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
-        return label

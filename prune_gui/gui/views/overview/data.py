@@ -116,18 +116,15 @@ def compute_overview(
     if before is not None and not subject.same_parameter(before.subject):
         before = None
     previous = before.statistics if before else None
-    if previous is None or previous.resolution is not resolution:
+    statistics = previous
+    if statistics is None or statistics.resolution is not resolution:
         statistics = empty_statistics(resolution, previous)
+    if before is not None and before.vectors is request.vectors:
+        arrangement = before.arrangement
     else:
-        statistics = previous
-    arrangement = (
-        before.arrangement
-        if before and before.vectors is request.vectors
-        else _arrange(subject, vectors=request.vectors)
-    )
-    pictures, is_drawn = _draw(
-        subject, arrangement, before.pictures if before else {}, request, end, monitor
-    )
+        arrangement = _arrange(subject, vectors=request.vectors)
+    drawn = before.pictures if before else {}
+    pictures, is_drawn = _draw(subject, arrangement, drawn, request, end, monitor)
     if is_drawn and before is not None and before.is_drawn and statistics.is_pending:
         budget = read_budget(counted=True, seconds=end - time.monotonic())
         statistics = compute(statistics, budget, monitor)

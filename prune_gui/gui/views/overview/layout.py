@@ -9,7 +9,9 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Final, NamedTuple
 
-from prune_gui.architecture.blocks import BlockRow, Section
+import numpy as np
+
+from prune_gui.architecture.blocks import Section
 
 MIN_SIDE_PX: Final = 28
 PREFERRED_MIN_SIDE_PX: Final = 40
@@ -68,29 +70,21 @@ class Arrangement:
         if visible is None or not self.ranks.keys() >= set(visible):
             return names
         first, last = (self.ranks[name] for name in visible)
-        before, after = names[:first][::-1], names[last + 1 :]
-        result = names[first : last + 1]
-        shared = min(len(before), len(after))
-        for pair in zip(after, before, strict=False):
-            result += pair
-        return [*result, *after[shared:], *before[shared:]]
+        ranks = np.arange(len(names))
+        distances = np.maximum(np.maximum(first - ranks, ranks - last), 0)
+        return [names[rank] for rank in np.lexsort((ranks < first, distances)).tolist()]
 
     def neighbour(self, name: str, across: int, down: int) -> str:
         """Return the next parameter in a direction, without gaps; at the border the outermost."""
         section, row, column = self.positions[name]
-        if across:
-            names = [other for other in self._row(section, row).names if other is not None]
-            return names[min(max(names.index(name) + across, 0), len(names) - 1)]
         rows = [(i, j) for i, part in enumerate(self.sections) for j in range(len(part.rows))]
         target = rows[min(max(rows.index((section, row)) + down, 0), len(rows) - 1)]
-        names_below = self._row(*target).names
-        columns = [k for k, other in enumerate(names_below) if other is not None]
-        found = names_below[min(columns, key=lambda k: abs(k - column))]
-        assert found is not None
-        return found
-
-    def _row(self, section: int, row: int) -> BlockRow:
-        return self.sections[section].rows[row]
+        found = self.sections[target[0]].rows[target[1]].names
+        columns = [k for k, other in enumerate(found) if other is not None]
+        nearest = min(range(len(columns)), key=lambda i: abs(columns[i] - column))
+        result = found[columns[min(max(nearest + across, 0), len(columns) - 1)]]
+        assert result is not None
+        return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,28 +124,20 @@ class OverviewLayout:
         def layout(side: int) -> OverviewLayout:
             return cls(arrangement, side, line, label_width, min_pitch, loose_pitch)
 
-        def largest(low: int, *, down: bool) -> int | None:
-            fits = (
-                side
-                for side in range(MAX_SIDE_PX, low - 1, -1)
-                if layout(side).size[0] <= size[0] and (not down or layout(side).size[1] <= size[1])
-            )
-            return next(fits, None)
-
-        whole = largest(PREFERRED_MIN_SIDE_PX, down=True)
-        if whole is None:
-            across = largest(MIN_SIDE_PX, down=False)
-            whole = MIN_SIDE_PX if across is None else min(across, PREFERRED_MIN_SIDE_PX + 8)
-        return layout(whole)
+        sizes = {side: layout(side).size for side in range(MAX_SIDE_PX, MIN_SIDE_PX - 1, -1)}
+        across = [side for side, (width, _) in sizes.items() if width <= size[0]]
+        for side in across:
+            if side >= PREFERRED_MIN_SIDE_PX and sizes[side][1] <= size[1]:
+                return layout(side)
+        return layout(min([*across[:1], PREFERRED_MIN_SIDE_PX + 8]) if across else MIN_SIDE_PX)
 
     def pitch(self, section: Section) -> int:
         return max(self.side, self.min_pitch if section.roles else self.loose_pitch) + GAP_PX
 
     @cached_property
     def size(self) -> tuple[int, int]:
-        columns = max(
-            section_columns(section) * self.pitch(section) for section in self.arrangement.sections
-        )
+        sections = self.arrangement.sections
+        columns = max(section_columns(section) * self.pitch(section) for section in sections)
         return self.label_width + columns + PADDING_PX, self.tops[-1] + PADDING_PX
 
     @cached_property
@@ -204,10 +190,8 @@ class OverviewLayout:
         for index, section in enumerate(self.arrangement.sections):
             if self.tops[index + 1] <= top or self.tops[index] >= bottom:
                 continue
-            start, height = (
-                self.tops[index] + self.heading_height(section),
-                self.row_height(section),
-            )
+            start = self.tops[index] + self.heading_height(section)
+            height = self.row_height(section)
             first = max(0, int((top - start) // height))
             last = min(len(section.rows), max(0, int((bottom - start) // height) + 1))
             yield index, range(min(first, last), last)

@@ -78,11 +78,8 @@ def _leaves_dead(resolution: Resolution, rows: Rows) -> bool:
     enabled = [step for step in resolution.recipe.steps if step.enabled]
     if not enabled or isinstance(enabled[-1].method, DeadUnits):
         return False
-    coupled = {
-        number
-        for number, step in enumerate(resolution.recipe.steps, start=1)
-        if step.method.is_coupled
-    }
+    steps = enumerate(resolution.recipe.steps, start=1)
+    coupled = {number for number, step in steps if step.method.is_coupled}
     dead = np.flatnonzero(rows.dead > rows.dead_in_file).tolist()
     return any(
         applied.step not in coupled and applied.step != IN_FILE

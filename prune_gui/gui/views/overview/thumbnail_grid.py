@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QFocusEvent,
@@ -29,7 +29,7 @@ from prune_gui.language import tr
 from prune_gui.number_formats import sparsity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     import numpy as np
     from numpy.typing import NDArray
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from prune_gui.raster.colours import Colours
 
 
+CENTRE: Final = Qt.AlignmentFlag.AlignHCenter
 WIDEST_NUMBER: Final = "100.0 %"
 MARGIN_PX: Final = 8
 TEXT_GAP_PX: Final = 2
@@ -85,8 +86,8 @@ class ThumbnailGrid(QAbstractScrollArea):
     pointed = Signal(str)
     moved = Signal()
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setAccessibleName(tr("Thumbnails of the parameters"))
         self.setFrameShape(QAbstractScrollArea.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -135,9 +136,8 @@ class ThumbnailGrid(QAbstractScrollArea):
     def _fit(self, data: OverviewData, colours: Colours) -> None:
         metrics, size = QFontMetricsF(self._text_font), self.viewport().size()
         sections = data.arrangement.sections
-        labels = {
-            one_line(row.label) for part in sections for row in part.rows[:1] + part.rows[-1:]
-        }
+        ends = [row for section in sections for row in (section.rows[0], section.rows[-1])]
+        labels = {one_line(row.label) for row in ends}
         rows = [row for section in sections for row in section.rows[:MAX_MEASURED_ROWS]]
         captions = [one_line(caption) for row in rows for caption in row.captions]
         label_width = max(map(metrics.horizontalAdvance, labels)) + 1 + 2 * MARGIN_PX
@@ -152,13 +152,13 @@ class ThumbnailGrid(QAbstractScrollArea):
         self._shown = _Shown(data, layout, colours)
         width, height = layout.size
         size = self.viewport().size()
-        across, down = self.horizontalScrollBar(), self.verticalScrollBar()
-        across.setRange(0, max(0, width + MARGIN_PX - size.width()))
-        across.setPageStep(size.width())
-        across.setSingleStep(layout.side)
-        down.setRange(0, max(0, height - size.height()))
-        down.setPageStep(size.height())
-        down.setSingleStep(layout.side // 2)
+        for bar, whole, page, step in (
+            (self.horizontalScrollBar(), width + MARGIN_PX, size.width(), layout.side),
+            (self.verticalScrollBar(), height, size.height(), layout.side // 2),
+        ):
+            bar.setRange(0, max(0, whole - page))
+            bar.setPageStep(page)
+            bar.setSingleStep(step)
 
     def _fit_again(self) -> None:
         if self._shown is not None:
@@ -238,8 +238,7 @@ class ThumbnailGrid(QAbstractScrollArea):
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.setPen(QPen(QColor(colours.grid), 1.0))
         painter.drawRect(area.adjusted(-0.5, -0.5, 0.5, 0.5))
-        cell = QRectF(tile.left(), tile.bottom(), tile.width(), line)
-        cell.setWidth(shown.layout.cell(position).width)
+        cell = QRectF(tile.left(), tile.bottom(), shown.layout.cell(position).width, line)
         cell.moveCenter(QPointF(tile.center().x(), cell.center().y()))
         zeros = max(pruned, (picture.zeros if picture else None) or 0)
         painter.setPen(QColor(colours.foreground) if zeros else self._faint())
@@ -259,7 +258,7 @@ class ThumbnailGrid(QAbstractScrollArea):
 
     def _draw_row_labels(self, shown: _Shown, painter: QPainter) -> None:
         layout, top = shown.layout, self.verticalScrollBar().value()
-        size = self.viewport().size()
+        size, tensors = self.viewport().size(), shown.data.subject.resolution.checkpoint.tensors
         painter.fillRect(
             QRectF(0, 0, layout.label_width, size.height()), QColor(shown.colours.background)
         )
@@ -268,7 +267,8 @@ class ThumbnailGrid(QAbstractScrollArea):
             section = shown.data.arrangement.sections[index]
             for row in rows:
                 tile = layout.tile(Position(index, row, 0))
-                height = _row_height(shown, section.rows[row].names) * tile.height
+                names = filter(None, section.rows[row].names)
+                height = tile.height * max(proportions(tensors[name].shape)[1] for name in names)
                 width = layout.label_width - 2 * MARGIN_PX
                 area = QRectF(MARGIN_PX, tile.y + tile.height - height - top, width, height)
                 self._write(painter, area, section.rows[row].label, Qt.AlignmentFlag.AlignRight)
@@ -322,15 +322,10 @@ class ThumbnailGrid(QAbstractScrollArea):
         painter.setClipping(False)
 
     def _write(
-        self,
-        painter: QPainter,
-        area: QRectF,
-        text: str,
-        align: Qt.AlignmentFlag = Qt.AlignmentFlag.AlignHCenter,
+        self, painter: QPainter, area: QRectF, text: str, align: Qt.AlignmentFlag = CENTRE
     ) -> None:
-        elided = painter.fontMetrics().elidedText(
-            one_line(text), Qt.TextElideMode.ElideMiddle, int(area.width())
-        )
+        metrics, middle = painter.fontMetrics(), Qt.TextElideMode.ElideMiddle
+        elided = metrics.elidedText(one_line(text), middle, int(area.width()))
         painter.drawText(area, align | Qt.AlignmentFlag.AlignVCenter, elided)
 
     def _faint(self) -> QColor:
@@ -339,11 +334,8 @@ class ThumbnailGrid(QAbstractScrollArea):
     # Input
 
     def _name_at(self, at: QPointF) -> str:
-        if self._shown is None:
-            return ""
         point = at - self._offset()
-        name = self._shown.layout.name_at(point.x(), point.y())
-        return name or ""
+        return (self._shown and self._shown.layout.name_at(point.x(), point.y())) or ""
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802
         self._point_at(self._name_at(event.position()))
@@ -381,10 +373,9 @@ class ThumbnailGrid(QAbstractScrollArea):
 
     def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802
         super().focusInEvent(event)
-        self.viewport().update()
+        self.viewport().update()  # the chosen thumbnail is faint without the focus
 
     def focusOutEvent(self, event: QFocusEvent) -> None:  # noqa: N802
-        """Show the chosen thumbnail faintly."""
         super().focusOutEvent(event)
         self.viewport().update()
 
@@ -397,11 +388,6 @@ class ThumbnailGrid(QAbstractScrollArea):
         super().changeEvent(event)
         if event.type() == QEvent.Type.FontChange:
             self._fit_again()
-
-
-def _row_height(shown: _Shown, names: Iterable[str | None]) -> float:
-    tensors = shown.data.subject.resolution.checkpoint.tensors
-    return max(proportions(tensors[name].shape)[1] for name in names if name is not None)
 
 
 def image_of(pixels: NDArray[np.uint8]) -> QImage:
@@ -440,20 +426,14 @@ class Enlarged(QFrame):
         self._image.setVisible(picture is not None)
         if picture is not None:
             width, height = (round(SIDE_PX * side) for side in proportions(shape))
-            ratio = self.devicePixelRatioF()
-            pixmap = QPixmap.fromImage(image_of(picture.pixels)).scaled(
-                QSize(width, height) * ratio
-            )
+            large, ratio = QSize(width, height), self.devicePixelRatioF()
+            pixmap = QPixmap.fromImage(image_of(picture.pixels)).scaled(large * ratio)
             pixmap.setDevicePixelRatio(ratio)
             self._image.setPixmap(pixmap)
         self.adjustSize()
-        self.move(_beside(thumbnail, self.size(), self.screen().availableGeometry()))
+        size, screen = self.size(), self.screen().availableGeometry()
+        x, y = thumbnail.right() + GAP_PX, min(thumbnail.top(), screen.bottom() - size.height())
+        if x + size.width() > screen.right():
+            x = thumbnail.left() - GAP_PX - size.width()
+        self.move(max(x, screen.left()), max(y, screen.top()))
         self.show()
-
-
-def _beside(thumbnail: QRect, size: QSize, screen: QRect) -> QPoint:
-    x = thumbnail.right() + GAP_PX
-    if x + size.width() > screen.right():
-        x = thumbnail.left() - GAP_PX - size.width()
-    y = min(thumbnail.top(), screen.bottom() - size.height())
-    return QPoint(max(x, screen.left()), max(y, screen.top()))

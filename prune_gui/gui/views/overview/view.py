@@ -24,6 +24,7 @@ from prune_gui.session.subjects import ModelSubject
 
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
+    from prune_gui.monitor import Monitor
     from prune_gui.session.changes import Changes
 
 
@@ -47,20 +48,11 @@ class OverviewView(View[ModelSubject]):
         super().__init__(workbench, lambda: workbench.model_subject, tr("Overview"))
         self._data: OverviewData | None = None
         self._limit = DEFAULT_LIMIT
-        self._shading_box = Choice(
-            tr("What the colours show"),
-            [
-                (tr("By step"), Shading.STEP),
-                (tr("By sparsity"), Shading.DENSITY),
-                (tr("By pruned energy"), Shading.ENERGY),
-            ],
-            self.refresh,
-        )
-        self._vectors_box = switch(
-            tr("Biases and norms"),
-            tr("Also show parameters with less than two dimensions"),
-            self.refresh,
-        )
+        shadings = [(tr("By step"), Shading.STEP), (tr("By sparsity"), Shading.DENSITY)]
+        shadings.append((tr("By pruned energy"), Shading.ENERGY))
+        self._shading_box = Choice(tr("What the colours show"), shadings, self.refresh)
+        tip = tr("Also show parameters with less than two dimensions")
+        self._vectors_box = switch(tr("Biases and norms"), tip, self.refresh)
         self._grid, self._card = ThumbnailGrid(), CardPanel()
         self._enlarged = Enlarged(self._grid)
         page = QWidget()
@@ -101,19 +93,14 @@ class OverviewView(View[ModelSubject]):
             self._grid.choose(self._workbench.chosen)
 
     def _request_picture(self, subject: ModelSubject) -> None:
-        before = self._data
-        request = OverviewRequest(
-            self._shading,
-            self._vectors_box.isChecked(),
-            self.colours(),
-            self._grid.visible_names(),
-            self._limit,
-        )
-        self._run_picture_job(
-            subject,
-            lambda monitor: compute_overview(subject, before, request, monitor),
-            self._show,
-        )
+        before, visible = self._data, self._grid.visible_names()
+        vectors = self._vectors_box.isChecked()
+        request = OverviewRequest(self._shading, vectors, self.colours(), visible, self._limit)
+
+        def work(monitor: Monitor) -> OverviewData:
+            return compute_overview(subject, before, request, monitor)
+
+        self._run_picture_job(subject, work, self._show)
 
     def _show(self, data: OverviewData) -> None:
         before, self._data = self._data, data

@@ -78,11 +78,7 @@ def density(resolution: Resolution, name: str, grid: CellGrid[Layout], monitor: 
 
 
 def head_shares(
-    resolution: Resolution,
-    name: str,
-    layout: ParameterLayout,
-    bands: HeadBands,
-    monitor: Monitor,
+    resolution: Resolution, name: str, layout: ParameterLayout, bands: HeadBands, monitor: Monitor
 ) -> NDArray[np.float32]:
     """Return float32 (heads,), the pruned share of each head of a parameter."""
     count = len(bands.labels)
@@ -91,11 +87,7 @@ def head_shares(
 
 
 def count_in_cells(
-    within: Within,
-    code_index: CodeIndex,
-    grid: CellGrid[SliceLayout],
-    take: Take,
-    monitor: Monitor,
+    within: Within, code_index: CodeIndex, grid: CellGrid[SliceLayout], take: Take, monitor: Monitor
 ) -> None:
     """Count the codes in every cell of a grid over a layout without gaps."""
     layout, turned = grid.layout, grid.turned
@@ -132,11 +124,7 @@ def count_in_cells(
 
 
 def _count_with_gaps(
-    within: Within,
-    code_index: CodeIndex,
-    grid: CellGrid[Layout],
-    take: Take,
-    monitor: Monitor,
+    within: Within, code_index: CodeIndex, grid: CellGrid[Layout], take: Take, monitor: Monitor
 ) -> None:
     """Count the codes in every cell of a grid over any layout; see `count_in_cells`.
 

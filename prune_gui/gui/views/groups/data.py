@@ -105,10 +105,7 @@ class GroupData:
 
 
 def measure_group(
-    subject: Subject,
-    wanted: CoupledGroup | None,
-    before: GroupData | None,
-    monitor: Monitor,
+    subject: Subject, wanted: CoupledGroup | None, before: GroupData | None, monitor: Monitor
 ) -> GroupData:
     """Compute what steps prune of a coupled group of a parameter; norms in `before` are reused.
 

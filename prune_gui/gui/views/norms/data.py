@@ -82,10 +82,7 @@ def _shared_cut(subject: Subject, step: int, own: ChannelCut) -> float | None:
 
 
 def _ranks_by_step(
-    ranks: NDArray[np.float64],
-    codes: tuple[int, ...],
-    step: int,
-    is_pruned: NDArray[np.bool_],
+    ranks: NDArray[np.float64], codes: tuple[int, ...], step: int, is_pruned: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
     """Return the ranks as `ChannelData.parts`: zeros where a step prunes, up to its code."""
     parts = np.tile(ranks, (len(codes), 1))

@@ -160,7 +160,10 @@ class KernelLayout(ParameterLayout):
         """
         if len(shape) < 3 or math.prod(shape[2:]) <= 1 or shape[1] == shape[-1] == 1:
             return None
-        across = shape[1] if shape[1] > 1 else _squarest(shape[0])
+        across, outputs = shape[1], shape[0]
+        if across == 1:  # the smallest divisor that is at least the square root
+            sides = range(max(1, math.isqrt(outputs - 1) + 1), outputs + 1)
+            across = next(side for side in sides if outputs % side == 0)
         height, width, down = math.prod(shape[2:-1]), shape[-1], shape[0] * shape[1] // across
         rows, columns = _with_gaps(down, height), _with_gaps(across, width)
         return cls(shape, rows, columns, down, across, height, width)
@@ -185,10 +188,6 @@ class KernelLayout(ParameterLayout):
 def _with_gaps(kernels: int, length: int) -> int:
     """Return the length of kernels in a row; there are no gaps between those of length 1."""
     return kernels * length + (kernels - 1) * (length > 1)
-
-
-def _squarest(size: int) -> int:
-    return next(d for d in range(max(1, math.isqrt(size - 1) + 1), size + 1) if size % d == 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -203,7 +203,11 @@ class PatternScan:
         columns = np.repeat(~self._dead_columns, self._kernel_size)
         found: dict[int, tuple[int, int]] = {}
         for side in SIDES:
-            empty = _larger_blocks(self._blocks, side // MIN_SIDE)
+            factor = side // MIN_SIDE
+            rows, across = (size // factor for size in self._blocks.shape)
+            whole = self._blocks[: rows * factor, : across * factor]
+            parts = whole.reshape(rows, factor, across, factor)
+            empty = np.logical_and.reduce(parts, axis=(1, 3))
             count = int(np.count_nonzero(empty))
             rows_in, columns_in = _sums(~self._dead_rows, side), _sums(columns, side)
             live = int(np.count_nonzero(empty[rows_in > 0][:, columns_in > 0]))
@@ -241,20 +245,12 @@ def _possible_groups(shape: tuple[int, ...]) -> Iterator[Groups]:
 
 
 def _empty_blocks(zero: Flags) -> Flags:
-    """Return which blocks of the smallest side are all zero; (rows, columns) of whole blocks."""
+    """Return which blocks of the smallest side are all zero, without incomplete ones."""
     rows, columns = (size // MIN_SIDE for size in zero.shape)
     whole = np.ascontiguousarray(zero[: rows * MIN_SIDE, : columns * MIN_SIDE])
     words = whole.view(f"u{MIN_SIDE}") == int.from_bytes(b"\1" * MIN_SIDE, "little")
     empty: Flags = np.logical_and.reduce(words.reshape(rows, MIN_SIDE, columns), axis=1)
     return empty
-
-
-def _larger_blocks(empty: Flags, factor: int) -> Flags:
-    """Return which blocks of `factor` x `factor` smaller ones are all zero."""
-    rows, columns = (size // factor for size in empty.shape)
-    whole = empty[: rows * factor, : columns * factor].reshape(rows, factor, columns, factor)
-    larger: Flags = np.logical_and.reduce(whole, axis=(1, 3))
-    return larger
 
 
 def _sums(flags: Flags, length: int) -> NDArray[np.int64]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from types import MappingProxyType
 from typing import Final
@@ -113,11 +113,14 @@ class ZeroScan:
             self._done += info.nbytes
 
     def _count_large(self, info: TensorInfo) -> Iterator[None]:
-        read, scan = _zero_reader(self._checkpoint, info), PatternScan.of(self._checkpoint, info)
+        checkpoint, scan = self._checkpoint, PatternScan.of(self._checkpoint, info)
+        read, mask = weight_values.reader(checkpoint, info.name), checkpoint.read_mask(info.name)
+        masked = None if mask is None else ~mask.reshape(-1).numpy()
         before, spans, count = self._done, scan.spans(), 0
 
         def look(span: tuple[int, int]) -> PatternChunk | None:
-            return scan.look(span[0], read(*span))
+            zero = read(*span) == 0
+            return scan.look(span[0], zero if masked is None else zero | masked[slice(*span)])
 
         while some := list(islice(spans, SPANS_PER_THREAD * torch.get_num_threads())):
             for chunk in run(look, some):
@@ -140,12 +143,3 @@ def _count_group(
 ) -> tuple[dict[str, int], dict[str, ZeroPatterns]]:
     found = ZeroScan(*task).advance(math.inf, monitor)
     return dict(found.counts), dict(found.patterns)
-
-
-def _zero_reader(checkpoint: Checkpoint, info: TensorInfo) -> Callable[[int, int], Flags]:
-    """Return a reader of which elements with flat indices [start, stop) are zero or masked."""
-    read, mask = weight_values.reader(checkpoint, info.name), checkpoint.read_mask(info.name)
-    if mask is None:
-        return lambda start, stop: read(start, stop) == 0
-    kept = mask.reshape(-1).numpy()
-    return lambda start, stop: (read(start, stop) == 0) | ~kept[start:stop]

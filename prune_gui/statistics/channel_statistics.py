@@ -48,19 +48,6 @@ class ChannelStatistics:
         pruned: NDArray[np.int64] = self.counts[1:].sum(0)
         return pruned
 
-    @property
-    def share(self) -> NDArray[np.float64]:
-        """The pruned share of each channel, in [0, 1]."""
-        return self.pruned / self.size
-
-    @property
-    def whole(self) -> NDArray[np.uint8]:
-        """The step that pruned all elements of the channel; 0 if no single step did."""
-        steps = np.zeros(self.dead.size, np.uint8)
-        for code, counts in zip(self.codes[1:], self.counts[1:], strict=True):
-            steps[counts == self.size] = code
-        return steps
-
 
 def norms(
     checkpoint: Checkpoint, name: str, dim: int, n: float, monitor: Monitor

@@ -89,15 +89,6 @@ def test_every_cell_equals_that_of_numpy(resolved, shape, dtype, measure, chunk,
     assert reach == np.abs(finite).max(initial=0.0)
 
 
-def test_one_large_weight_in_a_million_is_visible_in_its_cell(resolved):
-    tensor = torch.full((1000, 1000), 0.01)
-    tensor[123, 456] = -7.0
-    grid = CellGrid.over(SliceLayout.flattened((1000, 1000)), (10, 10))
-    found = cell_statistics(weights(resolved(w=tensor), "w"), grid, Monitor())
-    assert found.farthest[1, 4] == -7.0
-    assert np.count_nonzero(found.farthest < 0) == 1
-
-
 @pytest.mark.parametrize("cells", [(2, 1), (1, 1), (2, 2)])
 def test_of_two_equal_magnitudes_the_positive_value_is_returned(resolved, cells):
     tensor = torch.tensor([[-2.0, 1.0], [1.0, 2.0], [2.0, 0.0], [0.0, -2.0]])

@@ -105,20 +105,6 @@ def test_every_cell_of_a_kernel_layout_agrees_with_the_full_mask(resolved, shape
     _check_cells(found, resolution.pruned_by("w").numpy().reshape(-1), kernels)
 
 
-def test_one_pruned_element_in_a_million_is_visible_in_its_cell(resolved):
-    resolution = resolved({**HALF, "amount": 1}, w=torch.arange(1.0, 1_000_001).view(1000, 1000))
-    found = density(resolution, "w", grid((1000, 1000), (10, 10)), Monitor())
-    assert found.share[0, 0] == np.float32(1e-4)
-    assert np.count_nonzero(found.share) == np.count_nonzero(found.step) == 1
-
-
-def test_many_steps_are_counted_in_one_density(resolved):
-    resolution = resolved(CHANNELS, HALF, RANDOM, w=torch.randn(40, 30))
-    found = density(resolution, "w", grid((40, 30), (40, 30)), Monitor())
-    np.testing.assert_array_equal(found.step, resolution.pruned_by("w").numpy())
-    assert set(np.unique(found.step)) == {0, 1, 2, 3}
-
-
 @pytest.fixture
 def asked(monkeypatch):
     """Return a list that grows with each span whose codes are computed."""

@@ -7,7 +7,7 @@ import pytest
 import torch
 from PySide6.QtCore import Qt
 from safetensors.torch import save_file
-from small_bert import EMBEDDINGS, FFN, HIDDEN, write_bert
+from small_bert import EMBEDDINGS, FFN, write_bert
 from view_page import cells, text
 from waiting import change
 
@@ -16,8 +16,7 @@ from prune_gui.gui.views.bars import bar_view
 from prune_gui.gui.views.bars.data import ScoreOf
 from prune_gui.gui.views.groups import view as groups_view
 from prune_gui.gui.views.groups.view import GroupsView
-from prune_gui.gui.widgets.theme import Theme
-from prune_gui.raster.colours import DARK, LIGHT
+from prune_gui.raster.colours import LIGHT
 from prune_gui.resources import resource
 
 UP = "encoder.layer.0.intermediate.dense.weight"
@@ -137,14 +136,6 @@ def test_many_units_are_points_in_the_colour_of_their_step(groups, bench, monkey
     assert share_of(groups._plot, LIGHT.of(1)) == 0
 
 
-def test_in_the_dark_the_plot_is_dark(groups, bench, qapp, share_of):
-    theme = Theme(qapp, "dark")
-    bench.add(_coupled(bench))
-    assert share_of(groups._plot, DARK.background) > 0.2
-    assert share_of(groups._plot, DARK.light_of(1)) > 0.02
-    theme.deleteLater()
-
-
 def test_the_unit_under_the_cursor_is_described(groups, bench, hand):
     bench.add(_listed(bench, 4))
     hand.hover(groups._plot, hand.point(groups._plot, 4, 0.1))
@@ -232,22 +223,6 @@ def test_heads_and_layers_are_drafted_with_their_methods(groups, bench, draft, h
     assert text(groups, "Unit under the cursor").startswith("layer 1: ")
 
 
-def test_hidden_channels_are_drafted_in_all_tensors_that_have_them(
-    groups, bench, draft, hand, tmp_path
-):
-    (tmp_path / "whole").mkdir()
-    words = {"embeddings.word_embeddings.weight": torch.randn(20, HIDDEN)}
-    bench.open_and_choose(write_bert(tmp_path / "whole", **words), QUERY)
-    groups._group_box.setCurrentIndex(1)
-    groups._group_box.activated.emit(1)
-    bench.until_idle()
-    assert groups._group_box.currentText() == "hidden channels · *"
-    assert len(cells(groups._members)) == 1 + 2 * (3 + 2 + 2 + 1 + 2 + 2)
-    _click(groups, hand, bench, 3)
-    assert _drafted(bench)[:2] == ("listed_units", (3,))
-    assert groups._data.pruned_by.tolist() == [0, 0, 0, 1, 0, 0, 0, 0]
-
-
 def test_a_click_on_a_member_or_a_group_chooses_its_tensor(groups, bench):
     groups._members.selectRow(2)
     bench.until_idle()
@@ -273,11 +248,8 @@ def test_a_parameter_without_units_has_a_message_and_no_picture(groups, bench):
     assert groups.picture() is groups._plot
 
 
-@pytest.mark.parametrize("scope", ["local", "global"])
-def test_the_cut_of_a_step_is_dragged_and_prunes_the_units_below_it(
-    groups, bench, draft, hand, scope
-):
-    bench.add(_coupled(bench, scope=scope))
+def test_the_cut_of_a_step_is_dragged_and_prunes_the_units_below_it(groups, bench, draft, hand):
+    bench.add(_coupled(bench, scope="global"))
     plot, units = groups._plot, groups._data.units
     wanted = float(np.sort(units.norms)[8:10].mean())
     hand.drag(plot, hand.point(plot, 6, units.cut), hand.point(plot, 6, wanted))

@@ -3,15 +3,29 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from distribution_controls import check_box, choose
 from safetensors.torch import save_file
-from view_page import text
+from view_page import button, text
 
+from prune_gui.gui.views.distribution.view import DistributionView
 from prune_gui.session.draft_request import CutRequest
 
 
+@pytest.fixture
+def distribution(bench, checkpoint, shown):
+    widget = shown(DistributionView(bench))
+    bench.open_and_choose(checkpoint, "fc.weight")
+    return widget
+
+
+def choose(view, bench, of=None, how=None):
+    for box, wanted in ((view._numbers_box, of), (view._display_box, how)):
+        if wanted is not None:
+            box.setCurrentIndex(box.findText(wanted))
+    bench.until_idle()
+
+
 def linear(view, bench):
-    check_box(view, "Log a&xis").setChecked(False)
+    button(view, "Log a&xis").setChecked(False)
     bench.until_idle()
 
 
@@ -90,7 +104,7 @@ def test_non_finite_weights_are_counted(distribution, bench):
 def test_bins_are_symmetric_or_span_minimum_to_maximum(distribution, bench):
     weights = bench.session.checkpoint.read("fc.weight")
     assert distribution._data.edges[0] == -distribution._data.edges[-1]
-    check_box(distribution, "Symmetric").click()
+    button(distribution, "&Symmetric").click()
     bench.until_idle()
     edges = distribution._data.edges
     assert (edges[0], edges[-1]) == (float(weights.min()), float(weights.max()))
@@ -165,7 +179,7 @@ def test_an_all_zero_parameter_is_shown(distribution, bench, tmp_path, how):
 
 
 def test_all_targets_of_a_global_step_can_be_shown_together(distribution, bench):
-    together = check_box(distribution, "All targets")
+    together = button(distribution, "All targets")
     assert not together.isVisible()
     bench.draft_step(bench.step(amount=0.5, scope="global", targets=["fc.weight", "other.weight"]))
     assert together.isVisible()
@@ -248,7 +262,7 @@ def test_outliers_are_counted_at_the_ends_of_the_axis_unless_the_full_range_is_s
     assert 0.2 < high < 1
     below, above = int((outliers < low).sum()), int((outliers > high).sum())
     assert _marks(distribution) == [f"◂ {below} beyond\ndown to -5", f"{above} beyond ▸\nup to 7"]
-    check_box(distribution, "Full range").click()
+    button(distribution, "Full range").click()
     assert distribution._plot.view.viewRange()[0] == pytest.approx([-7, 7])
     assert _marks(distribution) == []
 
@@ -301,9 +315,9 @@ def test_the_zeros_of_a_pruned_parameter_do_not_flatten_the_others(
     sums, mark = np.sort(distribution._data.sums), distribution._peak_mark
     assert sums[-2] < distribution._plot.view.viewRange()[1][1] < 2 * sums[-2]
     assert mark.toPlainText() == f"▴ {int((zeroed == 0).sum()):,} weights in this bin"
-    check_box(distribution, "Full range").click()
+    button(distribution, "Full range").click()
     assert distribution._plot.view.viewRange()[1][1] > sums[-1]
     assert not mark.isVisible()
-    check_box(distribution, "Full range").click()
+    button(distribution, "Full range").click()
     choose(distribution, bench, how="Log counts")
     assert not mark.isVisible()

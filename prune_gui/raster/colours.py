@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO
 
 LIGHT_SHARE: Final = 0.55
-"""Share of a colour in its light shade; the rest is the background."""
 
 
 @dataclass(frozen=True, slots=True)

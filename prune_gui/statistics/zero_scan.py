@@ -23,7 +23,6 @@ from prune_gui.statistics.file_zeros import FileZeros, ZeroPatterns
 from prune_gui.statistics.pattern_scan import Flags, PatternChunk, PatternScan
 
 MAX_BATCH: Final = 256
-"""Limit of the small parameters that are read in one call."""
 SPANS_PER_THREAD: Final = 2
 """Spans that each thread reads before the time is checked: some milliseconds."""
 

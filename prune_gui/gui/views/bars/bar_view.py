@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 from PySide6.QtCore import QPointF
 
@@ -12,12 +12,10 @@ from prune_gui.gui.views.bars.data import ChannelRow, ScoreOf, visible_positions
 from prune_gui.gui.views.controls import switch
 from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets.eliding import ElidedLabel
+from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
 from prune_gui.session.draft_request import CutRequest
 from prune_gui.session.subjects import Subject
-
-if TYPE_CHECKING:
-    from prune_gui.gui.workbench import Workbench
 
 MAX_BARS: Final = 2000
 """Maximum number of bars. There is also at most one per pixel column, so that all are visible."""

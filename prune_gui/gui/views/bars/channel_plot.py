@@ -20,17 +20,12 @@ from prune_gui.recipe.recipe import KEPT
 DEAD_STRIP_SHARE: Final = 0.04
 """Height of the strip below the bars that marks dead channels, as a share of the tallest bar."""
 HEADROOM: Final = 1.05
-"""Height of the plot, as a multiple of the tallest bar."""
 MAX_ARROWS: Final = 200
 """Maximum number of bars with an arrow that points beyond the plot; more would cover the bars."""
 MAX_BARS_WITH_GAPS: Final = 200
-"""Maximum number of bars that have gaps between them."""
 MINIMUM_LINE_ALPHA: Final = 110
-"""Opacity of the line along the minimum norms, of 255."""
 POINT_SIZE_PX: Final = 4
-"""Diameter of a point that stands for a channel."""
 SELECTION_ALPHA: Final = 130
-"""Opacity of the selection, of 255."""
 KEY_STEPS: Final = {
     Qt.Key.Key_Left: -1,
     Qt.Key.Key_Right: 1,

@@ -26,7 +26,6 @@ MIN_PEAK: Final = 3
 of a pruned parameter would flatten the others.
 """
 MIN_NUMBERS: Final = 100
-"""An axis of fewer numbers shows all of them."""
 MAX_MAGNITUDE: Final = 1e290
 MIN_LENGTH: Final = 1e-290
 """Beyond these limits, the arithmetic of a plot overflows or divides by zero, although float64 does

@@ -30,7 +30,6 @@ MAX_REFINEMENT: Final = 16
 stay narrow.
 """
 CURVE_POINTS: Final = 1000
-"""Number of points of a cumulative curve."""
 SCORE_BINS: Final = 256
 """Number of bins of scores. Bins end where groups of keys end, and stay much wider than those
 groups."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import partial
 from html import escape
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pyqtgraph as pg
@@ -37,20 +37,16 @@ from prune_gui.gui.views.legend_text import SEPARATOR, legend, unbroken
 from prune_gui.gui.views.plot import OverflowMark, Plot, pen
 from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets.eliding import ElidedLabel
+from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
+from prune_gui.monitor import Monitor
 from prune_gui.session.draft_request import CutRequest
 from prune_gui.session.subjects import Subject
-
-if TYPE_CHECKING:
-    from prune_gui.gui.workbench import Workbench
-    from prune_gui.monitor import Monitor
-    from prune_gui.table import Table
+from prune_gui.table import Table
 
 HEADROOM: Final = 1.15
 OTHERS_ALPHA: Final = 90
-"""Opacity of the bars of the other targets, of 255."""
 MIN_DECADES: Final = 1e-3
-"""Minimum length of a logarithmic axis, in powers of ten."""
 COUNTS, LOG_COUNTS, CUMULATIVE = deferred("Counts"), deferred("Log counts"), deferred("Cumulative")
 DRAFT: Final = "draft"
 

@@ -28,7 +28,6 @@ ROLES: Final = {
 }
 """The roles of members, as what the units are of the tensor."""
 MAX_NAME_CHARS: Final = 40
-"""Limit of the shown names of an architecture and of its table."""
 
 
 def group_title(one: TitledGroup) -> str:
@@ -123,7 +122,6 @@ MEMBER_COLUMNS: Final[tuple[Column[Sequence[MemberRow]], ...]] = (
         descending_first=True,
     ),
 )
-"""The columns of the members of a group."""
 
 GROUP_COLUMNS: Final[tuple[Column[Sequence[GroupRow]], ...]] = (
     Column(
@@ -142,4 +140,3 @@ GROUP_COLUMNS: Final[tuple[Column[Sequence[GroupRow]], ...]] = (
         tip=deferred("Units of which an element is kept"),
     ),
 )
-"""The columns of the groups of a space."""

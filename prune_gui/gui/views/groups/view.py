@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from PySide6.QtCore import Qt
@@ -23,8 +23,13 @@ from prune_gui.gui.views.groups.data import GroupData, GroupRow, MemberRow, meas
 from prune_gui.gui.views.legend_text import SEPARATOR, legend, marked, unbroken
 from prune_gui.gui.views.parameter_table import ParameterTable
 from prune_gui.gui.widgets.eliding import ElidedLabel
+from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr, trn
+from prune_gui.monitor import Monitor
+from prune_gui.pruning.layouts import CoupledGroup
+from prune_gui.raster.colours import Colours
 from prune_gui.recipe.recipe import KEPT
+from prune_gui.session.changes import Changes
 from prune_gui.session.draft_request import (
     CutRequest,
     StepRequest,
@@ -33,14 +38,7 @@ from prune_gui.session.draft_request import (
     why_not_listed,
 )
 from prune_gui.session.subjects import Subject
-
-if TYPE_CHECKING:
-    from prune_gui.gui.workbench import Workbench
-    from prune_gui.monitor import Monitor
-    from prune_gui.pruning.layouts import CoupledGroup
-    from prune_gui.raster.colours import Colours
-    from prune_gui.session.changes import Changes
-    from prune_gui.table import Table
+from prune_gui.table import Table
 
 MAX_POINTS: Final = 20_000
 """Maximum number of points that are drawn where bars would stand for several units each."""

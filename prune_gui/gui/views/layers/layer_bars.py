@@ -39,11 +39,9 @@ STRETCH_FACTORS: Final = (4, 2, 3)
 MIN_HEIGHTS_PX: Final = (64, 48, 88)
 """Minimum height of each plot, so that the axis label fits."""
 PERCENT_TICKS: Final = [[(0, "0"), (50, "50"), (100, "100")], [(25, ""), (75, "")]]
-"""Ticks with a text, and ticks without one."""
 UNIT_PREFIXES: Final = ("", " k", " M", " G", " T")
 HEADROOM: Final = 1.02
 MARK_ALPHA: Final = 60
-"""Opacity of the mark of the chosen row, of 255."""
 REACH_PX: Final = 6
 """Maximum distance of the cursor from the end of a segment that it grabs."""
 

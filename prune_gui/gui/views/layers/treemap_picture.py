@@ -34,11 +34,9 @@ PADDING_PX: Final = 4.0
 MAX_OUTLINED_DEPTH: Final = 3
 """Modules down to this depth are outlined; the line is thinner for deeper modules."""
 MIN_ELIDED_CHARS: Final = 5
-"""Width of a cell for an elided name, in average characters."""
 MIN_BLOCK_LINES: Final = 4
 """Height of a numbered module for its name, in lines: the name covers one."""
 LIGHT_TEXT_BELOW: Final = 0.45
-"""Lightness of a fill below which its text is light."""
 
 
 class TreemapPicture(QWidget):

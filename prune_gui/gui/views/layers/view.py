@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from PySide6.QtCore import QModelIndex, QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import (
@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from prune_gui.checkpoint import ModuleNode
 from prune_gui.gui.draft.amount_fields import PERCENT_DECIMALS, NumberBox
 from prune_gui.gui.views.controls import Choice, fill, note, switch
 from prune_gui.gui.views.layers.columns import describe_node, describe_row
@@ -26,19 +27,16 @@ from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.table_widgets import SortableModel, TableView
 from prune_gui.gui.widgets.theme import GAP_PX
+from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
+from prune_gui.monitor import Monitor
 from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.recipe.target_amounts import amount_for_share, amount_of_target, takes_own_amount
+from prune_gui.session.changes import Changes
 from prune_gui.session.draft_request import AmountRequest, SharesRequest
 from prune_gui.session.settings import Settings
 from prune_gui.session.subjects import ModelSubject
-
-if TYPE_CHECKING:
-    from prune_gui.checkpoint import ModuleNode
-    from prune_gui.gui.workbench import Workbench
-    from prune_gui.monitor import Monitor
-    from prune_gui.session.changes import Changes
-    from prune_gui.table import Table
+from prune_gui.table import Table
 
 MAX_COLUMN_SHARE: Final = 0.42
 """Maximum initial width of a column of text, as a share of the table."""

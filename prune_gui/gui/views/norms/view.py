@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
@@ -18,15 +17,13 @@ from prune_gui.gui.views.controls import Choice, fill, note, switch
 from prune_gui.gui.views.legend_text import SEPARATOR, legend, marked, unbroken
 from prune_gui.gui.views.norms import data
 from prune_gui.gui.views.norms.controls import NormBox, SelectionBar
+from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr, trn
+from prune_gui.monitor import Monitor
+from prune_gui.raster.colours import Colours
 from prune_gui.session.draft_request import ChannelRequest, CutRequest
 from prune_gui.session.subjects import Subject
-
-if TYPE_CHECKING:
-    from prune_gui.gui.workbench import Workbench
-    from prune_gui.monitor import Monitor
-    from prune_gui.raster.colours import Colours
-    from prune_gui.table import Table
+from prune_gui.table import Table
 
 
 class NormsView(BarView):

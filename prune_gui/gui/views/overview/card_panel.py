@@ -20,18 +20,13 @@ if TYPE_CHECKING:
     from prune_gui.raster.colours import Colours
 
 WIDTH_PX: Final = 252
-"""Width of the card beside the thumbnails."""
 MAX_LINES: Final = 5
-"""Maximum height of the card above the thumbnails, in lines of text."""
 UNLIMITED_PX: Final = 16_777_215
 """Qt's QWIDGETSIZE_MAX: no maximum size."""
 REMOVAL: Final = "removal"
-"""The target of the link that removes dead units."""
 KEYBOARD: Final = Qt.TextInteractionFlag.LinksAccessibleByKeyboard
 MAX_NAME_PX: Final = 220
-"""Names are elided to this width."""
 MAX_FLAT_ROWS: Final = 2
-"""Maximum number of parameters in each list of the flat card."""
 
 
 class CardPanel(QScrollArea):

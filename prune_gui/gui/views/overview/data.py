@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 SLICE_S: Final = 0.1
 """Time for which thumbnails are computed before they are shown and other jobs can run."""
 MAX_LINE_CHARS: Final = 36
-"""Line length of names beside an enlarged thumbnail."""
 BATCH: Final = 64
-"""Number of thumbnails between two looks at the clock."""
 
 
 @dataclass(frozen=True, slots=True)

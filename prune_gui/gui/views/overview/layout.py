@@ -18,7 +18,6 @@ PREFERRED_MIN_SIDE_PX: Final = 40
 """Thumbnails are not smaller than this only to show all rows at once."""
 MAX_SIDE_PX: Final = 96
 GAP_PX: Final = 8
-"""Gap between columns, and between rows."""
 PADDING_PX: Final = 10
 """Gap between the heading of a section and its rows, and around the whole."""
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from prune_gui.statistics.layer_statistics import LayerStatistics
 
 MAX_LISTED: Final = 20
-"""Maximum number of parameters in a list of the card; the others are counted."""
 
 
 class CardRow(NamedTuple):

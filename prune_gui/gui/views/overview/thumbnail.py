@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from prune_gui.session.subjects import Subject
 
 MAX_CELLS: Final = 48
-"""Maximum number of cells of a thumbnail in each direction."""
 MAX_ASPECT: Final = 3.0
 """Maximum ratio of the sides of a thumbnail; a longer matrix is drawn squeezed."""
 

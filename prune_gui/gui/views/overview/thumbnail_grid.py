@@ -45,11 +45,9 @@ MARGIN_PX: Final = 8
 TEXT_GAP_PX: Final = 2
 """Gap between a thumbnail and its texts, where the frame of the chosen one is."""
 MAX_CAPTION_PX: Final = 110
-"""Captions outside of blocks are elided to this width."""
 MAX_MEASURED_ROWS: Final = 20
 """Limit of the rows of a section whose captions are measured, so that this takes no time."""
 PAGE_ROWS: Final = 4
-"""Rows that Page Up and Page Down move."""
 STEPS: Final = {
     Qt.Key.Key_Left: (-1, 0),
     Qt.Key.Key_Right: (1, 0),
@@ -60,7 +58,6 @@ STEPS: Final = {
     Qt.Key.Key_Home: (-(1 << 30), 0),
     Qt.Key.Key_End: (1 << 30, 0),
 }
-"""Columns and rows that each key moves."""
 
 
 class _Shown(NamedTuple):
@@ -398,7 +395,6 @@ def image_of(pixels: NDArray[np.uint8]) -> QImage:
 
 SIDE_PX: Final = 240
 GAP_PX: Final = 12
-"""Gap between a thumbnail and its enlargement."""
 
 
 class Enlarged(QFrame):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from PySide6.QtCore import QRect
 from PySide6.QtGui import QHideEvent, QResizeEvent
@@ -17,16 +17,13 @@ from prune_gui.gui.views.overview.thumbnail import MAX_CELLS, Shading
 from prune_gui.gui.views.overview.thumbnail_grid import Enlarged, ThumbnailGrid
 from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets.eliding import ElidedLabel
+from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
+from prune_gui.monitor import Monitor
 from prune_gui.number_formats import percent
+from prune_gui.session.changes import Changes
 from prune_gui.session.draft_request import StepRequest, dead_units
 from prune_gui.session.subjects import ModelSubject
-
-if TYPE_CHECKING:
-    from prune_gui.gui.workbench import Workbench
-    from prune_gui.monitor import Monitor
-    from prune_gui.session.changes import Changes
-
 
 BYTES_PER_THUMBNAIL: Final = 9 * MAX_CELLS**2
 """Share and step of each cell, and its pixel."""

@@ -1,8 +1,4 @@
-"""Dividing a layout into cells, tiles of cells as units of work, and chunks of memory.
-
-A layout (`SliceLayout`, `KernelLayout`) says which element is at a row and column. A `CellGrid`
-joins rows and columns to cells, one per pixel of a picture, whichever layout it is.
-"""
+"""A grid of cells over a layout, one per pixel of a picture; tiles of cells; chunks of memory."""
 
 from __future__ import annotations
 
@@ -32,10 +28,8 @@ Layout = TypeVar("Layout", bound=ParameterLayout)
 class GridChunk:
     """Rows and columns of a tile whose elements are within the flat indices [start, stop).
 
-    Attributes:
-        rows: offset of each row from `start`; gaps are omitted.
-        columns: offset of each column from its row; gaps are omitted.
-        down, across: the cell of each row and of each column, as an index in the tile.
+    `rows` are offsets from `start`, `columns` from their row; `down` and `across` are the cells of
+    each, as indices in the tile. Gaps are omitted.
     """
 
     start: int
@@ -55,9 +49,7 @@ class GridChunk:
 class CellGrid(Generic[Layout]):
     """A grid of cells over a rectangle of a layout.
 
-    Attributes:
-        row_edges: int64 (cells down + 1), the first row of each cell, and the row after the last.
-        column_edges: int64 (cells across + 1), in the same way.
+    The edges are the first row and column of each cell, and the ones after the last.
     """
 
     layout: Layout
@@ -77,9 +69,7 @@ class CellGrid(Generic[Layout]):
     ) -> CellGrid[Layout]:
         """Divide a rectangle into cells whose sizes differ by at most one row or column.
 
-        Args:
-            cells: maximum number of cells (down, across); at most one per row and column.
-            rows, columns: of the rectangle; None for all.
+        There are at most `cells` (down, across).
         """
         rows, columns = rows or range(layout.rows), columns or range(layout.columns)
         return cls(layout, _edges(rows, cells[0]), _edges(columns, cells[1]))
@@ -133,11 +123,10 @@ class CellGrid(Generic[Layout]):
                 )
 
     def _columns(self, part: slice) -> list[tuple[int, Lines, Lines]]:
-        """Return the runs of columns of some cells; a run is read in one call.
+        """Return the runs of columns of some cells: first column, offsets from it, and their cells.
 
-        A run is the offset of its first column, the offsets of its columns from that one, and their
-        cells. Runs are cached, because tiles with the same columns share them and computing them
-        may take as long as a tile.
+        A run is read in one call. Runs are cached, because tiles with the same columns share them
+        and computing them may take as long as a tile.
         """
         key = (part.start, part.stop)
         if key not in self._runs:
@@ -155,10 +144,7 @@ def _edges(span: range, cells: int) -> Lines:
 
 
 def _lines(edges: Lines, part: slice, offsets: Callable[[range], Lines]) -> tuple[Lines, Lines]:
-    """Return the offsets of the rows or columns of some cells, and the cell of each.
-
-    Gaps are omitted. Cells are counted from the start of `part`.
-    """
+    """Return the offsets of the lines of some cells without gaps, and the cell of each."""
     edges = edges[part.start : part.stop + 1]
     line_offsets = offsets(range(int(edges[0]), int(edges[-1])))
     cell = np.repeat(np.arange(len(edges) - 1), np.diff(edges))

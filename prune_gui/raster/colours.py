@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO
 
 LIGHT_SHARE: Final = 0.55
-"""Share of a colour in its light shade; the rest is the background."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +23,11 @@ class Colours:
     at equal lightness and hue: large saturated areas tire the eye.
 
     Attributes:
-        background: background of every picture.
         foreground: text, axes and important outlines.
         kept: elements that no step prunes.
         steps: elements pruned by step 1, 2, ...; the colours repeat after the last one.
         badges: the colours of `steps` with more chroma, for small areas such as numbers of steps.
-        draft: elements pruned by the draft.
-        in_file: elements that were pruned in the file already.
+        draft, in_file: elements pruned by the draft, or in the file already.
         zero: elements that are zero in the file and that no step prunes.
         cut: the line below which a step prunes.
         box: inside of a check box.
@@ -124,14 +121,10 @@ TABLE_SIZE: Final = 255
 
 @dataclass(frozen=True, slots=True)
 class Ramp:
-    """Colours for numbers between two ends.
+    """Equally spaced colours for numbers between two ends; zero is in the middle if it is signed.
 
     Both types can be read with any type of colour vision. The lightness of an unsigned ramp is
     monotonic. A signed ramp has an orange and a blue side, whose lightness changes alike.
-
-    Attributes:
-        stops: equally spaced colours, "#rrggbb"; an odd number if signed.
-        signed: whether zero is in the middle; else it is at the start.
     """
 
     stops: tuple[str, ...]
@@ -142,13 +135,9 @@ class Ramp:
         return _table(self.stops)
 
     def indices(self, numbers: NDArray[np.float64], reach: float) -> NDArray[np.uint8]:
-        """Return the table index of each number; NaN is treated as zero.
+        """Return the table index of each number up to `reach` from zero; NaN is treated as zero.
 
         Colours change with the square root, so that small numbers are visible beside large ones.
-
-        Args:
-            numbers: float64; numbers beyond `reach` are clipped.
-            reach: distance of the ends from zero.
         """
         share = np.nan_to_num(numbers / (reach or 1.0), nan=0.0, posinf=1.0, neginf=-1.0)
         root = np.sqrt(np.clip(np.abs(share), 0, 1)) * np.sign(share)

@@ -24,10 +24,8 @@ MIN_WRAPPED_ELEMENTS = 256
 class ParameterLayout:
     """A map between (row, column) and the elements of a parameter.
 
-    The element at (row, column) has the flat (row-major) index
-    ``row_offsets[row] + column_offsets[column]``, where neither is `GAP`. Both ascend.
-
-    The numbers of rows and columns include gaps.
+    The element at (row, column) has the flat (row-major) index ``row_offsets[row] +
+    column_offsets[column]``, where neither is `GAP`. Both ascend.
     """
 
     shape: tuple[int, ...]
@@ -71,13 +69,7 @@ def flat_span(layout: ParameterLayout, rows: range, columns: range) -> tuple[int
 
 @dataclass(frozen=True, slots=True)
 class SliceLayout(ParameterLayout):
-    """A strided layout without gaps, for example a two-dimensional slice of a parameter.
-
-    Attributes:
-        row_stride: distance in flat indices from one row to the next.
-        column_stride: distance in flat indices from one column to the next.
-        first: flat index of the element at (0, 0).
-    """
+    """A strided layout without gaps, for example a two-dimensional slice of a parameter."""
 
     row_stride: int
     column_stride: int = 1
@@ -92,10 +84,7 @@ class SliceLayout(ParameterLayout):
 
     @classmethod
     def wrapped(cls, shape: tuple[int, ...]) -> SliceLayout | None:
-        """Return a layout that wraps a vector into a full rectangle, as square as possible.
-
-        None if the parameter is short or not a vector, or no divisor of its size is suitable.
-        """
+        """Return a layout that wraps a long vector into a full rectangle, as square as possible."""
         size = math.prod(shape)
         if len(shape) != 1 or size < MIN_WRAPPED_ELEMENTS:
             return None
@@ -171,7 +160,10 @@ class KernelLayout(ParameterLayout):
         """
         if len(shape) < 3 or math.prod(shape[2:]) <= 1 or shape[1] == shape[-1] == 1:
             return None
-        across = shape[1] if shape[1] > 1 else _squarest(shape[0])
+        across, outputs = shape[1], shape[0]
+        if across == 1:  # the smallest divisor that is at least the square root
+            sides = range(max(1, math.isqrt(outputs - 1) + 1), outputs + 1)
+            across = next(side for side in sides if outputs % side == 0)
         height, width, down = math.prod(shape[2:-1]), shape[-1], shape[0] * shape[1] // across
         rows, columns = _with_gaps(down, height), _with_gaps(across, width)
         return cls(shape, rows, columns, down, across, height, width)
@@ -196,11 +188,6 @@ class KernelLayout(ParameterLayout):
 def _with_gaps(kernels: int, length: int) -> int:
     """Return the length of kernels in a row; there are no gaps between those of length 1."""
     return kernels * length + (kernels - 1) * (length > 1)
-
-
-def _squarest(size: int) -> int:
-    """Return the smallest divisor of `size` that is at least its square root."""
-    return next(d for d in range(max(1, math.isqrt(size - 1) + 1), size + 1) if size % d == 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,21 +21,21 @@ from prune_gui.statistics import kernels, weight_values
 from prune_gui.statistics.dispatch import map_chunks
 from prune_gui.statistics.kernels import CodeIndex
 
+Flags = NDArray[np.bool_]
+
 
 @dataclass(frozen=True, slots=True)
 class ChannelStatistics:
     """The channels of a parameter along one dimension. The arrays are read-only.
 
     Attributes:
-        codes: the code of each row of `counts`: 0 kept, then steps, then 255 for "in the file".
-        counts: int64 (codes, channels), number of elements.
-        dead: boolean (channels,), True if all weights are zero or pruned: the output of such a
-            channel does not depend on the input.
+        codes: of each row of `counts`, int64 (codes, channels), which has numbers of elements.
+        dead: whether all weights are zero or pruned: then the output is independent of the input.
     """
 
     codes: tuple[int, ...]
     counts: NDArray[np.int64]
-    dead: NDArray[np.bool_]
+    dead: Flags
 
     @property
     def size(self) -> int:
@@ -47,19 +47,6 @@ class ChannelStatistics:
         """The number of pruned elements of each channel."""
         pruned: NDArray[np.int64] = self.counts[1:].sum(0)
         return pruned
-
-    @property
-    def share(self) -> NDArray[np.float64]:
-        """The pruned share of each channel, in [0, 1]."""
-        return self.pruned / self.size
-
-    @property
-    def whole(self) -> NDArray[np.uint8]:
-        """The step that pruned all elements of the channel; 0 if no single step did."""
-        steps = np.zeros(self.dead.size, np.uint8)
-        for code, counts in zip(self.codes[1:], self.counts[1:], strict=True):
-            steps[counts == self.size] = code
-        return steps
 
 
 def norms(
@@ -90,8 +77,8 @@ def norms_by_step(
 ) -> NDArray[np.float64]:
     """Return float64 (codes, channels), how much of the norm of each channel each step leaves.
 
-    The codes are those of `channels`. Row i is the norm of the elements of the first i + 1 codes,
-    with zeros in place of the others: row 0 is that of the kept elements, and the last is `whole`.
+    Row i is the norm of the elements of the first i + 1 codes of `channels`: row 0 is that of the
+    kept elements, and the last is `whole`.
     """
     codes = CodeIndex.of(resolution.layers.get(name, ())).codes
     checkpoint, info = resolution.checkpoint, resolution.checkpoint.tensors[name]
@@ -102,7 +89,7 @@ def norms_by_step(
     rows = []
     for last in codes[:-1]:
 
-        def mask(start: int, stop: int, last: int = last) -> NDArray[np.bool_]:
+        def mask(start: int, stop: int, last: int = last) -> Flags:
             return resolution.pruned_by_within(name, start, stop) <= last  # codes ascend
 
         left = score_norms(scores, mask, n, dim, monitor=monitor).double().numpy()
@@ -148,22 +135,12 @@ def channels(resolution: Resolution, name: str, dim: int, monitor: Monitor) -> C
     codes, slots = CodeIndex.of(resolution.layers.get(name, ()))
     read = weight_values.reader(resolution.checkpoint, name)
 
-    def count(
-        start: int, stop: int
-    ) -> tuple[NDArray[np.intp], NDArray[np.int64], NDArray[np.bool_]]:
-        first = start // inner
+    def count(start: int, stop: int) -> tuple[NDArray[np.intp], NDArray[np.int64], Flags]:
+        first, offset = divmod(start, inner)
         touched = min((stop - 1) // inner - first + 1, shape[dim])
-        counts = np.zeros((len(codes), touched), np.int64)
-        has_weights = np.zeros(touched, np.bool_)
-        kernels.count_channel_steps(
-            resolution.pruned_by_within(name, start, stop),
-            read(start, stop),
-            slots,
-            inner,
-            start % inner,
-            counts,
-            has_weights,
-        )
+        counts, has_weights = np.zeros((len(codes), touched), np.int64), np.zeros(touched, np.bool_)
+        pruned_by, weights = resolution.pruned_by_within(name, start, stop), read(start, stop)
+        kernels.count_channel_steps(pruned_by, weights, slots, inner, offset, counts, has_weights)
         return (first + np.arange(touched)) % shape[dim], counts, has_weights
 
     counts = np.zeros((len(codes), shape[dim]), np.int64)

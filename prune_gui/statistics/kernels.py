@@ -33,9 +33,7 @@ BLOCK_ELEMENTS, CHECKED_ELEMENTS = 2048, 64
 class CodeIndex(NamedTuple):
     """The codes that occur in one parameter, ascending, and the slot in which each is counted.
 
-    Attributes:
-        codes: the code of each slot: `KEPT`, then the steps that target the parameter.
-        lookup: uint8 (256,), the slot of each code.
+    There is a code per slot, and in `lookup`, uint8 (256,), a slot per code.
     """
 
     codes: tuple[int, ...]
@@ -90,11 +88,7 @@ def _guess_bins(
 def count_bins(
     values: Values, codes: Codes, slots: Codes, edges: NDArray[np.float64], counts: Counts
 ) -> None:
-    """Add values to the counts of their bins.
-
-    Args:
-        edges: equally spaced, ascending; a bin includes its lower edge, the last also its upper.
-    """
+    """Add values to the counts of bins of equal width; the last includes its upper edge."""
     as_value = values.dtype.type
     bins, low = edges.size - 1, edges[0]
     width = edges[bins] - low
@@ -178,9 +172,7 @@ def add_squares(
 ) -> None:
     """Sum the squares of all values and of the kept ones, and find the nonzero channels.
 
-    Args:
-        nonzero: (2, channels), set to True where a channel has a nonzero element, and where it
-            keeps one.
+    ``nonzero`` (2, channels) is set where a channel has a nonzero element, and where it keeps one.
     """
     channel, start = 0, 0
     while start < values.size:
@@ -269,12 +261,9 @@ def count_groups(
     counts: NDArray[np.uint32],
     energy: NDArray[np.float64],
 ) -> None:
-    """Count elements by the leading bits of their keys, and sum the squared remaining weights.
+    """Count elements (slots, groups) by the leading bits of their keys, and sum squared weights.
 
-    Args:
-        magnitude: bit mask of a key.
-        shift: number of trailing bits of a key that are ignored.
-        counts: (slots, groups).
+    The mask ``magnitude`` is that of a key, of which the last ``shift`` bits are ignored.
     """
     for i in range(bits.size):
         group = (bits[i] & magnitude) >> shift

@@ -61,11 +61,8 @@ class GroupData:
     """A coupled group that a parameter is a member of.
 
     Attributes:
-        choices: the groups that the parameter is a member of.
-        units: the units in place of channels: the number of their elements by code, and their
-            scores in the last step that ranked them, or else their norms.
-        pruned_by: uint8 (units,), the step that completed the pruning of a unit; 0 if an element
-            is kept.
+        units: in place of channels, with their scores in the last step that ranked them, or norms.
+        pruned_by: uint8 (units,), the step that completed the pruning of a unit; 0 if one is kept.
         overview: all groups of the space.
         dead: number of units without effect of which elements are kept.
         architecture: the name of the family of the table; "" without a table.
@@ -85,12 +82,10 @@ class GroupData:
 
     @property
     def group(self) -> CoupledGroup:
-        """The group."""
         return self.chosen.group
 
     @property
     def draft(self) -> int | None:
-        """Step number of the draft; None without a draft."""
         return self.subject.draft
 
     @property
@@ -102,20 +97,15 @@ class GroupData:
         return file_name(method.files.get("importance", ""))
 
     def counts(self) -> dict[int, int]:
-        """Return the number of units by code."""
         codes, numbers = np.unique(self.pruned_by, return_counts=True)
         return dict(zip(codes.tolist(), numbers.tolist(), strict=True))
 
     def title(self, code: int) -> str:
-        """Return the name of a code."""
         return self.subject.title(code)
 
 
 def measure_group(
-    subject: Subject,
-    wanted: CoupledGroup | None,
-    before: GroupData | None,
-    monitor: Monitor,
+    subject: Subject, wanted: CoupledGroup | None, before: GroupData | None, monitor: Monitor
 ) -> GroupData:
     """Compute what steps prune of a coupled group of a parameter; norms in `before` are reused.
 
@@ -191,10 +181,7 @@ def _first_wanted(choices: Sequence[TitledGroup], wanted: CoupledGroup | None) -
 
 
 def groups_of(resolution: Resolution, name: str) -> tuple[TitledGroup, ...]:
-    """Return the coupled groups that a parameter is a member of.
-
-    Groups whose units are whole tensors come last.
-    """
+    """Return the coupled groups that a parameter is a member of, those of whole tensors last."""
     from prune_gui.architecture.groups import coupled_groups, spaces
 
     checkpoint, table = resolution.checkpoint, resolution.recipe.table_path
@@ -225,16 +212,15 @@ def groups_of(resolution: Resolution, name: str) -> tuple[TitledGroup, ...]:
 def _scores(
     subject: Subject, group: CoupledGroup, before: GroupData | None, monitor: Monitor
 ) -> tuple[NDArray[np.float64], NormOrScore, float | None]:
-    """Return the scores of the units, what they are, and the cut of their step."""
     from prune_gui.statistics.channel_statistics import ranks
-    from prune_gui.statistics.unit_statistics import ranked_units, unit_norms
+    from prune_gui.statistics.unit_statistics import unit_norms, units_of_step
 
     resolution = subject.resolution
     for step in _steps(subject):
         method = resolution.recipe.steps[step - 1].method
         if method.coupled_space == group.space:
-            ranked = ranked_units(resolution, group, step)
-            if ranked is not None:
+            ranked = units_of_step(resolution, group, step)
+            if ranked is not None and ranked.ranks is not None:
                 scores, cut = ranks(ranked)
                 return scores, ScoreOf(step), cut
     if (
@@ -248,7 +234,6 @@ def _scores(
 
 
 def _steps(subject: Subject) -> list[int]:
-    """Return the numbers of the steps: the draft, then from the last to the first."""
     numbers = range(1, len(subject.resolution.outcomes) + 1)
     return sorted(numbers, key=lambda step: (step == subject.draft, step), reverse=True)
 
@@ -260,8 +245,3 @@ def _parts(
     row_of = np.zeros(256, np.intp)
     row_of[list(codes)] = np.arange(len(codes))
     return np.where(row_of[pruned_by] <= np.arange(len(codes))[:, None], scores, 0.0)
-
-
-def prunable_by_hand(data: GroupData, unit: int) -> bool:
-    """Return whether the draft can prune a unit, or prunes it."""
-    return int(data.pruned_by[unit]) in (KEPT, data.draft)

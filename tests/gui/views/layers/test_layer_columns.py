@@ -4,12 +4,7 @@ import numpy as np
 import pytest
 
 from prune_gui.checkpoint import TensorInfo, module_tree
-from prune_gui.gui.views.layers.columns import (
-    columns_of,
-    describe_node,
-    describe_row,
-    zero_columns,
-)
+from prune_gui.gui.views.layers.columns import columns_of, describe_node, describe_row, zero_columns
 from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.statistics.file_zeros import FileZeros, ZeroPatterns
 from prune_gui.statistics.layer_rows import Grouping, Rows
@@ -39,8 +34,8 @@ def rows(**of):
     )
     groups = Grouping(1, ("m", "tied", "scale"), np.array([0, 0, 1, 2]), np.array([0, 2, 3]))
     arrays = {name: np.array(values) for name, values in figures.items()}
-    shapes, tied = tuple(info.shape for info in infos), np.array([False, True, False])
-    return Rows(groups, infos, shapes, tied, codes=(1, IN_FILE), **arrays)
+    shapes = tuple(info.shape for info in infos)
+    return Rows(groups, infos, shapes, codes=(1, IN_FILE), **arrays)
 
 
 def titled(title, table_rows):
@@ -150,7 +145,7 @@ def test_zeros_in_the_file_have_columns_if_there_are_many():
     zeros = FileZeros({"m.w": 30, "m.v": 20, "tied": 25}, patterns, elements=260)
     columns = columns_of(table_rows, None, zero_columns(zeros, table_rows, infos))
     assert [column.title for column in columns[1:5]] == [
-        *("Sparsity", "Zero in the file", "Patterns", "Kept energy"),
+        *("Sparsity", "Zero in the file", "Patterns", "Kept energy")
     ]
     texts = [[column.text(table_rows, row) for row in range(3)] for column in columns[2:4]]
     assert texts == [["25.0 %", "50.0 %", "0.0 %"], ["", "2:4", ""]]

@@ -59,12 +59,6 @@ def test_a_slice_computes_at_least_one_thumbnail_and_visible_ones_come_first(res
     assert list(second.pictures)[1] == "layers.2.fc1.weight"
 
 
-def test_all_parameters_have_thumbnails_in_the_end(resolved):
-    found = complete(resolved(STEP, **WEIGHTS), request())
-    assert found.pictures.keys() == WEIGHTS.keys()
-    assert found.statistics.is_complete
-
-
 def test_an_edit_renews_only_the_thumbnails_that_it_concerns(resolved):
     before = complete(resolved(**WEIGHTS), request())
     resolution = before.subject.resolution
@@ -180,12 +174,6 @@ def arrangement():
 @pytest.fixture
 def layout(arrangement):
     return OverviewLayout(arrangement, 40, 12, 30, 36, 60)
-
-
-def test_names_are_in_reading_order(arrangement):
-    assert list(arrangement.positions) == [*NAMES, "embed.weight", "head.weight"]
-    assert arrangement.positions["layers.2.fc2.weight"] == (0, 2, 1)
-    assert arrangement.ranks["embed.weight"] == 8
 
 
 def test_visible_parameters_come_first_then_those_around_them(arrangement):

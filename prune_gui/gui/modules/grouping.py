@@ -43,18 +43,15 @@ class TreeGrouping:
         self._ticket: int | None = None
 
     def group_by(self, by: GroupBy) -> None:
-        """Show the parameters below their modules, or below the spaces of their units."""
         if by != self._by:
             self._by = by
             self._update()
 
     def group_of(self, number: int) -> CoupledGroup | None:
-        """Return the coupled group at or above the node of a number; None if there is none."""
         outline = self._model.outline
         return outline.group_of(number) if isinstance(outline, SpaceOutline) else None
 
     def follow(self, changes: Changes) -> None:
-        """Update the nodes and the numbers of pruned units."""
         session = self._workbench.session
         if session is None or self._by == "module":
             return
@@ -138,7 +135,6 @@ class TreeGrouping:
 
 
 def _by_node(outline: SpaceOutline, found: PrunedUnits) -> dict[int, int]:
-    """Return the numbers of pruned units by the number of the node of a space or group."""
     numbers = {}
     for space, counts in found.items():
         if any(counts):

@@ -109,7 +109,6 @@ class TreeModel(QAbstractItemModel):
             icon(name)
 
     def show(self, module_index: ModuleIndex) -> None:
-        """Show the parameters of another checkpoint below their modules, unfiltered."""
         self.beginResetModel()
         self._module_index = self._outline = module_index
         self._counts, self._pruned_units = {}, {}
@@ -123,7 +122,6 @@ class TreeModel(QAbstractItemModel):
         self.endResetModel()
 
     def arrange(self, outline: Outline) -> None:
-        """Show the parameters below other nodes. The filter stays."""
         self.beginResetModel()
         self._outline, self._pruned_units = outline, {}
         self._child_numbers, self._rows, self._row_cache = {}, {}, {}
@@ -134,7 +132,6 @@ class TreeModel(QAbstractItemModel):
         return self._outline
 
     def has_pruned(self, number: int) -> bool:
-        """Return whether an element is pruned at or below the node of a number."""
         return bool(self._pruned[self._outline[number].places].any())
 
     def show_pruned_units(self, numbers: Mapping[int, int]) -> None:
@@ -164,7 +161,6 @@ class TreeModel(QAbstractItemModel):
         return self._module_index
 
     def count(self, counts: Mapping[str, tuple[int, int]]) -> None:
-        """Show the sparsity from the counts (pruned, total) by parameter name."""
         before, countable_before = self._pruned, self._countable
         self._counts = counts
         self._pruned = self._module_index.pruned(counts)
@@ -182,7 +178,6 @@ class TreeModel(QAbstractItemModel):
                 self._changed(below, TreeColumn.SPARSITY)
 
     def show_zeros(self, zeros: FileZeros, *, wanted: bool) -> None:
-        """Show the zeros in the file; the column is hidden if they are not `wanted`."""
         if zeros is self._zeros and wanted == self.has_zeros:
             return
         self.has_zeros = wanted
@@ -198,7 +193,6 @@ class TreeModel(QAbstractItemModel):
         self._counted = (counts >= 0) * self._module_index.prunable
 
     def protect(self, names: frozenset[str]) -> None:
-        """Show which parameters are protected from pruning."""
         if names != self._protected:
             self._protected = names
             self._row_cache = {}
@@ -213,12 +207,10 @@ class TreeModel(QAbstractItemModel):
                     self._changed([indexed_node.number], TreeColumn.NAME)
 
     def repaint_icons(self) -> None:
-        """Repaint the icons, after a change of the icons or of the palette."""
         for below in self._child_numbers.values():
             self._changed(below, TreeColumn.NAME)
 
     def node(self, index: Index) -> ModuleNode:
-        """Return the node at an index; the root for an invalid one."""
         return self._node(index).node
 
     def find(self, path: str) -> QModelIndex:
@@ -227,7 +219,6 @@ class TreeModel(QAbstractItemModel):
         return QModelIndex() if indexed_node is None else self.index_of(indexed_node.number)
 
     def index_of(self, number: int) -> QModelIndex:
-        """Return the index of a node by its number; invalid if it is not shown."""
         indexed_node = self._outline[number]
         if not self._are_shown([indexed_node]).any():
             return QModelIndex()
@@ -239,7 +230,6 @@ class TreeModel(QAbstractItemModel):
         return self._index(number, TreeColumn.NAME)
 
     def number(self, index: Index) -> int:
-        """Return the number of the node at an index."""
         return _number(index)
 
     def selected_parameters(self, indexes: Iterable[Index]) -> frozenset[str]:
@@ -251,14 +241,12 @@ class TreeModel(QAbstractItemModel):
         return self._module_index.count_selected(self._node(ROOT), self._shown)
 
     def prunable_below(self, indexes: Iterable[Index]) -> frozenset[str]:
-        """Return the names of all shown and prunable parameters at and below some rows."""
         wanted = self._shown & (self._module_index.prunable > 0)
         below = (self._node(index).places for index in indexes)
         tensor_indexes = (i for some in below for i in some[wanted[some]])
         return frozenset(self._module_index.tensors[i].name for i in tensor_indexes)
 
     def table(self, title: str) -> Table:
-        """Return a table of the shown parameters, in the order of the tree."""
         outline = self._module_index
         tensors = [node.tensor for node in outline[0].node.walk() if node.tensor is not None]
         order = np.array([outline.index_of(tensor.name) for tensor in tensors], np.intp)
@@ -335,7 +323,6 @@ class TreeModel(QAbstractItemModel):
         return "\n".join(map(one_line, lines))
 
     def row(self, index: Index) -> TreeRow:
-        """Return the contents of the row of an index, from a cache."""
         number = _number(index)
         row = self._row_cache.get(number)
         if row is None:
@@ -381,7 +368,6 @@ class TreeModel(QAbstractItemModel):
         )
 
     def _name(self, indexed_node: Node) -> str:
-        """Return the name of a node, with the number of its units and of those that are pruned."""
         node, name = indexed_node.node, one_line(indexed_node.node.name)
         if not isinstance(node, UnitNode) or not node.units:
             return name
@@ -391,11 +377,9 @@ class TreeModel(QAbstractItemModel):
         return tr("{name} · {pruned:,} of {count:,}", name=name, pruned=pruned, count=node.units)
 
     def _count(self, indexed_node: Node, elements: NDArray[np.int64]) -> int:
-        """Return the sum of per-parameter counts of elements at and below a node."""
         return int(elements[indexed_node.places].sum())
 
     def _are_shown(self, nodes: Sequence[Node]) -> NDArray[np.bool_]:
-        """Return for each node whether any parameter at or below it is shown."""
         if not nodes:
             return np.zeros(0, np.bool_)
         tensor_indexes = [node.places for node in nodes]
@@ -427,7 +411,6 @@ class TreeModel(QAbstractItemModel):
 
 
 def _number(index: Index) -> int:
-    """Return the number of the node at an index; 0, that of the root, for an invalid one."""
     return index.internalId() if index.isValid() else 0
 
 

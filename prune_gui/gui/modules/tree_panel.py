@@ -119,7 +119,6 @@ class TreePanel(QWidget):
         workbench.changed.connect(self._on_changed)
 
     def offer(self, actions: Sequence[QAction]) -> None:
-        """Add actions to the context menu of the tree."""
         self.tree.addActions(actions)
 
     def group_by(self, by: GroupBy) -> None:
@@ -214,7 +213,6 @@ class TreePanel(QWidget):
 
     @property
     def prunable_selection(self) -> frozenset[str]:
-        """The names of all prunable parameters at and below the selected rows."""
         return self._model.prunable_below(self.tree.selection.rows())
 
     def toggle_protection(self) -> None:
@@ -284,7 +282,6 @@ class TreePanel(QWidget):
         )
 
     def target_matches(self) -> None:
-        """Set the matches of the filter as the targets of the draft."""
         self.targeted.emit(self._model.selected_parameters([QModelIndex()]))
 
     def _offer_matches(self, count: int) -> None:
@@ -382,7 +379,6 @@ class TreePanel(QWidget):
 
 
 def _opened_text(foreign: Sequence[str], more: int) -> str:
-    """Return the text for a file that names code, with the number of other remarks."""
     runs = runs_programs(foreign)
     text = tr("Names code that runs programs") if runs else tr("Opened without running its code")
     return tr("{first} (and {more:,} more)", first=text, more=more) if more else text

@@ -75,7 +75,6 @@ class WholeRows(QItemSelectionModel):
     def select(  # type: ignore[override]
         self, what: QModelIndex | QItemSelection, command: QItemSelectionModel.SelectionFlag
     ) -> None:
-        """Select or deselect the rows of cells, as `command` says."""
         if isinstance(what, QModelIndex):
             what = QItemSelection(what, what)
         model, rows = self.model(), QItemSelection()
@@ -87,7 +86,6 @@ class WholeRows(QItemSelectionModel):
         super().select(rows, command & ~Flag.Rows)
 
     def rows(self) -> list[QModelIndex]:
-        """Return the indexes of the selected rows, in the name column."""
         return [
             self.model().index(row, TreeColumn.NAME, rows.parent())
             for rows in self.selection().toList()
@@ -171,7 +169,6 @@ class ColumnWidths(QObject):
         return super().eventFilter(watched, event)
 
     def _fit_for_zeros(self, first: QModelIndex) -> None:
-        """Show or hide the column of zeros when there are zeros, or no longer."""
         hidden = self._tree.isColumnHidden(TreeColumn.ZEROS)
         if first.column() == TreeColumn.ZEROS and hidden == self._model.has_zeros:
             self._fit_timer.start()
@@ -196,12 +193,10 @@ class ColumnWidths(QObject):
         self._fitting = False
 
     def _bar_column_width(self, column: TreeColumn) -> int:
-        """Return the width of a column of shares in a narrow tree: without its bar."""
         is_resized = column in self._resized_by_user
         return self._widths[column] if is_resized else self._width_without_bar
 
     def _shape_width(self, free_width: int) -> int:
-        """Return the width of the shape column, given the width that the names leave."""
         width = self._widths[TreeColumn.SHAPE]
         if TreeColumn.SHAPE in self._resized_by_user:
             return width
@@ -245,7 +240,6 @@ class ShareBar(RowDelegate):
         self._text_width = tree.fontMetrics().horizontalAdvance(sparsity(99_999, 100_000))
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
-        """Paint one cell; only its background where nothing can be pruned."""
         style = option.widget.style() if option.widget else QApplication.style()
         style.drawControl(QStyle.ControlElement.CE_ItemViewItem, option, painter, option.widget)
         row = self.model.row(index)

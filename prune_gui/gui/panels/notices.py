@@ -64,7 +64,6 @@ class Notice(QWidget):
         self.setVisible(bool(text) and not self._is_closed)
 
     def reopen(self) -> None:
-        """Show messages again: another file is open."""
         self._is_closed = False
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
@@ -119,7 +118,6 @@ class CorrectionNotice(Notice):
             self.say(self._message())
 
     def _message(self) -> str:
-        """Return what the notice says now; "" for nothing."""
         session, resolved = self._workbench.session, self._workbench.resolved
         if session is None or session.correction is None or resolved is None:
             return ""

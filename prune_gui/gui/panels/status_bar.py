@@ -127,7 +127,6 @@ class StatusBar(QStatusBar):
 
     @property
     def busy(self) -> bool:
-        """Whether a job is shown that can be cancelled."""
         return not self._cancel.isHidden()
 
     def cancel(self) -> None:
@@ -177,7 +176,6 @@ class StatusBar(QStatusBar):
         self._job_timer.start()
 
     def _show_progress(self, running: _RunningJob) -> None:
-        """Show the progress, and the remaining time at the average speed after `MIN_ESTIMATE_S`."""
         self._progress.setFormat(tr("%p %"))
         if running.steps is None:
             self._progress.setRange(0, 0)
@@ -228,5 +226,4 @@ class StatusBar(QStatusBar):
 
 
 def _format(seconds: float) -> str:
-    """Return the format of the progress bar with the remaining time."""
     return tr("%p %, {time} left", time=number_formats.duration(seconds))

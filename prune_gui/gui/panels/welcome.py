@@ -72,7 +72,6 @@ class Welcome(QWidget):
         self._show_icons()
 
     def show_recent(self, paths: Sequence[str]) -> None:
-        """Show a button for each of the first `MAX_RECENT` paths."""
         while (item := self._recent.takeAt(0)) is not None:
             widget = item.widget()
             if widget is not None:

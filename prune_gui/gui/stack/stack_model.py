@@ -88,7 +88,6 @@ class StackModel(QAbstractListModel):
         return Qt.DropAction.MoveAction
 
     def data(self, index: Index, role: int = Role.DisplayRole) -> Any:  # noqa: ANN401 - as Qt has it
-        """Return the data of a step for a role; see `StepRole`."""
         if not index.isValid():
             return None
         row = index.row()
@@ -217,7 +216,6 @@ class StackModel(QAbstractListModel):
         return resolved if session.steps is self._steps else None
 
     def _outcome(self, row: int) -> tuple[str, bool]:
-        """Return the text of a step's outcome, and whether the step failed."""
         resolved = self._resolved
         if resolved is None:
             return "…", False

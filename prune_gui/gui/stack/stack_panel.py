@@ -113,7 +113,6 @@ class StackPanel(QWidget):
         return self._model.rowCount() - 1
 
     def edit(self) -> None:
-        """Load the current step into the form."""
         if self.current is not None:
             self.edit_wanted.emit(self.current)
 
@@ -136,14 +135,12 @@ class StackPanel(QWidget):
             self._workbench.edit(lambda session: session.duplicate(index))
 
     def switch(self) -> None:
-        """Disable the current step, or enable it again."""
         step = self.list.currentIndex()
         on = step.data(Qt.ItemDataRole.CheckStateRole) == Qt.CheckState.Checked
         other = Qt.CheckState.Unchecked if on else Qt.CheckState.Checked
         self._model.setData(step, other, Qt.ItemDataRole.CheckStateRole)
 
     def move_step(self, by: int) -> None:
-        """Move the current step by -1 or +1 rows; it stays the current one."""
         index = self.current
         if index is not None:
             root = QModelIndex()

@@ -100,7 +100,6 @@ class StepDelegate(QStyledItemDelegate):
         return QSize(120, self._card(own, index).bottom)
 
     def amount_rect(self, option: QStyleOptionViewItem, index: Index) -> QRect:
-        """Return the rectangle of the amount; empty if the step has none."""
         own = QStyleOptionViewItem(option)
         self.initStyleOption(own, index)
         return self._card(own, index).amount
@@ -141,7 +140,6 @@ class StepDelegate(QStyledItemDelegate):
         editor.setGeometry(QRect(corner, size))
 
     def _card(self, option: QStyleOptionViewItem, index: Index) -> StepCard:
-        """Lay out a card in the width of the option."""
         style = option.widget.style() if option.widget else QApplication.style()
         indicator_rect = QStyle.SubElement.SE_ItemViewItemCheckIndicator
         box = style.subElementRect(indicator_rect, option, option.widget)
@@ -223,7 +221,6 @@ def _paint_number(painter: QPainter, badge: QRect, font: QFont, number: int, fil
 def _paint_bar(
     painter: QPainter, rect: QRect, share: float | None, fill: QColor, option: QStyleOptionViewItem
 ) -> None:
-    """Paint a bar whose filled part is the share of the targets that the step prunes."""
     radius = rect.height() / 2
     painter.setPen(Qt.PenStyle.NoPen)
     selected = bool(option.state & QStyle.StateFlag.State_Selected)

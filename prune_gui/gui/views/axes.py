@@ -130,7 +130,6 @@ class ValueAxis(pg.AxisItem):  # type: ignore[misc]
     """An axis of numbers written as by pyqtgraph, but with the decimal sign of the locale."""
 
     def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:  # noqa: N802
-        """Return the text of each tick."""
         point = format_number(0.5, ".1f").strip("05")
         return [text.replace(".", point) for text in super().tickStrings(values, scale, spacing)]
 
@@ -162,7 +161,6 @@ class IndexAxis(pg.AxisItem):  # type: ignore[misc]
         return [(max(1.0, spacing), at) for spacing, at in super().tickSpacing(low, high, size)]
 
     def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:  # noqa: N802
-        """Return the text of each tick; "" outside the range of indices."""
         end = math.inf if self.end is None else self.end
         scaled = [value * scale for value in values]
         return [format_number(round(value)) if 0 <= value < end else "" for value in scaled]
@@ -172,7 +170,6 @@ class CountAxis(IndexAxis):
     """An axis of counts; if it is logarithmic, only the powers of ten have texts."""
 
     def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:  # noqa: N802
-        """Return the text of each tick."""
         if not self.logMode:
             return super().tickStrings(values, scale, spacing)
         return [format_number(10 ** round(v)) if v >= 0 and v == round(v) else "" for v in values]

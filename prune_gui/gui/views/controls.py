@@ -49,12 +49,10 @@ class Choice(ElidedComboBox):
 
     @property
     def items(self) -> Items:
-        """The texts with their values."""
         return [(self.itemText(i), self.itemData(i)) for i in range(self.count())]
 
     @property
     def value(self) -> Any:  # noqa: ANN401 - whatever the items have
-        """The chosen value."""
         return self.currentData()
 
     def choose(self, value: object) -> None:
@@ -125,7 +123,6 @@ class IconToggle(QToolButton):
         self.setIcon(icon(icon_name))
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Follow the theme."""
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange:
             self.setIcon(icon(self._icon_name))

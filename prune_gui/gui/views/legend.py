@@ -38,11 +38,9 @@ class Legend(QScrollArea):
         self.setSizePolicy(policy)
 
     def text(self) -> str:
-        """Return the legend as rich text."""
         return self._label.text()
 
     def setText(self, text: str) -> None:  # noqa: N802 - like QLabel
-        """Show a legend, given as rich text."""
         if text != self.text():
             before = self._needed_size()
             self._label.setText(text)
@@ -52,11 +50,9 @@ class Legend(QScrollArea):
             self._update_scroll_bar()
 
     def clear(self) -> None:
-        """Remove the legend."""
         self.setText("")
 
     def heightForWidth(self, width: int) -> int:  # noqa: N802
-        """Return the height of all lines, limited to `MAX_VISIBLE_LINES`."""
         if width not in self._heights:  # Qt asks often, and each answer lays out the text
             margins = self._label.contentsMargins()
             lines = MAX_VISIBLE_LINES * self._label.fontMetrics().lineSpacing()
@@ -65,7 +61,6 @@ class Legend(QScrollArea):
         return self._heights[width]
 
     def sizeHint(self) -> QSize:  # noqa: N802
-        """Return the size of all lines, with the height limited to `MAX_VISIBLE_LINES`."""
         hint = self._label.sizeHint()
         return QSize(hint.width(), self.heightForWidth(hint.width()))
 
@@ -75,12 +70,10 @@ class Legend(QScrollArea):
         return QSize(self._label.minimumSizeHint().width() + scroll_bar_width, 0)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """Show the scroll bar if the lines no longer fit."""
         super().resizeEvent(event)
         self._update_scroll_bar()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Compute the heights again in another font."""
         if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
             self._heights.clear()
         super().changeEvent(event)
@@ -96,7 +89,6 @@ class Legend(QScrollArea):
             super().keyPressEvent(event)
 
     def _needed_size(self) -> QSize:
-        """Return the minimum width, and the height at the width of now."""
         return QSize(self.minimumSizeHint().width(), self.heightForWidth(self.width()))
 
     def _update_scroll_bar(self) -> None:

@@ -59,7 +59,6 @@ class ParameterTable(TableView, Generic[Row]):
         self.selectionModel().currentRowChanged.connect(self._current_row_changed)
 
     def show_rows(self, rows: Sequence[Row], marked: Callable[[Row], bool] | None = None) -> None:
-        """Replace the rows, and mark the first row for which a function holds."""
         self._model.show(rows)
         self._fit_names()
         self.mark(marked or self._marked)
@@ -70,11 +69,9 @@ class ParameterTable(TableView, Generic[Row]):
         self._mark()
 
     def as_table(self, title: str) -> Table:
-        """Return the rows in the order on the screen, for export."""
         return self._model.table(title)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """Fit the names to the new width."""
         super().resizeEvent(event)
         self._fit_names()
 

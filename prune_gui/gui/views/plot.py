@@ -63,11 +63,9 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]
 
     @property
     def view(self) -> pg.ViewBox:
-        """The view box that contains the items."""
         return self.plotItem.vb
 
     def leaveEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Emit that the cursor left."""
         super().leaveEvent(event)
         self.left.emit()
 
@@ -83,7 +81,6 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]
         return position if inside and 0 <= position < size else None
 
     def label(self, side: str, text: str) -> None:
-        """Set the label of an axis."""
         axis, html = self.plotItem.getAxis(side), escape(text)
         if html == axis.labelText:  # the axis would be laid out again
             return
@@ -122,7 +119,6 @@ class OverflowMark(pg.TextItem):  # type: ignore[misc]
         plot.addItem(self, ignoreBounds=True)
 
     def show_count(self, count: int, extreme: float, colours: Colours) -> None:
-        """Show a mark for `count` numbers up to `extreme`; no mark if there are none."""
         self.setVisible(count > 0)
         if not count:
             return
@@ -132,7 +128,6 @@ class OverflowMark(pg.TextItem):  # type: ignore[misc]
         self.setPos(x, top if self._side == "top" else bottom + 0.6 * (top - bottom))
 
     def show_peak(self, x: float, count: int, colours: Colours) -> None:
-        """Show a mark beside the bar at a position, which stands for `count` weights."""
         self.show()
         self._write("▴ " + tr("{count:,} weights in this bin", count=count), colours)
         bottom, top = self._plot.view.viewRange()[1]

@@ -35,11 +35,9 @@ class ViewSpec:
     caches_pictures: bool = False
 
     def create(self, workbench: Workbench, viewport: Viewport) -> View[Any]:
-        """Return a new view; `viewport` is that of all views."""
         return self.load()(workbench, *([viewport] if self.shares_viewport else []))
 
     def load(self) -> Callable[..., View[Any]]:
-        """Import the factory and return it."""
         module, _, name = self.factory.partition(":")
         factory: Callable[..., View[Any]] = getattr(import_module(f"{__package__}.{module}"), name)
         return factory

@@ -70,23 +70,19 @@ class ViewTabs(QWidget):
         self._update_header()
 
     def view(self, key: str) -> View[Any]:
-        """Return the view with a key of `VIEWS`, created if needed."""
         if key not in self._views:
             self._create(key)
         return self._views[key]
 
     @property
     def current(self) -> View[Any] | None:
-        """The view in front; None until it is created."""
         return self._views.get(VIEWS[self._tabs.currentIndex()].key)
 
     @property
     def front(self) -> View[Any]:
-        """The view in front, created if needed."""
         return self.view(VIEWS[self._tabs.currentIndex()].key)
 
     def bring_forward(self, key: str) -> None:
-        """Show the view with a key of `VIEWS` in front of the others."""
         index = next(i for i, spec in enumerate(VIEWS) if spec.key == key)
         self._tabs.setCurrentIndex(index)
 
@@ -107,7 +103,6 @@ class ViewTabs(QWidget):
         self._workbench.bridge.load(_load_views, lambda: None, idle=True)
 
     def limit_memory(self, nbytes: int) -> None:
-        """Limit the cached pictures of all views together to a number of bytes."""
         self._memory = nbytes
         for view in self._views.values():
             self._limit_view(view)
@@ -125,13 +120,11 @@ class ViewTabs(QWidget):
             plot.deleteLater()
 
     def offer(self, actions: Sequence[QAction]) -> None:
-        """Add actions to the context menu of every view."""
         self._actions = actions
         for view in self._views.values():
             self._offer_on(view)
 
     def _create(self, key: str) -> None:
-        """Create a view in its tab."""
         index, spec = next((i, spec) for i, spec in enumerate(VIEWS) if spec.key == key)
         self._views[key] = view = spec.create(self._workbench, self._viewport)
         self._limit_view(view)
@@ -168,7 +161,6 @@ class ViewTabs(QWidget):
         self.changed.emit()
 
     def _show_wanted(self, key: str) -> None:
-        """Bring a view forward with the focus in it."""
         self.bring_forward(key)
         self.front.setFocus(Qt.FocusReason.OtherFocusReason)
 
@@ -198,7 +190,6 @@ class ViewTabs(QWidget):
         self._zeros.setVisible(session is not None and session.file_zeros.noticeable() > 0)
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
-        """Create the view in front."""
         super().showEvent(event)
         self._make_front()
 

@@ -112,7 +112,6 @@ class View(QWidget, Generic[SubjectT]):
         return subject.name, tr("{what}: {facts}", what=what, facts=subject.facts())
 
     def legend(self) -> str:
-        """Return the legend as rich text, in the colours of the picture."""
         return self._legend.text()
 
     def table(self) -> Table | None:
@@ -149,11 +148,9 @@ class View(QWidget, Generic[SubjectT]):
             self._settle_timer.start()
 
     def colours(self) -> Colours:
-        """Return the colours of the current theme."""
         return colours(self.palette())
 
     def refresh(self) -> None:
-        """Update the view if it is visible."""
         if not self.isVisible():
             return
         subject_or_message = self._current_subject()
@@ -173,7 +170,6 @@ class View(QWidget, Generic[SubjectT]):
         self._request_picture(subject_or_message)
 
     def _on_changed(self, changes: Changes) -> None:
-        """React to changes in the workbench."""
         if (
             changes.file
             or changes.selection
@@ -209,7 +205,6 @@ class View(QWidget, Generic[SubjectT]):
     def _show_result(
         self, subject: SubjectT, result: Result, then: Callable[[Result], None]
     ) -> None:
-        """Show a computed picture."""
         self._stop_timers()
         self._pages.setCurrentWidget(self._picture_page)
         then(result)
@@ -266,7 +261,6 @@ class View(QWidget, Generic[SubjectT]):
         return self.subject is not None and self.subject.same_parameter(self._pictured)
 
     def _request_draft(self, request: DraftRequest) -> None:
-        """Emit `draft_wanted` if the picture is current."""
         if self._is_current:
             self.draft_wanted.emit(request)
 
@@ -317,14 +311,12 @@ class View(QWidget, Generic[SubjectT]):
         self.refresh()
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
-        """Stop the timers."""
         super().hideEvent(event)
         self._stop_timers()
         for timer in self._timers:
             timer.stop()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        """React to a new theme."""
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange and self._complete:
             self._recolour()

@@ -42,7 +42,6 @@ class ElidedLineEdit(QLineEdit):
         self._elide_mode = elided
 
     def shown(self) -> str:
-        """Return the text, elided to the width of the line."""
         metrics = self.fontMetrics()
         return metrics.elidedText(self.text(), self._elide_mode, self._text_rect().width())
 
@@ -60,7 +59,6 @@ class ElidedLineEdit(QLineEdit):
         painter.end()
 
     def event(self, event: QEvent) -> bool:
-        """Add the full text before the tool tip if it does not fit."""
         shows_tip = event.type() == QEvent.Type.ToolTip and self.shown() != self.text()
         if shows_tip and isinstance(event, QHelpEvent):
             parts = filter(None, (wrapped(self.text()), self.toolTip()))
@@ -96,7 +94,6 @@ class ElidedComboBox(QComboBox):
         self.setMinimumWidth(MIN_WIDTH_PX)
 
     def shown(self) -> str:
-        """Return the current text, elided to the width of the box."""
         option = QStyleOptionComboBox()
         self.initStyleOption(option)
         field = QStyle.SubControl.SC_ComboBoxEditField
@@ -138,7 +135,6 @@ class ElidedLabel(QLabel):
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
 
     def say(self, text: str) -> None:
-        """Show a text, elided to the width unless the label wraps."""
         self._full_text = text
         self.setAccessibleDescription(text)
         self._fit()

@@ -40,7 +40,6 @@ class DropHint(QWidget):
         self.hide()
 
     def say(self, text: str) -> None:
-        """Show a text over the window, until `hide` is called."""
         self._text = text
         self.setGeometry(self._window.rect())
         self.raise_()
@@ -109,7 +108,6 @@ class FitScrollArea(QScrollArea):
         return QSize(width, height if height >= 0 else self._content.sizeHint().height())
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802
-        """Return the minimum width of the content, which does not scroll horizontally."""
         bar = self.verticalScrollBar().sizeHint().width()
         return QSize(self._content.minimumSizeHint().width() + bar, self.minimumHeight())
 

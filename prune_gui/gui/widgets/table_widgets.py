@@ -80,7 +80,6 @@ class TableModel(QAbstractTableModel, Generic[Rows]):
         return table_of(title, self._all_columns, self.rows, heading=str)
 
     def cell(self, index: Index) -> tuple[str, bool]:
-        """Return the text of a cell, and whether it is a number."""
         column = self.columns[index.column()]
         return one_line(column.text(self.rows, self.row_at(index.row()))), column.is_number
 
@@ -164,7 +163,6 @@ class RecordModel(TableModel[Sequence[Row]], Generic[Row]):
         self.dataChanged.emit(self.index(row, 0), self.index(row, len(self.columns) - 1))
 
     def remove(self, first: int, count: int = 1) -> None:
-        """Remove `count` records, at least one, from `first` on."""
         self.beginRemoveRows(ROOT, first, first + count - 1)
         self.rows = (*self.rows[:first], *self.rows[first + count :])
         self.endRemoveRows()
@@ -208,14 +206,12 @@ class SortableModel(TableModel[Rows]):
             self.dataChanged.emit(self.index(0, 0), last)
 
     def row_at(self, position: int) -> int:
-        """Return the row at a position on the screen."""
         return int(self.order[position])
 
     def position_of(self, row: int) -> int:
         return int(np.flatnonzero(self.order == row)[0])
 
     def table(self, title: str) -> Table:
-        """Return the rows for export, in the order on the screen."""
         return table_of(title, self._all_columns, self.rows, self.order)
 
     def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:

@@ -177,8 +177,6 @@ class Theme(QObject):
         self.use(mode)
 
     def follow(self, preferences: Preferences) -> None:
-        """Apply the settings of theme and density whenever they change."""
-
         def on_changed(name: str) -> None:
             if name == "theme":
                 self.use(preferences.now.theme)
@@ -188,7 +186,6 @@ class Theme(QObject):
         preferences.changed.connect(on_changed)
 
     def space(self, density: Density) -> None:
-        """Set the size of texts and rows of every widget."""
         text_scale, row_padding = SPACINGS[density]
         font = self._app.font()
         font.setPointSizeF(self._text_size * text_scale)
@@ -197,7 +194,6 @@ class Theme(QObject):
         self.use(self._mode)
 
     def use(self, mode: Mode) -> None:
-        """Set the palette of every widget; pictures update on the palette change event."""
         self._mode = mode
         system_is_dark = self._app.styleHints().colorScheme() == Qt.ColorScheme.Dark
         dark = mode == "dark" or (mode == "system" and system_is_dark)

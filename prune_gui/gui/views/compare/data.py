@@ -35,7 +35,6 @@ class Shades:
 
     @classmethod
     def of(cls, colours: Colours) -> Shades:
-        """Choose the colours from those of the theme."""
         corrected = mixed(colours.kept, colours.steps[1], CORRECTED_SHARE)
         return cls(colours.kept, colours.in_file, colours.steps[0], colours.steps[4], corrected)
 
@@ -55,7 +54,6 @@ class ComparePainter:
 
     @property
     def key(self) -> Hashable:
-        """A key that is equal for equal pictures."""
         sides = (
             None if side is None else (*side.mask_key, side.resolution.values_key(side.name))
             for side in (self.left, self.right)

@@ -72,7 +72,6 @@ class LinkedPlot(MapCanvas):
         self._label_axes()
 
     def show_tiles(self, rendered: RenderedView, pixels: Pixels, *, has_overview: bool) -> None:
-        """Show one of the pictures of rendered tiles, as RGBA pixels."""
         tile_grid = rendered.tile_grid
         self.whole.setVisible(has_overview)
         if tile_grid.is_whole and rendered.is_complete:
@@ -84,7 +83,6 @@ class LinkedPlot(MapCanvas):
         self.show_marks(rendered.painted.marks)
 
     def _label_axes(self) -> None:
-        """Label both axes, elided to the length of each axis."""
         size, metrics = self.view.rect(), self.fontMetrics()
         for side, text, available in zip(
             ("left", "bottom"), self._labels, (size.height(), size.width()), strict=True
@@ -113,12 +111,10 @@ class SwipeDivider(QWidget):
         self.setToolTip(tr("Drag it, or press the left and right arrow keys"))
 
     def move_to(self, share: float) -> None:
-        """Move the line as the user does; the share is limited to [0, 1]."""
         self.share = min(1.0, max(0.0, share))
         self.moved.emit()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        """Move the line."""
         key = Qt.Key(event.key())
         if key in KEYS:
             self.move_to(self.share + KEYS[key])
@@ -128,15 +124,12 @@ class SwipeDivider(QWidget):
             super().keyPressEvent(event)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
-        """Start to drag."""
         event.accept()
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802
-        """Drag the line."""
         self.dragged.emit(self.mapToParent(event.position().toPoint()).x())
 
     def paintEvent(self, _: QPaintEvent) -> None:  # noqa: N802
-        """Draw the line and its grip; with the focus, in the highlight colour."""
         roles, painter = QPalette.ColorRole, QPainter(self)
         colour = self.palette().color(roles.Highlight if self.hasFocus() else roles.WindowText)
         middle, centre = WIDTH_PX // 2, self.height() // 2
@@ -202,12 +195,10 @@ class PicturePair(QWidget):
 
     @property
     def visible_plot(self) -> LinkedPlot:
-        """The left picture, or the right one if a message replaces the left one."""
         return self.right if self.messages[0] else self.left
 
     @property
     def messages(self) -> tuple[str, str]:
-        """The messages in place of the left and of the right picture; "" for none."""
         left, right = self._messages
         return left.text(), right.text()
 
@@ -219,18 +210,15 @@ class PicturePair(QWidget):
             self._lay_out()
 
     def arrange(self, arrangement: Arrangement) -> None:
-        """Arrange the pictures in another way."""
         self._arrangement = arrangement
         self._lay_out()
 
     def set_blinking(self, *, on: bool, interval_ms: int) -> None:
-        """Start or stop blinking; it also stops while the widget is hidden."""
         self._blinking = on
         self._timer.setInterval(interval_ms)
         self._update_timer()
 
     def blink(self) -> None:
-        """Bring the other picture to the front."""
         self.right_in_front = not self.right_in_front
         self._lay_out()
         self.blinked.emit()
@@ -244,7 +232,6 @@ class PicturePair(QWidget):
                 self._timer.stop()
 
     def _lay_out(self) -> None:
-        """Lay out the pictures, messages and divider."""
         arrangement, whole = self.arrangement, self.rect()
         halves = (whole, whole)
         if arrangement == "sides":
@@ -267,7 +254,6 @@ class PicturePair(QWidget):
         self._update_timer()
 
     def _divide(self) -> None:
-        """Place the divider."""
         if self.arrangement == "swipe":
             area = self._area
             x = area.left() + round(self.divider.share * area.width())
@@ -283,7 +269,6 @@ class PicturePair(QWidget):
 
     @property
     def _area(self) -> QRect:
-        """The rectangle inside the axes."""
         scene = self.left.mapFromScene(self.left.view.sceneBoundingRect())
         area: QRect = scene.boundingRect().translated(self.left.pos())
         return area
@@ -293,17 +278,14 @@ class PicturePair(QWidget):
         self.divider.move_to((x - area.left()) / max(1, area.width()))
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """Lay out the pictures in the new size."""
         super().resizeEvent(event)
         self._lay_out()
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
-        """Continue to blink."""
         super().showEvent(event)
         self._lay_out()
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
-        """Stop the timer."""
         super().hideEvent(event)
         self._timer.stop()
 

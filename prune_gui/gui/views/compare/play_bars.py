@@ -72,16 +72,13 @@ class BlinkBar(QWidget):
 
     @property
     def playing(self) -> bool:
-        """Whether the pictures blink."""
         return self.button.isChecked()
 
     @property
     def interval_ms(self) -> int:
-        """The time for each side."""
         return round(1000 * self._seconds.value())
 
     def name_front(self, text: str) -> None:
-        """Name the side that is in front."""
         self._front.say(text)
         self._front.setToolTip(text)
 
@@ -118,7 +115,6 @@ class FilmBar(QWidget):
 
     @property
     def frame(self) -> int:
-        """The chosen frame, from 0."""
         return self.slider.value()
 
     def set_last(self, last: int) -> None:
@@ -134,11 +130,9 @@ class FilmBar(QWidget):
 
     @property
     def title(self) -> str:
-        """The title of the frame."""
         return self._title.accessibleDescription()
 
     def show_title(self, title: str) -> None:
-        """Show the title of the frame."""
         self._title.say(title)
         self._title.setToolTip(title)
 
@@ -160,7 +154,6 @@ class FilmBar(QWidget):
         self.changed.emit()
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
-        """Pause."""
         super().hideEvent(event)
         self.button.setChecked(False)
 

@@ -55,7 +55,6 @@ class SidePicker(ElidedComboBox):
         self.activated.connect(self._choose)
 
     def offer(self) -> None:
-        """Update the choices, and select the chosen side."""
         comparison = self._workbench.comparison
         offered: list[tuple[str, SideChoice]] = [(comparison.text(s), s) for s in comparison.sides]
         offered += [(file_text(path), path) for path in self._recent]
@@ -90,7 +89,6 @@ class SidePicker(ElidedComboBox):
             comparison.choose(self._which, choice)
 
     def showPopup(self) -> None:  # noqa: N802
-        """Open the list, with the recent files, wide enough for its texts."""
         session = self._workbench.session
         opened = session and session.checkpoint.path.absolute()
         recent = (Path(path) for path in Settings.load().recent)
@@ -124,7 +122,6 @@ class SidesBar(QWidget):
         fill(QVBoxLayout(self), boxes, self._notice, self.summary)
 
     def offer(self) -> None:
-        """Update the boxes, and say which side was replaced."""
         comparison = self._workbench.comparison
         comparison.settle()
         for picker in self.pickers.values():

@@ -46,7 +46,6 @@ class Compared:
     right: ComparedState
 
     def same_as(self, other: Compared | None) -> bool:
-        """Return whether both compare the same states."""
         return (
             other is not None and self.left.same_as(other.left) and self.right.same_as(other.right)
         )
@@ -87,11 +86,9 @@ class SummaryTable(QWidget):
         self.show_summary(None)
 
     def texts(self) -> list[list[str]]:
-        """Return the titles and the texts of the cells, row by row."""
         return [[label.text() for label in labels] for labels in self._labels]
 
     def show_summary(self, summary: Summary | None) -> None:
-        """Show a summary; None for one that is not computed."""
         for labels, row in zip(self._labels, summary_rows(summary), strict=True):
             labels[0].setText(row.title)
             labels[0].setToolTip(row.tip)
@@ -165,11 +162,9 @@ class ComparedTables(QObject):
 
     @property
     def is_tabulated(self) -> bool:
-        """Whether `overlaps` has rows of the open file."""
         return self._tabulated is not None
 
     def forget(self) -> None:
-        """Forget what was computed for the previous file."""
         self._summary = self._summarized = self._tabulated = self.compared = None
 
     def request_summary(self, subject: Subject, compared: Compared) -> None:
@@ -207,7 +202,6 @@ class ComparedTables(QObject):
         self._run_job("compare.summary", subject, work, show)
 
     def request_overlaps(self, subject: Subject) -> None:
-        """Count the overlap of every parameter, unless it is shown."""
         compared = self.compared
         if compared is None or compared.same_as(self._tabulated):
             return

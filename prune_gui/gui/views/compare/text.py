@@ -186,7 +186,6 @@ def _patterns_in_file(title: str, side: int) -> Column[Sequence[Overlap]]:
 
 
 def _patterns_text(left: tuple[str, ...], right: tuple[str, ...]) -> str:
-    """Return the patterns that each side follows; "" if neither follows any."""
     if not left and not right:
         return ""
     before, after = (", ".join(names) or tr("none") for names in (left, right))

@@ -85,11 +85,9 @@ class CompareView(TiledView):
 
     @property
     def mode(self) -> Mode:
-        """What the pictures show."""
         return self._switch.value
 
     def _fill(self, body: QWidget) -> None:
-        """Lay out the bars above the splitter of the pictures and the table."""
         self._element_label.setContentsMargins(GAP_PX, TIGHT_PX, GAP_PX, 0)
         self._element_label.setMinimumHeight(self._element_label.fontMetrics().height() + 2)
         upper, lower = QWidget(), self._lower
@@ -126,7 +124,6 @@ class CompareView(TiledView):
         self._space.activated.connect(self._toggle_playing)
 
     def _change_mode(self) -> None:
-        """Show what belongs to the mode."""
         mode = self.mode
         for widget in (self._sides_area, self._lower):  # they are about two states
             widget.setVisible(mode != "film")
@@ -202,7 +199,6 @@ class CompareView(TiledView):
         )
 
     def _film_painter(self, subject: Subject) -> MaskPainter:
-        """Return the painter of the frame."""
         resolved = self._workbench.resolved
         assert resolved is not None  # otherwise there is no subject
         resolution, draft = resolved.resolution, None
@@ -239,7 +235,6 @@ class CompareView(TiledView):
             self._overview = rendered
 
     def _chosen_pictures(self, rendered: RenderedView) -> list[Pixels]:
-        """Return the pictures for the left and the right plot, or only for the left one."""
         pixels, arrangement = rendered.painted.pixels, self.pair.arrangement
         if pixels.ndim == 2:  # levels of a mask
             return [coloured(pixels, step_table(self.colours(), plain=False))]
@@ -252,7 +247,6 @@ class CompareView(TiledView):
         return painted[:2]
 
     def _split(self) -> None:
-        """Join the pictures at the divider."""
         rendered, overview = self._pipeline.shown, self._overview
         if rendered is None:
             return
@@ -263,7 +257,6 @@ class CompareView(TiledView):
             self._show_overview(overview)
 
     def _show_layout(self, subject: Subject, layout: ParameterLayout) -> None:
-        """Show another parameter, or another layout of it."""
         self._set_cursor(None)
         labels = layout_labels(dim_names_of(self._workbench, subject), layout, self._chooser.dims)
         for plot in reversed(self.pair.plots):
@@ -294,12 +287,10 @@ class CompareView(TiledView):
         self._tables.request_overlaps(self.subject)
 
     def picture(self) -> QWidget | None:
-        """Return the widget with the pictures; None while messages replace them."""
         replaced = all(self.pair.messages)
         return None if replaced or super().picture() is None else self.pair
 
     def caption(self) -> tuple[str, str]:
-        """Return the name of the parameter, and a description of the pictures."""
         name, what = super().caption()
         compared = self._tables.compared
         if self.mode == "film":
@@ -328,7 +319,6 @@ class CompareView(TiledView):
             self._request_element()
 
     def _request_element(self) -> None:
-        """Describe the element under the cursor in each state."""
         subject, painter, cursor = self.subject, self._wanted, self._cursor
         layout = self.pair.left.layout_shown
         if subject is None or painter is None or layout is None or cursor is None:

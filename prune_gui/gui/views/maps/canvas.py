@@ -144,7 +144,6 @@ class MapCanvas(Plot):
         self._update_overlay()
 
     def _visible_rect(self, layout: ParameterLayout) -> QRectF:
-        """Return the region of a layout to show."""
         previous, view_state = self.layout_shown, self._viewport.within(layout)
         if view_state is not None:
             return view_state.sight
@@ -162,7 +161,6 @@ class MapCanvas(Plot):
             self.setRange(self._visible_rect(self.layout_shown), padding=0)
 
     def fit(self) -> None:
-        """Show the whole picture."""
         if self.layout_shown is not None:
             self.setRange(fitted(self.layout_shown), padding=0)
 
@@ -173,7 +171,6 @@ class MapCanvas(Plot):
         self.setRange(region, padding=0)
 
     def set_square_cells(self, *, on: bool) -> None:
-        """Make rows as high as columns are wide, or let both fill the canvas."""
         self.view.setAspectLocked(on)
         self._limit_range()
         self.fit()
@@ -190,21 +187,17 @@ class MapCanvas(Plot):
         )
 
     def zoom(self, factor: float) -> None:
-        """Show more elements (factor above 1) or fewer (below 1), around the same centre."""
         self.view.scaleBy((factor, factor))
 
     def pan(self, across: float, down: float) -> None:
-        """Pan by shares of the visible region."""
         region = self.sight
         self.view.translateBy((across * region.width(), down * region.height()))
 
     def show_whole(self, pixels: Pixels) -> None:
-        """Show the image of the whole picture, below that of the visible region."""
         assert self.layout_shown is not None
         _show(self.whole, pixels, extent(self.layout_shown))
 
     def show_part(self, pixels: Pixels, rows: range, columns: range) -> None:
-        """Show the image of a region, above that of the whole picture."""
         assert self.layout_shown is not None
         _show(self.part, pixels, extent(self.layout_shown, rows, columns))
 
@@ -221,12 +214,10 @@ class MapCanvas(Plot):
             self._update_overlay()
 
     def write(self, cell_texts: CellTexts | None) -> None:
-        """Show texts in elements, where the elements are large enough."""
         self._texts.set_texts(cell_texts)
 
     @property
     def readable(self) -> bool:
-        """Whether the elements are large enough for texts."""
         size, sight, metrics = self.view.rect(), self.sight, self.fontMetrics()
         width = metrics.horizontalAdvance("0" * MAX_CHARACTERS) + 2 * TEXT_MARGIN_PX
         return bool(
@@ -235,13 +226,11 @@ class MapCanvas(Plot):
         )
 
     def pin(self, cell: tuple[int, int] | None) -> None:
-        """Put a frame around an element; None removes the frame."""
         if cell != self._pinned:
             self._pinned = cell
             self._update_overlay()
 
     def recolour(self, colours: Colours) -> None:
-        """Use other colours."""
         super().recolour(colours)
         self._hatching.brush = QBrush(QColor(colours.grid), Qt.BrushStyle.BDiagPattern)
         self._grid.setPen(pen(colours.background))
@@ -279,7 +268,6 @@ class MapCanvas(Plot):
             self.clicked.emit(self._cell_at(event.scenePos()))
 
     def _cell_at(self, scene: QPointF) -> tuple[int, int] | None:
-        """Return the row and the column of the element at a scene position, or None."""
         at = self.view.mapSceneToView(scene)
         row, column = round(at.y()), round(at.x())
         layout = self.layout_shown
@@ -287,7 +275,6 @@ class MapCanvas(Plot):
         return (row, column) if inside and layout and layout.holds(row, column) else None
 
     def _update_overlay(self) -> None:
-        """Draw grid lines between large elements, and rings around small ones."""
         if self.layout_shown is None:
             return
         size, sight = self.view.rect(), self.sight
@@ -367,18 +354,15 @@ class Hatching(pg.GraphicsObject):  # type: ignore[misc]
         self.hide()
 
     def set_extent(self, rect: QRectF) -> None:
-        """Set the rectangle, in columns and rows."""
         self.prepareGeometryChange()
         self._extent = rect
 
     def boundingRect(self) -> QRectF:  # noqa: N802
-        """Return the rectangle, in columns and rows."""
         return self._extent
 
     def paint(
         self, painter: QPainter, _option: QStyleOptionGraphicsItem, _widget: QWidget | None = None
     ) -> None:
-        """Fill the rectangle."""
         transform = painter.worldTransform()
         painter.resetTransform()
         painter.fillRect(transform.mapRect(self._extent), self.brush)
@@ -393,7 +377,6 @@ class ElementTexts(pg.GraphicsObject):  # type: ignore[misc]
         self._static_texts: dict[str, QStaticText] = {}
 
     def set_texts(self, cell_texts: CellTexts | None) -> None:
-        """Set the texts; None removes them."""
         self.prepareGeometryChange()
         self._cell_texts = cell_texts
         unique = np.unique(cell_texts.texts).tolist() if cell_texts is not None else []
@@ -403,7 +386,6 @@ class ElementTexts(pg.GraphicsObject):  # type: ignore[misc]
         self.update()
 
     def boundingRect(self) -> QRectF:  # noqa: N802
-        """Return the rectangle, in columns and rows."""
         if self._cell_texts is None:
             return QRectF()
         return rectangle(self._cell_texts.rows, self._cell_texts.columns)

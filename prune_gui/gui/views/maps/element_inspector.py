@@ -78,20 +78,17 @@ class ElementInspector(QWidget):
         self.clear()
 
     def show_element(self, text: ElementText, *, pinned: bool) -> None:
-        """Describe an element."""
         note = tr("pinned (Esc)") if pinned else tr("click to pin")
         self._say(text.index, text.value, text.state, note)
         if text.rows != self._model.rows:
             self._model.show(text.rows)
 
     def clear(self) -> None:
-        """Describe no element."""
         self._say("", tr("point at a weight"), "", "")
         self._model.show(())
 
     @property
     def texts(self) -> list[str]:
-        """The texts of the labels, then of the cells of the table, row by row."""
         cells = [
             cell for row in self._model.rows for cell in (row.step, row.score, row.cut, row.rank)
         ]
@@ -102,7 +99,6 @@ class ElementInspector(QWidget):
         return QSize(1, self.height())
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Follow the font."""
         super().changeEvent(event)
         if event.type() == QEvent.Type.FontChange:
             self._fit_font()
@@ -113,7 +109,6 @@ class ElementInspector(QWidget):
             label.setToolTip(text)
 
     def _fit_font(self) -> None:
-        """Fix the height to that of `VISIBLE_ROWS` rows, and the width of the labels."""
         metrics = self.fontMetrics()
         row_px = metrics.height() + ROW_MARGIN_PX
         self._table.verticalHeader().setDefaultSectionSize(row_px)
@@ -168,11 +163,9 @@ class ElementReader:
             self._read_hovered()
 
     def stop(self) -> None:
-        """Compute no ranks of the hovered element."""
         self._rest_timer.stop()
 
     def forget_cursor(self) -> None:
-        """Forget the position of the cursor, which another layout does not have."""
         self._cursor = None
 
     def _set_cursor(self, cursor: tuple[int, int] | None) -> None:
@@ -192,7 +185,6 @@ class ElementReader:
         return view_state.pinned if view_state is not None else None
 
     def _read_hovered(self) -> None:
-        """Describe the element under the cursor, and its ranks when the cursor rests."""
         shown, cursor = self._shown(), self._cursor
         if shown is None or cursor is None:
             self._rest_timer.stop()
@@ -214,7 +206,6 @@ class ElementReader:
         self._run_job(f"{self._lane}.entry", subject, read, show)
 
     def _read_ranks(self) -> None:
-        """Describe the element with its ranks."""
         shown, pin = self._shown(), self._pin
         cell = pin or self._cursor
         if shown is None or cell is None:

@@ -40,7 +40,6 @@ class HeadAxis(pg.AxisItem):  # type: ignore[misc]
         self.hide()
 
     def show_bands(self, bands: HeadBands | None, shares: Sequence[str], font: QFont) -> None:
-        """Show the heads of bands in the direction of the axis, or none."""
         small = scaled(font, SMALL)
         self._bands, self._shares, self._metrics = bands, shares, QFontMetricsF(small)
         self.setStyle(tickFont=small)
@@ -76,7 +75,6 @@ class HeadAxis(pg.AxisItem):  # type: ignore[misc]
         return [(float(step * width), ((starts + ends) / 2)[seen].tolist())]
 
     def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:  # noqa: N802
-        """Return the name and the share of each head."""
         if self._bands is None:
             return []
         return [self._text(int((value + 0.5) // self._bands.width)) for value in values]
@@ -92,7 +90,6 @@ class HeadAxis(pg.AxisItem):  # type: ignore[misc]
         return f"{name}\n{share}"
 
     def _longest(self, *, compact: bool) -> float:
-        """Return the width of the longest text in pixels."""
         assert self._bands is not None
         texts = (self._text(head, compact=compact) for head in range(len(self._bands.labels)))
         lines = (line for text in texts for line in text.split("\n"))
@@ -115,7 +112,6 @@ class HeadOverlay:
     def show_bands(
         self, bands: HeadBands | None, sides: tuple[int, int], shares: Sequence[str] = ()
     ) -> None:
-        """Show the heads of bands, or none."""
         self._bands = bands
         for side, axis in self._axes.items():
             here = bands if bands is not None and bands.are_rows == (side == "right") else None
@@ -132,7 +128,6 @@ class HeadOverlay:
         self.update()
 
     def update(self) -> None:
-        """Show the lines only while the bands are wide enough."""
         visible = False
         if self._bands is not None:
             size, sight = self._plot.view.rect(), self._plot.viewRect()
@@ -146,7 +141,6 @@ class HeadOverlay:
             item.setVisible(visible)
 
     def recolour(self, colours: Colours) -> None:
-        """Use other colours."""
         halo = QColor(colours.background)
         halo.setAlphaF(HALO_OPACITY)
         self._halo.setPen(pg.mkPen(halo, width=HALO_WIDTH_PX))

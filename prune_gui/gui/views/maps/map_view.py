@@ -65,11 +65,9 @@ class TiledView(View[Subject]):
 
     @property
     def cached_bytes(self) -> int:
-        """Number of bytes of cached tiles."""
         return self._pipeline.tiles.nbytes
 
     def limit_memory(self, nbytes: int) -> None:
-        """Limit the cached tiles to a number of bytes."""
         self._pipeline.tiles.limit(nbytes)
 
     def _on_changed(self, changes: Changes) -> None:
@@ -95,7 +93,6 @@ class TiledView(View[Subject]):
         """Show the complete overview below the picture."""
 
     def _show_message(self, message: str) -> None:
-        """Show a message in place of the picture."""
         self._pipeline.shown = None
         super()._show_message(message)
 
@@ -193,12 +190,10 @@ class MapView(TiledView):
         return picture
 
     def picture(self) -> QWidget | None:
-        """Return the widget that shows the picture; None while a message replaces it."""
         shown = self._picture_or_reason.currentWidget() is self.canvas
         return self.canvas if shown and super().picture() is not None else None
 
     def legend(self) -> str:
-        """Return the colour bar, unless it is disabled, and the legend as rich text."""
         return SEPARATOR.join(filter(None, (self.bar.html, super().legend())))
 
     def _request_picture(self, subject: Subject) -> None:
@@ -239,7 +234,6 @@ class MapView(TiledView):
             self._background_timer.start()
 
     def _fit_colours(self, rendered: RenderedView) -> bool:
-        """Fit the colours to the visible part of a picture; return whether they have changed."""
         tile_grid, sight = rendered.tile_grid, self.canvas.region_of(rendered.tile_grid.layout)
         (top, bottom), (left, right) = (
             ((seen.start - lines.start) // cell, -(-(seen.stop - lines.start) // cell))
@@ -254,7 +248,6 @@ class MapView(TiledView):
         return self._fit_bar(visible, tile_grid.cell)
 
     def _draw(self, subject: Subject, rendered: RenderedView) -> None:
-        """Show the images and the legend of a picture in the current colours."""
         tile_grid = rendered.tile_grid
         if tile_grid.is_whole and rendered.is_complete:
             self._show_overview(rendered)
@@ -272,7 +265,6 @@ class MapView(TiledView):
         self.canvas.show_whole(self._pixels(overview.painted.pixels, overview.tile_grid.cell))
 
     def _repaint(self) -> None:
-        """Show the picture on the screen in other colours."""
         subject, shown = self._pictured, self._pipeline.shown
         if subject is not None and shown is not None:
             self._fit_colours(shown)
@@ -282,7 +274,6 @@ class MapView(TiledView):
             self.pictured.emit()
 
     def _show_layout(self, subject: Subject, layout: ParameterLayout) -> None:
-        """Show another parameter, or another layout of it."""
         previous = self.canvas.layout_shown
         if previous is None or extent(layout) != extent(previous):
             self._elements.forget_cursor()
@@ -298,7 +289,6 @@ class MapView(TiledView):
         self._profiles.clear()
 
     def _complete_picture(self) -> None:
-        """Compute what belongs to the picture on the screen: its profiles and its overview."""
         if self.subject is None or not self._pipeline.is_current:
             return  # a newer picture is being rendered; this is called again after it
         layout, painter = self.canvas.layout_shown, self._painter(self.subject)
@@ -327,6 +317,5 @@ class MapView(TiledView):
         self._elements.update()
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
-        """Stop the timers."""
         super().hideEvent(event)
         self._elements.stop()

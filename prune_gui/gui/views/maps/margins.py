@@ -81,7 +81,6 @@ class Margins:
         self.set_visible(visible=False)
 
     def set_visible(self, *, visible: bool) -> None:
-        """Show or hide the strips."""
         self._layout.setRowFixedHeight(0, BREADTH_PX if visible else 0)
         self._layout.setColumnFixedWidth(3, BREADTH_PX if visible else 0)
         for box in (self._above, self._beside):
@@ -109,7 +108,6 @@ class Margins:
         self.draw()
 
     def clear(self) -> None:
-        """Clear the strips."""
         self._profiles = None
         self._show(visible=False)
 
@@ -118,7 +116,6 @@ class Margins:
             item.setVisible(visible)
 
     def draw(self) -> None:
-        """Draw the bars of the visible region."""
         if self._profiles is None:
             return
         across, down = self._main.viewRange()
@@ -128,7 +125,6 @@ class Margins:
         self._rows.setData(heights, edges)
 
     def recolour(self, colours: Colours) -> None:
-        """Use other colours."""
         for item in (self._columns, self._rows):
             item.setPen(pg.mkPen(colours.in_file, width=1))
             item.setBrush(pg.mkBrush(colours.grid))
@@ -158,5 +154,4 @@ def _title_text(text: str, scale: tuple[float, float], *, shares: bool) -> str:
 
 
 def _outline(edges: Numbers, heights: Numbers) -> tuple[Numbers, Numbers]:
-    """Return the outline of bars, from the baseline and back to it."""
     return np.repeat(edges, 2), np.concatenate([[0.0], np.repeat(heights, 2), [0.0]])

@@ -48,7 +48,6 @@ class ProfileReader:
         canvas.margins.set_visible(visible=True)
 
     def request(self, painter: MapPainter, layout: ParameterLayout, titles: Titles) -> None:
-        """Compute and show the profiles of a picture, unless they are shown already."""
         key = (painter.profile_key, layout)
         if not self.box.isChecked() or key == self._key:
             return
@@ -64,7 +63,6 @@ class ProfileReader:
         self._run_job(self._lane, painter.subject, compute, show)
 
     def clear(self) -> None:
-        """Remove the profiles of another picture."""
         self._key = None
         self._canvas.margins.clear()
 
@@ -90,7 +88,6 @@ class CellTextWriter:
         self._key = None
 
     def write(self, painter: MapPainter, rendered: RenderedView) -> None:
-        """Write the texts of a picture, or remove them if its elements are too small."""
         tile_grid = rendered.tile_grid
         if not (rendered.is_complete and self._canvas.readable and tile_grid.cell == (1, 1)):
             self._key = None
@@ -140,7 +137,6 @@ class HeadsBox(QSpinBox):
         )
 
     def textFromValue(self, value: int) -> str:  # noqa: N802
-        """Return the text of a number of heads."""
         if value == OFF:
             return tr("off")
         return tr("auto") if value == AUTO else str(value)
@@ -192,7 +188,6 @@ class HeadReader:
             self._canvas.heads.show_bands(bands, (layout.rows, layout.columns))
 
     def request(self) -> None:
-        """Compute the shares of the heads on the screen, unless they are shown already."""
         subject, layout, bands = self._subject, self._layout, self._bands
         if subject is None or layout is None or bands is None:
             return

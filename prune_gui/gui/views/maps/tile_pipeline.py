@@ -94,17 +94,14 @@ class RenderedView:
 
     @classmethod
     def of(cls, key: Hashable, tile_grid: TileGrid, tiles: dict[TileIndex, Tile]) -> RenderedView:
-        """Join tiles to a picture."""
         return cls(key, tile_grid, tiles, tile_grid.join(tiles))
 
     @property
     def share(self) -> float:
-        """Share of the tiles that are rendered."""
         return len(self.tiles) / len(self.tile_grid.indices)
 
     @property
     def is_complete(self) -> bool:
-        """Whether all tiles are rendered."""
         return self.share == 1
 
     @property
@@ -113,7 +110,6 @@ class RenderedView:
         return self.key, self.tile_grid.layout
 
     def shows(self, key: Hashable, tile_grid: TileGrid) -> bool:
-        """Return whether it is the complete picture of a painter on a tile grid."""
         return self.is_complete and (self.key, self.tile_grid) == (key, tile_grid)
 
 
@@ -185,7 +181,6 @@ class TilePipeline:
         return shown is not None and wanted is not None and shown.shows(*wanted)
 
     def has_overview(self, rendered: RenderedView) -> bool:
-        """Return whether the overview of a picture is complete."""
         return self._overview_key == rendered.overview_key
 
     def forget_pictures(self) -> None:
@@ -260,8 +255,6 @@ class TilePipeline:
         time_limit_s: float | None,
         then: Callable[[RenderedView | str], None],
     ) -> None:
-        """Render the missing tiles, or some of them if there is a time limit."""
-
         def work(monitor: Monitor) -> RenderedView | str:
             return render_tiles(painter, tile_grid, self.tiles, finished, monitor, time_limit_s)
 

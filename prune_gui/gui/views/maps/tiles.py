@@ -66,7 +66,6 @@ class Tile:
 
     @property
     def nbytes(self) -> int:
-        """Size in bytes."""
         return self.pixels.nbytes + sum(result.nbytes for result in self.rare if result is not None)
 
     @property
@@ -119,32 +118,26 @@ class TileGrid:
 
     @classmethod
     def whole(cls, layout: ParameterLayout, max_cells: int) -> TileGrid:
-        """Return the tiles that cover a whole layout, with a maximum number of cells per side."""
         cells = min(max_cells, layout.rows), min(max_cells, layout.columns)
         return cls.over(layout, TileRegion(range(layout.rows), range(layout.columns), cells))
 
     @property
     def rows(self) -> range:
-        """The rows of the layout that are covered."""
         return _lines(self.down, self.cell[0] * TILE_CELLS, self.layout.rows)
 
     @property
     def columns(self) -> range:
-        """The columns of the layout that are covered."""
         return _lines(self.across, self.cell[1] * TILE_CELLS, self.layout.columns)
 
     @property
     def is_whole(self) -> bool:
-        """Whether the whole layout is covered."""
         return (len(self.rows), len(self.columns)) == (self.layout.rows, self.layout.columns)
 
     @property
     def indices(self) -> list[TileIndex]:
-        """The indices of the tiles, row by row."""
         return list(product(self.down, self.across))
 
     def keys(self, picture_key: Hashable) -> dict[TileIndex, Hashable]:
-        """Return a unique cache key for each tile, given the key of the picture."""
         return {index: (picture_key, self.layout, self.cell, index) for index in self.indices}
 
     def paint(
@@ -182,7 +175,6 @@ class TileGrid:
         return (index[0] - down) * TILE_CELLS, (index[1] - across) * TILE_CELLS
 
     def _centres_of(self, cells: NDArray[np.bool_]) -> CellCentres | None:
-        """Return the centres of the cells that are True; None if there are too many."""
         if np.count_nonzero(cells) >= MARK_LIMIT:
             return None
         first = self.rows.start - 0.5, self.columns.start - 0.5
@@ -231,21 +223,17 @@ class TileCache:
 
     @property
     def nbytes(self) -> int:
-        """Size of all cached tiles in bytes."""
         return int(self._tiles.currsize)
 
     @property
     def limit_bytes(self) -> int:
-        """The size limit in bytes."""
         return int(self._tiles.maxsize)
 
     def get(self, keys: Iterable[Hashable]) -> dict[Hashable, Tile]:
-        """Return those tiles that are cached."""
         with self._lock:
             return {key: self._tiles[key] for key in keys if key in self._tiles}
 
     def of(self, picture_key: Hashable, tile_grid: TileGrid) -> dict[TileIndex, Tile]:
-        """Return the cached tiles of a tile grid, given the key of the picture."""
         keys = tile_grid.keys(picture_key)
         known = self.get(keys.values())
         return {index: known[key] for index, key in keys.items() if key in known}
@@ -268,7 +256,6 @@ class TileCache:
                 self._tiles[key] = tile
 
     def clear(self) -> None:
-        """Remove all tiles."""
         with self._lock:
             self._tiles.clear()
 
@@ -309,21 +296,18 @@ def _rectangles(indices: Sequence[TileIndex]) -> list[tuple[range, range]]:
 
 
 def _runs(numbers: Sequence[int]) -> list[range]:
-    """Return the ranges of consecutive numbers."""
     breaks = [i for i, (a, b) in enumerate(pairwise(numbers), start=1) if b != a + 1]
     starts = [0, *breaks, len(numbers)]
     return [range(numbers[a], numbers[b - 1] + 1) for a, b in pairwise(starts)]
 
 
 def _split_at_cells(lines: range, cell: int) -> list[range]:
-    """Split rows or columns into those of complete cells, and the rest."""
     middle = lines.start + len(lines) // cell * cell
     parts = (range(lines.start, middle), range(middle, lines.stop))
     return [part for part in parts if part]
 
 
 def _joined_centres(parts: Iterable[CellCentres | None]) -> CellCentres | None:
-    """Return all centres joined; None if there are too many."""
     result: list[CellCentres] = []
     for part in parts:
         if part is None or sum(map(len, result)) + len(part) >= MARK_LIMIT:

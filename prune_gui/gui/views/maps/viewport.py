@@ -61,12 +61,10 @@ class Viewport:
         self.head_counts: dict[str, int] = {}
 
     def keep_square_cells(self, *, on: bool) -> None:
-        """Choose whether rows are as high as columns are wide, also for later runs."""
         self.square_cells = on
         Settings.update(lambda settings: settings.model_copy(update={"square_cells": on}))
 
     def within(self, layout: ParameterLayout) -> ViewState | None:
-        """Return the view state if it belongs to layouts of this size."""
         view_state = self.view_state
         return (
             view_state
@@ -81,7 +79,6 @@ class Viewport:
         self.view_state = ViewState((layout.rows, layout.columns), sight, pinned)
 
     def pin(self, element: tuple[int, int] | None) -> None:
-        """Pin an element of the current layout; None releases it."""
         if self.view_state is not None:
             self.view_state = replace(self.view_state, pinned=element)
 
@@ -130,7 +127,6 @@ class LayoutChooser(QWidget):
 
     @property
     def layout_chosen(self) -> ParameterLayout:
-        """The chosen layout."""
         chosen = self._box.value
         if isinstance(chosen, SliceLayout | KernelLayout):
             return chosen
@@ -171,7 +167,6 @@ class LayoutChooser(QWidget):
         self._make_sliders()
 
     def _apply(self, choice: LayoutChoice) -> None:
-        """Apply a choice that was made elsewhere, if it is offered here."""
         if choice.layout_key in [key for _, key in self._box.items]:
             self._box.choose(choice.layout_key)
             self._make_sliders(choice.at)

@@ -158,7 +158,6 @@ class MaskPainter:
 
     @property
     def key(self) -> Hashable:
-        """A key that is equal for equal pictures."""
         return (*self.subject.marked_key, self.subject.draft)
 
     def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
@@ -177,7 +176,6 @@ class MaskPainter:
         return RasterBlock(levels, (cells.share > 0, cells.share < 1))
 
     def texts(self, layout: ParameterLayout, rows: range, columns: range) -> Texts:
-        """Return the weights as texts."""
         from prune_gui.raster.parameter_layouts import flat_span  # torch: slow to import
         from prune_gui.statistics.element_values import weights
 
@@ -187,7 +185,6 @@ class MaskPainter:
 
     @property
     def profile_key(self) -> Hashable:
-        """A key that is equal for equal profiles."""
         return self.subject.marked_key
 
     def profiles(self, layout: ParameterLayout, monitor: Monitor) -> Profiles:

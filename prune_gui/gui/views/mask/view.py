@@ -79,7 +79,6 @@ class DensityBar(QWidget):
         self._describe()
 
     def show_contrast(self, contrast: Contrast, colours: Colours) -> None:
-        """Show a contrast range in the colours of the theme."""
         if (contrast, colours) != (self.contrast, self._colours):
             self.contrast, self._colours = contrast, colours
             self._describe()
@@ -87,13 +86,11 @@ class DensityBar(QWidget):
 
     @property
     def texts(self) -> tuple[str, str]:
-        """The numbers at both handles, in percent."""
         low, high = (format_number(100 * end, ".3g") for end in self._ends)
         return tr("{share} %", share=low), tr("{share} % kept", share=high)
 
     @property
     def html(self) -> str:
-        """The bar as rich text: swatches between the numbers of the handles; "" if disabled."""
         if self._colours is None or not self.isEnabled():
             return ""
         shown = self._table()[np.linspace(0, ALL, SWATCHES).astype(int)]
@@ -102,16 +99,13 @@ class DensityBar(QWidget):
         return "&nbsp;".join((low, swatches, high, escape(tr("kept"))))
 
     def sizeHint(self) -> QSize:  # noqa: N802
-        """Return the size of the bar and of a line of text below it."""
         height = THICKNESS_PX + self.fontMetrics().height() + 2
         return QSize(LENGTH_PX + HANDLE_WIDTH_PX, height)
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802
-        """Return the size hint: both texts fit beside each other."""
         return self.sizeHint()
 
     def paintEvent(self, _: QPaintEvent) -> None:  # noqa: N802
-        """Draw the bar, its handles and their texts."""
         if self._colours is None:
             return
         painter = QPainter(self)
@@ -133,22 +127,18 @@ class DensityBar(QWidget):
             painter.drawText(rect, Qt.AlignmentFlag.AlignBottom, text)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
-        """Take the nearer handle."""
         low, high = self._ends
         at = self._share_at(event)
         self._drags_low = abs(at - low) < abs(at - high) or at < low
         self.mouseMoveEvent(event)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802
-        """Move the handle that was taken."""
         self._move(self._share_at(event), is_low=self._drags_low)
 
     def mouseDoubleClickEvent(self, _: QMouseEvent) -> None:  # noqa: N802
-        """Reset both handles."""
         self._set(Contrast())
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        """Move a handle, or reset both."""
         steps = {Qt.Key.Key_Left: -KEY_STEP, Qt.Key.Key_Right: KEY_STEP}
         key = Qt.Key(event.key())
         if key in steps:

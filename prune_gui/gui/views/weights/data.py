@@ -62,7 +62,6 @@ class QuantityStyle:
 
     @property
     def reduced(self) -> str:
-        """Describe what a cell of several elements shows."""
         what = tr(self.title)
         if self.averaged:
             return tr("{quantity}: a cell shows the mean of its values", quantity=what)
@@ -113,17 +112,14 @@ class ReachCache:
         self._lock = Lock()
 
     def get(self, key: Hashable) -> float | None:
-        """Return the reach of a picture; None if it is not cached."""
         with self._lock:
             return self._reaches.get(key)
 
     def keep(self, key: Hashable, reach: float) -> None:
-        """Cache the reach of a picture."""
         with self._lock:
             self._reaches[key] = reach
 
     def forget(self) -> None:
-        """Clear the cache."""
         with self._lock:
             self._reaches.clear()
 
@@ -169,12 +165,10 @@ class WeightsPainter:
 
     @property
     def style(self) -> QuantityStyle:
-        """How the quantity is shown."""
         return QUANTITIES[self.quantity]
 
     @property
     def ramp(self) -> Ramp:
-        """The colour ramp of the quantity."""
         return ramp(self.colours, signed=self.style.signed)
 
     @property
@@ -188,7 +182,6 @@ class WeightsPainter:
 
     @property
     def key(self) -> Hashable:
-        """A key that is equal for equal pictures."""
         return self.numbers_key, self.colours, self.full_range, self.is_part
 
     @property
@@ -215,7 +208,6 @@ class WeightsPainter:
         return RasterBlock(pixels, (statistics.non_finite,))
 
     def texts(self, layout: ParameterLayout, rows: range, columns: range) -> Texts:
-        """Return the numbers as texts."""
         from prune_gui.raster.parameter_layouts import flat_span
 
         measure = self._measure(flat_span(layout, rows, columns))
@@ -223,7 +215,6 @@ class WeightsPainter:
 
     @property
     def profile_key(self) -> Hashable:
-        """A key that is equal for equal profiles."""
         return self.numbers_key
 
     def profiles(self, layout: ParameterLayout, monitor: Monitor) -> Profiles:
@@ -262,7 +253,6 @@ class WeightsPainter:
         return element_values.weights(resolution, name, span)
 
     def _colour_limit(self, monitor: Monitor) -> float:
-        """Return the magnitude at which the colours end."""
         from prune_gui.statistics.element_values import sampled_weights
 
         subject, is_part = self.subject, self.is_part
@@ -315,7 +305,6 @@ def colour_limit(
 
 
 def _spans(size: int, count: int, length: int) -> Iterator[tuple[int, int]]:
-    """Yield the spans of flat indices to sample: all, or equally distant ones."""
     if size <= count * length:
         starts = np.arange(0, size, length)
     else:

@@ -59,7 +59,6 @@ class RampBar(QWidget):
 
     @property
     def numbers(self) -> tuple[str, str, str]:
-        """The numbers at the left end, the middle and the right end."""
         if self._ramp is None:
             return "", "", ""
         low = 0.0 - self._reach if self._ramp.signed else 0.0  # avoids "-0"
@@ -72,7 +71,6 @@ class RampBar(QWidget):
 
     @property
     def html(self) -> str:
-        """The bar as rich text: swatches from minimum to maximum, with numbers between them."""
         if self._ramp is None:
             return ""
         table = np.ascontiguousarray(self._ramp.table()).view(np.uint8).reshape(-1, 4)
@@ -84,11 +82,9 @@ class RampBar(QWidget):
         return "&nbsp;".join(parts)
 
     def sizeHint(self) -> QSize:  # noqa: N802
-        """Return the size of the bar and of a line of text below it."""
         return QSize(LENGTH_PX, THICKNESS_PX + self.fontMetrics().height() + 2)
 
     def paintEvent(self, _: QPaintEvent) -> None:  # noqa: N802
-        """Draw the bar."""
         if self._ramp is None:
             return
         painter = QPainter(self)
@@ -156,7 +152,6 @@ class WeightsView(MapView):
         )
 
     def compare_with(self, path: Path) -> None:
-        """Show the difference to another checkpoint."""
         self._other = str(path.absolute())
         metrics = self._choose_file.fontMetrics()
         name = metrics.elidedText(

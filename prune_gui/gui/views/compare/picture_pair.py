@@ -17,13 +17,10 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QLabel, QWidget
 
-from prune_gui.gui.views.maps.canvas import MapCanvas, add_pan_shortcuts
-from prune_gui.gui.views.maps.tile_pipeline import RenderedView
-from prune_gui.gui.views.maps.tiles import Pixels
+from prune_gui.gui.views.maps.canvas import SIDES, MapCanvas
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.widgets.segmented_switch import SegmentedSwitch
 from prune_gui.language import deferred, tr
-from prune_gui.raster.parameter_layouts import ParameterLayout
 
 Arrangement = Literal["sides", "swipe", "blink", "single"]
 MESSAGE_MARGIN_PX: Final = 24
@@ -54,40 +51,17 @@ MODES: Final[dict[Mode, tuple[str, str]]] = {
 
 
 class LinkedPlot(MapCanvas):
-    """Shows pixels over a layout. The wheel zooms, and dragging and the arrow keys pan."""
+    """A picture whose axis labels are elided to the length of each axis."""
 
     def __init__(self, viewport: Viewport) -> None:
         super().__init__(viewport)
-        self._labels = "", ""
         self.view.sigResized.connect(self._label_axes)
-        add_pan_shortcuts(self)
-
-    def show_layout(self, layout: ParameterLayout, labels: tuple[str, str]) -> None:
-        """Show another layout; the visible region stays if the layout has the same size."""
-        self.whole.hide()
-        self.take(layout)
-        self.plotItem.getAxis("left").end = layout.rows
-        self.plotItem.getAxis("bottom").end = layout.columns
-        self._labels = labels
-        self._label_axes()
-
-    def show_tiles(self, rendered: RenderedView, pixels: Pixels, *, has_overview: bool) -> None:
-        tile_grid = rendered.tile_grid
-        self.whole.setVisible(has_overview)
-        if tile_grid.is_whole and rendered.is_complete:
-            self.show_whole(pixels)
-            self.part.hide()
-        else:
-            self.show_part(pixels, tile_grid.rows, tile_grid.columns)
-        self.show_undrawn(on=not (rendered.is_complete or has_overview))
-        self.show_marks(rendered.painted.marks)
 
     def _label_axes(self) -> None:
         size, metrics = self.view.rect(), self.fontMetrics()
-        for side, text, available in zip(
-            ("left", "bottom"), self._labels, (size.height(), size.width()), strict=True
-        ):
-            self.label(side, metrics.elidedText(text, Qt.TextElideMode.ElideRight, int(available)))
+        lengths = (size.height(), size.width())
+        for side, text, length in zip(SIDES, self._labels, lengths, strict=True):
+            self.label(side, metrics.elidedText(text, Qt.TextElideMode.ElideRight, int(length)))
 
 
 class SwipeDivider(QWidget):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -10,7 +11,6 @@ from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtWidgets import QHBoxLayout, QSplitter, QVBoxLayout, QWidget
 
 from prune_gui.gui.dialogs.questions import ask_checkpoint
-from prune_gui.gui.views.axes import dim_names_of, layout_labels
 from prune_gui.gui.views.compare.data import ComparePainter, pictures, split
 from prune_gui.gui.views.compare.picture_pair import ARRANGEMENTS, Mode, PicturePair, mode_switch
 from prune_gui.gui.views.compare.play_bars import BlinkBar, FilmBar
@@ -19,7 +19,7 @@ from prune_gui.gui.views.compare.tables import Compared, ComparedTables
 from prune_gui.gui.views.compare.text import legend as compare_legend
 from prune_gui.gui.views.controls import fill
 from prune_gui.gui.views.legend_text import legend
-from prune_gui.gui.views.maps.canvas import zoom_buttons
+from prune_gui.gui.views.maps.canvas import MapCanvas, zoom_buttons
 from prune_gui.gui.views.maps.map_view import TiledView
 from prune_gui.gui.views.maps.text import describe_sides
 from prune_gui.gui.views.maps.tile_pipeline import Painter, RenderedView
@@ -35,7 +35,6 @@ from prune_gui.session.subjects import ComparedState, Subject, frame_title
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
-    from prune_gui.raster.parameter_layouts import ParameterLayout
     from prune_gui.session.changes import Changes
     from prune_gui.statistics.element_values import Element
     from prune_gui.table import Table
@@ -219,6 +218,7 @@ class CompareView(TiledView):
             return  # of the previous mode; the picture of this one follows
         layout = rendered.tile_grid.layout
         if layout != self.pair.left.layout_shown or not subject.same_parameter(self._pictured):
+            self._set_cursor(None)
             self._show_layout(subject, layout)
         self._show_tiles(rendered)
         self._show_legend()
@@ -226,15 +226,11 @@ class CompareView(TiledView):
         if rendered.is_complete:
             self._delay_timer.start()
 
-    def _show_tiles(self, rendered: RenderedView) -> None:
-        has_overview = self._pipeline.has_overview(rendered)
-        shown = self._chosen_pictures(rendered)
-        for plot, pixels in zip(self.pair.plots, shown, strict=False):
-            plot.show_tiles(rendered, pixels, has_overview=has_overview)
-        if rendered.tile_grid.is_whole and rendered.is_complete:
-            self._overview = rendered
+    @property
+    def _canvases(self) -> Sequence[MapCanvas]:
+        return self.pair.plots
 
-    def _chosen_pictures(self, rendered: RenderedView) -> list[Pixels]:
+    def _pictures(self, rendered: RenderedView) -> list[Pixels]:
         pixels, arrangement = rendered.painted.pixels, self.pair.arrangement
         if pixels.ndim == 2:  # levels of a mask
             return [coloured(pixels, step_table(self.colours(), plain=False))]
@@ -247,25 +243,8 @@ class CompareView(TiledView):
         return painted[:2]
 
     def _split(self) -> None:
-        rendered, overview = self._pipeline.shown, self._overview
-        if rendered is None:
-            return
-        self._show_tiles(rendered)
-        if overview is None or rendered.tile_grid.is_whole:
-            return
-        if self._pipeline.has_overview(rendered) and self._pipeline.has_overview(overview):
-            self._show_overview(overview)
-
-    def _show_layout(self, subject: Subject, layout: ParameterLayout) -> None:
-        self._set_cursor(None)
-        labels = layout_labels(dim_names_of(self._workbench, subject), layout, self._chooser.dims)
-        for plot in reversed(self.pair.plots):
-            plot.show_layout(layout, labels)
-
-    def _show_overview(self, overview: RenderedView) -> None:
-        self._overview = overview
-        for plot, pixels in zip(self.pair.plots, self._chosen_pictures(overview), strict=False):
-            plot.show_whole(pixels)
+        if self._pipeline.shown is not None:
+            self._show_tiles(self._pipeline.shown)
 
     def _show_legend(self) -> None:
         painter, overlap, text = self._wanted, self._tables.overlap, ""

@@ -13,7 +13,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QBrush, QColor, QKeyEvent, QPainter, QShowEvent, QStaticText
 from PySide6.QtWidgets import QPushButton, QStyleOptionGraphicsItem, QWidget
 
-from prune_gui.gui.views.axes import IndexAxis
+from prune_gui.gui.views.axes import IndexAxis, axis_scales
 from prune_gui.gui.views.controls import PANS, ZOOMS, shortcut
 from prune_gui.gui.views.maps.head_overlay import HeadAxis, HeadOverlay
 from prune_gui.gui.views.maps.margins import Margins
@@ -25,10 +25,12 @@ from prune_gui.language import tr
 from prune_gui.raster.colours import Colours
 
 if TYPE_CHECKING:
+    from prune_gui.gui.views.maps.tile_pipeline import RenderedView
     from prune_gui.gui.views.maps.tiles import CellCentres, Pixels
     from prune_gui.raster.parameter_layouts import ParameterLayout
 
 
+SIDES = "left", "bottom"
 MIN_GRID_CELL_PX = 12
 """Minimum cell size of one element for grid lines between elements."""
 MAX_MARKED_CELL_PX = 8
@@ -53,47 +55,33 @@ BUTTON_PADDING_PX = 24
 class MapCanvas(Plot):
     """Shows images of a picture, in row and column coordinates.
 
-    Signals:
-        pointed: (row, column) of the element under the cursor, or None.
-        clicked: (row, column) of the element that was clicked or chosen by a key, or None.
-        escaped: Escape was pressed.
+    Elements in signals are (row, column), or None.
     """
 
-    pointed = Signal(object)
-    clicked = Signal(object)
+    pointed = Signal(object)  # the element under the cursor
+    clicked = Signal(object)  # the element that was clicked or chosen by a key
     escaped = Signal()
 
     def __init__(self, viewport: Viewport) -> None:
         super().__init__(
-            {
-                "left": IndexAxis("left"),
-                "bottom": IndexAxis("bottom"),
-                "top": HeadAxis("top"),
-                "right": HeadAxis("right"),
-            }
+            {side: IndexAxis(side) for side in SIDES}
+            | {side: HeadAxis(side) for side in ("top", "right")}
         )
         self._viewport = viewport
         self.layout_shown: ParameterLayout | None = None
+        self._labels = "", ""
         self.view.invertY(True)
         # The whole picture, if available, is below the visible part, for panning beyond the part.
         self.whole, self.part = (pg.ImageItem(axisOrder="row-major") for _ in range(2))
         self._hatching = Hatching()
         self._grid = pg.PlotCurveItem(connect="pairs")
-        self._texts = ElementTexts()
+        self.texts = ElementTexts()
         self._marks = pg.ScatterPlotItem(symbol="o", size=MARK_DIAMETER_PX, brush=None)
         self._pin = pg.PlotCurveItem()
         self._pin_ring = pg.ScatterPlotItem(symbol="s", size=MARK_DIAMETER_PX, brush=None)
         self._pinned: tuple[int, int] | None = None
-        for item in (
-            self._hatching,
-            self.whole,
-            self.part,
-            self._grid,
-            self._texts,
-            self._marks,
-            self._pin,
-            self._pin_ring,
-        ):
+        images = (self._hatching, self.whole, self.part)
+        for item in (*images, self._grid, self.texts, self._marks, self._pin, self._pin_ring):
             self.addItem(item, ignoreBounds=True)
         self.margins = Margins(self)
         self.heads = HeadOverlay(self)
@@ -104,6 +92,8 @@ class MapCanvas(Plot):
         self.view.sigRangeChanged.connect(self._update_overlay)
         self.view.sigRangeChanged.connect(self._update_viewport)
         self.view.sigResized.connect(self._update_overlay)
+        for key, (across, down) in PANS.items():
+            shortcut(key, partial(self.pan, across, down), self)
 
     @property
     def sight(self) -> QRectF:
@@ -111,30 +101,22 @@ class MapCanvas(Plot):
         region: QRectF = self.viewRect()
         return region
 
-    @property
-    def pixel(self) -> tuple[float, float]:
-        """Width and height of a screen pixel, in columns and rows."""
-        size, ratio = self.view.rect(), self.devicePixelRatioF()
-        return (
-            self.sight.width() / max(1.0, size.width() * ratio),
-            self.sight.height() / max(1.0, size.height() * ratio),
-        )
-
     def region_of(self, layout: ParameterLayout) -> TileRegion:
         """Return the region to draw: the visible one, or all of a layout that is new."""
-        region, (across, down) = self._visible_rect(layout), self.pixel
-        return visible_region(
-            layout,
-            (region.left(), region.right()),
-            (region.top(), region.bottom()),
-            (
-                across * region.width() / self.sight.width(),
-                down * region.height() / self.sight.height(),
-            ),
+        region, size = self._visible_rect(layout), self.view.rect()
+        ratio = self.devicePixelRatioF()
+        pixel = (
+            region.width() / max(1.0, size.width() * ratio),
+            region.height() / max(1.0, size.height() * ratio),
         )
+        x, y = (region.left(), region.right()), (region.top(), region.bottom())
+        return visible_region(layout, x, y, pixel)
 
-    def take(self, layout: ParameterLayout) -> None:
-        """Prepare for a layout; the visible region stays if the layout has the same size."""
+    def take(self, layout: ParameterLayout, labels: tuple[str, str]) -> None:
+        """Prepare for a layout; the visible region stays if the layout has the same size.
+
+        The labels are those of the vertical and the horizontal axis.
+        """
         sight, previous = self._visible_rect(layout), self.layout_shown
         self.layout_shown = layout
         if previous is None or extent(previous) != extent(layout):
@@ -142,6 +124,16 @@ class MapCanvas(Plot):
             self.setRange(sight, padding=0)
             self._update_viewport()
         self._update_overlay()
+        for side, (scale, end) in zip(SIDES, axis_scales(layout), strict=True):
+            axis = self.plotItem.getAxis(side)
+            axis.end = end
+            axis.setScale(scale)
+        self._labels = labels
+        self._label_axes()
+
+    def _label_axes(self) -> None:
+        for side, text in zip(SIDES, self._labels, strict=True):
+            self.label(side, text)
 
     def _visible_rect(self, layout: ParameterLayout) -> QRectF:
         previous, view_state = self.layout_shown, self._viewport.within(layout)
@@ -193,28 +185,27 @@ class MapCanvas(Plot):
         region = self.sight
         self.view.translateBy((across * region.width(), down * region.height()))
 
-    def show_whole(self, pixels: Pixels) -> None:
-        assert self.layout_shown is not None
-        _show(self.whole, pixels, extent(self.layout_shown))
-
-    def show_part(self, pixels: Pixels, rows: range, columns: range) -> None:
-        assert self.layout_shown is not None
-        _show(self.part, pixels, extent(self.layout_shown, rows, columns))
-
-    def show_undrawn(self, *, on: bool) -> None:
-        """Show or hide the hatching of areas that no image covers yet."""
-        if on and self.layout_shown is not None:
-            self._hatching.set_extent(extent(self.layout_shown))
-        self._hatching.setVisible(on)
-
-    def show_marks(self, centres: CellCentres) -> None:
-        """Mark cells with a ring, given float64 (cells, 2): row and column of their centres."""
-        if not np.array_equal(centres, self._mark_centres):
-            self._mark_centres = centres
+    def show_tiles(self, rendered: RenderedView, pixels: Pixels, *, has_overview: bool) -> None:
+        """Show rendered tiles above the overview, and hatching where neither covers the layout."""
+        grid = rendered.tile_grid
+        self.whole.setVisible(has_overview)
+        if rendered.is_overview:
+            self.show_whole(pixels)
+            self.part.hide()
+        else:
+            _show(self.part, pixels, rectangle(grid.rows, grid.columns))
+        is_undrawn = not (rendered.is_complete or has_overview)
+        if is_undrawn:
+            self._hatching.set_extent(extent(grid.layout))
+        self._hatching.setVisible(is_undrawn)
+        if not np.array_equal(rendered.painted.marks, self._mark_centres):
+            self._mark_centres = rendered.painted.marks
             self._update_overlay()
 
-    def write(self, cell_texts: CellTexts | None) -> None:
-        self._texts.set_texts(cell_texts)
+    def show_whole(self, pixels: Pixels) -> None:
+        """Show the overview, below the tiles."""
+        assert self.layout_shown is not None
+        _show(self.whole, pixels, extent(self.layout_shown))
 
     @property
     def readable(self) -> bool:
@@ -286,10 +277,9 @@ class MapCanvas(Plot):
             down=size.height() > MIN_GRID_CELL_PX * sight.height(),
         )
         self._grid.setData(*lines)
-        self._texts.setVisible(self.readable)
-        small = (
-            min(size.width() / sight.width(), size.height() / sight.height()) < MAX_MARKED_CELL_PX
-        )
+        self.texts.setVisible(self.readable)
+        cell_px = min(size.width() / sight.width(), size.height() / sight.height())
+        small = cell_px < MAX_MARKED_CELL_PX
         centres = self._mark_centres if small else self._mark_centres[:0]
         self._marks.setData(x=centres[:, 1], y=centres[:, 0])
         pinned = [self._pinned] if self._pinned else []
@@ -309,11 +299,9 @@ def fitted(layout: ParameterLayout) -> QRectF:
     return extent(layout).adjusted(-margin[0], -margin[1], *margin)
 
 
-def extent(
-    layout: ParameterLayout, rows: range | None = None, columns: range | None = None
-) -> QRectF:
-    """Return the rectangle that elements cover: each extends half a unit around its index."""
-    return rectangle(rows or range(layout.rows), columns or range(layout.columns))
+def extent(layout: ParameterLayout) -> QRectF:
+    """Return the rectangle that the elements of a layout cover."""
+    return rectangle(range(layout.rows), range(layout.columns))
 
 
 def _show(item: pg.ImageItem, pixels: Pixels, rect: QRectF) -> None:
@@ -332,8 +320,6 @@ class CellTexts:
     """Texts in the elements of a rectangle.
 
     Attributes:
-        rows: rows of the picture.
-        columns: columns of the picture.
         texts: str (rows, columns); "" where there is no element.
         bright: bool (rows, columns); True where the picture is so bright that the text is black.
     """
@@ -373,36 +359,35 @@ class ElementTexts(pg.GraphicsObject):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        self._cell_texts: CellTexts | None = None
+        self.shown: CellTexts | None = None
         self._static_texts: dict[str, QStaticText] = {}
 
     def set_texts(self, cell_texts: CellTexts | None) -> None:
         self.prepareGeometryChange()
-        self._cell_texts = cell_texts
+        self.shown = cell_texts
         unique = np.unique(cell_texts.texts).tolist() if cell_texts is not None else []
-        self._static_texts = {
-            text: self._static_texts.get(text) or _static_text(text) for text in unique
-        }
+        known = self._static_texts
+        self._static_texts = {text: known.get(text) or _static_text(text) for text in unique}
         self.update()
 
     def boundingRect(self) -> QRectF:  # noqa: N802
-        if self._cell_texts is None:
+        if self.shown is None:
             return QRectF()
-        return rectangle(self._cell_texts.rows, self._cell_texts.columns)
+        return rectangle(self.shown.rows, self.shown.columns)
 
     def paint(
         self, painter: QPainter, _option: QStyleOptionGraphicsItem, _widget: QWidget | None = None
     ) -> None:
         """Draw each text in the centre of the visible part of its element, if it fits there."""
-        if self._cell_texts is None:
+        if self.shown is None:
             return
         transform = painter.worldTransform()
         visible = transform.mapRect(QRectF(self.viewRect()))
         painter.resetTransform()
-        for (i, j), text in np.ndenumerate(self._cell_texts.texts):
-            row, column = self._cell_texts.rows[i], self._cell_texts.columns[j]
+        for (i, j), text in np.ndenumerate(self.shown.texts):
+            row, column = self.shown.rows[i], self.shown.columns[j]
             cell = transform.mapRect(QRectF(column - 0.5, row - 0.5, 1, 1)) & visible
-            painter.setPen(_BLACK if self._cell_texts.bright[i, j] else _WHITE)
+            painter.setPen(_BLACK if self.shown.bright[i, j] else _WHITE)
             static_text = self._static_texts[text]
             size = static_text.size()
             if cell.width() < size.width() + 2 * TEXT_MARGIN_PX or cell.height() < size.height():
@@ -441,9 +426,3 @@ def zoom_buttons(picture: MapCanvas, view: QWidget) -> list[QPushButton]:
         button.clicked.connect(action)
         shortcut(key, action, view)
     return buttons
-
-
-def add_pan_shortcuts(picture: MapCanvas) -> None:
-    """Let the arrow keys pan a picture while it has the focus."""
-    for key, (across, down) in PANS.items():
-        shortcut(key, partial(picture.pan, across, down), picture)

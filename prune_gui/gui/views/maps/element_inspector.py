@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QEvent, QSize, Qt, QTimer
@@ -17,9 +18,8 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.gui.views.controls import fill
-from prune_gui.gui.views.maps.canvas import MapCanvas
+from prune_gui.gui.views.maps.readers import Reader
 from prune_gui.gui.views.maps.text import ElementText, StepRow, describe, describe_ranks
-from prune_gui.gui.views.maps.tile_pipeline import RunJob
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.table_widgets import RecordModel, TableView
@@ -95,7 +95,7 @@ class ElementInspector(QWidget):
         return [label.accessibleDescription() for label in self._labels] + cells
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802
-        """Return the height, and the minimum width: the strip never makes the window grow."""
+        """Return the minimum width: the strip never makes the window grow."""
         return QSize(1, self.height())
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
@@ -125,74 +125,56 @@ MAX_RESTED_ELEMENTS: Final = 1 << 26
 In larger parameters, only the pinned element has ranks."""
 
 
-class ElementReader:
-    """Reads the element that the user pinned by a click; if there is none, the hovered one.
+@dataclass(eq=False)
+class ElementReader(Reader):
+    """Reads the element that the user pinned by a click; if there is none, the hovered one."""
 
-    Attributes:
-        inspector: describes the element.
-    """
+    viewport: Viewport
+    current_subject: Callable[[], Subject | None]
+    cursor: tuple[int, int] | None = None
 
-    def __init__(
-        self,
-        canvas: MapCanvas,
-        viewport: Viewport,
-        lane: str,
-        run_job: RunJob,
-        current_subject: Callable[[], Subject | None],
-    ) -> None:
-        self._canvas = canvas
-        self._viewport = viewport
-        self._lane = lane
-        self._run_job = run_job
-        self._current_subject = current_subject
-        self._cursor: tuple[int, int] | None = None
+    def __post_init__(self) -> None:
         self.inspector = ElementInspector()
-        self._rest_timer = QTimer(self.inspector, singleShot=True, interval=REST_MS)
-        self._rest_timer.timeout.connect(self._read_ranks)
-        canvas.pointed.connect(self._set_cursor)
-        canvas.clicked.connect(self._set_pin)
-        canvas.escaped.connect(lambda: self._set_pin(None))
+        self.rest_timer = QTimer(self.inspector, singleShot=True, interval=REST_MS)
+        self.rest_timer.timeout.connect(self._read_ranks)
+        self.canvas.pointed.connect(self._set_cursor)
+        self.canvas.clicked.connect(self._set_pin)
+        self.canvas.escaped.connect(lambda: self._set_pin(None))
 
     def update(self) -> None:
         """Describe the element again: in a new picture, or after another view pinned one."""
-        self._canvas.pin(self._pin)
-        self._rest_timer.stop()
+        self.canvas.pin(self._pin)
+        self.rest_timer.stop()
         if self._pin is not None:
             self._read_ranks()
         else:
             self._read_hovered()
 
-    def stop(self) -> None:
-        self._rest_timer.stop()
-
-    def forget_cursor(self) -> None:
-        self._cursor = None
-
     def _set_cursor(self, cursor: tuple[int, int] | None) -> None:
-        if cursor != self._cursor:
-            self._cursor = cursor
+        if cursor != self.cursor:
+            self.cursor = cursor
             if self._pin is None:
                 self._read_hovered()
 
     def _set_pin(self, cell: tuple[int, int] | None) -> None:
-        self._viewport.pin(None if cell == self._pin else cell)
+        self.viewport.pin(None if cell == self._pin else cell)
         self.update()
 
     @property
     def _pin(self) -> tuple[int, int] | None:
-        layout = self._canvas.layout_shown
-        view_state = self._viewport.within(layout) if layout is not None else None
+        layout = self.canvas.layout_shown
+        view_state = self.viewport.within(layout) if layout is not None else None
         return view_state.pinned if view_state is not None else None
 
     def _read_hovered(self) -> None:
-        shown, cursor = self._shown(), self._cursor
+        shown, cursor = self._shown(), self.cursor
         if shown is None or cursor is None:
-            self._rest_timer.stop()
+            self.rest_timer.stop()
             self.inspector.clear()
             return
         subject, layout = shown
         if subject.info.numel <= MAX_RESTED_ELEMENTS:
-            self._rest_timer.start()
+            self.rest_timer.start()
 
         def read(_: Monitor) -> Element:
             from prune_gui.statistics.element_values import element_at  # torch: slow to import
@@ -200,14 +182,14 @@ class ElementReader:
             return element_at(subject.resolution, subject.name, layout.flat(*cursor))
 
         def show(weight: Element) -> None:
-            if cursor == self._cursor and self._pin is None:
+            if cursor == self.cursor and self._pin is None:
                 self.inspector.show_element(describe(subject, weight), pinned=False)
 
-        self._run_job(f"{self._lane}.entry", subject, read, show)
+        self.run_job(f"{self.lane}.entry", subject, read, show)
 
     def _read_ranks(self) -> None:
         shown, pin = self._shown(), self._pin
-        cell = pin or self._cursor
+        cell = pin or self.cursor
         if shown is None or cell is None:
             self.inspector.clear()
             return
@@ -215,20 +197,18 @@ class ElementReader:
         index = layout.index(*cell)
 
         def show(explanation: Explanation) -> None:
-            if (pin, cell) == (self._pin, self._pin or self._cursor):
+            if (pin, cell) == (self._pin, self._pin or self.cursor):
                 text = describe_ranks(subject, explanation)
                 self.inspector.show_element(text, pinned=pin is not None)
 
-        self._run_job(
-            f"{self._lane}.pin",
-            subject,
-            lambda _: subject.resolution.explain(subject.name, index),
-            show,
-        )
+        def explain(_: Monitor) -> Explanation:
+            return subject.resolution.explain(subject.name, index)
+
+        self.run_job(f"{self.lane}.pin", subject, explain, show)
 
     def _shown(self) -> tuple[Subject, ParameterLayout] | None:
         """Return the parameter and its layout; None while the picture is of another parameter."""
-        subject, layout = self._current_subject(), self._canvas.layout_shown
+        subject, layout = self.current_subject(), self.canvas.layout_shown
         if subject is None or layout is None or layout.shape != subject.info.shape:
             return None
         return subject, layout

@@ -6,16 +6,18 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QHideEvent, QShowEvent
+import numpy as np
+from numpy.typing import NDArray
+from PySide6.QtCore import QRectF, QSize, Qt
+from PySide6.QtGui import QHideEvent, QImage, QPainter, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QStackedWidget, QVBoxLayout, QWidget
 
-from prune_gui.gui.views.axes import IndexAxis, axis_scales, dim_names_of, layout_labels
+from prune_gui.gui.views.axes import dim_names_of, layout_labels
 from prune_gui.gui.views.controls import IconToggle, fill, note
 from prune_gui.gui.views.legend_text import SEPARATOR
-from prune_gui.gui.views.maps.canvas import MapCanvas, add_pan_shortcuts, extent, zoom_buttons
+from prune_gui.gui.views.maps.canvas import MapCanvas, extent, zoom_buttons
 from prune_gui.gui.views.maps.element_inspector import ElementReader
 from prune_gui.gui.views.maps.margins import Titles
 from prune_gui.gui.views.maps.readers import CellTextWriter, HeadReader, ProfileReader
@@ -32,20 +34,55 @@ if TYPE_CHECKING:
     from prune_gui.raster.parameter_layouts import ParameterLayout
     from prune_gui.session.changes import Changes
 
+SWATCHES: Final = 12
+"""Number of colours of a colour bar as rich text."""
 BACKGROUND_DELAY_MS: Final = 200
 """Delay between the last change and the rendering of the overview and the profiles."""
 
 
-class ColourBar(Protocol):
-    """The colours of a picture and their numbers, below it."""
+class ColourBar(QWidget):
+    """The colours of a picture, with their numbers below."""
+
+    def __init__(self, name: str, tip: str, length_px: int, thickness_px: int) -> None:
+        super().__init__()
+        self._length_px, self._thickness_px = length_px, thickness_px
+        self.setAccessibleName(name)
+        self.setToolTip(tip)
 
     @property
+    @abstractmethod
     def html(self) -> str:
         """The bar as rich text; "" if the picture does not have its colours."""
 
+    @abstractmethod
+    def _table(self) -> NDArray[np.uint8]:
+        """Return the colours from the left, uint8 (colours, 4): red, green, blue, opaque."""
+
+    def _swatches(self) -> list[str]:
+        table = self._table()
+        shown = table[np.linspace(0, len(table) - 1, SWATCHES).astype(int)]
+        return [f'<span style="color: #{bytes(s[:3]).hex()}">■</span>' for s in shown]
+
+    def _draw_colours(self, painter: QPainter, rect: QRectF) -> None:
+        table = np.ascontiguousarray(self._table())
+        image = QImage(table.tobytes(), len(table), 1, QImage.Format.Format_RGBA8888)
+        painter.drawImage(rect, image)
+
+    def sizeHint(self) -> QSize:  # noqa: N802
+        """Return the size of the bar and of a line of text below it."""
+        return QSize(self._length_px, self._thickness_px + self.fontMetrics().height() + 2)
+
 
 class TiledView(View[Subject]):
-    """A view whose pictures are rendered in tiles."""
+    """A view whose pictures are rendered in tiles, and shown on one or more canvases."""
+
+    @property
+    @abstractmethod
+    def _canvases(self) -> Sequence[MapCanvas]: ...
+
+    @abstractmethod
+    def _pictures(self, rendered: RenderedView) -> Sequence[Pixels]:
+        """Return the RGBA pixels for each canvas, or for the first ones."""
 
     def __init__(
         self, workbench: Workbench, viewport: Viewport, name: str, *, kernel_grids: bool = True
@@ -88,9 +125,27 @@ class TiledView(View[Subject]):
     def _show(self, subject: Subject, rendered: RenderedView | str) -> None:
         """Show a picture, which may be partial, or the message of an error."""
 
-    @abstractmethod
+    def _show_layout(self, subject: Subject, layout: ParameterLayout) -> None:
+        """Show another parameter, or another layout of it."""
+        labels = layout_labels(dim_names_of(self._workbench, subject), layout, self._chooser.dims)
+        for canvas in reversed(self._canvases):
+            canvas.take(layout, labels)
+
+    def _show_tiles(self, rendered: RenderedView) -> None:
+        has_overview = self._pipeline.has_overview(rendered)
+        overview = self._overview
+        if rendered.is_overview:
+            self._overview = rendered
+        elif has_overview and overview is not None and self._pipeline.has_overview(overview):
+            self._show_overview(overview)
+        for canvas, pixels in zip(self._canvases, self._pictures(rendered), strict=False):
+            canvas.show_tiles(rendered, pixels, has_overview=has_overview)
+
     def _show_overview(self, overview: RenderedView) -> None:
         """Show the complete overview below the picture."""
+        self._overview = overview
+        for canvas, pixels in zip(self._canvases, self._pictures(overview), strict=False):
+            canvas.show_whole(pixels)
 
     def _show_message(self, message: str) -> None:
         self._pipeline.shown = None
@@ -103,10 +158,6 @@ class MapView(TiledView):
     The wheel zooms at the cursor, and dragging pans. F fits, 1 shows an element per pixel, plus and
     minus zoom, and the arrow keys pan. A click pins an element, and Escape releases it. A subclass
     creates its controls, calls `_lay_out_map`, and says what is painted.
-
-    Attributes:
-        canvas: the picture.
-        bar: colour bar, which is before the legend in an exported picture.
     """
 
     bar: ColourBar
@@ -123,23 +174,23 @@ class MapView(TiledView):
         lane, self._viewport = self.lane, viewport
         self.canvas = canvas = MapCanvas(viewport)
         canvas.setAccessibleName(picture_name)
-        add_pan_shortcuts(canvas)
+        run = self._run_job
         self._texts = CellTextWriter(
-            canvas, f"{lane}.texts", self._run_job, lambda part: self._pixels(part, (1, 1))
+            canvas, f"{lane}.texts", run, lambda part: self._pixels(part, (1, 1))
         )
-        self._profiles = ProfileReader(canvas, f"{lane}.profiles", self._run_job, profiles_tip)
+        self._profiles = ProfileReader(canvas, f"{lane}.profiles", run, profiles_tip)
         self._profiles.box.toggled.connect(self._complete_picture)
-        self._heads = HeadReader(canvas, viewport, f"{lane}.heads", self._run_job)
+        self._heads = HeadReader(canvas, f"{lane}.heads", run, viewport)
         self._square = IconToggle(
             "square-cells", tr("Square cells"), tr("Show rows as high as columns are wide")
         )
         self._square.clicked.connect(self._set_square_cells)
-        self._elements = ElementReader(canvas, viewport, lane, self._run_job, lambda: self.subject)
+        self._elements = ElementReader(canvas, lane, run, viewport, lambda: self.subject)
         self._reason = QLabel(alignment=Qt.AlignmentFlag.AlignCenter, wordWrap=True)
         self._reason.setMargin(24)
         self._picture_or_reason = QStackedWidget()
-        self._picture_or_reason.addWidget(canvas)
-        self._picture_or_reason.addWidget(self._reason)
+        for page in (canvas, self._reason):
+            self._picture_or_reason.addWidget(page)
         self._share = note(tr("Share drawn"))
         self._background_timer = self._timer(BACKGROUND_DELAY_MS, self._complete_picture)
         canvas.view.sigRangeChanged.connect(self._settle)
@@ -203,10 +254,11 @@ class MapView(TiledView):
         self._prepare(subject, is_whole=tile_grid.is_whole)
         painter = self._painter(subject)
         is_current = self._request_tiles(painter, self.canvas, tile_grid)
-        if is_current and self._pipeline.shown is not None:
-            if self._fit_colours(self._pipeline.shown):
-                self._draw(subject, self._pipeline.shown)
-            self._texts.write(painter, self._pipeline.shown)
+        shown = self._pipeline.shown
+        if is_current and shown is not None:
+            if self._fit_colours(shown):
+                self._draw(subject, shown)
+            self._texts.write(painter, shown)
 
     def _show(self, subject: Subject, rendered: RenderedView | str) -> None:
         if isinstance(rendered, str):
@@ -216,21 +268,17 @@ class MapView(TiledView):
             self._legend.clear()
             return
         self._picture_or_reason.setCurrentWidget(self.canvas)
-        layout, is_complete = rendered.tile_grid.layout, rendered.is_complete
-        has_overview = self._pipeline.has_overview(rendered)
-        self.canvas.whole.setVisible(has_overview)
+        layout = rendered.tile_grid.layout
         if layout != self.canvas.layout_shown or not subject.same_parameter(self._pictured):
             self._show_layout(subject, layout)
         self._heads.show(subject, layout)
         self._fit_colours(rendered)
         self._draw(subject, rendered)
-        self.canvas.show_undrawn(on=not (is_complete or has_overview))
         share = tr("{share} % drawn", share=math.floor(100 * rendered.share))
-        self._share.setText("" if is_complete else share)
-        self.canvas.show_marks(rendered.painted.marks)
+        self._share.setText("" if rendered.is_complete else share)
         self._texts.write(self._painter(subject), rendered)
         self._elements.update()
-        if is_complete:
+        if rendered.is_complete:
             self._background_timer.start()
 
     def _fit_colours(self, rendered: RenderedView) -> bool:
@@ -248,21 +296,16 @@ class MapView(TiledView):
         return self._fit_bar(visible, tile_grid.cell)
 
     def _draw(self, subject: Subject, rendered: RenderedView) -> None:
-        tile_grid = rendered.tile_grid
-        if tile_grid.is_whole and rendered.is_complete:
-            self._show_overview(rendered)
-            self.canvas.part.hide()
-        else:
-            if self._overview is not None and self._pipeline.has_overview(rendered):
-                self._show_overview(self._overview)
-            pixels = self._pixels(rendered.painted.pixels, tile_grid.cell)
-            self.canvas.show_part(pixels, tile_grid.rows, tile_grid.columns)
+        self._show_tiles(rendered)
         self._legend.setText(self._picture_legend(subject, rendered))
         self._update_bar(subject)
 
-    def _show_overview(self, overview: RenderedView) -> None:
-        self._overview = overview
-        self.canvas.show_whole(self._pixels(overview.painted.pixels, overview.tile_grid.cell))
+    @property
+    def _canvases(self) -> Sequence[MapCanvas]:
+        return [self.canvas]
+
+    def _pictures(self, rendered: RenderedView) -> Sequence[Pixels]:
+        return [self._pixels(rendered.painted.pixels, rendered.tile_grid.cell)]
 
     def _repaint(self) -> None:
         subject, shown = self._pictured, self._pipeline.shown
@@ -276,16 +319,8 @@ class MapView(TiledView):
     def _show_layout(self, subject: Subject, layout: ParameterLayout) -> None:
         previous = self.canvas.layout_shown
         if previous is None or extent(layout) != extent(previous):
-            self._elements.forget_cursor()
-        self.canvas.take(layout)
-        labels = layout_labels(dim_names_of(self._workbench, subject), layout, self._chooser.dims)
-        sides = zip(("left", "bottom"), labels, axis_scales(layout), strict=True)
-        for side, text, (scale, end) in sides:
-            axis = self.canvas.plotItem.getAxis(side)
-            assert isinstance(axis, IndexAxis)
-            axis.end = end
-            axis.setScale(scale)
-            self.canvas.label(side, text)
+            self._elements.cursor = None
+        super()._show_layout(subject, layout)
         self._profiles.clear()
 
     def _complete_picture(self) -> None:
@@ -318,4 +353,4 @@ class MapView(TiledView):
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
         super().hideEvent(event)
-        self._elements.stop()
+        self._elements.rest_timer.stop()

@@ -6,6 +6,7 @@ Each is computed for the picture on the screen, and only if it is not shown alre
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QPoint, QSignalBlocker
@@ -30,22 +31,27 @@ if TYPE_CHECKING:
     from prune_gui.raster.parameter_layouts import ParameterLayout
 
 
-class ProfileReader:
-    """Computes the profiles of a picture, and shows them in its margins if the user wants them.
+@dataclass(eq=False)
+class Reader:
+    """Computes what belongs to the picture of a canvas, in jobs of a lane."""
 
-    Attributes:
-        box: turns the profiles on and off. While they are off, `request` does nothing.
-    """
+    canvas: MapCanvas
+    lane: str
+    run_job: RunJob
 
-    def __init__(self, canvas: MapCanvas, lane: str, run_job: RunJob, tip: str) -> None:
-        self._canvas = canvas
-        self._lane = lane
-        self._run_job = run_job
-        self._key: tuple[Hashable, ParameterLayout] | None = None
-        self.box = IconToggle("profiles", tr("Profiles"), tip)
+
+@dataclass(eq=False)
+class ProfileReader(Reader):
+    """Computes the profiles of a picture, and shows them in its margins while `box` is checked."""
+
+    tip: str
+    _key: tuple[Hashable, ParameterLayout] | None = None
+
+    def __post_init__(self) -> None:
+        self.box = IconToggle("profiles", tr("Profiles"), self.tip)
         self.box.setChecked(True)
-        self.box.toggled.connect(lambda on: canvas.margins.set_visible(visible=on))
-        canvas.margins.set_visible(visible=True)
+        self.box.toggled.connect(lambda on: self.canvas.margins.set_visible(visible=on))
+        self.canvas.margins.set_visible(visible=True)
 
     def request(self, painter: MapPainter, layout: ParameterLayout, titles: Titles) -> None:
         key = (painter.profile_key, layout)
@@ -56,32 +62,23 @@ class ProfileReader:
             return painter.profiles(layout, monitor)
 
         def show(profiles: Profiles) -> None:
-            if layout == self._canvas.layout_shown:
+            if layout == self.canvas.layout_shown:
                 self._key = key
-                self._canvas.margins.show_profiles(profiles, titles)
+                self.canvas.margins.show_profiles(profiles, titles)
 
-        self._run_job(self._lane, painter.subject, compute, show)
+        self.run_job(self.lane, painter.subject, compute, show)
 
     def clear(self) -> None:
         self._key = None
-        self._canvas.margins.clear()
+        self.canvas.margins.clear()
 
 
-class CellTextWriter:
+@dataclass(eq=False)
+class CellTextWriter(Reader):
     """Reads the texts of the visible elements, and writes them into a canvas."""
 
-    def __init__(
-        self,
-        canvas: MapCanvas,
-        lane: str,
-        run_job: RunJob,
-        colour: Callable[[Pixels], Pixels],
-    ) -> None:
-        self._canvas = canvas
-        self._lane = lane
-        self._run_job = run_job
-        self._colour = colour
-        self._key: tuple[Hashable, range, range] | None = None
+    colour: Callable[[Pixels], Pixels]
+    _key: tuple[Hashable, range, range] | None = None
 
     def forget(self) -> None:
         """Write the texts anew with the next picture, because its colours have changed."""
@@ -89,11 +86,11 @@ class CellTextWriter:
 
     def write(self, painter: MapPainter, rendered: RenderedView) -> None:
         tile_grid = rendered.tile_grid
-        if not (rendered.is_complete and self._canvas.readable and tile_grid.cell == (1, 1)):
+        if not (rendered.is_complete and self.canvas.readable and tile_grid.cell == (1, 1)):
             self._key = None
-            self._canvas.write(None)
+            self.canvas.texts.set_texts(None)
             return
-        sight = self._canvas.region_of(tile_grid.layout)
+        sight = self.canvas.region_of(tile_grid.layout)
         rows, columns = sight.rows, sight.columns
         wanted = (rendered.key, rows, columns)
         if wanted == self._key:
@@ -101,16 +98,16 @@ class CellTextWriter:
         self._key = wanted
         top, left = rows.start - tile_grid.rows.start, columns.start - tile_grid.columns.start
         part = rendered.painted.pixels[top : top + len(rows), left : left + len(columns)]
-        bright = is_bright(self._colour(part))
+        bright = is_bright(self.colour(part))
 
         def show(texts: Texts) -> None:
             if self._key == wanted:
-                self._canvas.write(CellTexts(rows, columns, texts, bright))
+                self.canvas.texts.set_texts(CellTexts(rows, columns, texts, bright))
 
         def read(_: Monitor) -> Texts:
             return painter.texts(tile_grid.layout, rows, columns)
 
-        self._run_job(self._lane, painter.subject, read, show)
+        self.run_job(self.lane, painter.subject, read, show)
 
 
 OFF: Final = -1
@@ -153,39 +150,33 @@ class HeadsBox(QSpinBox):
         return QValidator.State.Acceptable, text, at
 
 
-class HeadReader:
-    """Shows the heads of a parameter, as many as the file states or the user chose.
+@dataclass(eq=False)
+class HeadReader(Reader):
+    """Shows the heads of a parameter, as many as the file states or the user chose in `box`."""
 
-    Attributes:
-        box: the number of heads; hidden if the parameter is no matrix.
-    """
+    viewport: Viewport
+    _subject: Subject | None = None
+    _shown: Subject | None = None
+    _bands: HeadBands | None = None
+    _layout: ParameterLayout | None = None
+    _key: Hashable = None
 
-    def __init__(self, canvas: MapCanvas, viewport: Viewport, lane: str, run_job: RunJob) -> None:
-        self._canvas = canvas
-        self._viewport = viewport
-        self._lane = lane
-        self._run_job = run_job
-        self._subject: Subject | None = None
-        self._shown: Subject | None = None
-        self._bands: HeadBands | None = None
-        self._layout: ParameterLayout | None = None
-        self._key: Hashable = None
+    def __post_init__(self) -> None:
         self.box = HeadsBox()
         self.box.valueChanged.connect(self._choose)
 
     def show(self, subject: Subject, layout: ParameterLayout) -> None:
         """Show the heads of the parameter on the screen; their shares follow with `request`."""
         self._subject = subject
-        count = self._viewport.head_counts.get(head_key(subject.name), AUTO)
+        count = self.viewport.head_counts.get(head_key(subject.name), AUTO)
         with QSignalBlocker(self.box):
             self.box.setValue(count)
         self.box.setVisible(len(layout.shape) == 2)
-        bands = self._bands_of(subject, layout, count)
-        if (bands, layout) != (self._bands, self._layout) or not subject.same_parameter(
-            self._shown
-        ):
+        bands = _bands_of(subject, layout, count)
+        is_other = (bands, layout) != (self._bands, self._layout)
+        if is_other or not subject.same_parameter(self._shown):
             self._bands, self._layout, self._key, self._shown = bands, layout, None, subject
-            self._canvas.heads.show_bands(bands, (layout.rows, layout.columns))
+            self.canvas.heads.show_bands(bands, (layout.rows, layout.columns))
 
     def request(self) -> None:
         subject, layout, bands = self._subject, self._layout, self._bands
@@ -205,34 +196,28 @@ class HeadReader:
         def show(shares: list[str]) -> None:
             if (layout, bands) == (self._layout, self._bands):
                 self._key = key
-                self._canvas.heads.show_bands(bands, (layout.rows, layout.columns), shares)
+                self.canvas.heads.show_bands(bands, (layout.rows, layout.columns), shares)
 
-        self._run_job(self._lane, subject, compute, show)
+        self.run_job(self.lane, subject, compute, show)
 
     def _choose(self, count: int) -> None:
         subject, layout = self._subject, self._layout
         if subject is None or layout is None:
             return
-        self._viewport.head_counts[head_key(subject.name)] = count
+        self.viewport.head_counts[head_key(subject.name)] = count
         self.show(subject, layout)
         self.request()
         if count > 0 and self._bands is None:
             message = tr("{count:,} heads do not divide this weight evenly.", count=count)
             QToolTip.showText(self.box.mapToGlobal(QPoint(0, self.box.height())), message, self.box)
 
-    @staticmethod
-    def _bands_of(subject: Subject, layout: ParameterLayout, count: int) -> HeadBands | None:
-        from prune_gui.architecture.projections import (  # torch: slow to import
-            attention_heads,
-            split_evenly,
-        )
 
-        if count == OFF:
-            return None
-        checkpoint = subject.resolution.checkpoint
-        heads = (
-            attention_heads(checkpoint, subject.name)
-            if count == AUTO
-            else split_evenly(checkpoint, subject.name, count)
-        )
-        return head_bands(heads, layout)
+def _bands_of(subject: Subject, layout: ParameterLayout, count: int) -> HeadBands | None:
+    from prune_gui.architecture import projections  # torch: slow to import
+
+    if count == OFF:
+        return None
+    checkpoint, name = subject.resolution.checkpoint, subject.name
+    if count == AUTO:
+        return head_bands(projections.attention_heads(checkpoint, name), layout)
+    return head_bands(projections.split_evenly(checkpoint, name, count), layout)

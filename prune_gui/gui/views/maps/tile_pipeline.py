@@ -34,36 +34,31 @@ Result = TypeVar("Result")
 
 
 class Painter(Protocol):
-    """Paints pictures of a parameter, on the engine's thread."""
+    """Paints pictures of a parameter, on the engine's thread. Equal keys mean equal pictures."""
 
     @property
-    def subject(self) -> Subject:
-        """The parameter and its resolution."""
+    def subject(self) -> Subject: ...
 
     @property
-    def key(self) -> Hashable:
-        """A key that is equal for equal results."""
+    def key(self) -> Hashable: ...
 
     def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
         """Paint a rectangle."""
 
 
 class MapPainter(Painter, Protocol):
-    """A painter that also has a text for each element, and profiles."""
+    """A painter that also has a text for each element, and profiles of a whole layout."""
 
     @property
     def is_part(self) -> bool:
         """Whether no more of the parameter is to be read than what is shown."""
 
     @property
-    def profile_key(self) -> Hashable:
-        """A key that is equal for equal profiles."""
+    def profile_key(self) -> Hashable: ...
 
-    def texts(self, layout: ParameterLayout, rows: range, columns: range) -> Texts:
-        """Return texts for the elements of a rectangle."""
+    def texts(self, layout: ParameterLayout, rows: range, columns: range) -> Texts: ...
 
-    def profiles(self, layout: ParameterLayout, monitor: Monitor) -> Profiles:
-        """Return the profiles of a whole layout."""
+    def profiles(self, layout: ParameterLayout, monitor: Monitor) -> Profiles: ...
 
 
 class RunJob(Protocol):
@@ -103,6 +98,11 @@ class RenderedView:
     @property
     def is_complete(self) -> bool:
         return self.share == 1
+
+    @property
+    def is_overview(self) -> bool:
+        """Whether it is the complete picture of a whole layout."""
+        return self.is_complete and self.tile_grid.is_whole
 
     @property
     def overview_key(self) -> tuple[Hashable, ParameterLayout]:
@@ -145,13 +145,8 @@ class TilePipeline:
     """Renders requested pictures in tiles, and the overview after them. Keeps the tiles in a cache.
 
     The overview is the picture of the whole parameter, so that something is visible after every pan
-    or zoom.
-
-    Args:
-        lane: lane of the jobs of requested pictures; the overview has the lane "<lane>.whole".
-        run_job: runs the jobs.
-        show: shows a requested picture, which may be partial, or the message of an error.
-        show_overview: shows the complete overview below the picture.
+    or zoom. `show` gets a requested picture, which may be partial, or the message of an error;
+    `show_overview` the complete overview.
 
     Attributes:
         shown: the picture on the screen, which may be partial. The owner sets it to None when
@@ -190,10 +185,8 @@ class TilePipeline:
     def request(self, painter: Painter, tile_grid: TileGrid, *, keep_previous: bool) -> None:
         """Show a picture, from the cache or rendered, unless it is on the screen.
 
-        Args:
-            keep_previous: whether a different picture stays on the screen until the new one is
-                complete, so that it does not flicker while a step is edited. Else partial pictures
-                are shown as they arrive.
+        Partial pictures are shown as they arrive, unless a different picture is to stay on the
+        screen until the new one is complete, so that it does not flicker while a step is edited.
         """
         self._wanted = (painter.key, tile_grid)
         if self.is_current:
@@ -205,18 +198,13 @@ class TilePipeline:
         changed = self.shown is not None and self.shown.key != painter.key
         time_limit_s = None if changed and keep_previous else RENDER_INTERVAL_S
 
-        def render(finished: dict[TileIndex, Tile]) -> None:
-            self._render(self._lane, painter, tile_grid, finished, time_limit_s, handle)
-
-        def handle(rendered: RenderedView | str) -> None:
+        def handle(rendered: RenderedView | str) -> bool:
             if self.is_current:
-                return  # from the cache meanwhile
-            is_wanted = self._wanted == (painter.key, tile_grid)
-            if is_wanted and isinstance(rendered, RenderedView) and not rendered.is_complete:
-                render(rendered.tiles)
+                return False  # from the cache meanwhile
             self._arrive(painter.subject, rendered)
+            return self._wanted == (painter.key, tile_grid)
 
-        render({})
+        self._render(self._lane, painter, tile_grid, time_limit_s, handle)
 
     def request_overview(self, painter: Painter) -> None:
         """Render the overview of the picture on the screen, unless it is there.
@@ -227,41 +215,45 @@ class TilePipeline:
         if shown is None or self._overview_key == (painter.key, shown.tile_grid.layout):
             return
         overview = TileGrid.whole(shown.tile_grid.layout, MAX_OVERVIEW_CELLS)
-        lane = f"{self._lane}.whole"
 
-        def render(finished: dict[TileIndex, Tile]) -> None:
-            self._render(lane, painter, overview, finished, RENDER_INTERVAL_S, handle)
-
-        def handle(rendered: RenderedView | str) -> None:
+        def handle(rendered: RenderedView | str) -> bool:
             above = self.shown
             if isinstance(rendered, str) or above is None:
-                return
+                return False
             if above.overview_key != rendered.overview_key:
-                return  # the picture above has changed
+                return False  # the picture above has changed
             if rendered.is_complete:
                 self._show_overview(rendered)
                 self._overview_key = rendered.overview_key
-            else:
-                render(rendered.tiles)
+            return True
 
-        render({})
+        self._render(f"{self._lane}.whole", painter, overview, RENDER_INTERVAL_S, handle)
 
     def _render(
         self,
         lane: str,
         painter: Painter,
         tile_grid: TileGrid,
-        finished: dict[TileIndex, Tile],
         time_limit_s: float | None,
-        then: Callable[[RenderedView | str], None],
+        handle: Callable[[RenderedView | str], bool],
     ) -> None:
-        def work(monitor: Monitor) -> RenderedView | str:
-            return render_tiles(painter, tile_grid, self.tiles, finished, monitor, time_limit_s)
+        """Render the missing tiles in one or several jobs, while `handle` wants more."""
 
-        self._run_job(lane, painter.subject, work, then)
+        def render(finished: dict[TileIndex, Tile]) -> None:
+            def work(monitor: Monitor) -> RenderedView | str:
+                return render_tiles(painter, tile_grid, self.tiles, finished, monitor, time_limit_s)
+
+            self._run_job(lane, painter.subject, work, then)
+
+        def then(rendered: RenderedView | str) -> None:
+            wants_more = handle(rendered)
+            if wants_more and isinstance(rendered, RenderedView) and not rendered.is_complete:
+                render(rendered.tiles)
+
+        render({})
 
     def _arrive(self, subject: Subject, rendered: RenderedView | str) -> None:
         self.shown = None if isinstance(rendered, str) else rendered
-        if self.shown is not None and self.shown.is_complete and self.shown.tile_grid.is_whole:
+        if self.shown is not None and self.shown.is_overview:
             self._overview_key = self.shown.overview_key
         self._show(subject, rendered)

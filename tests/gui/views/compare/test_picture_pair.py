@@ -22,7 +22,7 @@ def pair(shown, qtbot):
     widget = shown(PicturePair(Viewport()))
     for plot, colour in zip(widget.plots, (RED, BLUE), strict=True):
         plot.recolour(LIGHT)
-        plot.show_layout(LAYOUT, ("", ""))
+        plot.take(LAYOUT, ("", ""))
         grid = TileGrid.over(LAYOUT, plot.region_of(LAYOUT))
         pixels = np.full((8, 6, 4), 255, np.uint8)
         pixels[..., :3] = colour
@@ -123,7 +123,7 @@ PLANE = SliceLayout.flattened((8, 6))
 def plot(shown, qtbot):
     widget = shown(LinkedPlot(Viewport()))
     widget.recolour(LIGHT)
-    widget.show_layout(PLANE, ("down", "across"))
+    widget.take(PLANE, ("down", "across"))
     _pixels(widget)
     return widget
 
@@ -155,7 +155,7 @@ def test_a_new_layout_is_shown_whole_with_its_labels(plot):
 
 
 def test_a_label_is_elided_in_a_narrow_plot(plot, qtbot):
-    plot.show_layout(PLANE, ("down", "what runs across " * 5))
+    plot.take(PLANE, ("down", "what runs across " * 5))
     whole = plot.plotItem.getAxis("bottom").labelText
     plot.resize(250, 300)
     qtbot.waitUntil(lambda: plot.plotItem.getAxis("bottom").labelText != whole)
@@ -177,15 +177,15 @@ def test_the_frame_covers_only_the_visible_region(plot):
 def test_the_visible_region_stays_for_a_layout_of_the_same_size(plot):
     plot.zoom(0.5)
     sight = _sight(plot)
-    plot.show_layout(SliceLayout((8, 6), 8, 6, 6, first=0), ("", ""))
+    plot.take(SliceLayout((8, 6), 8, 6, 6, first=0), ("", ""))
     assert _sight(plot) == pytest.approx(sight)
-    plot.show_layout(SliceLayout.flattened((80, 6)), ("", ""))
+    plot.take(SliceLayout.flattened((80, 6)), ("", ""))
     assert _sight(plot)[3] > 79
 
 
 def test_the_whole_picture_is_hidden_if_it_is_outdated(plot, share_of):
     large = SliceLayout.flattened((800, 600))
-    plot.show_layout(large, ("", ""))
+    plot.take(large, ("", ""))
     for same, share in ((False, 0.0), (True, 0.2)):
         plot.fit()
         _pixels(plot, layout=large, level=200)

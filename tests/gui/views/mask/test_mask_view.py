@@ -122,13 +122,13 @@ def test_lone_pruned_and_lone_kept_elements_are_marked(mask, bench, large):
 def test_large_elements_show_their_values(mask, bench):
     mask.canvas.setRange(xRange=(-0.5, 5.5), yRange=(-0.5, 7.5), padding=0)
     bench.until_idle()
-    written = mask.canvas._texts._cell_texts
+    written = mask.canvas.texts.shown
     values = bench.session.checkpoint.read("fc.weight")
     assert written.texts.shape == (8, 6)
     assert float(written.texts[2, 3]) == pytest.approx(float(values[2, 3]), rel=1e-2)
     mask.canvas.one_to_one()
     bench.until_idle()
-    assert mask.canvas._texts._cell_texts is None
+    assert mask.canvas.texts.shown is None
 
 
 def test_a_click_pins_an_element_and_escape_releases_it(mask, bench, hand, qtbot):

@@ -143,7 +143,7 @@ def test_elements_show_the_chosen_quantity(weights, bench):
     _pick(weights, bench, "margin")
     weights.canvas.setRange(xRange=(-0.5, 5.5), yRange=(-0.5, 7.5), padding=0)
     bench.until_idle()
-    texts = weights.canvas._texts._cell_texts.texts
+    texts = weights.canvas.texts.shown.texts
     pruned = ~bench.shown.mask("fc.weight").numpy()
     assert [
         [text.startswith("-") or text == "0" for text in row] for row in texts

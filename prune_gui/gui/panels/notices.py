@@ -59,8 +59,7 @@ class Notice(QWidget):
     def say(self, text: str) -> None:
         """Show a message, unless the user closed the notice; "" to hide it."""
         self._text = text
-        self._label.say(text)
-        self._label.setToolTip(text)
+        self._label.say(text, tip=text)
         self.setVisible(bool(text) and not self._is_closed)
 
     def reopen(self) -> None:

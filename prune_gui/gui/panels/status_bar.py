@@ -120,9 +120,7 @@ class StatusBar(QStatusBar):
         self._preparation.setVisible(done < total)
 
     def say(self, note: str) -> None:
-        note = one_line(note)
-        self._note.say(note)
-        self._note.setToolTip(note)
+        self._note.say(one_line(note), tip=one_line(note))
         self._note_timer.start()
 
     @property

@@ -184,8 +184,7 @@ class ViewTabs(QWidget):
             facts, zeros = bare_facts(info) if info else "", ""
         texts = (one_line(name or ""), facts, zeros)
         for label, text in zip((self._name, self._facts, self._zeros), texts, strict=True):
-            label.say(text)
-            label.setToolTip(text)
+            label.say(text, tip=text)
         # The line stays for parameters without zeros, so that the views do not move.
         self._zeros.setVisible(session is not None and session.file_zeros.noticeable() > 0)
 

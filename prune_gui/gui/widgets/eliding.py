@@ -134,8 +134,11 @@ class ElidedLabel(QLabel):
         self.setAccessibleName(name)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, *, tip: str | None = None) -> None:
+        """Show a text, elided to the width unless the label wraps, and a tool tip if given."""
         self._full_text = text
+        if tip is not None:
+            self.setToolTip(tip)
         self.setAccessibleDescription(text)
         self._fit()
 

@@ -9,13 +9,14 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QPaintEvent, QPalette
 from PySide6.QtWidgets import (
     QButtonGroup,
-    QHBoxLayout,
     QStyle,
     QStyleOptionToolButton,
     QStylePainter,
     QToolButton,
     QWidget,
 )
+
+from prune_gui.gui.widgets import layouts
 
 Value = TypeVar("Value")
 PADDING_PX: Final = 14
@@ -27,24 +28,22 @@ class SegmentedSwitch(QWidget, Generic[Value]):
 
     changed = Signal()
 
-    def __init__(self, name: str, texts: Mapping[Value, str], tips: Mapping[Value, str]) -> None:
+    def __init__(self, name: str, items: Mapping[Value, tuple[str, str]]) -> None:
+        """Make a button for each value, with a text and a tool tip."""
         super().__init__()
         self.setAccessibleName(name)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(0)
-        self._values = list(texts)
+        self._values = list(items)
         self._group = QButtonGroup(self)
-        for number, (value, text) in enumerate(texts.items()):
+        for number, (text, tip) in enumerate(items.values()):
             button = _Segment()
             button.setText(text)
+            button.setToolTip(tip)
             button.setCheckable(True)
             button.setChecked(number == 0)
             button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-            button.setToolTip(tips[value])
             button.setFixedWidth(button.fontMetrics().horizontalAdvance(text) + PADDING_PX)
             self._group.addButton(button, number)
-            layout.addWidget(button)
+        layouts.row(*self._group.buttons(), of=self, margin=0, gap=0)
         self._group.idToggled.connect(self._toggled)
 
     @property

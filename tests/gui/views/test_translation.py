@@ -78,7 +78,7 @@ def texts_of_all_choices(tabs, bench, hand):
                 look()
         combo.setCurrentIndex(0)
         combo.activated.emit(0)
-    endless = {tr(MODES["blink"][0]), tr(MODES["film"][0])}
+    endless = {tr(MODES["blink"].text), tr(MODES["film"].text)}
     for button in tabs.current.findChildren(QAbstractButton):
         if button.isCheckable() and button.isVisible() and button.text() not in endless:
             button.toggle()

@@ -65,8 +65,8 @@ def test_no_line_is_cut_off_in_a_small_window(qtbot):
 
 @pytest.fixture
 def switch(qtbot):
-    texts = {1: "one", 2: "two", 3: "three"}
-    widget = SegmentedSwitch("Number", texts, {value: text * 2 for value, text in texts.items()})
+    texts = {1: ("one", "oneone"), 2: ("two", "twotwo"), 3: ("three", "threethree")}
+    widget = SegmentedSwitch("Number", texts)
     qtbot.addWidget(widget)
     with qtbot.waitExposed(widget):
         widget.show()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from PySide6.QtCore import QRect, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import (
@@ -15,11 +15,11 @@ from PySide6.QtGui import (
     QResizeEvent,
     QShowEvent,
 )
-from PySide6.QtWidgets import QLabel, QWidget
+from PySide6.QtWidgets import QWidget
 
 from prune_gui.gui.views.maps.canvas import SIDES, MapCanvas
 from prune_gui.gui.views.maps.viewport import Viewport
-from prune_gui.gui.widgets.segmented_switch import SegmentedSwitch
+from prune_gui.gui.widgets import layouts
 from prune_gui.language import deferred, tr
 
 Arrangement = Literal["sides", "swipe", "blink", "single"]
@@ -33,21 +33,25 @@ KEY_STEP: Final = 0.02
 KEYS: Final = {Qt.Key.Key_Left: -KEY_STEP, Qt.Key.Key_Right: KEY_STEP}
 ENDS: Final = {Qt.Key.Key_Home: 0.0, Qt.Key.Key_End: 1.0}
 Mode = Literal["sides", "swipe", "blink", "difference", "film"]
-ARRANGEMENTS: Final[dict[Mode, Arrangement]] = {
-    "sides": "sides",
-    "swipe": "swipe",
-    "blink": "blink",
-    "difference": "single",
-    "film": "single",
+
+
+class ShownMode(NamedTuple):
+    """A mode of a comparison: its text and tool tip, and how the pictures are arranged."""
+
+    arrangement: Arrangement
+    text: str
+    tip: str
+
+
+MODES: Final[dict[Mode, ShownMode]] = {
+    "sides": ShownMode("sides", deferred("Side by side"), deferred("Both sides beside each other")),
+    "swipe": ShownMode("swipe", deferred("Swipe"), deferred("One side on each side of a divider")),
+    "blink": ShownMode("blink", deferred("Blink"), deferred("Both sides in turn")),
+    "difference": ShownMode(
+        "single", deferred("Difference"), deferred("What only one side prunes, in one picture")
+    ),
+    "film": ShownMode("single", deferred("Film"), deferred("The mask after each step")),
 }
-MODES: Final[dict[Mode, tuple[str, str]]] = {
-    "sides": (deferred("Side by side"), deferred("Both sides beside each other")),
-    "swipe": (deferred("Swipe"), deferred("One side on each side of a divider")),
-    "blink": (deferred("Blink"), deferred("Both sides in turn")),
-    "difference": (deferred("Difference"), deferred("What only one side prunes, in one picture")),
-    "film": (deferred("Film"), deferred("The mask after each step")),
-}
-"""Text and tool tip of each mode."""
 
 
 class LinkedPlot(MapCanvas):
@@ -65,15 +69,10 @@ class LinkedPlot(MapCanvas):
 
 
 class SwipeDivider(QWidget):
-    """A vertical line that is dragged, or moved with the left and right arrow keys, Home and End.
+    """A vertical line that is dragged, or moved with the arrow keys, Home and End."""
 
-    Signals:
-        moved: the user changed `share`, the position in the width that the parent lays out.
-        dragged: (x) the user dragged the line to this position in the parent, in pixels.
-    """
-
-    moved = Signal()
-    dragged = Signal(int)
+    moved = Signal()  # the user changed `share`, the position in the width that the parent lays out
+    dragged = Signal(int)  # to this x position in the parent, in pixels
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -123,20 +122,16 @@ class PicturePair(QWidget):
     Swiping shows one picture, which the owner joins from the left one up to a divider and the right
     one beyond it. Blinking shows both in turn. A message may replace a picture; then the pictures
     are side by side.
-
-    Signals:
-        blinked: the other picture is in front.
-        divided: `divided_column` may have changed while swiping.
     """
 
-    blinked = Signal()
-    divided = Signal()
+    blinked = Signal()  # the other picture is in front
+    divided = Signal()  # `divided_column` may have changed while swiping
 
     def __init__(self, viewport: Viewport) -> None:
         super().__init__()
         self.left, self.right = LinkedPlot(viewport), LinkedPlot(viewport)
         self.plots: Final = (self.left, self.right)
-        self._messages = QLabel(), QLabel()
+        self._messages = layouts.remark(), layouts.remark()
         self.divider = SwipeDivider(self)
         self.right_in_front = True
         self._arrangement: Arrangement = "sides"
@@ -149,9 +144,7 @@ class PicturePair(QWidget):
             plot.setAccessibleName(name)
             message.setParent(self)
             message.setAlignment(Qt.AlignmentFlag.AlignCenter)
-            message.setWordWrap(True)
             message.setMargin(MESSAGE_MARGIN_PX)
-            message.setForegroundRole(message.palette().ColorRole.PlaceholderText)
             message.hide()
         self.divider.hide()
         self.setMinimumHeight(self.left.minimumSizeHint().height())
@@ -198,12 +191,10 @@ class PicturePair(QWidget):
         self.blinked.emit()
 
     def _update_timer(self) -> None:
-        wanted = self._blinking and self.arrangement == "blink" and self.isVisible()
-        if wanted != self._timer.isActive():
-            if wanted:
-                self._timer.start()
-            else:
-                self._timer.stop()
+        if not (self._blinking and self.arrangement == "blink" and self.isVisible()):
+            self._timer.stop()
+        elif not self._timer.isActive():
+            self._timer.start()
 
     def _lay_out(self) -> None:
         arrangement, whole = self.arrangement, self.rect()
@@ -211,8 +202,8 @@ class PicturePair(QWidget):
         if arrangement == "sides":
             middle = whole.width() // 2
             halves = (
-                QRect(0, 0, middle, whole.height()),
-                QRect(middle, 0, whole.width() - middle, whole.height()),
+                whole.adjusted(0, 0, middle - whole.width(), 0),
+                whole.adjusted(middle, 0, 0, 0),
             )
         for plot, message, half in zip(self.plots, self._messages, halves, strict=True):
             shown = bool(message.text()) and arrangement == "sides"
@@ -262,10 +253,3 @@ class PicturePair(QWidget):
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
         super().hideEvent(event)
         self._timer.stop()
-
-
-def mode_switch() -> SegmentedSwitch[Mode]:
-    """Return the switch."""
-    texts = {mode: tr(text) for mode, (text, _) in MODES.items()}
-    tips = {mode: tr(tip) for mode, (_, tip) in MODES.items()}
-    return SegmentedSwitch(tr("Kind of comparison"), texts, tips)

@@ -6,18 +6,9 @@ from typing import Final
 
 from PySide6.QtCore import QSignalBlocker, Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent
-from PySide6.QtWidgets import (
-    QDoubleSpinBox,
-    QHBoxLayout,
-    QLabel,
-    QSlider,
-    QStyle,
-    QToolButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QDoubleSpinBox, QLabel, QSlider, QStyle, QToolButton, QWidget
 
-from prune_gui.gui.views.controls import fill
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, bold
 from prune_gui.language import tr
@@ -47,13 +38,9 @@ class PlayButton(QToolButton):
 
 
 class BlinkBar(QWidget):
-    """Starts and stops blinking, sets its interval, and names the side that is in front.
+    """Starts and stops blinking, sets its interval, and names the side that is in front."""
 
-    Signals:
-        changed: `playing` or `interval_ms` changed.
-    """
-
-    changed = Signal()
+    changed = Signal()  # `playing` or `interval_ms`
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,8 +52,8 @@ class BlinkBar(QWidget):
         self._seconds.setSuffix(tr(" s"))
         self._seconds.setAccessibleName(tr("Time for each side"))
         self._seconds.setToolTip(tr("Time for each side"))
-        self._front = _bold_label(tr("Side in front"))
-        _lay_out(self, self.button, self._seconds, self._front)
+        self.front = _bold_label(tr("Side in front"))
+        _lay_out(self, self.button, self._seconds, self.front)
         self.button.toggled.connect(self.changed)
         self._seconds.valueChanged.connect(self.changed)
 
@@ -78,19 +65,11 @@ class BlinkBar(QWidget):
     def interval_ms(self) -> int:
         return round(1000 * self._seconds.value())
 
-    def name_front(self, text: str) -> None:
-        self._front.say(text)
-        self._front.setToolTip(text)
-
 
 class FilmBar(QWidget):
-    """Chooses a frame with a slider and plays the frames, up to the last one.
+    """Chooses a frame with a slider and plays the frames, up to the last one."""
 
-    Signals:
-        changed: another frame is chosen.
-    """
-
-    changed = Signal()
+    changed = Signal()  # another frame is chosen
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,11 +82,11 @@ class FilmBar(QWidget):
         self.slider.setTickPosition(QSlider.TickPosition.TicksBelow)
         self.slider.setTickInterval(1)
         self._number = QLabel()
-        self._title = _bold_label(tr("Frame"))
+        self.title = _bold_label(tr("Frame"))
         row = QWidget()
         _lay_out(row, self.button, self.slider, self._number)
-        self._title.setContentsMargins(GAP_PX, 0, GAP_PX, 0)
-        fill(QVBoxLayout(self), self._title, row)
+        self.title.setContentsMargins(GAP_PX, 0, GAP_PX, 0)
+        layouts.column(self.title, row, of=self, margin=0, gap=0)
         self._timer = QTimer(self, interval=FRAME_MS)
         self._timer.timeout.connect(self._advance)
         self.button.toggled.connect(self._play)
@@ -127,14 +106,6 @@ class FilmBar(QWidget):
                     self.slider.setValue(last)
             self.button.setEnabled(last > 0)
         self._number.setText(f"{self.frame} / {last}")
-
-    @property
-    def title(self) -> str:
-        return self._title.accessibleDescription()
-
-    def show_title(self, title: str) -> None:
-        self._title.say(title)
-        self._title.setToolTip(title)
 
     def _play(self, on: bool) -> None:
         if not on:
@@ -165,6 +136,5 @@ def _bold_label(name: str) -> ElidedLabel:
 
 
 def _lay_out(bar: QWidget, *widgets: QWidget) -> None:
-    growing = [widget for widget in widgets if isinstance(widget, ElidedLabel | QSlider)]
-    margins = (GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX)
-    fill(QHBoxLayout(bar), *widgets, margins=margins, spacing=None, growing=growing)
+    parts = [(widget, int(isinstance(widget, ElidedLabel | QSlider))) for widget in widgets]
+    layouts.row(*parts, of=bar, margin=(GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX))

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QSizePolicy, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QSizePolicy, QToolButton, QWidget
 
 from prune_gui.errors import one_line
 from prune_gui.gui.views.compare.tables import SummaryTable
-from prune_gui.gui.views.controls import fill
-from prune_gui.gui.widgets.eliding import ElidedComboBox
+from prune_gui.gui.views.controls import Choice
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
 from prune_gui.language import deferred, tr
@@ -36,48 +36,41 @@ SideChoice = Side | Path | Literal["ask"]
 """A side, a recent file to open, or "ask" to choose another checkpoint in a dialog."""
 
 
-class SidePicker(ElidedComboBox):
+class SidePicker(Choice):
     """Offers the file, the stack after each step, the draft, named states and other checkpoints."""
 
     def __init__(
         self, workbench: Workbench, which: Which, ask: Callable[[QWidget, Path], Path | None]
     ) -> None:
-        super().__init__(elide=Qt.TextElideMode.ElideMiddle)
+        super().__init__(tr(NAMES[which]), elide=Qt.TextElideMode.ElideMiddle)
         self._workbench = workbench
         self._which: Which = which
         self._ask = ask
-        self._offered: list[tuple[str, SideChoice]] = []
         self._recent: list[Path] = []
-        self.setAccessibleName(tr(NAMES[which]))
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.view().setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self.activated.connect(self._choose)
 
-    def offer(self) -> None:
+    def offer_sides(self) -> None:
+        """Update the choices, and select the chosen side."""
         comparison = self._workbench.comparison
         offered: list[tuple[str, SideChoice]] = [(comparison.text(s), s) for s in comparison.sides]
         offered += [(file_text(path), path) for path in self._recent]
-        offered.append((tr("Another checkpoint…"), ASK))
-        if offered != self._offered:
-            self._offered = offered
-            self.clear()
-            for text, _ in offered:
-                self.addItem(text)
-            for row, (_, choice) in enumerate(offered):
-                path = choice.path if isinstance(choice, OtherCheckpoint) else choice
-                if isinstance(path, Path):
-                    self.setItemData(row, one_line(str(path)), Qt.ItemDataRole.ToolTipRole)
+        self.offer([*offered, (tr("Another checkpoint…"), ASK)])
+        for row, (_, choice) in enumerate(offered):
+            path = choice.path if isinstance(choice, OtherCheckpoint) else choice
+            if isinstance(path, Path):
+                self.setItemData(row, one_line(str(path)), Qt.ItemDataRole.ToolTipRole)
         self._select()
 
     def _select(self) -> None:
-        choices = [choice for _, choice in self._offered]
-        self.setCurrentIndex(choices.index(self._workbench.comparison.chosen[self._which]))
+        self.choose(self._workbench.comparison.chosen[self._which])
         path = self.currentData(Qt.ItemDataRole.ToolTipRole)
         self.setToolTip("\n".join((self.accessibleName(), path or self.currentText())))
 
     def _choose(self, row: int) -> None:
-        choice, comparison = self._offered[row][1], self._workbench.comparison
+        choice, comparison = self.itemData(row), self._workbench.comparison
         self._select()  # until the choice is opened or resolved
         if choice == ASK:
             path = self._ask(self, start_folder(self._workbench.session))
@@ -93,7 +86,7 @@ class SidePicker(ElidedComboBox):
         opened = session and session.checkpoint.path.absolute()
         recent = (Path(path) for path in Settings.load().recent)
         self._recent = [path for path in recent if path != opened][:MAX_RECENT]
-        self.offer()
+        self.offer_sides()
         self.view().setMinimumWidth(self.view().sizeHintForColumn(0) + LIST_MARGIN_PX)
         super().showPopup()
 
@@ -104,10 +97,7 @@ class SidesBar(QWidget):
     def __init__(self, workbench: Workbench, ask: Callable[[QWidget, Path], Path | None]) -> None:
         super().__init__()
         self._workbench = workbench
-        self.pickers: dict[Which, SidePicker] = {
-            "left": SidePicker(workbench, "left", ask),
-            "right": SidePicker(workbench, "right", ask),
-        }
+        self.pickers = {which: SidePicker(workbench, which, ask) for which in NAMES}
         self.swap = QToolButton()
         self.swap.setText(SWAP_ARROWS)
         self.swap.setAccessibleName(tr("Exchange the sides"))
@@ -116,14 +106,13 @@ class SidesBar(QWidget):
         self._notice = Message()
         self._notice.setContentsMargins(GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX)
         self.summary = SummaryTable()
-        boxes, (left, right) = QHBoxLayout(), self.pickers.values()
-        margins = (GAP_PX, 0, GAP_PX, TIGHT_PX)
-        fill(boxes, left, self.swap, right, margins=margins, spacing=None, growing=[left, right])
-        fill(QVBoxLayout(self), boxes, self._notice, self.summary)
+        left, right = self.pickers.values()
+        boxes = layouts.row((left, 1), self.swap, (right, 1), margin=(GAP_PX, 0, GAP_PX, TIGHT_PX))
+        layouts.column(boxes, self._notice, self.summary, of=self, margin=0, gap=0)
 
     def offer(self) -> None:
         comparison = self._workbench.comparison
         comparison.settle()
         for picker in self.pickers.values():
-            picker.offer()
+            picker.offer_sides()
         self._notice.say(comparison.notice)

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeySequence, QShortcut
-from PySide6.QtWidgets import QHBoxLayout, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSplitter, QWidget
 
 from prune_gui.gui.dialogs.questions import ask_checkpoint
 from prune_gui.gui.views.compare.data import ComparePainter, pictures, split
-from prune_gui.gui.views.compare.picture_pair import ARRANGEMENTS, Mode, PicturePair, mode_switch
+from prune_gui.gui.views.compare.picture_pair import MODES, Mode, PicturePair
 from prune_gui.gui.views.compare.play_bars import BlinkBar, FilmBar
 from prune_gui.gui.views.compare.sides_bar import SidesBar
 from prune_gui.gui.views.compare.tables import Compared, ComparedTables
 from prune_gui.gui.views.compare.text import legend as compare_legend
-from prune_gui.gui.views.controls import fill
 from prune_gui.gui.views.legend_text import legend
 from prune_gui.gui.views.maps.canvas import MapCanvas, zoom_buttons
 from prune_gui.gui.views.maps.map_view import TiledView
@@ -26,8 +25,10 @@ from prune_gui.gui.views.maps.tile_pipeline import Painter, RenderedView
 from prune_gui.gui.views.maps.tiles import Pixels, TileGrid
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.mask.data import MaskPainter, coloured, step_table
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.frames import FitScrollArea
+from prune_gui.gui.widgets.segmented_switch import SegmentedSwitch
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
 from prune_gui.language import deferred, tr
 from prune_gui.session.subjects import ComparedState, Subject, frame_title
@@ -64,7 +65,8 @@ class CompareView(TiledView):
         super().__init__(workbench, viewport, tr("Compare"), kernel_grids=False)
         self._wanted: Painter | None = None  # of the pictures that are shown or about to be
         self._cursor: tuple[int, int] | None = None
-        self._switch = mode_switch()
+        modes = {mode: (tr(shown.text), tr(shown.tip)) for mode, shown in MODES.items()}
+        self._switch: SegmentedSwitch[Mode] = SegmentedSwitch(tr("Kind of comparison"), modes)
         self._sides = SidesBar(workbench, ask_checkpoint)
         self._sides_area = FitScrollArea(self._sides, MIN_SIDES_PX)
         self._blink_bar, self._film_bar = BlinkBar(), FilmBar()
@@ -91,20 +93,19 @@ class CompareView(TiledView):
         self._element_label.setMinimumHeight(self._element_label.fontMetrics().height() + 2)
         upper, lower = QWidget(), self._lower
         halves = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
-        slices = QHBoxLayout()
         self._chooser.setContentsMargins(GAP_PX, 0, 0, 0)
-        slices.addWidget(self._chooser, 0, Qt.AlignmentFlag.AlignLeft)
-        slices.addWidget(self._chooser.sliders, 1)
+        slices = layouts.row(self._chooser, (self._chooser.sliders, 1))
+        slices.setAlignment(self._chooser, Qt.AlignmentFlag.AlignLeft)
         below = (self._element_label, self._legend, slices)
-        fill(QVBoxLayout(upper), self.pair, *below, growing=[self.pair])
+        layouts.column((self.pair, 1), *below, of=upper, margin=0, gap=0)
         table, total = self._tables.overlaps, self._tables.total
-        fill(QVBoxLayout(lower), table, total, growing=[table])
+        layouts.column((table, 1), total, of=lower, margin=0, gap=0)
         for half in (upper, lower):
             halves.addWidget(half)
         halves.setStretchFactor(0, 1)
         halves.setSizes([4 * TABLE_HEIGHT_PX, TABLE_HEIGHT_PX])
         bars = (self._sides_area, self._blink_bar, self._film_bar)
-        fill(QVBoxLayout(body), *bars, halves, growing=[halves])
+        layouts.column(*bars, (halves, 1), of=body, margin=0, gap=0)
 
     def _connect(self) -> None:
         for plot in self.pair.plots:
@@ -129,7 +130,7 @@ class CompareView(TiledView):
         self._blink_bar.setVisible(mode == "blink")
         self._film_bar.setVisible(mode == "film")
         self._space.setEnabled(mode in ("blink", "film"))
-        self.pair.arrange(ARRANGEMENTS[mode])
+        self.pair.arrange(MODES[mode].arrangement)
         self._blink()
         control = {
             "swipe": self.pair.divider,
@@ -155,7 +156,8 @@ class CompareView(TiledView):
         if compared is not None:
             right = self.pair.right_in_front
             state = compared.right if right else compared.left
-            self._blink_bar.name_front(tr(IN_FRONT[right], side=state.text))
+            text = tr(IN_FRONT[right], side=state.text)
+            self._blink_bar.front.say(text, tip=text)
 
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:
@@ -207,7 +209,8 @@ class CompareView(TiledView):
         self.pair.say("", "")
         frame = self._film_bar.frame
         shown = ComparedState(resolution, frame, draft, "").subject(subject.name)
-        self._film_bar.show_title(frame_title(shown, frame))
+        title = frame_title(shown, frame)
+        self._film_bar.title.say(title, tip=title)
         return MaskPainter(shown)
 
     def _show(self, subject: Subject, rendered: RenderedView | str) -> None:
@@ -273,7 +276,9 @@ class CompareView(TiledView):
         name, what = super().caption()
         compared = self._tables.compared
         if self.mode == "film":
-            return name, tr("{what}. {frame}", what=what, frame=self._film_bar.title)
+            return name, tr(
+                "{what}. {frame}", what=what, frame=self._film_bar.title.accessibleDescription()
+            )
         if compared is None:
             return name, what
         left, right = compared.left.text, compared.right.text

@@ -105,8 +105,7 @@ class ElementInspector(QWidget):
 
     def _say(self, *texts: str) -> None:
         for label, text in zip(self._labels, texts, strict=True):
-            label.say(text)
-            label.setToolTip(text)
+            label.say(text, tip=text)
 
     def _fit_font(self) -> None:
         metrics = self.fontMetrics()

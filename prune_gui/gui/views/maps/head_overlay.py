@@ -116,13 +116,12 @@ class HeadOverlay:
         for side, axis in self._axes.items():
             here = bands if bands is not None and bands.are_rows == (side == "right") else None
             axis.show_bands(here, shares, self._plot.font())
-        ends = np.zeros(0)
-        across = np.zeros(0)
+        x = y = np.zeros(0)
         if bands is not None:
             borders = np.arange(1, len(bands.labels)) * bands.width - 0.5
-            ends = np.repeat(borders, 2)
-            across = np.tile([-0.5, sides[bands.are_rows] - 0.5], len(borders))
-        x, y = (across, ends) if bands is not None and bands.are_rows else (ends, across)
+            x, y = np.repeat(borders, 2), np.tile([-0.5, sides[0] - 0.5], len(borders))
+            if bands.are_rows:
+                x, y = np.tile([-0.5, sides[1] - 0.5], len(borders)), x
         for item in (self._halo, self._lines):
             item.setData(x, y)
         self.update()
@@ -131,11 +130,9 @@ class HeadOverlay:
         visible = False
         if self._bands is not None:
             size, sight = self._plot.view.rect(), self._plot.viewRect()
-            scale = (
-                size.height() / sight.height()
-                if self._bands.are_rows
-                else size.width() / sight.width()
-            )
+            scale = size.width() / sight.width()
+            if self._bands.are_rows:
+                scale = size.height() / sight.height()
             visible = scale * self._bands.width >= MIN_BAND_PX
         for item in (self._halo, self._lines):
             item.setVisible(visible)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -94,9 +95,8 @@ class Margins:
             for line in (profiles.columns, profiles.rows)
         ]
         known = not np.isnan(profiles.columns).all()
-        for item, text, scale in zip(
-            self._titles, (titles.columns, titles.rows), scales, strict=True
-        ):
+        texts = (titles.columns, titles.rows)
+        for item, text, scale in zip(self._titles, texts, scales, strict=True):
             if known:
                 item.setText(_title_text(text, scale, shares=titles.shares))
             else:
@@ -119,9 +119,8 @@ class Margins:
         if self._profiles is None:
             return
         across, down = self._main.viewRange()
-        edges, heights = _outline(*bars(drawable(self._profiles.columns), tuple(across)))
-        self._columns.setData(edges, heights)
-        edges, heights = _outline(*bars(drawable(self._profiles.rows), tuple(down)))
+        self._columns.setData(*_outline(self._profiles.columns, across))
+        edges, heights = _outline(self._profiles.rows, down)
         self._rows.setData(heights, edges)
 
     def recolour(self, colours: Colours) -> None:
@@ -153,5 +152,7 @@ def _title_text(text: str, scale: tuple[float, float], *, shares: bool) -> str:
     return tr("{profile}, from {low} to {high}", profile=text, low=low, high=high)
 
 
-def _outline(edges: Numbers, heights: Numbers) -> tuple[Numbers, Numbers]:
+def _outline(means: Numbers, sight: Sequence[float]) -> tuple[Numbers, Numbers]:
+    """Return the outline of the bars in sight, from the baseline and back to it."""
+    edges, heights = bars(drawable(means), (sight[0], sight[1]))
     return np.repeat(edges, 2), np.concatenate([[0.0], np.repeat(heights, 2), [0.0]])

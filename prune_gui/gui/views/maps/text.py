@@ -29,10 +29,10 @@ PENDING: Final = "\N{HORIZONTAL ELLIPSIS}"
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """Texts about an element in one step that touches its parameter.
+    """Texts about an element in one step that touches its parameter. Ranks count from 1.
 
     The step has the unit that it ranked if that is no single element, and the factors of its row
-    and column if these are part of the score. Ranks count from 1.
+    and column if these are part of the score.
     """
 
     step: str
@@ -66,10 +66,9 @@ def describe(subject: Subject, weight: Element) -> ElementText:
 
 def describe_ranks(subject: Subject, explanation: Explanation) -> ElementText:
     """Describe an element with its rank in every step up to the one that pruned it."""
-    ranks = explanation.element_ranks
 
     def row(step: int) -> StepRow:
-        return _rank_row(subject.title(step), ranks.get(step))
+        return _rank_row(subject.title(step), explanation.element_ranks.get(step))
 
     return _element_text(subject, explanation.index, explanation.value, explanation.pruned_by, row)
 

@@ -198,36 +198,36 @@ class TilePipeline:
         changed = self.shown is not None and self.shown.key != painter.key
         time_limit_s = None if changed and keep_previous else RENDER_INTERVAL_S
 
-        def handle(rendered: RenderedView | str) -> bool:
-            if self.is_current:
-                return False  # from the cache meanwhile
-            self._arrive(painter.subject, rendered)
-            return self._wanted == (painter.key, tile_grid)
+        def is_wanted() -> bool:
+            return self._wanted == (painter.key, tile_grid) and not self.is_current
 
-        self._render(self._lane, painter, tile_grid, time_limit_s, handle)
+        def show(rendered: RenderedView | str) -> None:
+            if not self.is_current:  # from the cache meanwhile
+                self._arrive(painter.subject, rendered)
+
+        self._render(self._lane, painter, tile_grid, time_limit_s, is_wanted, show)
 
     def request_overview(self, painter: Painter) -> None:
         """Render the overview of the picture on the screen, unless it is there.
 
         That takes several jobs, so that requested pictures can come first.
         """
-        shown = self.shown
-        if shown is None or self._overview_key == (painter.key, shown.tile_grid.layout):
+        if self.shown is None:
             return
-        overview = TileGrid.whole(shown.tile_grid.layout, MAX_OVERVIEW_CELLS)
+        layout = self.shown.tile_grid.layout
+        key, overview = (painter.key, layout), TileGrid.whole(layout, MAX_OVERVIEW_CELLS)
 
-        def handle(rendered: RenderedView | str) -> bool:
-            above = self.shown
-            if isinstance(rendered, str) or above is None:
-                return False
-            if above.overview_key != rendered.overview_key:
-                return False  # the picture above has changed
-            if rendered.is_complete:
+        def is_wanted() -> bool:  # else the picture above has changed
+            return self.shown is not None and self.shown.overview_key == key
+
+        def show(rendered: RenderedView | str) -> None:
+            if isinstance(rendered, RenderedView) and rendered.is_complete and is_wanted():
                 self._show_overview(rendered)
-                self._overview_key = rendered.overview_key
-            return True
+                self._overview_key = key
 
-        self._render(f"{self._lane}.whole", painter, overview, RENDER_INTERVAL_S, handle)
+        if self._overview_key != key:
+            lane = f"{self._lane}.whole"
+            self._render(lane, painter, overview, RENDER_INTERVAL_S, is_wanted, show)
 
     def _render(
         self,
@@ -235,9 +235,10 @@ class TilePipeline:
         painter: Painter,
         tile_grid: TileGrid,
         time_limit_s: float | None,
-        handle: Callable[[RenderedView | str], bool],
+        is_wanted: Callable[[], bool],
+        show: Callable[[RenderedView | str], None],
     ) -> None:
-        """Render the missing tiles in one or several jobs, while `handle` wants more."""
+        """Render and show the missing tiles, in several jobs if they have a time limit."""
 
         def render(finished: dict[TileIndex, Tile]) -> None:
             def work(monitor: Monitor) -> RenderedView | str:
@@ -246,9 +247,9 @@ class TilePipeline:
             self._run_job(lane, painter.subject, work, then)
 
         def then(rendered: RenderedView | str) -> None:
-            wants_more = handle(rendered)
-            if wants_more and isinstance(rendered, RenderedView) and not rendered.is_complete:
+            if isinstance(rendered, RenderedView) and not rendered.is_complete and is_wanted():
                 render(rendered.tiles)
+            show(rendered)
 
         render({})
 

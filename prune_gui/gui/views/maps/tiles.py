@@ -288,7 +288,8 @@ def _rectangles(indices: Sequence[TileIndex]) -> list[tuple[range, range]]:
 def _runs(numbers: list[int]) -> list[range]:
     """Return ascending numbers as ranges of consecutive ones."""
     breaks = [i for i, (a, b) in enumerate(pairwise(numbers), start=1) if b != a + 1]
-    return [range(numbers[a], numbers[b - 1] + 1) for a, b in pairwise([0, *breaks, len(numbers)])]
+    bounds = pairwise([0, *breaks, len(numbers)])
+    return [range(numbers[start], numbers[stop - 1] + 1) for start, stop in bounds if start < stop]
 
 
 def _split_at_cells(lines: range, cell: int) -> list[range]:

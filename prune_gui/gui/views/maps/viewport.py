@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QSlider, QWidget
 
 from prune_gui.gui.views.controls import Choice, fill
 from prune_gui.gui.widgets.theme import GAP_PX
-from prune_gui.language import deferred, tr
+from prune_gui.language import tr
 from prune_gui.raster.parameter_layouts import KernelLayout, SliceLayout
 from prune_gui.session import Settings
 
@@ -20,17 +20,16 @@ if TYPE_CHECKING:
     from prune_gui.raster.parameter_layouts import ParameterLayout
 
 
-LayoutKey = SliceLayout | KernelLayout | tuple[int, int] | None
-"""A layout without further choices, the dimensions of a section, or None for the flattened layout.
-"""
-
-
 @dataclass(frozen=True, slots=True)
 class LayoutChoice:
-    """The layout that the user chose for parameters of a shape; `at` selects a section."""
+    """The layout that the user chose for parameters of a shape.
+
+    The key is a layout without further choices, the dimensions of a section, which `at` selects, or
+    None for the flattened layout.
+    """
 
     shape: tuple[int, ...]
-    layout_key: LayoutKey
+    layout_key: SliceLayout | KernelLayout | tuple[int, int] | None
     at: tuple[int, ...]
 
 
@@ -65,12 +64,8 @@ class Viewport:
         Settings.update(lambda settings: settings.model_copy(update={"square_cells": on}))
 
     def within(self, layout: ParameterLayout) -> ViewState | None:
-        view_state = self.view_state
-        return (
-            view_state
-            if view_state is not None and view_state.size == (layout.rows, layout.columns)
-            else None
-        )
+        found = self.view_state
+        return found if found and found.size == (layout.rows, layout.columns) else None
 
     def look(self, layout: ParameterLayout, sight: QRectF) -> None:
         """Set the visible region; the pinned element stays if the layout has the same size."""
@@ -83,22 +78,14 @@ class Viewport:
             self.view_state = replace(self.view_state, pinned=element)
 
 
-FLAT = deferred("flattened")
-KERNEL_GRID = deferred("grid of kernels")
-WRAPPED = deferred("wrapped into a block")
-
-
 class LayoutChooser(QWidget):
     """Offers the flattened layout, and sections along two dimensions with sliders for the others.
 
     If they are possible, the first choices are a grid of all kernels, and one long row wrapped
     into a block. The box is hidden if there is only one choice. The parent lays out the sliders.
-
-    Signals:
-        changed: `layout_chosen` has changed.
     """
 
-    changed = Signal()
+    changed = Signal()  # `layout_chosen` has changed
 
     def __init__(self, viewport: Viewport, *, kernel_grids: bool = True) -> None:
         super().__init__()
@@ -136,10 +123,9 @@ class LayoutChooser(QWidget):
 
     @property
     def _choice(self) -> LayoutChoice:
-        indices = (
-            self._sliders[d].value() if d in self._sliders else 0 for d in range(len(self._shape))
-        )
-        return LayoutChoice(self._shape, self._box.value, tuple(indices))
+        at = {dim: slider.value() for dim, slider in self._sliders.items()}
+        indices = tuple(at.get(dim, 0) for dim in range(len(self._shape)))
+        return LayoutChoice(self._shape, self._box.value, indices)
 
     def set_shape(self, shape: tuple[int, ...]) -> None:
         """Offer the layouts of a parameter, and apply the last choice for the same shape."""
@@ -151,16 +137,15 @@ class LayoutChooser(QWidget):
 
     def _offer(self, shape: tuple[int, ...]) -> None:
         self._shape = shape
-        items: list[tuple[str, LayoutKey]] = []
-        kernel_grid = KernelLayout.of(shape) if self._kernel_grids else None
-        for text, layout in ((KERNEL_GRID, kernel_grid), (WRAPPED, SliceLayout.wrapped(shape))):
-            if layout is not None:
-                items.append((tr(text), layout))
-        items.append((tr(FLAT) if len(shape) > 1 else tr("one row"), None))
-        for pair in combinations((dim for dim, size in enumerate(shape) if size > 1), 2):
-            down, across = pair
+        items: list[tuple[str, object]] = []
+        if self._kernel_grids and (kernel_grid := KernelLayout.of(shape)):
+            items.append((tr("grid of kernels"), kernel_grid))
+        if wrapped := SliceLayout.wrapped(shape):
+            items.append((tr("wrapped into a block"), wrapped))
+        items.append((tr("flattened") if len(shape) > 1 else tr("one row"), None))
+        for down, across in combinations((dim for dim, size in enumerate(shape) if size > 1), 2):
             text = tr("dim {down} \N{MULTIPLICATION SIGN} dim {across}", down=down, across=across)
-            items.append((text, pair))
+            items.append((text, (down, across)))
         self._box.offer(items)
         self._box.choose(items[0][1])
         self.setVisible(self._box.count() > 1 and len(shape) != 2)
@@ -193,9 +178,8 @@ class LayoutChooser(QWidget):
             label = QLabel()
 
             def say(index: int, label: QLabel = label, dim: int = dim, size: int = size) -> None:
-                label.setText(
-                    tr("dim {dim} at {index:,} of {size:,}", dim=dim, index=index, size=size)
-                )
+                text = tr("dim {dim} at {index:,} of {size:,}", dim=dim, index=index, size=size)
+                label.setText(text)
 
             say(size)
             label.setMinimumWidth(label.sizeHint().width())

@@ -35,21 +35,14 @@ KERNEL_DIMS: Final = {
 def dim_names(
     module_type: str, name: str, shape: tuple[int, ...], layout: WeightLayout = USUAL
 ) -> tuple[str, ...]:
-    """Return the name of each dimension of a parameter.
-
-    Args:
-        shape: shape of the parameter.
-    """
+    """Return the name of each dimension of a parameter."""
     dims = tuple(tr("dim {dim}", dim=dim) for dim in range(len(shape)))
     is_convolution = module_type.startswith("Conv")
     kernel = tuple(map(tr, KERNEL_DIMS.get(module_type[-2:], ()) if is_convolution else ()))
     if not layout.is_usual:
         kernel = tuple(map(tr, KERNEL_DIMS.get(f"{len(shape) - 2}d", ())))
     if not layout.is_usual or (kernel and len(shape) == 2 + len(kernel)):
-        channels = {
-            layout.output_dim: tr("output channel"),
-            layout.input_dim: tr("input channel"),
-        }
+        channels = {layout.output_dim: tr("output channel"), layout.input_dim: tr("input channel")}
         others = iter(kernel)
         return tuple(channels.get(dim) or next(others, dims[dim]) for dim in range(len(shape)))
     if len(shape) == 2:
@@ -70,10 +63,9 @@ def dim_names_of(workbench: Workbench, subject: Subject) -> tuple[str, ...]:
 
 def dim_labels(names: tuple[str, ...]) -> list[str]:
     """Return the number and the name of each dimension: "dim 0: output channel"."""
-    plain = [tr("dim {dim}", dim=dim) for dim in range(len(names))]
     return [
-        label if name == label else tr("dim {dim}: {name}", dim=dim, name=name)
-        for dim, (label, name) in enumerate(zip(plain, names, strict=True))
+        name if name == tr("dim {dim}", dim=dim) else tr("dim {dim}: {name}", dim=dim, name=name)
+        for dim, name in enumerate(names)
     ]
 
 
@@ -84,11 +76,8 @@ def _matrix(module_type: str, name: str) -> tuple[str, str] | None:
         return tr("position") if "pos" in name.lower() else tr("token"), tr("feature")
     if module_type.startswith(("LSTM", "GRU", "RNN")):
         unit = tr("hidden unit")
-        down = (
-            unit
-            if module_type.startswith("RNN")
-            else tr("gate \N{MULTIPLICATION SIGN} hidden unit")
-        )
+        gates = tr("gate \N{MULTIPLICATION SIGN} hidden unit")
+        down = unit if module_type.startswith("RNN") else gates
         return down, tr("input") if "_ih" in leaf else unit
     if "embed" in name.lower():
         return None
@@ -105,9 +94,8 @@ def layout_labels(
         if layout.across != layout.shape[1]:
             across = tr("{dim} within a row of {count}", dim=names[0], count=layout.across)
             return names[0], across
-        return tr("{dim}, one kernel per cell", dim=names[0]), tr(
-            "{dim}, one kernel per cell", dim=names[1]
-        )
+        down, across = (tr("{dim}, one kernel per cell", dim=name) for name in names[:2])
+        return down, across
     if len(names) < 2:
         what = names[0] if names else tr("element")
         return "" if layout.rows == 1 else tr("row of {count:,}", count=layout.columns), what
@@ -143,15 +131,11 @@ class ValueAxis(pg.AxisItem):  # type: ignore[misc]
 
 
 class IndexAxis(pg.AxisItem):  # type: ignore[misc]
-    """An axis of indices from 0, with digits grouped: 12,288.
-
-    Attributes:
-        end: the index after the last; None if there is no limit.
-    """
+    """An axis of indices from 0, with digits grouped: 12,288."""
 
     def __init__(self, orientation: str) -> None:
         super().__init__(orientation)
-        self.end: int | None = None
+        self.end: int | None = None  # the index after the last; None if there is no limit
         self.setStyle(maxTextLevel=0)
         if orientation == "bottom":
             self.setStyle(hideOverlappingLabels=LABEL_OVERHANG_PX)

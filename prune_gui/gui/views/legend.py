@@ -98,7 +98,5 @@ class Legend(QScrollArea):
         """
         overflows = self._label.heightForWidth(self.width()) > self.height()
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus if overflows else Qt.FocusPolicy.NoFocus)
-        policy = Qt.ScrollBarPolicy
-        self.setVerticalScrollBarPolicy(
-            policy.ScrollBarAlwaysOn if overflows else policy.ScrollBarAlwaysOff
-        )
+        on, off = Qt.ScrollBarPolicy.ScrollBarAlwaysOn, Qt.ScrollBarPolicy.ScrollBarAlwaysOff
+        self.setVerticalScrollBarPolicy(on if overflows else off)

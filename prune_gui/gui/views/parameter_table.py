@@ -19,12 +19,9 @@ class ParameterTable(TableView, Generic[Row]):
     """Shows rows with the name of a parameter each; the names get the remaining width.
 
     A click on a heading sorts, and a third click restores the original order.
-
-    Signals:
-        chosen: (name) the user selected the row of a parameter.
     """
 
-    chosen = Signal(str)
+    chosen = Signal(str)  # (name) the user selected the row of a parameter
 
     def __init__(
         self,

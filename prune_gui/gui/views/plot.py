@@ -31,13 +31,9 @@ MARK_Z: Final = 102
 
 
 class Plot(pg.PlotWidget):  # type: ignore[misc]
-    """A plot without pyqtgraph's menu and buttons.
+    """A plot without pyqtgraph's menu and buttons."""
 
-    Signals:
-        left: the cursor left the plot.
-    """
-
-    left = Signal()
+    left = Signal()  # the cursor left the plot
 
     def __init__(
         self, axes: dict[str, pg.AxisItem] | None = None, view: pg.ViewBox | None = None

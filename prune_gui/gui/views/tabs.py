@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QSignalBlocker, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QShowEvent
-from PySide6.QtWidgets import QTabWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QTabWidget, QWidget
 
 from prune_gui.errors import one_line
 from prune_gui.gui.actions.keyboard import order_tabs
 from prune_gui.gui.runtime.startup import make_classes
-from prune_gui.gui.views.controls import fill
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.registry import VIEWS
 from prune_gui.gui.views.view import View
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, bold
 from prune_gui.language import tr
@@ -31,14 +31,10 @@ class ViewTabs(QWidget):
 
     A view is created on first use: when it comes to the front, or when `view` returns it. The
     window appears sooner this way, because the plotting library takes long to load.
-
-    Signals:
-        changed: another view is in front, or it has another picture.
-        draft_wanted: (DraftRequest) the user wants the draft changed, in any view.
     """
 
-    changed = Signal()
-    draft_wanted = Signal(object)
+    changed = Signal()  # another view is in front, or it has another picture
+    draft_wanted = Signal(object)  # (DraftRequest) the user wants the draft changed, in any view
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -63,7 +59,7 @@ class ViewTabs(QWidget):
         labels = (self._name, self._facts, self._zeros)
         for label in labels:
             label.setContentsMargins(GAP_PX, TIGHT_PX, GAP_PX, 0)
-        fill(QVBoxLayout(self), *labels, self._tabs, growing=[self._tabs])
+        layouts.column(*labels, (self._tabs, 1), of=self, margin=0, gap=0)
         workbench.changed.connect(self._on_changed)
         workbench.files.opened.connect(self._on_opened)
         self._tabs.currentChanged.connect(self._tab_changed)
@@ -76,15 +72,16 @@ class ViewTabs(QWidget):
 
     @property
     def current(self) -> View[Any] | None:
+        """The view in front; None until it is created."""
         return self._views.get(VIEWS[self._tabs.currentIndex()].key)
 
     @property
     def front(self) -> View[Any]:
+        """The view in front, created if needed."""
         return self.view(VIEWS[self._tabs.currentIndex()].key)
 
     def bring_forward(self, key: str) -> None:
-        index = next(i for i, spec in enumerate(VIEWS) if spec.key == key)
-        self._tabs.setCurrentIndex(index)
+        self._tabs.setCurrentIndex([spec.key for spec in VIEWS].index(key))
 
     def make_ahead(self, then: Callable[[], None] = lambda: None) -> None:
         """Load the view in front in the background and create it; then load the other views.
@@ -97,10 +94,14 @@ class ViewTabs(QWidget):
             self._make_front()
             QTimer.singleShot(0, self, then)
 
+        def load_all() -> None:
+            for spec in VIEWS:
+                spec.load()
+
         for _ in make_classes():
             pass
         self._workbench.bridge.load(in_front.load, loaded)
-        self._workbench.bridge.load(_load_views, lambda: None, idle=True)
+        self._workbench.bridge.load(load_all, lambda: None, idle=True)
 
     def limit_memory(self, nbytes: int) -> None:
         self._memory = nbytes
@@ -125,7 +126,8 @@ class ViewTabs(QWidget):
             self._offer_on(view)
 
     def _create(self, key: str) -> None:
-        index, spec = next((i, spec) for i, spec in enumerate(VIEWS) if spec.key == key)
+        index = [spec.key for spec in VIEWS].index(key)
+        spec = VIEWS[index]
         self._views[key] = view = spec.create(self._workbench, self._viewport)
         self._limit_view(view)
         self._offer_on(view)
@@ -146,7 +148,8 @@ class ViewTabs(QWidget):
 
     def _limit_view(self, view: View[Any]) -> None:
         if self._memory is not None:
-            view.limit_memory(self._memory // sum(spec.caches_pictures for spec in VIEWS))
+            caching = sum(spec.is_map or spec.caches_pictures for spec in VIEWS)
+            view.limit_memory(self._memory // caching)
 
     def _offer_on(self, view: View[Any]) -> None:
         view.addActions(self._actions)
@@ -191,8 +194,3 @@ class ViewTabs(QWidget):
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
         super().showEvent(event)
         self._make_front()
-
-
-def _load_views() -> None:
-    for spec in VIEWS:
-        spec.load()

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QStackedLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QStackedLayout, QWidget
 from shiboken6 import isValid
 
 from prune_gui.errors import Cancelled, ClusterError, PruneGuiError, one_line
 from prune_gui.executor import use_executor
-from prune_gui.gui.views.controls import fill
 from prune_gui.gui.views.legend import Legend
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, colours
 from prune_gui.language import deferred, tr
 from prune_gui.pruning.kernels.numba_control import COMPILATIONS
@@ -47,28 +47,15 @@ class View(QWidget, Generic[SubjectT]):
 
     A view updates only while it is visible. The picture stays while newer data of the same thing is
     computed.
-
-    Attributes:
-        lane: name of the lane of the jobs that compute the picture.
-        busy_text: message while the picture is computed, with a field for the name of the subject.
-        spreads: whether jobs may use the cluster of the settings; see `Job`.
-        has_table: whether `table` returns a table while there is a picture.
-        subject: what the view shows or is about to show.
-        ticket: of the last job that computes the picture.
-
-    Signals:
-        pictured: there is a new picture, or there is none any more.
-        draft_wanted: (DraftRequest) the user wants the draft changed.
-        view_wanted: (key of `VIEWS`) the user wants to see another view.
     """
 
-    lane: str
+    lane: str  # of the jobs that compute the picture
     busy_text: ClassVar[str] = deferred("Reading {name}…")
-    spreads: ClassVar[bool] = False
-    has_table: ClassVar[bool] = False
-    pictured = Signal()
-    draft_wanted = Signal(object)
-    view_wanted = Signal(str)
+    spreads: ClassVar[bool] = False  # whether jobs may use the cluster of the settings; see `Job`
+    has_table: ClassVar[bool] = False  # whether `table` returns one while there is a picture
+    pictured = Signal()  # there is a new picture, or there is none any more
+    draft_wanted = Signal(object)  # (DraftRequest) the user wants the draft changed
+    view_wanted = Signal(str)  # (key of `VIEWS`) the user wants to see another view
 
     def __init__(
         self, workbench: Workbench, current_subject: Callable[[], SubjectT | str], name: str
@@ -76,16 +63,16 @@ class View(QWidget, Generic[SubjectT]):
         super().__init__()
         self.setAccessibleName(name)
         self._current_subject: Callable[[], SubjectT | str] = current_subject
-        self.subject: SubjectT | None = None
+        self.subject: SubjectT | None = None  # what the view shows or is about to show
         self._complete = False
         self._workbench = workbench
         self._pictured: SubjectT | None = None
-        self.ticket: int | None = None
+        self.ticket: int | None = None  # of the last job that computes the picture
         self._shown: QWidget | None = None
         self._busy_shown = ""
         self._legend = Legend()
-        self._message = QLabel(alignment=Qt.AlignmentFlag.AlignCenter, wordWrap=True)
-        self._message.setForegroundRole(self._message.palette().ColorRole.PlaceholderText)
+        self._message = layouts.remark()
+        self._message.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._message.setMargin(24)
         self._picture_page = QWidget()
         self._pages = QStackedLayout(self)
@@ -125,13 +112,11 @@ class View(QWidget, Generic[SubjectT]):
         self, controls: Sequence[QWidget], picture: QWidget, notes: Sequence[QWidget]
     ) -> None:
         """Lay out controls above the picture; below it the notes in a row, then the legend."""
-        above, below = QHBoxLayout(), QHBoxLayout()
-        fill(above, *controls, margins=(GAP_PX, GAP_PX, GAP_PX, GAP_PX), spacing=GAP_PX)
-        above.addStretch()
-        margins = (GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX)
-        fill(below, *notes, margins=margins, spacing=None, growing=notes[:1])
-        page = QVBoxLayout(self._picture_page)
-        fill(page, above, picture, below, self._legend, growing=[picture])
+        above = layouts.row(*controls, layouts.STRETCH, margin=GAP_PX, gap=GAP_PX)
+        growing = [(note, int(note is notes[0])) for note in notes]
+        below = layouts.row(*growing, margin=(GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX))
+        parts = (above, (picture, 1), below, self._legend)
+        layouts.column(*parts, of=self._picture_page, margin=0, gap=0)
         self._shown = picture
         self._complete = True
 
@@ -170,12 +155,9 @@ class View(QWidget, Generic[SubjectT]):
         self._request_picture(subject_or_message)
 
     def _on_changed(self, changes: Changes) -> None:
-        if (
-            changes.file
-            or changes.selection
-            or (changes.resolution and self._is_outdated(changes))
-            or (changes.zeros and self._has_new_facts())
-        ):
+        is_outdated = changes.resolution and self._is_outdated(changes)
+        has_new_facts = changes.zeros and self._has_new_facts()
+        if changes.file or changes.selection or is_outdated or has_new_facts:
             self.refresh()
 
     def _has_new_facts(self) -> bool:

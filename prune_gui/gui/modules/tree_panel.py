@@ -6,23 +6,9 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from PySide6.QtCore import (
-    QEvent,
-    QItemSelectionModel,
-    QModelIndex,
-    QObject,
-    QPoint,
-    Qt,
-    Signal,
-)
+from PySide6.QtCore import QEvent, QItemSelectionModel, QModelIndex, QObject, QPoint, Qt, Signal
 from PySide6.QtGui import QAction, QGuiApplication, QKeyEvent
-from PySide6.QtWidgets import (
-    QLabel,
-    QLineEdit,
-    QMenu,
-    QToolButton,
-    QWidget,
-)
+from PySide6.QtWidgets import QLabel, QLineEdit, QMenu, QToolButton, QWidget
 
 from prune_gui.checkpoint.named_code import runs_programs
 from prune_gui.errors import RecipeError, one_line
@@ -44,10 +30,8 @@ if TYPE_CHECKING:
     from prune_gui.session.module_index import Outline
     from prune_gui.table import Table
 
-INITIAL_ROWS_LIMIT: Final = 40
-"""Limit of the rows that are shown after opening a checkpoint."""
-FILTERED_ROWS_LIMIT: Final = 200
-"""Limit of the rows that are shown after filtering."""
+INITIAL_ROWS_LIMIT: Final = 40  # limit of the rows that are shown after opening a checkpoint
+FILTERED_ROWS_LIMIT: Final = 200  # limit of the rows that are shown after filtering
 
 
 class TreePanel(QWidget):

@@ -47,20 +47,15 @@ WIDEST: Final = {
 """Sample texts that define the initial widths; longer texts are elided in the middle."""
 WIDEST_SHAPE: Final = "9999 × 9999 × 9 × 9"  # noqa: RUF001
 """Sample text that limits the automatic width of the shape column."""
-BARS: Final = TreeColumn.SPARSITY, TreeColumn.ZEROS
-"""The columns with a bar beside the share."""
+BARS: Final = TreeColumn.SPARSITY, TreeColumn.ZEROS  # the columns with a bar beside the share
 BAR_PX: Final = 28
 MARGIN_PX: Final = 12
-MEASURED_ROWS: Final = 50
-"""Number of rows outside the viewport that Qt measures; each takes time."""
-MAX_NAME_SHARE: Final = 0.6
-"""Limit of the share of the width for names; longer names are elided."""
-MAX_NAME_SHARE_WITH_ZEROS: Final = 0.5
-"""The same limit while the column of zeros is shown."""
+MEASURED_ROWS: Final = 50  # number of rows outside the viewport that Qt measures; each takes time
+MAX_NAME_SHARE: Final = 0.6  # limit of the share of the width for names; longer names are elided
+MAX_NAME_SHARE_WITH_ZEROS: Final = 0.5  # the same limit while the column of zeros is shown
 BAR_HEIGHT_PX: Final = 7.0
 GAP_PX: Final = 6
-MIN_BAR_PX: Final = 12
-"""Width below which a bar is not drawn, but only its text."""
+MIN_BAR_PX: Final = 12  # width below which a bar is not drawn, but only its text
 INK: Final = QPalette.ColorRole.Text
 WITHOUT_ICON: Final = QStyleOptionViewItem.ViewItemFeature.HasDisplay
 WITH_ICON: Final = WITHOUT_ICON | QStyleOptionViewItem.ViewItemFeature.HasDecoration

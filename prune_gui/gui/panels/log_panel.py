@@ -41,10 +41,7 @@ COLUMNS: Final[tuple[Column[Sequence[LogEntry]], ...]] = (
     text_column(deferred("Time"), lambda entry: entry.when),
     text_column(deferred("Level"), lambda entry: entry.level_name),
     record_column(
-        deferred("Message"),
-        lambda entry: entry.line,
-        lambda entry: entry.whole,
-        is_number=False,
+        deferred("Message"), lambda entry: entry.line, lambda entry: entry.whole, is_number=False
     ),
 )
 LEVELS: Final = {

@@ -20,12 +20,10 @@ from prune_gui.language import tr, trn
 from prune_gui.session.changes import Changes
 from prune_gui.session.draft_request import StepRequest
 
-MAX_RECORDING_CHARS: Final = 40
-"""Limit of a shown file name."""
+MAX_RECORDING_CHARS: Final = 40  # limit of a shown file name
 SETTLE_DELAY_MS: Final = 500
 """Time without a change after which a file counts as completely written."""
-MAX_NAME_CHARS: Final = 60
-"""Limit of a shown file name."""
+MAX_NAME_CHARS: Final = 60  # limit of a shown file name
 
 
 class Notice(QWidget):

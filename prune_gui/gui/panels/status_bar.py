@@ -19,14 +19,10 @@ from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
 from prune_gui.session.changes import Changes
 
-JOB_DELAY_MS: Final = 200
-"""Delay before a running job is shown."""
-MEMORY_INTERVAL_MS: Final = 2000
-"""Interval between updates of the memory in use."""
-NOTE_DURATION_MS: Final = 10_000
-"""Time for which a note is shown."""
-MIN_ESTIMATE_S: Final = 1.0
-"""Run time of a job before its remaining time is estimated."""
+JOB_DELAY_MS: Final = 200  # delay before a running job is shown
+MEMORY_INTERVAL_MS: Final = 2000  # interval between updates of the memory in use
+NOTE_DURATION_MS: Final = 10_000  # time for which a note is shown
+MIN_ESTIMATE_S: Final = 1.0  # run time of a job before its remaining time is estimated
 LONGEST_DURATION_S: Final = 90 * 60
 """A remaining time with a long text, for which the progress bar has room."""
 PROGRESS_STEPS: Final = 1000

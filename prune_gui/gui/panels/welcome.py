@@ -22,12 +22,9 @@ PURPOSE: Final = deferred(
     "See the zeros in a neural network, prune any of its weights, and save the result. Open a "
     "checkpoint, or drop one here. Nothing in the file is run, and the file is not changed."
 )
-MAX_RECENT: Final = 5
-"""Limit of the recent files that are shown."""
-MIN_WIDTH_PX: Final = 420
-"""Minimum width at which no explanation is cut off."""
-MIN_HEIGHT_PX: Final = 200
-"""Minimum height; what does not fit is scrolled."""
+MAX_RECENT: Final = 5  # limit of the recent files that are shown
+MIN_WIDTH_PX: Final = 420  # minimum width at which no explanation is cut off
+MIN_HEIGHT_PX: Final = 200  # minimum height; what does not fit is scrolled
 
 
 class Welcome(QWidget):

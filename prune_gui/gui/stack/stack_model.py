@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 Index = QModelIndex | QPersistentModelIndex
 Role = Qt.ItemDataRole
-Kind = Literal["limits", "warnings"]
-"""The two kinds of notes on a step; see `Outcome`."""
+Kind = Literal["limits", "warnings"]  # the two kinds of notes on a step; see `Outcome`
 
 
 UNCHECKED: Final = Qt.CheckState.Unchecked

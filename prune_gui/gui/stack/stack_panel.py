@@ -29,8 +29,7 @@ from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
 from prune_gui.session.changes import Changes
 
-MAX_STEPS: Final = 6
-"""Limit of the past steps that are listed; the tool tip lists all."""
+MAX_STEPS: Final = 6  # limit of the past steps that are listed; the tool tip lists all
 MAX_TARGETS_CHARS: Final = 80
 ZEROS_TIP: Final = deferred(
     "Steps prune only the weights that are not zero in the file, and views show the zeros as pruned"

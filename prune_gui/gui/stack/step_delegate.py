@@ -23,13 +23,10 @@ from prune_gui.gui.widgets.theme import bold, colours
 
 MARGIN_PX: Final = 6
 BADGE_PX: Final = QSize(24, 18)
-BAR_HEIGHT_PX: Final = 4
-"""Height of the bar with the sparsity of the step."""
-MAX_LINES: Final = 2
-"""Maximum number of lines of the title and of the targets."""
+BAR_HEIGHT_PX: Final = 4  # height of the bar with the sparsity of the step
+MAX_LINES: Final = 2  # maximum number of lines of the title and of the targets
 EDITOR_WIDTH_PX: Final = 110
-DEFAULT_WIDTH_PX: Final = 300
-"""Width of a card that is not shown in a view."""
+DEFAULT_WIDTH_PX: Final = 300  # width of a card that is not shown in a view
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from PySide6.QtCore import QEvent, QSignalBlocker, Qt
 from PySide6.QtGui import QKeySequence, QShortcut
-from PySide6.QtWidgets import (
-    QBoxLayout,
-    QCheckBox,
-    QLabel,
-    QLayout,
-    QToolButton,
-    QWidget,
-)
+from PySide6.QtWidgets import QBoxLayout, QCheckBox, QLabel, QLayout, QToolButton, QWidget
 
 from prune_gui.gui.widgets.eliding import ElidedComboBox
 from prune_gui.gui.widgets.theme import icon
@@ -24,8 +17,7 @@ if TYPE_CHECKING:
     from prune_gui.gui.views.plot import Plot
 
 
-Items = Sequence[tuple[str, Any]]
-"""Texts with their values."""
+Items = Sequence[tuple[str, Any]]  # texts with their values
 
 
 class Choice(ElidedComboBox):

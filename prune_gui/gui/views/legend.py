@@ -11,8 +11,7 @@ from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
 from prune_gui.language import tr
 
-MAX_VISIBLE_LINES: Final = 5
-"""Maximum number of lines that are visible at once; more are scrolled."""
+MAX_VISIBLE_LINES: Final = 5  # maximum number of lines that are visible at once; more are scrolled
 
 
 class Legend(QScrollArea):

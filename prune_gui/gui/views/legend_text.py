@@ -14,8 +14,7 @@ from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO
 
 SEPARATOR: Final = "&nbsp;&nbsp; "
 """Separator of legend items. Lines break after it, so that all lines start with an item."""
-MAX_NAMED_COLOURS = 12
-"""Maximum number of colours with a name; the others are counted together."""
+MAX_NAMED_COLOURS = 12  # maximum number of colours with a name; the others are counted together
 BREAKABLE_CHARACTERS: Final = re.compile("[…\u2e80-\uffef]")
 """Characters that allow a line break after them: the ellipsis, and those of some scripts."""
 

@@ -17,8 +17,7 @@ from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, WIDE_PX
 from prune_gui.language import join_clauses, tr
 from prune_gui.raster.colours import Colours
 
-Ends = NDArray[Any] | float
-"""The position of a side of each bar."""
+Ends = NDArray[Any] | float  # the position of a side of each bar
 Side = Literal["left", "right", "top", "peak"]
 ANCHORS: Final[dict[Side, tuple[float, float]]] = {
     "left": (0.0, 0.5),
@@ -26,8 +25,7 @@ ANCHORS: Final[dict[Side, tuple[float, float]]] = {
     "top": (1.0, 0.0),
     "peak": (0.0, 0.5),
 }
-MARK_Z: Final = 102
-"""Stacking order: above the lines of cuts."""
+MARK_Z: Final = 102  # stacking order: above the lines of cuts
 
 
 class Plot(pg.PlotWidget):  # type: ignore[misc]

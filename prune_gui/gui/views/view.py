@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 SubjectT = TypeVar("SubjectT", Subject, ModelSubject)
 
-SETTLE_MS = 25
-"""Interval in which changes of the visible region are merged into one update."""
+SETTLE_MS = 25  # interval in which changes of the visible region are merged into one update
 STALE_TIMEOUT_MS = 400
 """Time for which the picture of the previous parameter may stay on the screen."""
 BUSY_INTERVAL_MS = 200

@@ -22,21 +22,17 @@ from PySide6.QtWidgets import (
 
 from prune_gui.gui.formatting import wrapped
 
-MARGIN_PX = 2
-"""Margin of Qt on either side of the text, in every style."""
+MARGIN_PX = 2  # margin of Qt on either side of the text, in every style
 
 
-MIN_WIDTH_PX: Final = 84
-"""Minimum width of the box in pixels."""
+MIN_WIDTH_PX: Final = 84  # minimum width of the box in pixels
 
 
 class ElidedLineEdit(QLineEdit):
     """A line edit that elides a long text without the focus. Its tool tip shows the full text."""
 
     def __init__(
-        self,
-        elided: Qt.TextElideMode = Qt.TextElideMode.ElideRight,
-        parent: QWidget | None = None,
+        self, elided: Qt.TextElideMode = Qt.TextElideMode.ElideRight, parent: QWidget | None = None
     ) -> None:
         super().__init__(parent)
         self._elide_mode = elided

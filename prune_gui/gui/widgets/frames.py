@@ -20,8 +20,7 @@ from PySide6.QtWidgets import (
 
 BORDER_PX: Final = 4
 PADDING_PX: Final = 24
-VEIL_ALPHA: Final = 170
-"""Opacity, of 255, of the background that is laid over the window."""
+VEIL_ALPHA: Final = 170  # opacity, of 255, of the background that is laid over the window
 
 
 FRAMED = (QGraphicsView, QCommandLinkButton, QScrollArea)

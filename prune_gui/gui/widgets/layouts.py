@@ -16,8 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-STRETCH: Final = None
-"""Stands for empty space between parts of a layout."""
+STRETCH: Final = None  # stands for empty space between parts of a layout
 Part = QWidget | QLayout | tuple[QWidget | QLayout, int] | None
 """A widget or a layout, with its stretch factor if that is not 0; or `STRETCH`."""
 Margin = int | tuple[int, int, int, int]

@@ -12,8 +12,7 @@ from PySide6.QtWidgets import QApplication, QLabel, QWidget
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.theme import colours
 
-FADE_DELAY_MS: Final = 400
-"""Delay before an outdated text is shown faintly."""
+FADE_DELAY_MS: Final = 400  # delay before an outdated text is shown faintly
 NOTE_LINES: Final = 3
 
 

@@ -19,8 +19,7 @@ from PySide6.QtWidgets import (
 from prune_gui.gui.widgets import layouts
 
 Value = TypeVar("Value")
-PADDING_PX: Final = 14
-"""Space beside the text of a button."""
+PADDING_PX: Final = 14  # space beside the text of a button
 
 
 class SegmentedSwitch(QWidget, Generic[Value]):

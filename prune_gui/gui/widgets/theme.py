@@ -55,16 +55,11 @@ _WIDGETS: Final = {
 }
 """The colours of the widgets in the light and in the dark theme."""
 _WHEN_DISABLED: Final = (_Role.WindowText, _Role.Text, _Role.ButtonText, _Role.HighlightedText)
-SMALL: Final = 0.85
-"""Scale of texts in and beside pictures."""
-TITLE: Final = 1.8
-"""Scale of the title of a page."""
-TIGHT_PX: Final = 4
-"""Between parts of one thing: a bar and its label, the lines of a legend."""
-GAP_PX: Final = 8
-"""Between neighbours, and from the edge of a panel."""
-WIDE_PX: Final = 16
-"""Between groups."""
+SMALL: Final = 0.85  # scale of texts in and beside pictures
+TITLE: Final = 1.8  # scale of the title of a page
+TIGHT_PX: Final = 4  # between parts of one thing: a bar and its label, the lines of a legend
+GAP_PX: Final = 8  # between neighbours, and from the edge of a panel
+WIDE_PX: Final = 16  # between groups
 SIZES_PX: Final = (16, 20, 24, 32, 48, 64)
 """Sizes of the pixmaps in physical pixels; Qt chooses the smallest that is large enough."""
 

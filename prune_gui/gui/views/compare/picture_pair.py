@@ -25,11 +25,9 @@ from prune_gui.language import deferred, tr
 Arrangement = Literal["sides", "swipe", "blink", "single"]
 MESSAGE_MARGIN_PX: Final = 24
 WIDTH_PX: Final = 17
-GRIP_PX: Final = 28
-"""Height of the grip."""
+GRIP_PX: Final = 28  # height of the grip
 ARROWS: Final = "\N{LEFT RIGHT ARROW}"
-KEY_STEP: Final = 0.02
-"""Step of the arrow keys, as a share of the picture's width."""
+KEY_STEP: Final = 0.02  # step of the arrow keys, as a share of the picture's width
 KEYS: Final = {Qt.Key.Key_Left: -KEY_STEP, Qt.Key.Key_Right: KEY_STEP}
 ENDS: Final = {Qt.Key.Key_Home: 0.0, Qt.Key.Key_End: 1.0}
 Mode = Literal["sides", "swipe", "blink", "difference", "film"]

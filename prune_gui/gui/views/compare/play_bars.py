@@ -13,11 +13,9 @@ from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, bold
 from prune_gui.language import tr
 
-FRAME_MS: Final = 1000
-"""Time for which a film shows each frame."""
+FRAME_MS: Final = 1000  # time for which a film shows each frame
 BLINK_RANGE_S: Final = (0.1, 5.0)
-BLINK_S: Final = 0.7
-"""Initial time for which blinking shows each side."""
+BLINK_S: Final = 0.7  # initial time for which blinking shows each side
 
 
 class PlayButton(QToolButton):

@@ -25,10 +25,8 @@ if TYPE_CHECKING:
 
 
 SWAP_ARROWS: Final = "\N{LEFT RIGHT ARROW}"
-MAX_RECENT: Final = 5
-"""Maximum number of recent files in the list."""
-LIST_MARGIN_PX: Final = 32
-"""Space beside the longest text of the list, for a scroll bar."""
+MAX_RECENT: Final = 5  # maximum number of recent files in the list
+LIST_MARGIN_PX: Final = 32  # space beside the longest text of the list, for a scroll bar
 ASK: Final[Literal["ask"]] = "ask"
 NAMES: Final[dict[Which, str]] = {"left": deferred("Left side"), "right": deferred("Right side")}
 

@@ -207,8 +207,7 @@ OVERLAP_COLUMNS: Final[tuple[Column[Sequence[Overlap]], ...]] = (
 )
 """The columns of the table; the last three are only in files."""
 
-PATTERNS: Final = 5
-"""The column of the patterns."""
+PATTERNS: Final = 5  # the column of the patterns
 
 
 def legend(overlap: Overlap, colours: Colours, *, corrected: bool = False) -> str:

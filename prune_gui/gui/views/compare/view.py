@@ -41,10 +41,8 @@ if TYPE_CHECKING:
     from prune_gui.table import Table
 
 
-DELAY_MS: Final = 250
-"""Delay between the last change and the update of the tables and the overview."""
-TABLE_HEIGHT_PX: Final = 120
-"""Initial height of the table of all parameters."""
+DELAY_MS: Final = 250  # delay between the last change and the update of the tables and the overview
+TABLE_HEIGHT_PX: Final = 120  # initial height of the table of all parameters
 MIN_SIDES_PX: Final = 72
 """Minimum height of the sides and their summary, which scroll in a low window."""
 IN_FRONT: Final = {False: deferred("Left: {side}"), True: deferred("Right: {side}")}

@@ -31,12 +31,9 @@ if TYPE_CHECKING:
 
 
 SIDES = "left", "bottom"
-MIN_GRID_CELL_PX = 12
-"""Minimum cell size of one element for grid lines between elements."""
-MAX_MARKED_CELL_PX = 8
-"""A ring marks a lone cell that is smaller than this."""
-MARK_DIAMETER_PX = 13
-"""Diameter of a ring."""
+MIN_GRID_CELL_PX = 12  # minimum cell size of one element for grid lines between elements
+MAX_MARKED_CELL_PX = 8  # a ring marks a lone cell that is smaller than this
+MARK_DIAMETER_PX = 13  # diameter of a ring
 KEY_STEPS = {
     Qt.Key.Key_Up: (-1, 0),
     Qt.Key.Key_Down: (1, 0),
@@ -46,10 +43,8 @@ KEY_STEPS = {
 """Rows and columns to the neighbouring element, by key."""
 MAX_ASPECT = 4
 """Maximum ratio of the sides of the canvas for which a picture with square cells can be fitted."""
-FIT_MARGIN = 0.01
-"""Margin on each side of a fitted picture, as a share of its size."""
-BUTTON_PADDING_PX = 24
-"""Space beside the text of a button."""
+FIT_MARGIN = 0.01  # margin on each side of a fitted picture, as a share of its size
+BUTTON_PADDING_PX = 24  # space beside the text of a button
 
 
 class MapCanvas(Plot):
@@ -311,8 +306,7 @@ def _show(item: pg.ImageItem, pixels: Pixels, rect: QRectF) -> None:
 
 
 _BLACK, _WHITE = QColor("#000000"), QColor("#ffffff")
-TEXT_MARGIN_PX = 2
-"""Minimum space between a text and the border of its element."""
+TEXT_MARGIN_PX = 2  # minimum space between a text and the border of its element
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -35,11 +35,9 @@ if TYPE_CHECKING:
     from prune_gui.statistics.element_values import Element
 
 
-VISIBLE_ROWS: Final = 3
-"""Number of steps that are visible at once; more are scrolled."""
+VISIBLE_ROWS: Final = 3  # number of steps that are visible at once; more are scrolled
 ROW_MARGIN_PX: Final = 3
-LABEL_CHARS: Final = 19
-"""Width of the labels, in average characters."""
+LABEL_CHARS: Final = 19  # width of the labels, in average characters
 COLUMNS: Final[tuple[Column[Sequence[StepRow]], ...]] = (
     record_column(deferred("Step"), lambda row: row.step, lambda row: row.step, is_number=False),
     record_column(deferred("Score"), lambda row: row.score, lambda row: row.score),

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from prune_gui.gui.views.plot import Plot
 
-MIN_BAND_PX: Final = 4
-"""Minimum width of a band for lines between bands."""
+MIN_BAND_PX: Final = 4  # minimum width of a band for lines between bands
 HALO_OPACITY: Final = 0.6
 HALO_WIDTH_PX: Final = 3.0
 PADDING_PX: Final = 8

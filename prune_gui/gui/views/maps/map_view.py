@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from prune_gui.raster.parameter_layouts import ParameterLayout
     from prune_gui.session.changes import Changes
 
-SWATCHES: Final = 12
-"""Number of colours of a colour bar as rich text."""
+SWATCHES: Final = 12  # number of colours of a colour bar as rich text
 BACKGROUND_DELAY_MS: Final = 200
 """Delay between the last change and the rendering of the overview and the profiles."""
 

@@ -19,10 +19,8 @@ if TYPE_CHECKING:
     from prune_gui.gui.views.plot import Plot
     from prune_gui.raster.cell_statistics import Profiles
 
-BREADTH_PX = 52
-"""Breadth of a profile."""
-HEADROOM = 0.45
-"""Space for a title beyond the bars, as a share of their range."""
+BREADTH_PX = 52  # breadth of a profile
+HEADROOM = 0.45  # space for a title beyond the bars, as a share of their range
 MAX_BARS = 1500
 """Maximum number of bars of a profile; if there are more rows, a bar shows the mean of several."""
 

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 
 NO_NUMBER: Final = "\N{EN DASH}"
-PENDING: Final = "\N{HORIZONTAL ELLIPSIS}"
-"""In place of a number that is not computed yet."""
+PENDING: Final = "\N{HORIZONTAL ELLIPSIS}"  # in place of a number that is not computed yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +91,7 @@ def describe_state(subject: Subject, code: int) -> str:
 
 
 def _element_text(
-    subject: Subject,
-    index: tuple[int, ...],
-    value: float,
-    code: int,
-    row: Callable[[int], StepRow],
+    subject: Subject, index: tuple[int, ...], value: float, code: int, row: Callable[[int], StepRow]
 ) -> ElementText:
     steps = (applied.step for applied in subject.resolution.layers.get(subject.name, ()))
     return ElementText(
@@ -135,8 +130,7 @@ def _number(value: float | None) -> str:
 BLACK_TEXT_MIN_LUMINANCE = 0.179
 """Luminance above which black has more contrast than white: both have 4.6 there (WCAG 2.2)."""
 Texts = np.ndarray[tuple[int, ...], np.dtype[np.str_]]
-MAX_CHARACTERS = 7
-"""Maximum length of a text."""
+MAX_CHARACTERS = 7  # maximum length of a text
 MAX_SPAN_ELEMENTS = 1 << 16
 """Maximum span of flat indices that is read at once for the elements of one row."""
 

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from prune_gui.raster.cell_statistics import Profiles
     from prune_gui.raster.parameter_layouts import ParameterLayout
 
-MAX_OVERVIEW_CELLS: Final = 700
-"""Maximum number of cells of the overview along each side."""
+MAX_OVERVIEW_CELLS: Final = 700  # maximum number of cells of the overview along each side
 RENDER_INTERVAL_S: Final = 0.1
 """Time after which a partial picture is shown; the rest is rendered in later jobs."""
 

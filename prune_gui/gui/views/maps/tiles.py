@@ -19,22 +19,18 @@ from prune_gui.raster.parameter_layouts import ParameterLayout
 MAX_PIXELS = 2_000_000
 MIN_SHADE = 0.22
 """Minimum share of the step's colour in a cell with one pruned element; the same for kept ones."""
-TILE_CELLS = 128
-"""Cells along each side of a tile."""
-MARK_LIMIT = 200
-"""Rare cells are marked only if there are fewer than this in the picture."""
+TILE_CELLS = 128  # cells along each side of a tile
+MARK_LIMIT = 200  # rare cells are marked only if there are fewer than this in the picture
 MIN_CELLS_PER_MARK = 20
 """Cells are rare only if there are at least this many cells for each of them."""
-CACHE_LIMIT_BYTES = 64 << 20
-"""Size limit of all cached tiles."""
+CACHE_LIMIT_BYTES = 64 << 20  # size limit of all cached tiles
 STRIP_LIMIT_ELEMENTS = 1 << 26
 """Maximum number of elements that are painted at once, unless a single row of tiles has more."""
 
 Pixels = NDArray[np.uint8 | np.uint16]
 """uint8 (cells down, cells across, 4): red, green, blue, opaque; or uint16 (cells down, cells
 across): levels, whose colours are looked up when the picture is shown."""
-CellCentres = NDArray[np.float64]
-"""float64 (cells, 2): the row and the column of each centre."""
+CellCentres = NDArray[np.float64]  # float64 (cells, 2): the row and the column of each centre
 TileIndex = tuple[int, int]
 
 

@@ -28,25 +28,21 @@ if TYPE_CHECKING:
 
 SHARE_BITS: Final = 12
 """Bits of the pruned share in a level. The higher bits are the index of the cell's colour."""
-ALL: Final = (1 << SHARE_BITS) - 1
-"""The share of a cell whose elements are all pruned."""
+ALL: Final = (1 << SHARE_BITS) - 1  # the share of a cell whose elements are all pruned
 GAP: Final = 1
 """Level of a cell without elements. Level 0 is of a tile that is missing."""
-STEP_COLOURS: Final = 8
-"""Number of colours of steps, after which they repeat."""
+STEP_COLOURS: Final = 8  # number of colours of steps, after which they repeat
 MIN_DENSITY_STEP: Final = 0.12
 """Distance of the colours of partly pruned cells from both ends of the ramp, as a share of it.
 
 The ends are reserved for cells without any pruned and without any kept element.
 """
-MIN_CONTRAST: Final = 0.05
-"""Minimum length of a contrast range."""
+MIN_CONTRAST: Final = 0.05  # minimum length of a contrast range
 OUTLIERS: Final = 0.01
 """Share of the visible cells at each end that a local contrast range leaves out."""
 
 Levels = NDArray[np.uint16]
-Table = NDArray[np.uint8]
-"""uint8 (65536, 4): red, green, blue and opacity of each level."""
+Table = NDArray[np.uint8]  # uint8 (65536, 4): red, green, blue and opacity of each level
 
 
 @dataclass(frozen=True, slots=True)

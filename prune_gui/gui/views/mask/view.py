@@ -41,10 +41,8 @@ if TYPE_CHECKING:
 LENGTH_PX: Final = 170
 THICKNESS_PX: Final = 12
 HANDLE_WIDTH_PX: Final = 7
-TEXT_GAP_PX: Final = 6
-"""Minimum space between the texts of both handles."""
-KEY_STEP: Final = 0.01
-"""Distance by which a key moves a handle."""
+TEXT_GAP_PX: Final = 6  # minimum space between the texts of both handles
+KEY_STEP: Final = 0.01  # distance by which a key moves a handle
 DISABLED_OPACITY: Final = 0.35
 
 

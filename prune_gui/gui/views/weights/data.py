@@ -33,16 +33,14 @@ VALUES: Final[frozenset[Quantity]] = frozenset({"value", "size", "correction"})
 """The quantities that follow from the values that steps correct."""
 SPANNED: Final[frozenset[Quantity]] = frozenset({"value", "size"})
 """The quantities of an element that follow from its value alone."""
-MAX_CACHED_REACHES: Final = 64
-"""Maximum number of pictures in the cache."""
+MAX_CACHED_REACHES: Final = 64  # maximum number of pictures in the cache
 SAMPLED_SPANS: Final = 256
 SPAN_ELEMENTS: Final = 1 << 10
 """A larger parameter is sampled in equally distant spans: to read all of it would delay the
 picture, and the end of a colour scale need not be exact.
 """
 FEW_SPANS: Final = 8
-FEW_SPAN_ELEMENTS: Final = 1 << 15
-"""Fewer and longer spans, of parameters that are not fetched yet."""
+FEW_SPAN_ELEMENTS: Final = 1 << 15  # fewer and longer spans, of parameters that are not fetched yet
 
 
 @dataclass(frozen=True, slots=True)

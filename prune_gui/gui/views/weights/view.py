@@ -20,12 +20,7 @@ from prune_gui.gui.views.maps.map_view import SWATCHES, ColourBar, MapView
 from prune_gui.gui.views.maps.margins import Titles
 from prune_gui.gui.views.maps.tile_pipeline import RenderedView
 from prune_gui.gui.views.maps.viewport import Viewport
-from prune_gui.gui.views.weights.data import (
-    QUANTITIES,
-    QuantityStyle,
-    ReachCache,
-    WeightsPainter,
-)
+from prune_gui.gui.views.weights.data import QUANTITIES, QuantityStyle, ReachCache, WeightsPainter
 from prune_gui.language import deferred, format_number, tr
 from prune_gui.raster.colours import Ramp
 from prune_gui.session.subjects import Subject
@@ -94,8 +89,7 @@ class RampBar(ColourBar):
 
 
 CHOOSE: Final = deferred("Choose the checkpoint to compare with")
-FILE_NAME_WIDTH_PX: Final = 80
-"""Maximum width of a file name on its button."""
+FILE_NAME_WIDTH_PX: Final = 80  # maximum width of a file name on its button
 
 
 class WeightsView(MapView):
@@ -134,8 +128,7 @@ class WeightsView(MapView):
         self._quantity.activated.connect(self._choose)
         self._choose_file.clicked.connect(self._ask_for_file)
         self._lay_out_map(
-            [self._quantity, self._step, self._choose_file],
-            [self.bar, self._full_range, QWidget()],
+            [self._quantity, self._step, self._choose_file], [self.bar, self._full_range, QWidget()]
         )
 
     def compare_with(self, path: Path) -> None:

@@ -16,7 +16,7 @@ from prune_gui.gui.dialogs.questions import show_remarks
 from prune_gui.gui.draft.targets_field import ConditionCompleter, conditions_help
 from prune_gui.gui.formatting import wrapped
 from prune_gui.gui.modules.grouping import GroupBy, TreeGrouping
-from prune_gui.gui.modules.tree_model import TreeColumn, TreeModel
+from prune_gui.gui.modules.tree_model import TreeColumn, TreeModel, number_of
 from prune_gui.gui.modules.tree_view import ModuleTree
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, icon
@@ -288,9 +288,9 @@ class TreePanel(QWidget):
         self._selecting = True
         rows = self.tree.selection.rows()
         nodes = [self._model.node(row) for row in rows]
-        self._selected = list(map(self._model.number, rows))
+        self._selected = list(map(number_of, rows))
         parameters = [node.tensor for node in nodes if node.tensor and not node.below]
-        group = self._grouping.group_of(self._model.number(self.tree.currentIndex()))
+        group = self._grouping.group_of(number_of(self.tree.currentIndex()))
         meant = self._parameters_of(rows)
         if parameters:
             current = self._model.node(self.tree.currentIndex()).tensor
@@ -335,7 +335,7 @@ class TreePanel(QWidget):
             for row in range(self._model.rowCount(module)):
                 child = self._model.index(row, TreeColumn.NAME, module)
                 if self.tree.isExpanded(child):
-                    yield self._model.number(child)
+                    yield number_of(child)
                     waiting.append(child)
 
     def _show_menu(self, at: QPoint) -> None:

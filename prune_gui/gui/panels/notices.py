@@ -41,13 +41,8 @@ class Notice(QWidget):
         self._close.setToolTip(tr("Hide this notice until the file is opened again"))
         self._close.setAccessibleName(tr("Hide this notice"))
         self._close.clicked.connect(self._hide_for_good)
-        layouts.row(
-            (self._label, 1),
-            self.button,
-            self._close,
-            of=self,
-            margin=(GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX),
-        )
+        parts, margin = ((self._label, 1), self.button, self._close), (GAP_PX, TIGHT_PX) * 2
+        layouts.row(*parts, of=self, margin=margin)
         self.hide()
 
     @property
@@ -59,9 +54,6 @@ class Notice(QWidget):
         self._text = text
         self._label.say(text, tip=text)
         self.setVisible(bool(text) and not self._is_closed)
-
-    def reopen(self) -> None:
-        self._is_closed = False
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         if event.type() == QEvent.Type.PaletteChange:
@@ -84,7 +76,7 @@ class ZeroNotice(Notice):
 
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:
-            self.reopen()
+            self._is_closed = False
         if changes.file or changes.zeros or changes.recipe or changes.resolution:
             self._show()
 
@@ -110,7 +102,7 @@ class CorrectionNotice(Notice):
 
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:
-            self.reopen()
+            self._is_closed = False
         if changes.file or changes.recipe or changes.resolution:
             self.say(self._message())
 
@@ -187,18 +179,16 @@ class ReloadNotice(QWidget):
     def _look(self) -> None:
         changed = self._stamps.changed()
         if changed:
-            name = one_line(changed[0].name, MAX_NAME_CHARS)
-            more = len(changed) - 1
-            self._text.say(
-                trn(
+            name, more = one_line(changed[0].name, MAX_NAME_CHARS), len(changed) - 1
+            text = tr("{name} changed on disk", name=name)
+            if more:
+                text = trn(
                     "{name} and {count:,} more file changed on disk",
                     "{name} and {count:,} more files changed on disk",
                     more,
                     name=name,
                 )
-                if more
-                else tr("{name} changed on disk", name=name)
-            )
+            self._text.say(text)
         self.setVisible(bool(changed))
         unwatched = {str(path.absolute()) for path in changed} - set(self._watcher.files())
         if unwatched:

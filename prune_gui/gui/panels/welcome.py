@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QCommandLinkButton, QLabel, QVBoxLayout, QWidget
 from prune_gui.checkpoint.formats import known_suffixes
 from prune_gui.errors import one_line
 from prune_gui.gui.runtime.locale import escape_mnemonics
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.frames import FitScrollArea
 from prune_gui.gui.widgets.theme import TITLE, WIDE_PX, app_icon, icon, scaled
 from prune_gui.language import deferred, tr
@@ -58,14 +59,11 @@ class Welcome(QWidget):
             self._column.addWidget(button)
         self._recent = QVBoxLayout()
         self._column.addLayout(self._recent)
-        middle = QWidget()
+        middle = QWidget(minimumWidth=MIN_WIDTH_PX)
         middle.setLayout(self._column)
-        middle.setMinimumWidth(MIN_WIDTH_PX)
-        layout = QVBoxLayout(self)
-        layout.addStretch()
         scroll_area = FitScrollArea(middle, MIN_HEIGHT_PX)
-        layout.addWidget(scroll_area, alignment=Qt.AlignmentFlag.AlignHCenter)
-        layout.addStretch()
+        layout = layouts.column(layouts.STRETCH, scroll_area, layouts.STRETCH, of=self)
+        layout.setAlignment(scroll_area, Qt.AlignmentFlag.AlignHCenter)
         self._show_icons()
 
     def show_recent(self, paths: Sequence[str]) -> None:
@@ -74,9 +72,8 @@ class Welcome(QWidget):
             if widget is not None:
                 widget.deleteLater()
         for path in map(Path, paths[:MAX_RECENT]):
-            button = QCommandLinkButton(
-                escape_mnemonics(path.name), one_line(str(Location.at(path.parent)))
-            )
+            folder = one_line(str(Location.at(path.parent)))
+            button = QCommandLinkButton(escape_mnemonics(path.name), folder)
             button.clicked.connect(lambda _=False, path=path: self.wanted.emit(path))
             button.setIcon(icon("tensor"))
             self._recent.addWidget(button)

@@ -15,7 +15,6 @@ from PySide6.QtWidgets import (
     QListView,
     QStyleOptionViewItem,
     QToolButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -81,7 +80,7 @@ class StackPanel(QWidget):
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.list.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
         self.list.activated.connect(lambda index: self.edit_wanted.emit(index.row()))
-        self.list.selectionModel().currentChanged.connect(self._current_changed)
+        self.list.selectionModel().currentChanged.connect(lambda: self.current_changed.emit())
         self._model.dataChanged.connect(self.list.scheduleDelayedItemsLayout)
         self._model.rowsInserted.connect(self._select_inserted)
         self._model.rowsRemoved.connect(self._rows_removed)
@@ -146,9 +145,6 @@ class StackPanel(QWidget):
             self._model.moveRow(root, index, root, index + (2 if by > 0 else -1))
             self.current_changed.emit()
 
-    def _current_changed(self) -> None:
-        self.current_changed.emit()
-
     def _select_inserted(self, _parent: QModelIndex, first: int, _last: int) -> None:
         self._empty.hide()
         self.list.setCurrentIndex(self._model.index(first))
@@ -181,11 +177,8 @@ class StartPanel(QWidget):
         self.again = layouts.button(
             tr("Apply the past steps again"), self._apply_again, tr(AGAIN_TIP)
         )
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(TIGHT_PX)
-        for widget in (self.past, self._steps, self.again, self.zeros):
-            layout.addWidget(widget)
+        parts = (self.past, self._steps, self.again, self.zeros)
+        layout = layouts.column(*parts, of=self, margin=0, gap=TIGHT_PX)
         layout.setAlignment(self.again, Qt.AlignmentFlag.AlignLeft)
         workbench.changed.connect(self._on_changed)
         self._show_past()
@@ -219,8 +212,7 @@ class StartPanel(QWidget):
         self._steps.setToolTip("\n".join(map(formatting.wrapped, lines)) if rest else "")
 
     def _open_past(self, opened: bool) -> None:
-        arrow = Qt.ArrowType.DownArrow if opened else Qt.ArrowType.RightArrow
-        self.past.setArrowType(arrow)
+        self.past.setArrowType(Qt.ArrowType.DownArrow if opened else Qt.ArrowType.RightArrow)
         self._steps.setVisible(opened)
         self.again.setVisible(opened)
 

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.gui.draft.amount_fields import NumberBox
-from prune_gui.gui.stack.stack_model import Index, StepRole
+from prune_gui.gui.stack.stack_model import CARD, CardContent, Index
 from prune_gui.gui.widgets.theme import bold, colours
 
 MARGIN_PX: Final = 6
@@ -41,8 +41,9 @@ class Line:
 
 @dataclass(slots=True)
 class StepCard:
-    """The geometry of a card."""
+    """A card and its geometry."""
 
+    content: CardContent
     box: QRect
     badge: QRect  # the coloured number
     amount: QRect = field(default_factory=QRect)  # the amount; empty if the method has none
@@ -79,7 +80,7 @@ class StepDelegate(QStyledItemDelegate):
             painter.setFont(line.font)
             painter.setPen(line.colour)
             painter.drawText(line.rect, Qt.AlignmentFlag.AlignVCenter, line.text)
-        _paint_bar(painter, card.bar, index.data(StepRole.SHARE), fill, option)
+        _paint_bar(painter, card.bar, card.content.share, fill, option)
         if option.state & QStyle.StateFlag.State_HasFocus:
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.setPen(option.palette.color(QPalette.ColorRole.Accent))
@@ -141,37 +142,37 @@ class StepDelegate(QStyledItemDelegate):
         indicator_rect = QStyle.SubElement.SE_ItemViewItemCheckIndicator
         box = style.subElementRect(indicator_rect, option, option.widget)
         badge = QRect(QPoint(box.right() + MARGIN_PX, option.rect.top() + MARGIN_PX), BADGE_PX)
-        card = StepCard(box, badge)
+        content: CardContent = index.data(CARD)
+        card = StepCard(content, box, badge)
         left, right = badge.right() + MARGIN_PX, option.rect.right() - MARGIN_PX
         heading_font = bold(option.font)
-        ink, faint, warning = _text_colours(option, known=index.data(StepRole.KNOWN))
+        ink, faint, warning = _text_colours(option, known=content.is_known)
         plain = ink if option.checkState == Qt.CheckState.Checked else faint
         top, height = option.rect.top() + MARGIN_PX, option.fontMetrics.height()
 
         title_right = right
-        if amount := index.data(StepRole.AMOUNT):
-            width = QFontMetrics(heading_font).horizontalAdvance(amount)
+        if content.amount:
+            width = QFontMetrics(heading_font).horizontalAdvance(content.amount)
             card.amount = QRect(right - width, top, width + 1, height)
-            card.lines.append(Line(card.amount, amount, heading_font, plain))
+            card.lines.append(Line(card.amount, content.amount, heading_font, plain))
             title_right = right - width - MARGIN_PX
 
-        def add(text: str, font: QFont, colour: QColor, max_lines: int, right: int = right) -> None:
+        def add(text: str, font: QFont, colour: QColor, right: int = right) -> None:
             nonlocal top
-            for part in fitted_lines(text, font, right - left, max_lines):
+            for part in fitted_lines(text, font, right - left, MAX_LINES):
                 card.lines.append(Line(QRect(left, top, right - left, height), part, font, colour))
                 top += height
 
-        add(index.data(StepRole.TITLE), heading_font, plain, MAX_LINES, title_right)
-        globs = index.data(StepRole.TARGETS).replace("!", "!\N{WORD JOINER}")  # no line ends with !
-        add(globs, option.font, faint, MAX_LINES)
-        failed = index.data(StepRole.FAILED)
-        add(index.data(StepRole.OUTCOME), option.font, warning if failed else plain, MAX_LINES)
+        add(content.title, heading_font, plain, title_right)
+        globs = content.targets.replace("!", "!\N{WORD JOINER}")  # no line ends with !
+        add(globs, option.font, faint)
+        add(content.outcome, option.font, warning if content.has_failed else plain)
         card.bar = QRect(left, top + 2, right - left, BAR_HEIGHT_PX)
         top += BAR_HEIGHT_PX + 4
-        for note in index.data(StepRole.LIMITS):
-            add(note, option.font, faint, MAX_LINES)
-        for note in index.data(StepRole.WARNINGS):
-            add(note, option.font, warning, MAX_LINES)
+        for note in content.limits:
+            add(note, option.font, faint)
+        for note in content.warnings:
+            add(note, option.font, warning)
         card.bottom = top + MARGIN_PX - option.rect.top()
         return card
 

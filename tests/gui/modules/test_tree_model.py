@@ -8,7 +8,7 @@ from PySide6.QtTest import QAbstractItemModelTester
 
 from prune_gui.checkpoint import TensorInfo
 from prune_gui.checkpoint.parameters import RawTensor, parameters
-from prune_gui.gui.modules.tree_model import OFF, TreeColumn, TreeModel
+from prune_gui.gui.modules.tree_model import TreeColumn, TreeModel
 from prune_gui.session import ModuleIndex
 from prune_gui.statistics.file_zeros import FileZeros, ZeroPatterns
 
@@ -153,7 +153,7 @@ def test_the_tree_tells_what_is_no_weight_and_what_is_scaled(qtbot, shapes, name
     assert cell(model, name, TreeColumn.TYPE) == kind
     tip = cell(model, name, TreeColumn.NAME, Qt.ItemDataRole.ToolTipRole)
     assert tip.splitlines()[2:] == lines
-    is_off = model.row(model.find(name)).icon == OFF
+    is_off = model.row(model.find(name)).icon == "tensor-off"
     assert is_off == (shapes[name] != "float8_e4m3fn")
 
 

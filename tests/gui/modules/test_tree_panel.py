@@ -11,7 +11,6 @@ from PySide6.QtCore import Qt
 from safetensors.torch import save_file
 from waiting import change
 
-from prune_gui.gui.modules.tree_model import LOCK
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Step, select
 from prune_gui.session import ModuleIndex
@@ -75,11 +74,11 @@ def test_a_protected_parameter_has_a_lock_and_is_not_pruned(demo_window, workben
     assert before > 0
     with change(qtbot, workbench, "resolution"):
         demo_window.menu_actions["protect"].trigger()
-    assert icon_of(tree, name) == LOCK
+    assert icon_of(tree, name) == "lock"
     qtbot.waitUntil(lambda: workbench.resolved.resolution.counts[name][0] == 0)
     assert demo_window.menu_actions["undo"].text() == f"&Undo: Protect {name}"
     demo_window.menu_actions["protect"].trigger()
-    assert icon_of(tree, name) != LOCK
+    assert icon_of(tree, name) != "lock"
     qtbot.waitUntil(lambda: workbench.resolved.resolution.counts[name][0] == before)
 
 

@@ -7,7 +7,7 @@ from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtWidgets import QComboBox, QStyleOptionViewItem
 
 from prune_gui.gui.draft.amount_fields import NumberBox
-from prune_gui.gui.stack.stack_model import StepRole
+from prune_gui.gui.stack.stack_model import CARD
 
 
 class TestStack:
@@ -153,8 +153,8 @@ class TestStack:
         workbench.edit(lambda session: session.add(step))
         settle()
         rows = [stack._model.index(row) for row in range(4)]
-        assert [index.data(StepRole.LIMITS) for index in rows[:3]] == [[], [], []]
-        assert rows[3].data(StepRole.LIMITS)[0].startswith("limited to 60 % by max sparsity")
+        assert [index.data(CARD).limits for index in rows[:3]] == [[], [], []]
+        assert rows[3].data(CARD).limits[0].startswith("limited to 60 % by max sparsity")
         stack.list.executeDelayedItemsLayout()
         plain, noted = (stack.list.visualRect(index).height() for index in rows[2:])
         assert noted > plain + stack.list.fontMetrics().height()

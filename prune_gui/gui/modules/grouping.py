@@ -27,10 +27,7 @@ PrunedUnits = dict[int, list[int]]
 
 
 class TreeGrouping:
-    """Finds the nodes of the tree, and counts the pruned units of spaces and groups.
-
-    Without spaces, or with a table that does not fit, the tree shows modules.
-    """
+    """Groups the tree by modules or by spaces of units, and counts pruned units."""
 
     def __init__(
         self, workbench: Workbench, model: TreeModel, arrange: Callable[[Outline], None]

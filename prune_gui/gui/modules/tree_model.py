@@ -71,12 +71,9 @@ class TreeRow:
 class TreeModel(QAbstractItemModel):
     """The model of parameters under their modules, all of them or those that pass a filter.
 
-    `RowDelegate` paints the cells from `TreeRow` objects, not role by role.
-
     The internal id of an index is the number of a node of the outline: the `ModuleIndex`, or a
-    `SpaceOutline`, in which a parameter may have several nodes. Rows are made when
-    their parent is expanded, so that the cost depends on the visible part, also for 100,000
-    parameters.
+    `SpaceOutline`, in which a parameter may have several nodes. Rows are made when their parent is
+    expanded, so that the cost depends on the visible part, also for 100,000 parameters.
     """
 
     def __init__(self, parent: QObject | None = None) -> None:
@@ -129,10 +126,7 @@ class TreeModel(QAbstractItemModel):
                 self._changed(below, TreeColumn.NAME)
 
     def filter(self, text: str) -> tuple[int, int]:
-        """Show only parameters that `text` matches; see `ModuleIndex.matches`.
-
-        Returns the number of shown parameters and of all parameters.
-        """
+        """Show only matching parameters; return the numbers of shown ones and of all."""
         shown = self.module_index.matches(text, self._counts)
         with self._reset():
             self._shown = shown

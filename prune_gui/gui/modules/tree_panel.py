@@ -35,18 +35,11 @@ FILTERED_ROWS_LIMIT: Final = 200  # limit of the rows that are shown after filte
 
 
 class TreePanel(QWidget):
-    """A filter above the module tree.
+    """A filter above the module tree."""
 
-    Signals:
-        selected: (names) the selected parameters changed; without a selection, these are the
-            parameters of the whole checkpoint.
-        found: (count) the filter changed; the number of targets that its matches stand for, 0
-            without a filter.
-    """
-
-    selected = Signal(object)
+    selected = Signal(object)  # (names) without a selection, the parameters of the whole checkpoint
     targeted = Signal(object)  # (names) the user wants these as the targets of the draft
-    found = Signal(int)
+    found = Signal(int)  # (count) the matches of the filter are so many targets; 0 without a filter
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -62,10 +62,7 @@ WITH_ICON: Final = WITHOUT_ICON | QStyleOptionViewItem.ViewItemFeature.HasDecora
 
 
 class WholeRows(QItemSelectionModel):
-    """A selection model for whole rows, without Qt's `Rows` flag.
-
-    With the flag, Qt compares each row with all others, which takes seconds for thousands of rows.
-    """
+    """Selects whole rows without Qt's `Rows` flag, which takes seconds for thousands of rows."""
 
     def select(  # type: ignore[override]
         self, what: QModelIndex | QItemSelection, command: QItemSelectionModel.SelectionFlag

@@ -160,10 +160,7 @@ class ReloadNotice(QWidget):
             self._watch()
 
     def _watch(self) -> None:
-        """Watch the files of the open checkpoint, and their folders.
-
-        Qt stops watching a file that is replaced; the folder then reports the new file.
-        """
+        """Watch the files of the checkpoint, and their folders, which report replaced files."""
         session = self._workbench.session
         assert session is not None
         self.hide()

@@ -40,10 +40,7 @@ class _RunningJob:
 
 
 class StatusBar(QStatusBar):
-    """Shows the running job of the engine, with a button that cancels it.
-
-    Of several running jobs it shows a long one, or else an evaluation.
-    """
+    """Shows a running job, a long one or else an evaluation first, with a button to cancel it."""
 
     busy_changed = Signal()  # `busy` may have changed
     settings_wanted = Signal()  # the user clicked where jobs run

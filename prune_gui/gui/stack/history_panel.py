@@ -30,10 +30,7 @@ STATE_NOW: Final = deferred("{name}  ({steps}, current)")
 
 
 class HistoryPanel(QWidget):
-    """Lists the history entries, the latest last; a click returns to the state after that entry.
-
-    The named states are listed below. They stay until the user removes them, independent of undo.
-    """
+    """Lists the history, where a click returns to an entry, and the named states below."""
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(parent)

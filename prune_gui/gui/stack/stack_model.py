@@ -29,10 +29,7 @@ UNCHECKED: Final = Qt.CheckState.Unchecked
 
 @dataclass(frozen=True, slots=True)
 class CardContent:
-    """What the card of a step shows.
-
-    Notes and share keep the old values until the new outcome is known.
-    """
+    """What the card of a step shows. Notes and share stay until the new outcome is known."""
 
     title: str  # without the amount
     amount: str  # "" if the method has none, or all targets have their own
@@ -79,10 +76,7 @@ class StackModel(QAbstractListModel):
         return 0 if parent.isValid() else len(self._steps)
 
     def flags(self, index: Index) -> Qt.ItemFlag:
-        """Return the flags of an item: steps are checkable, and can be dragged between others.
-
-        Those with an amount are editable, unless all targets have their own.
-        """
+        """Steps can be dragged between others; those with an amount of their own are editable."""
         flag = Qt.ItemFlag
         if not index.isValid():
             return flag.ItemIsDropEnabled

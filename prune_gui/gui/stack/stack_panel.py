@@ -155,10 +155,7 @@ class StackPanel(QWidget):
 
 
 class StartPanel(QWidget):
-    """Shows the start of the recipe, and the past steps of a file that this program wrote.
-
-    Each part is visible only if it concerns the open file.
-    """
+    """Shows the start of the recipe, and the past steps of a file, if there are any."""
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -133,10 +133,7 @@ PANS: Final = {
 
 
 def add_axis_shortcuts(plot: Plot) -> None:
-    """Let plus and minus zoom a plot along its horizontal axis, and the arrow keys pan it.
-
-    F shows the whole range of the axis limits. The plot needs the focus.
-    """
+    """Let plus and minus zoom a plot along its horizontal axis, arrow keys pan it, and F fit it."""
 
     def move(share: float) -> None:
         plot.view.translateBy(x=share * plot.viewRect().width())

@@ -15,10 +15,7 @@ MAX_VISIBLE_LINES: Final = 5  # maximum number of lines that are visible at once
 
 
 class Legend(QScrollArea):
-    """Shows the legend of a subject; wraps in a narrow window.
-
-    A long legend scrolls, by the keyboard too: it takes the focus only while it can scroll.
-    """
+    """Shows a legend that wraps and scrolls, and takes the focus only while it can scroll."""
 
     def __init__(self) -> None:
         super().__init__(widgetResizable=True)

@@ -16,10 +16,7 @@ Row = TypeVar("Row")
 
 
 class ParameterTable(TableView, Generic[Row]):
-    """Shows rows with the name of a parameter each; the names get the remaining width.
-
-    A click on a heading sorts, and a third click restores the original order.
-    """
+    """Shows rows with the name of a parameter each; the names get the remaining width."""
 
     chosen = Signal(str)  # (name) the user selected the row of a parameter
 

@@ -84,10 +84,7 @@ class ViewTabs(QWidget):
         self._tabs.setCurrentIndex([spec.key for spec in VIEWS].index(key))
 
     def make_ahead(self, then: Callable[[], None] = lambda: None) -> None:
-        """Load the view in front in the background and create it; then load the other views.
-
-        Call it before a file is opened: a view that is needed earlier blocks until it is loaded.
-        """
+        """Load the view in front in the background before a file is opened, then the others."""
         in_front = VIEWS[self._tabs.currentIndex()]
 
         def loaded() -> None:

@@ -201,10 +201,7 @@ class View(QWidget, Generic[SubjectT]):
         *,
         long: bool = False,
     ) -> None:
-        """Run `work` on the engine, and `then` if the view still shows the same parameter.
-
-        A `long` job runs beside other jobs; see `Bridge.run_long_job`.
-        """
+        """Run `work` on the engine, and `then` if the view still shows the same parameter."""
 
         def guarded(monitor: Monitor) -> Result | PruneGuiError:
             try:

@@ -110,10 +110,7 @@ class ElidedComboBox(QComboBox):
 
 
 class ElidedLabel(QLabel):
-    """A label with selectable text that never makes the window grow.
-
-    A text that is too long is wrapped or elided.
-    """
+    """A label that never makes the window grow: a text that is too long is wrapped or elided."""
 
     def __init__(
         self,

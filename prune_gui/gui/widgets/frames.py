@@ -62,10 +62,7 @@ class DropHint(QWidget):
 
 
 class FocusFrame(QFocusFrame):
-    """A frame around the focus widget of a window, if that is one of `FRAMED`.
-
-    The frame is not a child of the widget, so exported pictures do not contain it.
-    """
+    """A frame around a focus widget of `FRAMED`. It is no child, so pictures do not contain it."""
 
     def __init__(self, window: QMainWindow) -> None:
         super().__init__(window)
@@ -84,11 +81,7 @@ class FocusFrame(QFocusFrame):
 
 
 class FitScrollArea(QScrollArea):
-    """A vertical scroll area that is at most as high as its content.
-
-    Args:
-        min_height: the minimum height in pixels.
-    """
+    """A vertical scroll area that is at most as high as its content."""
 
     def __init__(self, content: QWidget, min_height: int) -> None:
         super().__init__()

@@ -27,17 +27,14 @@ Box = TypeVar("Box", bound=QBoxLayout)
 def column(
     *parts: Part, of: QWidget | None = None, margin: Margin | None = None, gap: int | None = None
 ) -> QVBoxLayout:
-    """Return a layout with parts from top to bottom, as the layout `of` a widget if given.
-
-    Without `margin` and `gap`, both are those of the style.
-    """
+    """Return a layout from top to bottom, as that `of` a widget if given; see `row`."""
     return _filled(QVBoxLayout(), parts, of, margin, gap)
 
 
 def row(
     *parts: Part, of: QWidget | None = None, margin: Margin | None = None, gap: int | None = None
 ) -> QHBoxLayout:
-    """Return a layout with parts from left to right; see `column`."""
+    """Return a layout from left to right. Without margin and gap, both are those of the style."""
     return _filled(QHBoxLayout(), parts, of, margin, gap)
 
 

@@ -81,10 +81,7 @@ def keep_room(label: QLabel, *, lines: int) -> None:
 
 
 class Messages(QWidget):
-    """Messages one below the other, with room for `NOTE_LINES` lines.
-
-    A dialog does not change its size when one of them appears while the user types.
-    """
+    """Messages with room for `NOTE_LINES` lines: a dialog keeps its size when one appears."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
         super().__init__()

@@ -58,11 +58,7 @@ def float_column(
 
 
 class TableModel(QAbstractTableModel, Generic[Rows]):
-    """Shows a collection of rows, in its order.
-
-    Attributes:
-        columns: the columns on the screen, from the left.
-    """
+    """Shows a collection of rows, in its order."""
 
     def __init__(
         self, columns: Sequence[Column[Rows]], rows: Rows, parent: QObject | None = None
@@ -282,11 +278,7 @@ class CellDelegate(QStyledItemDelegate):
 
 
 class ResultTable(TableView):
-    """A table view of results, with columns as wide as their texts.
-
-    Args:
-        wide: the index of the column that takes the remaining width.
-    """
+    """A table of results with columns as wide as their texts; column `wide` takes the rest."""
 
     def __init__(self, model: RecordModel[Any], name: str, wide: int) -> None:
         super().__init__(model, name)

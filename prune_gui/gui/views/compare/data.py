@@ -41,11 +41,7 @@ class Shades:
 
 @dataclass(frozen=True, slots=True)
 class ComparePainter:
-    """Paints a parameter in two states: a picture of each, and one of their difference.
-
-    A block has the channels of the three pictures one after another; see `pictures`. A side is None
-    if it cannot be compared.
-    """
+    """Paints a parameter in two states, and their difference: see `pictures`."""
 
     subject: Subject
     left: Subject | None
@@ -97,10 +93,7 @@ class ComparePainter:
 
 
 def pictures(pixels: Pixels) -> list[Pixels]:
-    """Return the pictures in the pixels of a painter, each with 4 channels.
-
-    Of a `ComparePainter`: left, right, difference. Other painters paint one picture.
-    """
+    """Return pictures with 4 channels: left, right and difference of a `ComparePainter`, or one."""
     return np.split(pixels, pixels.shape[2] // 4, axis=2)
 
 

@@ -54,11 +54,7 @@ class Compared:
 
 
 class SummaryTable(QWidget):
-    """Shows rows of a left side, a right side and their difference.
-
-    Each has a column for the chosen parameter and one for all parameters. Below are the names of
-    the worst layers.
-    """
+    """Shows both sides and their difference, of the parameter and of all, and the worst layers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -162,10 +158,7 @@ class ComparedTables(QObject):
         self._summary = self._summarized = self._tabulated = self.compared = None
 
     def request_summary(self, subject: Subject, compared: Compared) -> None:
-        """Compute the summary of a parameter in two states, unless it is shown.
-
-        It takes several jobs, so that others can run meanwhile.
-        """
+        """Compute the summary of a parameter in two states, in several jobs, unless it is shown."""
         self.compared = compared
         before, known = self._summary, compared.same_as(self._summarized)
         if before is not None and known and before.name == subject.name and before.is_complete:

@@ -211,10 +211,7 @@ PATTERNS: Final = 5  # the column of the patterns
 
 
 def legend(overlap: Overlap, colours: Colours, *, corrected: bool = False) -> str:
-    """Return the legend of two pictures as rich text.
-
-    Elements are `corrected` if steps give kept ones other values on both sides.
-    """
+    """Return the legend of two pictures as rich text; see `ComparePainter.has_corrected`."""
     shades = Shades.of(colours)
     parts = (
         (shades.both, tr("pruned in both"), overlap.both),

@@ -50,11 +50,7 @@ IN_FRONT: Final = {False: deferred("Left: {side}"), True: deferred("Right: {side
 
 
 class CompareView(TiledView):
-    """Shows a parameter in two states that the user chooses, or after each step.
-
-    The pictures zoom and pan together, with the keys of the mask view. The table below lists every
-    parameter; selecting a row chooses its parameter.
-    """
+    """Shows a parameter in two states that the user chooses, or after each step."""
 
     lane = "compare"
     has_table = True
@@ -283,10 +279,7 @@ class CompareView(TiledView):
         return name, tr("{what}. Left: {left}. Right: {right}", what=what, left=left, right=right)
 
     def table(self) -> Table | None:
-        """Return how much both states prune of each parameter, in the order on the screen.
-
-        None for a film.
-        """
+        """Return the table on the screen: how much both states prune of each parameter."""
         visible = self.mode != "film" and self.picture() is not None
         if self.subject is None or not visible or not self._tables.is_tabulated:
             return None

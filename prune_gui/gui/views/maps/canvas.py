@@ -48,10 +48,7 @@ BUTTON_PADDING_PX = 24  # space beside the text of a button
 
 
 class MapCanvas(Plot):
-    """Shows images of a picture, in row and column coordinates.
-
-    Elements in signals are (row, column), or None.
-    """
+    """Shows images of a picture in row and column coordinates, which signals have too, or None."""
 
     pointed = Signal(object)  # the element under the cursor
     clicked = Signal(object)  # the element that was clicked or chosen by a key
@@ -108,10 +105,7 @@ class MapCanvas(Plot):
         return visible_region(layout, x, y, pixel)
 
     def take(self, layout: ParameterLayout, labels: tuple[str, str]) -> None:
-        """Prepare for a layout; the visible region stays if the layout has the same size.
-
-        The labels are those of the vertical and the horizontal axis.
-        """
+        """Prepare for a layout; the visible region stays if the layout has the same size."""
         sight, previous = self._visible_rect(layout), self.layout_shown
         self.layout_shown = layout
         if previous is None or extent(previous) != extent(layout):
@@ -403,10 +397,7 @@ def rectangle(rows: range, columns: range) -> QRectF:
 
 
 def zoom_buttons(picture: MapCanvas, view: QWidget) -> list[QPushButton]:
-    """Add shortcuts to a view: plus and minus zoom, F fits, 1 shows an element per pixel.
-
-    Returns buttons for the last two.
-    """
+    """Add the keys plus, minus, F and 1 to a view, and return buttons for the last two."""
     for key, factor in ZOOMS.items():
         shortcut(key, partial(picture.zoom, factor), view)
     buttons = []

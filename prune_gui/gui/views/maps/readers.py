@@ -1,7 +1,4 @@
-"""What a map shows beside its tiles: profiles, texts in elements, and attention heads.
-
-Each is computed for the picture on the screen, and only if it is not shown already.
-"""
+"""What a map shows beside its tiles: profiles, texts in elements, and attention heads."""
 
 from __future__ import annotations
 

@@ -28,11 +28,7 @@ PENDING: Final = "\N{HORIZONTAL ELLIPSIS}"  # in place of a number that is not c
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """Texts about an element in one step that touches its parameter. Ranks count from 1.
-
-    The step has the unit that it ranked if that is no single element, and the factors of its row
-    and column if these are part of the score.
-    """
+    """Texts about an element in one step that touches its parameter. Ranks count from 1."""
 
     step: str
     score: str = NO_NUMBER

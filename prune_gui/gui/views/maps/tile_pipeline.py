@@ -71,10 +71,7 @@ class RunJob(Protocol):
         then: Callable[[Result], None],
         /,
     ) -> None:
-        """Run `work`, and `then` on this thread if the subject is still shown.
-
-        A newer job replaces a waiting one of the same lane.
-        """
+        """Run `work`, and `then` on this thread if the subject is still shown."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -207,10 +204,7 @@ class TilePipeline:
         self._render(self._lane, painter, tile_grid, time_limit_s, is_wanted, show)
 
     def request_overview(self, painter: Painter) -> None:
-        """Render the overview of the picture on the screen, unless it is there.
-
-        That takes several jobs, so that requested pictures can come first.
-        """
+        """Render the overview of the picture on the screen in short jobs, unless it is there."""
         if self.shown is None:
             return
         layout = self.shown.tile_grid.layout

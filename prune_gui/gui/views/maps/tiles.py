@@ -133,10 +133,7 @@ class TileGrid:
     def paint(
         self, missing: Sequence[TileIndex], paint: Callable[[TileRegion], RasterBlock]
     ) -> Iterator[dict[TileIndex, Tile]]:
-        """Yield painted tiles in strips of at most `STRIP_LIMIT_ELEMENTS` elements.
-
-        Each call of `paint` gets a rectangle whose sides are multiples of the cell's.
-        """
+        """Yield painted tiles in strips of at most `STRIP_LIMIT_ELEMENTS` elements."""
         for down, across in _rectangles(missing):
             columns = replace(self, across=across).columns
             high = max(1, STRIP_LIMIT_ELEMENTS // (self.cell[0] * TILE_CELLS * len(columns)))

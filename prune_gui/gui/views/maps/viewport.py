@@ -48,10 +48,7 @@ def head_key(name: str) -> str:
 
 
 class Viewport:
-    """The visible region of all views. The view in front sets it; others read it when shown.
-
-    The number of heads that the user chose is kept by `head_key`.
-    """
+    """The visible region of all views. The view in front sets it; others read it when shown."""
 
     def __init__(self) -> None:
         self.choice: LayoutChoice | None = None

@@ -75,11 +75,7 @@ def _colour_indices(draft: int | None) -> Levels:
 
 
 def step_table(colours: Colours, *, plain: bool) -> Table:
-    """Return colours blended from that of kept elements to that of the step.
-
-    If it is plain, all steps have the colour of the first, and zeros of the file that of kept
-    elements.
-    """
+    """Return colours blended from that of kept elements to that of the step, or the first one."""
     weights = np.linspace(0.0, 1.0, ALL + 1)
     weights[1:-1] = MIN_SHADE + weights[1:-1] * (1 - 2 * MIN_SHADE)
     kept = np.array(rgb(colours.kept), np.float64)
@@ -95,10 +91,7 @@ def step_table(colours: Colours, *, plain: bool) -> Table:
 
 @lru_cache(maxsize=4)
 def density_table(colours: Colours, contrast: Contrast) -> Table:
-    """Return the colours of a ramp over the share kept, whose lightness is monotonic.
-
-    The table is read-only.
-    """
+    """Return read-only colours of a ramp over the share kept, whose lightness is monotonic."""
     kept = 1 - np.arange(ALL + 1) / ALL
     share = np.clip((contrast.high - kept) / (contrast.high - contrast.low), 0, 1)
     share = MIN_DENSITY_STEP + share * (1 - 2 * MIN_DENSITY_STEP)
@@ -139,11 +132,7 @@ def _empty_table(colours: Colours) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class MaskPainter:
-    """Paints which elements are pruned, as levels.
-
-    Attributes:
-        subject: the parameter and its resolution.
-    """
+    """Paints which elements are pruned, as levels."""
 
     subject: Subject
 
@@ -157,11 +146,7 @@ class MaskPainter:
         return (*self.subject.marked_key, self.subject.draft)
 
     def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
-        """Paint a rectangle.
-
-        Kinds of rare cells: with a pruned element, with a kept one. Zeros in the file count as
-        pruned.
-        """
+        """Paint a rectangle. Rare cells: with a pruned element or a zero, with a kept one."""
         from prune_gui.raster.cell_grid import CellGrid  # torch: slow to import
         from prune_gui.raster.density import density
 

@@ -47,10 +47,7 @@ DISABLED_OPACITY: Final = 0.35
 
 
 class DensityBar(ColourBar):
-    """Shows the colours of all shares, and two handles that set the contrast range.
-
-    While it is disabled, the picture does not show densities.
-    """
+    """Shows the colours of all shares, and two handles that set the contrast range."""
 
     moved = Signal(object)  # (Contrast) the user moved a handle
 

@@ -58,11 +58,6 @@ FULL_TREE = {
 }
 
 
-def test_modules_are_in_file_order_and_numbered_ones_in_numeric_order(model):
-    assert names(model) == FULL_TREE
-    assert list(names(model)["layer"]) == ["0", "2", "10"]
-
-
 @pytest.mark.parametrize(
     ("text", "number", "found"),
     [
@@ -77,7 +72,7 @@ def test_modules_are_in_file_order_and_numbered_ones_in_numeric_order(model):
 def test_a_filter_shows_matches_and_the_modules_above_them(model, text, number, found):
     model.filter("weight")
     assert model.filter(text) == (number, 9)
-    assert names(model) == found
+    assert repr(names(model)) == repr(found)  # in this order
 
 
 def test_a_module_shows_the_sums_of_its_prunable_parameters(model):
@@ -155,13 +150,6 @@ def test_the_tree_tells_what_is_no_weight_and_what_is_scaled(qtbot, shapes, name
     assert tip.splitlines()[2:] == lines
     is_off = model.row(model.find(name)).icon == "tensor-off"
     assert is_off == (shapes[name] != "float8_e4m3fn")
-
-
-def test_a_tool_tip_contains_the_role_of_a_tensor(qtbot):
-    model = TreeModel()
-    model.show(ModuleIndex([TensorInfo("w_v", (4, 4), "float32", role="direction of w")]))
-    tip = cell(model, "w_v", TreeColumn.NAME, Qt.ItemDataRole.ToolTipRole)
-    assert tip.splitlines()[-1] == "direction of w"
 
 
 def test_rows_are_made_when_their_module_is_expanded(qtbot):

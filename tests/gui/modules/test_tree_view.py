@@ -64,13 +64,6 @@ def test_rows_are_selected_as_in_a_plain_tree_view(panel, qtbot, modifier):
     assert {panel._model.node(row).path for row in rows} == names[plain][-1]
 
 
-def test_select_all_excludes_biases_and_norms_also_if_expanded(panel, qtbot):
-    selections = []
-    panel.selected.connect(selections.append)
-    qtbot.keyClick(panel.tree, Key.Key_A, Modifier.ControlModifier)
-    assert selections == [frozenset(f"block.{number}.query.weight" for number in range(BLOCKS))]
-
-
 def test_the_cost_of_a_selection_is_linear_in_its_rows(panel, qtbot, monkeypatch):
     calls = 0
     branch = TreeModel._node
@@ -138,15 +131,6 @@ def test_a_column_is_shown_again_with_the_width_set_by_the_user(narrow_panel, qt
     qtbot.waitUntil(lambda: view.isColumnHidden(TreeColumn.SHAPE))
     narrow_panel.resize(1000, 400)
     qtbot.waitUntil(lambda: view.columnWidth(TreeColumn.SHAPE) == 170)
-
-
-def test_expanding_modules_widens_the_name_column(narrow_panel, qtbot):
-    view = narrow_panel.tree
-    narrow_panel.resize(330, 400)
-    view.collapseAll()
-    qtbot.waitUntil(lambda: not view.isColumnHidden(TreeColumn.SHAPE))
-    view.expandAll()
-    qtbot.waitUntil(lambda: view.isColumnHidden(TreeColumn.SHAPE))
 
 
 def test_the_shape_column_widens_for_long_shapes_if_there_is_space(narrow_panel, qtbot):
@@ -256,3 +240,19 @@ def test_the_bar_is_as_long_as_the_pruned_share(tree):
     assert lengths[0] == 0
     assert lengths[1] > 10
     assert abs(lengths[2] - 2 * lengths[1]) <= 4
+
+
+def test_select_all_excludes_biases_and_norms_also_if_expanded(panel, qtbot):
+    selections = []
+    panel.selected.connect(selections.append)
+    qtbot.keyClick(panel.tree, Key.Key_A, Modifier.ControlModifier)
+    assert selections == [frozenset(f"block.{number}.query.weight" for number in range(BLOCKS))]
+
+
+def test_expanding_modules_widens_the_name_column(narrow_panel, qtbot):
+    view = narrow_panel.tree
+    narrow_panel.resize(330, 400)
+    view.collapseAll()
+    qtbot.waitUntil(lambda: not view.isColumnHidden(TreeColumn.SHAPE))
+    view.expandAll()
+    qtbot.waitUntil(lambda: view.isColumnHidden(TreeColumn.SHAPE))

@@ -85,16 +85,6 @@ def test_a_note_moves_with_a_dragged_step(noted):
     assert notes(noted) == [True, False, False]
 
 
-def test_notes_are_removed_when_another_file_is_opened(noted, open_file, demo_checkpoint, tmp_path):
-    seen = []
-    noted.dataChanged.connect(lambda: seen.append(any(notes(noted))))
-    recipe = noted._workbench.session.recipe
-    path = tmp_path / "recipe.yaml"
-    path.write_text(recipe.to_yaml())
-    open_file(demo_checkpoint, path)
-    assert seen == [False, True]
-
-
 def test_an_outdated_warning_is_faint(noted, workbench, make_step, settle, qtbot, qapp):
     workbench.edit(lambda session: session.replace(1, make_step(amount=1.0)))
     settle()
@@ -162,3 +152,13 @@ def test_no_line_is_wider_than_the_card(qapp, text, width, max_lines):
     lines = fitted_lines(text, QFont(), width, max_lines)
     assert len(lines) <= max_lines
     assert all(QFontMetrics(QFont()).horizontalAdvance(line) <= width + 1 for line in lines)
+
+
+def test_notes_are_removed_when_another_file_is_opened(noted, open_file, demo_checkpoint, tmp_path):
+    seen = []
+    noted.dataChanged.connect(lambda: seen.append(any(notes(noted))))
+    recipe = noted._workbench.session.recipe
+    path = tmp_path / "recipe.yaml"
+    path.write_text(recipe.to_yaml())
+    open_file(demo_checkpoint, path)
+    assert seen == [False, True]

@@ -106,18 +106,6 @@ def test_selected_channels_become_a_step_and_more_can_be_added(click, norms, dra
     assert bench.session.steps[0].method.channels == (0, 3, 5)
 
 
-def test_channels_of_another_dimension_become_a_new_step(click, norms, draft, bench):
-    click(3)
-    button(norms, "Prune").click()
-    bench.until_idle()
-    norms._dim_box.setCurrentIndex(1)
-    bench.until_idle()
-    click(4)
-    button(norms, "Prune").click()
-    assert drafted(bench) == ("channels", (4,), ("fc.weight",))
-    assert bench.draft.current.step.method.dim == 1
-
-
 def test_protecting_removes_channels_from_the_draft_and_the_last_one_ends_it(
     click, norms, draft, bench
 ):
@@ -143,16 +131,6 @@ def draft_l2(draft, bench, **parameters):
     bench.until_idle()
 
 
-def test_protecting_turns_a_structured_draft_into_a_list_of_the_other_channels(
-    click, norms, draft, bench
-):
-    draft_l2(draft, bench)
-    smallest = norms._row.measured.norms.argsort()[:4].tolist()
-    click(smallest[0])
-    button(norms, "Protect").click()
-    assert drafted(bench) == ("channels", tuple(sorted(smallest[1:])), ("fc.weight",))
-
-
 def test_channels_of_a_draft_of_several_parameters_cannot_be_protected(click, norms, draft, bench):
     draft_l2(draft, bench, targets=["fc.weight", "other.weight"])
     click(0)
@@ -174,14 +152,6 @@ def test_the_keyboard_moves_selects_and_prunes(norms, draft, bench, qtbot):
     qtbot.keyClick(plot, Qt.Key.Key_Space)
     qtbot.keyClick(plot, Qt.Key.Key_Escape)
     assert norms._chosen.channels == frozenset()
-
-
-def test_the_current_channel_stays_visible(norms, qtbot):
-    norms._plot.setXRange(-0.5, 2.5, padding=0)
-    for _ in range(5):
-        qtbot.keyClick(norms._plot, Qt.Key.Key_Right)
-    low, high = norms._plot.view.viewRange()[0]
-    assert low <= norms._chosen.current <= high
 
 
 def test_the_cut_of_a_structured_draft_can_be_dragged(norms, draft, bench, hand):
@@ -227,38 +197,6 @@ def test_the_cut_of_an_added_step_is_shown_and_dragging_it_edits_the_step(
     assert bench.session.recipe.steps[0].method.amount == 6 / 8
 
 
-def test_the_scores_of_each_step_that_ranks_channels_are_offered(norms, draft, bench):
-    draft_l2(draft, bench)
-    draft.commit.click()
-    draft_l2(draft, bench, dim=1, n=1)
-    offered = [norms._norm_box.itemText(i).split(":")[0] for i in range(2)]
-    assert offered == ["draft", "step 1"]
-    norms._norm_box.setCurrentIndex(1)
-    bench.until_idle()
-    assert norms._dim_box.currentData() == 0
-    assert norms._row.measured.by == ScoreOf(1)
-
-
-def test_dragging_the_cut_keeps_an_integer_amount_an_integer(norms, draft, bench):
-    draft_l2(draft, bench)
-    draft.form.set_value("amount", 2)
-    bench.until_idle()
-    norms._plot.cut_dragged.emit(sorted(norms._row.measured.norms)[4] * 1.0001)
-    bench.until_idle()
-    amount = bench.draft.current.step.method.amount
-    assert (amount, type(amount)) == (5, int)
-
-
-def test_a_global_cut_counts_the_channels_of_all_targets(norms, draft, bench):
-    draft_l2(draft, bench, targets=["fc.weight", "other.weight"], scope="global")
-    resolution = bench.found().resolution
-    cuts = [p.chosen().ranks for p in resolution.outcomes[0].predicates.values()]
-    rank = float(sorted(norms._row.measured.norms)[2]) * 1.0001
-    norms._plot.cut_dragged.emit(rank)
-    bench.until_idle()
-    assert bench.draft.current.step.method.amount == sum(int((r <= rank).sum()) for r in cuts) / 16
-
-
 def test_the_draft_scores_are_offered_while_there_is_a_draft(norms, draft, bench):
     draft_l2(draft, bench, dim=1, n=1)
     assert norms._dim_box.currentData() == 1
@@ -283,3 +221,11 @@ def test_a_late_cut_does_not_change_manually_chosen_channels(draft, bench, caplo
     bench.until_idle()
     assert drafted(bench) == before
     assert "failed" not in caplog.text
+
+
+def test_the_current_channel_stays_visible(norms, qtbot):
+    norms._plot.setXRange(-0.5, 2.5, padding=0)
+    for _ in range(5):
+        qtbot.keyClick(norms._plot, Qt.Key.Key_Right)
+    low, high = norms._plot.view.viewRange()[0]
+    assert low <= norms._chosen.current <= high

@@ -5,9 +5,7 @@ from small_bert import write_bert
 
 from prune_gui.gui.views import ViewTabs
 from prune_gui.gui.views.compare.data import Shades
-from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.registry import VIEWS
-from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.raster.colours import LIGHT
 
 
@@ -60,13 +58,6 @@ def test_no_parameter_makes_the_views_wider_than_480_pixels(bench, checkpoint, s
             bar.setCurrentIndex(index)
             bench.until_idle()
             assert tabs.minimumSizeHint().width() <= 480, (name, bar.tabText(index))
-
-
-def test_the_header_describes_a_tensor_that_cannot_be_pruned(bench, checkpoint, shown):
-    tabs = shown(ViewTabs(bench))
-    bench.open_and_choose(checkpoint, "steps")
-    assert _label(tabs, "Chosen parameter").text() == "steps"
-    assert _label(tabs, "Shape, type and sparsity").text() == "a single number · int64"
 
 
 def test_a_long_name_is_elided_in_the_middle(bench, checkpoint, shown):
@@ -163,21 +154,3 @@ def test_actions_and_memory_limit_apply_to_views_created_before_and_after(
     assert tabs.view("weights").actions() == [action]
     assert tabs.view("weights").picture() is not None
     assert tabs.view("weights").cached_bytes == 0
-
-
-@pytest.mark.parametrize("spec", VIEWS, ids=lambda spec: spec.key)
-def test_a_long_text_under_a_picture_is_elided(spec, bench, shown, tmp_path):
-    view = shown(spec.create(bench, Viewport()))
-    bench.open_and_choose(write_bert(tmp_path), "encoder.layer.0.output.dense.weight")
-    lines = [line for line in view.findChildren(ElidedLabel) if line.isVisible()]
-    assert lines
-    before, whole = view.minimumSizeHint(), "[3, 17] 0.0125 kept " * 40
-    for line in lines:
-        line.say(whole)
-        room = line.contentsRect().width()
-        assert "…" in line.text()
-        assert line.fontMetrics().horizontalAdvance(line.text()) <= room
-        assert line.accessibleDescription() == whole
-        line.say("[3, 17]")
-        assert line.text() == "[3, 17]"
-    assert view.minimumSizeHint() == before

@@ -1,7 +1,7 @@
 import threading
 
 import pytest
-from PySide6.QtWidgets import QAbstractButton, QComboBox, QGraphicsView, QMenu, QTableView
+from PySide6.QtWidgets import QAbstractButton, QComboBox, QGraphicsView, QTableView
 from shiboken6 import delete
 from view_page import visible_texts
 
@@ -27,6 +27,8 @@ def weights_view(bench):
 
 VIEWS_OF_STEPS = pytest.mark.parametrize("kind", [mask_view, DistributionView, NormsView])
 VIEWS = pytest.mark.parametrize("kind", [mask_view, weights_view, DistributionView, NormsView])
+MAP_AND_PLOT = pytest.mark.parametrize("kind", [mask_view, NormsView])
+"""A view of each kind of picture, for what all views share."""
 
 
 @VIEWS
@@ -51,17 +53,7 @@ def test_a_view_follows_the_stack_and_the_draft(kind, bench, checkpoint, shown, 
     assert share_of(view, LIGHT.draft) < 0.001
 
 
-@pytest.mark.slow
-@VIEWS_OF_STEPS
-@pytest.mark.parametrize("name", ["fc.weight", "fc.bias", "scale", "conv.weight", "odd.weight"])
-def test_parameters_of_every_shape_are_shown(kind, name, bench, checkpoint, shown, share_of):
-    view = shown(kind(bench))
-    bench.open_and_choose(checkpoint, name)
-    assert view.subject.name == name
-    assert share_of(view, LIGHT.kept) > 0.01
-
-
-@VIEWS
+@MAP_AND_PLOT
 def test_a_hidden_view_does_no_work(kind, bench, checkpoint, shown, monkeypatch):
     view = shown(kind(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
@@ -75,7 +67,7 @@ def test_a_hidden_view_does_no_work(kind, bench, checkpoint, shown, monkeypatch)
     assert len(requests) == 1
 
 
-@VIEWS
+@MAP_AND_PLOT
 def test_a_step_on_another_parameter_redraws_nothing(kind, bench, checkpoint, shown, monkeypatch):
     view = shown(kind(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
@@ -89,7 +81,7 @@ def test_a_step_on_another_parameter_redraws_nothing(kind, bench, checkpoint, sh
     assert view.subject.resolution is bench.shown
 
 
-@VIEWS_OF_STEPS
+@MAP_AND_PLOT
 def test_a_late_picture_is_not_shown(kind, bench, checkpoint, shown, monkeypatch, share_of):
     view = shown(kind(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
@@ -104,7 +96,7 @@ def test_a_late_picture_is_not_shown(kind, bench, checkpoint, shown, monkeypatch
     assert share_of(view, LIGHT.kept) == 0
 
 
-@VIEWS
+@MAP_AND_PLOT
 def test_a_picture_for_a_deleted_view_is_ignored(kind, bench, checkpoint, qtbot, monkeypatch):
     view = kind(bench)
     with qtbot.waitExposed(view):
@@ -137,7 +129,7 @@ def test_a_read_error_replaces_the_picture(kind, bench, checkpoint, shown, monke
     assert "The file is gone." in visible_texts(view)
 
 
-@VIEWS
+@MAP_AND_PLOT
 def test_long_work_is_announced(kind, bench, checkpoint, shown, monkeypatch, qtbot):
     view = shown(kind(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
@@ -147,7 +139,7 @@ def test_long_work_is_announced(kind, bench, checkpoint, shown, monkeypatch, qtb
     qtbot.waitUntil(lambda: any("conv.weight…" in text for text in visible_texts(view)))
 
 
-@VIEWS
+@MAP_AND_PLOT
 @pytest.mark.parametrize("hurried", [True, False])
 def test_the_picture_returns_if_the_user_goes_back_before_the_next_one_is_ready(
     kind, bench, checkpoint, shown, monkeypatch, qtbot, hurried
@@ -168,7 +160,7 @@ def test_the_picture_returns_if_the_user_goes_back_before_the_next_one_is_ready(
     assert view.picture() is not None
 
 
-@VIEWS_OF_STEPS
+@MAP_AND_PLOT
 def test_the_picture_stays_until_new_data_arrives(
     kind, bench, checkpoint, shown, monkeypatch, qtbot, share_of
 ):
@@ -196,13 +188,6 @@ def test_a_picture_follows_the_theme(kind, bench, checkpoint, shown, qapp, share
     theme.deleteLater()
 
 
-@VIEWS
-def test_no_menu_of_the_plotting_library_is_visible(kind, bench, checkpoint, shown):
-    view = shown(kind(bench))
-    bench.open_and_choose(checkpoint, "fc.weight")
-    assert not any(menu.isVisible() for menu in view.findChildren(QMenu))
-
-
 def is_corner(button):
     """Return whether a button is that in the corner of a table, which Qt makes."""
     return isinstance(button.parent(), QTableView)
@@ -218,7 +203,7 @@ def test_every_control_has_an_accessible_name(kind, bench, shown):
     assert all(combo.accessibleName() for combo in view.findChildren(QComboBox))
 
 
-@VIEWS
+@MAP_AND_PLOT
 def test_the_caption_is_that_of_the_picture_on_the_screen(
     kind, bench, checkpoint, shown, monkeypatch
 ):
@@ -249,7 +234,7 @@ def _hold_engine(bench, title):
     return gate
 
 
-@VIEWS
+@MAP_AND_PLOT
 def test_a_view_without_a_picture_says_which_job_it_waits_for(
     kind, bench, checkpoint, shown, qtbot
 ):
@@ -266,7 +251,7 @@ def test_a_view_without_a_picture_says_which_job_it_waits_for(
     assert view.picture() is not None
 
 
-@VIEWS
+@MAP_AND_PLOT
 def test_a_view_says_that_kernels_are_compiled_before_its_first_picture(
     kind, bench, checkpoint, shown, qtbot
 ):
@@ -284,7 +269,7 @@ def test_a_view_says_that_kernels_are_compiled_before_its_first_picture(
     assert view.picture() is not None
 
 
-@VIEWS
+@MAP_AND_PLOT
 def test_a_cancelled_picture_is_not_announced_for_ever(kind, bench, checkpoint, shown, qtbot):
     view = shown(kind(bench))
     bench.open_and_choose(checkpoint, "fc.weight")

@@ -110,16 +110,6 @@ def test_cells_have_tool_tips_and_numbers_are_right_aligned(records):
             assert alignment & side
 
 
-def test_texts_are_shown_in_one_line(records):
-    records.show([("a\nb", 1)])
-    assert texts(records) == [["a\\nb", "1"]]
-
-
-def test_a_file_contains_exact_numbers(records):
-    records.show([("a", 1000)])
-    assert records.table("sizes").to_csv() == "Name,Size\r\na,1000\r\n"
-
-
 @pytest.mark.parametrize(
     ("column", "order", "expected"),
     [

@@ -1,20 +1,15 @@
 import pytest
 import torch
-from PySide6.QtCore import QByteArray, Qt
-from PySide6.QtGui import QPainter, QPixmap
-from PySide6.QtSvg import QSvgRenderer
-from PySide6.QtWidgets import QComboBox, QLabel
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QComboBox
 from safetensors.torch import load_file, save_file
 from view_page import text
 
-from prune_gui.gui.export import Page, svg_of
 from prune_gui.gui.views.compare.data import ComparePainter, Shades
-from prune_gui.gui.views.compare.view import CompareView
-from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.parameter_table import ParameterTable
 from prune_gui.raster.colours import LIGHT
 from prune_gui.session import Settings
-from prune_gui.session.subjects import FILE, OtherCheckpoint, file_text
+from prune_gui.session.subjects import OtherCheckpoint, file_text
 
 SHADES = Shades.of(LIGHT)
 
@@ -173,20 +168,16 @@ def test_an_unresolvable_state_reports_an_error(compare, bench):
 def test_another_checkpoint_is_compared_by_its_zeros(compare, bench, other, monkeypatch, share_of):
     bench.add(bench.step(method="channels", channels=[2, 3, 4, 5], dim=0))
     calls = []
-    monkeypatch.setattr(_box(compare), "_ask", lambda *given: calls.append(given) or other)
-    _choose(compare, bench, "Another checkpoint…")
+    for answer in (None, other):
+        ask = lambda *given, answer=answer: calls.append(given) or answer  # noqa: E731
+        monkeypatch.setattr(_box(compare), "_ask", ask)
+        assert _box(compare).currentText() == "The original file"
+        _choose(compare, bench, "Another checkpoint…")
     assert calls[0][1] == other.parent
     assert _box(compare).currentText() == file_text(other)
     assert _row(compare, "fc.weight") == ["12", "12", "12", "0.333"]
     for plot, shade in ((compare.pair.left, SHADES.left), (compare.pair.right, SHADES.right)):
         assert share_of(plot, shade) == pytest.approx(share_of(plot, SHADES.both), rel=0.1)
-
-
-def test_cancelling_the_file_dialog_changes_nothing(compare, bench, monkeypatch):
-    monkeypatch.setattr(_box(compare), "_ask", lambda *_: None)
-    _choose(compare, bench, "Another checkpoint…")
-    assert _box(compare).currentText() == "The original file"
-    assert bench.comparison.chosen["left"] == FILE
 
 
 def test_a_side_without_the_parameter_says_so_and_the_other_is_shown(
@@ -249,20 +240,6 @@ def test_the_summary_has_numbers_of_the_parameter_and_of_all(compare, bench):
     assert not compare._sides.summary._names[0].isVisible()
 
 
-def test_swiping_shows_the_left_side_up_to_the_divider(compare, bench, qtbot, share_of):
-    bench.add(bench.step(amount=1.0))
-    compare._switch.choose("swipe")
-    bench.until_idle()
-    assert compare.window().focusWidget() is compare.pair.divider
-    assert share_of(compare.pair, SHADES.right) == pytest.approx(
-        share_of(compare.pair, SHADES.kept), rel=0.1
-    )
-    qtbot.keyClick(compare.pair.divider, Qt.Key.Key_Home)
-    assert share_of(compare.pair, SHADES.kept) < 0.001
-    qtbot.keyClick(compare.pair.divider, Qt.Key.Key_End)
-    assert share_of(compare.pair, SHADES.right) < 0.001
-
-
 def test_the_pictures_are_joined_again_when_the_divider_or_the_region_moves(
     compare, bench, tmp_path, share_of
 ):
@@ -273,6 +250,7 @@ def test_the_pictures_are_joined_again_when_the_divider_or_the_region_moves(
     compare._switch.choose("swipe")
     bench.until_idle()
     pair = compare.pair
+    assert compare.window().focusWidget() is pair.divider
     for move in (lambda: pair.left.zoom(0.2), lambda: pair.left.pan(0.3, 0.1)):
         for share in (1.0, 0.0, 0.5):
             pair.divider.move_to(share)
@@ -285,21 +263,6 @@ def test_the_pictures_are_joined_again_when_the_divider_or_the_region_moves(
     pair.left.fit()  # the whole picture is joined at the same place
     assert share_of(pair, SHADES.kept) < 0.01
     bench.until_idle()
-
-
-def test_a_vector_picture_of_swiping_shows_both_sides(compare, bench, qtbot, share_of):
-    bench.add(bench.step(amount=1.0))
-    compare._switch.choose("swipe")
-    bench.until_idle()
-    page = Page(compare.picture(), *compare.caption(), compare.legend(), LIGHT)
-    pixmap = QPixmap(page.size)
-    painter = QPainter(pixmap)
-    QSvgRenderer(QByteArray(svg_of(page))).render(painter)
-    painter.end()
-    label = QLabel(pixmap=pixmap)
-    qtbot.addWidget(label)
-    for shade in (SHADES.kept, SHADES.right):  # few exact colours: the image is scaled smoothly
-        assert share_of(label, shade) > 0.05
 
 
 def test_blinking_alternates_and_space_pauses(compare, bench, qtbot, share_of):
@@ -315,16 +278,6 @@ def test_blinking_alternates_and_space_pauses(compare, bench, qtbot, share_of):
     assert share_of(compare.pair, shade) > 0.2
     name = "Right: The stack" if in_front else "Left: The original file"
     assert text(compare, "Side in front") == name
-
-
-def test_blinking_stops_while_the_view_is_hidden(compare, bench):
-    compare._switch.choose("blink")
-    compare.hide()
-    bench.until_idle()
-    compare.show()
-    assert compare.pair._timer.isActive()
-    compare._switch.choose("sides")
-    bench.until_idle()
 
 
 def test_the_difference_is_one_picture_with_both_colours(compare, bench, share_of):
@@ -433,27 +386,6 @@ def test_selecting_a_table_row_chooses_its_parameter(compare, bench):
     bench.choose("fc.bias")
     bench.until_idle()
     assert table.currentIndex().data() == "fc.bias"
-
-
-def test_without_a_parameter_the_view_says_what_to_do(bench, shown):
-    view = shown(CompareView(bench, Viewport()))
-    assert "Open a checkpoint" in view._message.text()
-
-
-def test_a_file_of_masks_is_compared_with_a_checkpoint_and_with_other_masks(
-    compare, bench, checkpoint, tmp_path
-):
-    mask = torch.arange(48).reshape(8, 6) % 2 == 0
-    save_file({"fc.weight": mask}, tmp_path / "masks.safetensors")
-    other = torch.arange(48, dtype=torch.uint8).reshape(8, 6) % 4 // 3
-    save_file({"fc.weight": other}, tmp_path / "others.safetensors")
-    bench.comparison.open(tmp_path / "masks.safetensors")
-    bench.until_idle()
-    assert _row(compare, "fc.weight")[:3] == ["0", "24", "0"]
-    assert compare.pair.left.isVisible()
-    bench.open_and_choose(tmp_path / "others.safetensors", "fc.weight")
-    assert compare.pair.left.isVisible()
-    assert _row(compare, "fc.weight")[:3] == ["12", "12", "24"]
 
 
 def test_the_export_contains_the_pictures_and_names_both_sides(compare, bench):

@@ -99,6 +99,10 @@ def test_blinking_shows_one_picture_after_the_other(pair, qtbot):
     assert _colour_at(pair, 0.5, qtbot) == RED
     with qtbot.waitSignal(pair.blinked):
         pair.set_blinking(on=True, interval_ms=20)
+    pair.hide()
+    assert not pair._timer.isActive()
+    pair.show()
+    assert pair._timer.isActive()
     pair.set_blinking(on=False, interval_ms=20)
 
 
@@ -162,16 +166,6 @@ def test_a_label_is_elided_in_a_narrow_plot(plot, qtbot):
     text = plot.plotItem.getAxis("bottom").labelText
     assert text.endswith("…")
     assert whole.startswith(text[:-1])
-
-
-def test_the_frame_covers_only_the_visible_region(plot):
-    for _ in range(6):
-        plot.zoom(0.7)
-    frame = plot.region_of(PLANE)
-    assert len(frame.rows) < 8
-    assert len(frame.columns) < 6
-    plot.fit()
-    assert plot.region_of(PLANE).cells == (8, 6)
 
 
 def test_the_visible_region_stays_for_a_layout_of_the_same_size(plot):

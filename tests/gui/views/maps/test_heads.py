@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 
 from prune_gui.gui.views.maps.margins import bars, reach
 from prune_gui.gui.views.maps.readers import AUTO, OFF, HeadsBox
-from prune_gui.gui.views.maps.viewport import Viewport, head_key
+from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.mask.view import MaskView
 
 QUERY = "layer.0.attention.self.query.weight"
@@ -125,10 +125,6 @@ def test_the_box_reads_what_is_typed(qtbot, typed, value):
     assert box.valueFromText(box.textFromValue(value)) == value
 
 
-def test_the_key_of_a_module_has_no_numbers():
-    assert head_key("a.11.b2.weight") == "a.*.b*"
-
-
 @given(
     st.lists(st.floats(0, 1) | st.just(float("nan")), min_size=1, max_size=300),
     st.floats(-50, 350),
@@ -145,12 +141,6 @@ def test_bars_are_the_means_of_the_visible_lines(shares, start, length, max_bars
         assert len(lines) > 0
         finite = lines[~np.isnan(lines)]
         assert height == pytest.approx(finite.mean() if len(finite) else 0.0)
-
-
-def test_only_visible_lines_have_bars():
-    edges, heights = bars(np.linspace(0, 1, 11), (2.6, 5.4))
-    assert edges.tolist() == [2.5, 3.5, 4.5, 5.5]
-    assert heights.tolist() == pytest.approx([0.3, 0.4, 0.5])
 
 
 @pytest.mark.parametrize(

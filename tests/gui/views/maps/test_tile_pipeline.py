@@ -89,13 +89,6 @@ def test_the_previous_picture_can_stay_until_the_next_is_complete(screen):
     assert screen.seen == [("b", 1)]
 
 
-def test_partial_pictures_replace_a_previous_picture_that_need_not_stay(screen):
-    screen.show("a")
-    screen.request("b")
-    screen.run()
-    assert screen.seen == [("b", 1 / 3)]
-
-
 def test_another_region_of_the_same_picture_is_shown_in_parts(screen):
     screen.show("a", REGION)
     screen.pipeline.tiles.clear()
@@ -136,14 +129,6 @@ def test_a_late_picture_does_not_replace_the_requested_one(screen):
     screen.run()
     assert screen.seen == []
     assert screen.pipeline.shown.key == "a"
-
-
-def test_an_error_replaces_the_picture(screen):
-    screen.show("a")
-    screen.request("")
-    screen.run()
-    assert screen.seen == ["There is no such step."]
-    assert screen.pipeline.shown is None
 
 
 def test_the_overview_is_rendered_in_a_lane_of_its_own(screen):

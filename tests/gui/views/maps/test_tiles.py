@@ -128,21 +128,6 @@ def test_pictures_are_painted_in_complete_strips_of_limited_size(
     assert set(seen) == set(missing)
 
 
-def test_rare_cells_keep_their_positions_across_tiles():
-    layout = SliceLayout.flattened((1000, 1000))
-    tile_grid = TileGrid(layout, (2, 2), range(4), range(4))
-
-    def paint(part):
-        cells = np.zeros(part.cells, np.bool_)
-        for row, column in ((3, 5), (700, 999)):
-            if row in part.rows and column in part.columns:
-                cells[(row - part.rows.start) // 2, (column - part.columns.start) // 2] = True
-        return RasterBlock(np.zeros((*part.cells, 4), np.uint8), (cells,))
-
-    marks = tile_grid.join(_all(tile_grid, tile_grid.indices, paint)).marks
-    assert sorted(marks.tolist()) == [[2.5, 4.5], [700.5, 998.5]]
-
-
 def test_many_cells_are_not_rare():
     tile_grid = TileGrid(
         SliceLayout.flattened((TILE_CELLS, 2 * TILE_CELLS)), (1, 1), range(1), range(2)
@@ -194,17 +179,6 @@ def test_the_tile_cache_respects_its_limit_and_counts_its_bytes(puts):
         assert tiles.nbytes <= 200
         known = tiles.get(range(10))
         assert tiles.nbytes == sum(tile.nbytes for tile in known.values())
-
-
-def test_the_least_recently_used_tile_is_evicted_first():
-    tiles = TileCache(limit_bytes=80)
-    tiles.put({"a": _tile(10), "b": _tile(10)})
-    tiles.get(["a"])
-    tiles.put({"c": _tile(10)})
-    assert set(tiles.get(["a", "b", "c"])) == {"a", "c"}
-    tiles.clear()
-    assert tiles.get(["a", "c"]) == {}
-    assert tiles.nbytes == 0
 
 
 def test_lowering_the_limit_evicts_the_least_recently_used_tiles_at_once():

@@ -68,19 +68,6 @@ def test_all_views_of_a_parameter_share_the_visible_region(tabs, show, bench):
     assert mask.canvas.sight.getCoords() == _corners(moved)
 
 
-def test_the_visible_region_stays_with_the_shape_in_any_view(tabs, show, bench):
-    tabs.view("mask").canvas.setRange(SIGHT, padding=0)
-    show(tabs.view("weights"))
-    bench.choose("other.weight")
-    bench.until_idle()
-    assert tabs.view("weights").canvas.sight.getCoords() == _corners(SIGHT)
-    bench.choose("odd.weight")
-    bench.until_idle()
-    mask = show(tabs.view("mask"))
-    assert mask.canvas.sight.getCoords() == tabs.view("weights").canvas.sight.getCoords()
-    assert mask.canvas.sight.contains(QRectF(-0.5, -0.5, 2, 3))
-
-
 def test_the_chosen_section_is_shared(tabs, show, bench):
     bench.choose("conv.weight")
     bench.until_idle()
@@ -101,18 +88,6 @@ def test_the_chosen_section_is_shared(tabs, show, bench):
     slider.setValue(0)
     bench.until_idle()
     assert show(mask).canvas.layout_shown == SliceLayout.section((4, 3, 5, 2), 1, 2, (0, 0, 0, 0))
-
-
-def test_a_layout_that_a_view_does_not_offer_leaves_it_unchanged(tabs, show, bench):
-    bench.choose("conv.weight")
-    bench.until_idle()
-    box = tabs.view("mask").findChild(QComboBox, "layout")
-    box.setCurrentIndex(1)
-    box.setCurrentIndex(0)
-    bench.until_idle()
-    sheet = tabs.view("mask").canvas.layout_shown
-    assert show(tabs.view("compare")).pair.left.layout_shown == SliceLayout.flattened((4, 3, 5, 2))
-    assert show(tabs.view("mask")).canvas.layout_shown == sheet
 
 
 def test_an_element_is_pinned_in_every_view(tabs, show, bench):
@@ -141,6 +116,19 @@ def _pick(chooser, text):
         [combo.itemText(i).startswith(text) for i in range(combo.count())].index(True)
     )
     return combo
+
+
+def test_a_layout_that_another_view_does_not_offer_leaves_it_unchanged(chooser, qtbot):
+    other = LayoutChooser(chooser._viewport, kernel_grids=False)
+    qtbot.addWidget(other)
+    shape = (4, 3, 5, 2)
+    for one in (chooser, other):
+        one.set_shape(shape)
+    _pick(chooser, "flattened")
+    _pick(chooser, "grid")
+    other.set_shape(shape)
+    assert other.layout_chosen == SliceLayout.flattened(shape)
+    assert chooser.layout_chosen == KernelLayout.of(shape)
 
 
 @pytest.mark.parametrize("shape", [(), (4,), (4, 3)])

@@ -72,17 +72,6 @@ def test_a_large_parameter_is_rendered_in_strips_with_progress(mask, seen):
     np.testing.assert_array_equal(mask.canvas.whole.image, shown)
 
 
-def test_the_overview_is_visible_below_the_strips_of_a_region(mask, bench, large, in_strips):
-    bench.open_and_choose(large, "fc.weight")
-    seen = _follow(mask)
-    mask.canvas.zoom(0.5)
-    bench.until_idle()
-    assert [rendered.is_complete for rendered, *_ in seen][-1]
-    assert len(seen) > 1
-    assert not any(hatched for *_, hatched in seen)
-    assert mask.canvas.whole.isVisible()
-
-
 def test_nothing_is_requested_beside_an_outdated_picture(mask, bench, large, monkeypatch):
     bench.open_and_choose(large, "fc.weight")
     lanes = []
@@ -97,10 +86,3 @@ def test_nothing_is_requested_beside_an_outdated_picture(mask, bench, large, mon
     bench.draft_step(bench.step(amount=0.3))
     mask._complete_picture()
     assert lanes == ["mask"]
-
-
-def test_strips_are_complete_without_a_tile_cache(mask, bench, large, in_strips):
-    mask.limit_memory(0)
-    bench.open_and_choose(large, "fc.weight")
-    assert mask._pipeline.shown.is_complete
-    assert mask.cached_bytes == 0

@@ -1,7 +1,10 @@
+from functools import partial
+
 import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtWidgets import QComboBox, QPushButton
+from PySide6.QtWidgets import QPushButton
+from view_page import button
 
 from prune_gui.gui.views.maps import element_inspector
 from prune_gui.gui.views.maps.text import PENDING
@@ -30,16 +33,6 @@ def _pinned(mask):
     return texts if texts[3] == "pinned (Esc)" else None
 
 
-def test_a_new_parameter_is_shown_whole(mask, bench):
-    left, right, top, bottom = _sight(mask)
-    assert left < -0.5 < 5.5 < right
-    assert top < -0.5 < 7.5 < bottom
-    bench.choose("conv.weight")
-    bench.until_idle()
-    assert _sight(mask)[1] > 7.5
-    assert _sight(mask)[3] > 22.5
-
-
 def test_the_element_under_the_cursor_is_described(mask, bench, hand, qtbot):
     bench.add(bench.step(amount=1.0))
     hand.hover(mask.canvas, hand.point(mask.canvas, 3, 2))
@@ -60,22 +53,7 @@ def test_the_element_under_the_cursor_is_described(mask, bench, hand, qtbot):
     assert _entry(mask)[2:] == ["kept", "click to pin"]
 
 
-def test_the_index_has_every_dimension(mask, bench, hand):
-    bench.choose("conv.weight")
-    bench.until_idle()
-    hand.hover(mask.canvas, hand.point(mask.canvas, 4, 21))
-    bench.until_idle()
-    assert _entry(mask)[0] == "[3, 1, 3, 1]"
-    hand.hover(mask.canvas, hand.point(mask.canvas, 5, 21))
-    assert _entry(mask)[0] == ""  # between kernels
-    mask.findChild(QComboBox, "layout").setCurrentText("flattened")
-    bench.until_idle()
-    hand.hover(mask.canvas, hand.point(mask.canvas, 17, 3))
-    bench.until_idle()
-    assert _entry(mask)[0] == "[3, 1, 3, 1]"
-
-
-def test_keys_zoom_pan_and_fit(mask, bench, qtbot):
+def test_keys_zoom_and_pan_and_buttons_fit_too(mask, bench, qtbot):
     mask.canvas.setFocus()
     whole = _sight(mask)
     qtbot.keyClick(mask.canvas, Qt.Key.Key_Plus)
@@ -83,24 +61,12 @@ def test_keys_zoom_pan_and_fit(mask, bench, qtbot):
     assert zoomed[1] - zoomed[0] < whole[1] - whole[0]
     qtbot.keyClick(mask.canvas, Qt.Key.Key_Right)
     assert _sight(mask)[0] > zoomed[0]
-    qtbot.keyClick(mask.canvas, Qt.Key.Key_1)
-    left, right, _, _ = _sight(mask)
-    assert right - left == pytest.approx(mask.canvas.view.width(), rel=0.01)
-    qtbot.keyClick(mask.canvas, Qt.Key.Key_F)
-    assert _sight(mask) == pytest.approx(whole)
-    bench.until_idle()
-
-
-def test_buttons_fit_and_show_an_element_per_pixel(mask, bench, qtbot):
-    whole = _sight(mask)
-    one, fit = (
-        next(b for b in mask.findChildren(QPushButton) if b.text() == text)
-        for text in ("1:1", "Fit")
-    )
-    qtbot.mouseClick(one, Qt.MouseButton.LeftButton)
-    assert _sight(mask) != pytest.approx(whole)
-    qtbot.mouseClick(fit, Qt.MouseButton.LeftButton)
-    assert _sight(mask) == pytest.approx(whole)
+    for press in (partial(qtbot.keyClick, mask.canvas), lambda text: button(mask, text).click()):
+        press("1")
+        left, right, _, _ = _sight(mask)
+        assert right - left == pytest.approx(mask.canvas.view.width(), rel=0.01)
+        press("F")
+        assert _sight(mask) == pytest.approx(whole)
     bench.until_idle()
 
 
@@ -148,31 +114,6 @@ def test_a_click_pins_an_element_and_escape_releases_it(mask, bench, hand, qtbot
     assert _pinned(mask)[1:3] == [f"{value:.6g}", "kept"]
     qtbot.keyClick(mask.canvas, Qt.Key.Key_Escape)
     assert _pinned(mask) is None
-
-
-def test_profiles_are_shown_in_the_margins(mask, bench):
-    bench.add(bench.step("channels", dim=0, channels=[2]))
-    _, heights = mask.canvas.margins._columns.getData()
-    assert heights.max() == pytest.approx(1 / 8)
-    widths, _ = mask.canvas.margins._rows.getData()
-    assert sorted(set(widths)) == [0, 1]
-    titles = [title.toPlainText() for title in mask.canvas.margins._titles]
-    assert titles == [
-        "Share pruned of each column, from 0 to 100 %",
-        "Share pruned of each row, from 0 to 100 %",
-    ]
-    mask._profiles.box.click()
-    bench.until_idle()
-    assert not mask.canvas.margins._above.isVisible()
-
-
-def test_all_steps_can_have_one_colour(mask, bench, share_of):
-    bench.add(bench.step(amount=12), bench.step("channels", dim=0, channels=[2]))
-    assert share_of(mask.canvas, LIGHT.steps[1]) > 0.01
-    mask._colour_by.setCurrentIndex(1)
-    bench.until_idle()
-    assert share_of(mask.canvas, LIGHT.steps[1]) == 0
-    assert share_of(mask.canvas, LIGHT.steps[0]) > 0.01
 
 
 def test_controls_do_not_move_when_the_layout_chooser_appears(mask, bench):

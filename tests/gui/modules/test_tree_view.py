@@ -81,12 +81,8 @@ def test_the_cost_of_a_selection_is_linear_in_its_rows(panel, qtbot, monkeypatch
     for last in ("block.9.norm.bias", f"block.{BLOCKS - 1}.norm.bias"):
         tree.setCurrentIndex(model.find("block.0.query.weight"))
         calls = 0
-        tree.setSelection(
-            tree.visualRect(model.find("block.0.query.weight")).united(
-                tree.visualRect(model.find(last))
-            ),
-            flag.ClearAndSelect | flag.Rows,
-        )
+        start, end = (tree.visualRect(tree.currentIndex()), tree.visualRect(model.find(last)))
+        tree.setSelection(start.united(end), flag.ClearAndSelect | flag.Rows)
         costs.append(calls / len(tree.selection.rows()))
     assert max(costs) < 1.5 * min(costs), costs
 
@@ -101,7 +97,7 @@ def narrow_panel(workbench, open_file, demo_checkpoint, qtbot):
 
 
 @pytest.mark.parametrize("zeros", [False, True])
-@pytest.mark.parametrize("width", [240, 300, 360, 432, 500, 700, 1200])
+@pytest.mark.parametrize("width", [240, 360, 500, 1200])
 def test_the_columns_fit_the_width_and_names_have_priority(
     narrow_panel, workbench, qtbot, width, zeros
 ):
@@ -166,10 +162,7 @@ def tree(qtbot):
     model = TreeModel()
     model.show(
         ModuleIndex(
-            [
-                TensorInfo("dense.weight", (4, 50), "float32"),
-                TensorInfo("dense.ids", (9,), "int64"),
-            ]
+            [TensorInfo("dense.weight", (4, 50), "float32"), TensorInfo("dense.ids", (9,), "int64")]
         )
     )
     made = QTreeView()
@@ -207,13 +200,10 @@ def test_parameters_that_cannot_be_pruned_are_grey(tree):
     palette = tree.palette()
     palette.setColor(QPalette.ColorRole.PlaceholderText, "gray")
     tree.setPalette(palette)
-    roles = {
-        "dense.weight": QPalette.ColorRole.Text,
-        "dense.ids": QPalette.ColorRole.PlaceholderText,
-    }
-    for path, role in roles.items():
+    text, faint = QPalette.ColorRole.Text, QPalette.ColorRole.PlaceholderText
+    for path, role in (("dense.weight", text), ("dense.ids", faint)):
         option = style_of(tree, path, TreeColumn.NAME)
-        assert option.palette.color(QPalette.ColorRole.Text) == palette.color(role)
+        assert option.palette.color(text) == palette.color(role)
 
 
 def test_the_chosen_parameter_is_bold(tree):
@@ -226,9 +216,8 @@ def test_the_chosen_parameter_is_bold(tree):
 def test_the_bar_is_as_long_as_the_pruned_share(tree):
     def filled():
         """Count the pixels of the bar in the middle of the cell that have the bar's colour."""
-        cell = tree.visualRect(
-            tree.model().find("dense.weight").siblingAtColumn(TreeColumn.SPARSITY)
-        )
+        index = tree.model().find("dense.weight").siblingAtColumn(TreeColumn.SPARSITY)
+        cell = tree.visualRect(index)
         line, y = tree.viewport().grab(cell).toImage(), cell.height() // 2
         bar = tree.palette().color(QPalette.ColorRole.Highlight)
         return sum(line.pixelColor(x, y) == bar for x in range(line.width()))

@@ -19,6 +19,10 @@ from prune_gui.gui.views.plot import Plot
 from prune_gui.pruning.layouts import WeightLayout
 from prune_gui.raster.parameter_layouts import KernelLayout, SliceLayout
 
+IN, OUT = "input channel", "output channel"
+CONV = (OUT, IN, "kernel row", "kernel column")
+GATE = f"gate {SHAPE_SEPARATOR} hidden unit"
+
 
 @pytest.mark.parametrize(
     ("kind", "name", "shape", "expected"),
@@ -32,26 +36,13 @@ from prune_gui.raster.parameter_layouts import KernelLayout, SliceLayout
         ("", "scale", (), ()),
         ("", "word_embeddings.weight", (9, 4), ("dim 0", "dim 1")),
         ("", "odd", (2, 3, 4), ("dim 0", "dim 1", "dim 2")),
-        (
-            "Conv2d",
-            "conv.weight",
-            (4, 3, 2, 2),
-            ("output channel", "input channel", "kernel row", "kernel column"),
-        ),
-        ("LSTM", "rnn.weight_ih_l0", (16, 3), (f"gate {SHAPE_SEPARATOR} hidden unit", "input")),
-        (
-            "LSTM",
-            "rnn.weight_hh_l0",
-            (16, 4),
-            (f"gate {SHAPE_SEPARATOR} hidden unit", "hidden unit"),
-        ),
+        ("Conv2d", "conv.weight", (4, 3, 2, 2), CONV),
+        ("LSTM", "rnn.weight_ih_l0", (16, 3), (GATE, "input")),
+        ("LSTM", "rnn.weight_hh_l0", (16, 4), (GATE, "hidden unit")),
     ],
 )
 def test_dimensions_are_named_by_module_type_and_parameter_name(kind, name, shape, expected):
     assert dim_names(kind, name, shape) == expected
-
-
-IN, OUT = "input channel", "output channel"
 
 
 @pytest.mark.parametrize(
@@ -69,13 +60,14 @@ def test_dimensions_are_named_by_the_layout_of_the_weight(kind, shape, dims, exp
     assert dim_names(kind, "up.weight", shape, WeightLayout(*dims, "known")) == expected
 
 
-CONV = ("output channel", "input channel", "kernel row", "kernel column")
+KERNELS = f"input channel {SHAPE_SEPARATOR} kernel row {SHAPE_SEPARATOR} kernel column"
 
 
 @pytest.mark.parametrize(
     ("names", "layout", "dims", "expected"),
     [
         (CONV[:2], SliceLayout.flattened((4, 3)), None, CONV[:2]),
+        (CONV, SliceLayout.flattened((4, 3, 2, 2)), None, (OUT, KERNELS)),
         (CONV, SliceLayout.section((4, 3, 2, 2), 1, 3, [0] * 4), (1, 3), (CONV[1], CONV[3])),
         ((), SliceLayout.flattened(()), None, ("", "element")),
         (("feature",), SliceLayout.flattened((4,)), None, ("", "feature")),
@@ -92,32 +84,30 @@ def test_axes_are_labelled_by_the_layout(names, layout, dims, expected):
     assert layout_labels(names, layout, dims) == expected
 
 
-def test_a_flattened_convolution_names_all_dimensions_across():
-    down, across = layout_labels(CONV, SliceLayout.flattened((4, 3, 2, 2)), None)
-    assert down == "output channel"
-    assert across == f"input channel {SHAPE_SEPARATOR} kernel row {SHAPE_SEPARATOR} kernel column"
-
-
-def test_the_axes_of_a_kernel_grid_count_channels():
-    sheet = KernelLayout.of((4, 3, 2, 2))
-    assert axis_scales(sheet) == ((1 / 3, 4), (1 / 3, 3))
-
-
-def test_a_wrapped_kernel_grid_counts_the_first_channel_of_each_row():
+def test_the_axes_of_a_kernel_grid_count_the_first_channel_of_each_row():
+    assert axis_scales(KernelLayout.of((4, 3, 2, 2))) == ((1 / 3, 4), (1 / 3, 3))
     assert axis_scales(KernelLayout.of((96, 1, 3, 3))) == ((12 / 4, 96), (1 / 4, 12))
 
 
-def test_a_dimension_label_has_its_number_and_name():
+def test_a_dimension_label_has_its_number_and_its_name_if_it_has_one():
     names = dim_names("ConvTranspose1d", "up.weight", (4, 3, 2), WeightLayout(1, 0, "known"))
-    assert dim_labels(names) == [
-        "dim 0: input channel",
-        "dim 1: output channel",
-        "dim 2: kernel position",
-    ]
-
-
-def test_a_dimension_without_a_name_is_labelled_by_its_number():
+    assert dim_labels(names)[::2] == ["dim 0: input channel", "dim 2: kernel position"]
     assert dim_labels(dim_names("", "w", (4, 3, 2))) == ["dim 0", "dim 1", "dim 2"]
+
+
+@pytest.mark.parametrize(
+    ("axis", "log", "values", "texts"),
+    [
+        (CountAxis, True, [-0.3, 0, 0.5, 3], ["", "1", "", "1,000"]),
+        (CountAxis, False, [3000], ["3,000"]),
+        (ValueAxis, True, [-5, -4, -1, 0, 1, 4], ["10⁻⁵", "0.0001", "0.1", "1", "10", "10000"]),
+        (ValueAxis, True, [5], ["10⁵"]),
+    ],
+)
+def test_ticks_have_numbers_that_can_be_read(qapp, axis, log, values, texts):
+    made = axis("left")
+    made.setLogMode(log)
+    assert made.tickStrings(values, 1, 1) == texts
 
 
 def test_index_ticks_are_whole_numbers_within_the_parameter(qapp):
@@ -125,21 +115,6 @@ def test_index_ticks_are_whole_numbers_within_the_parameter(qapp):
     axis.end = 12_289
     assert axis.tickStrings([-1, 0, 12_288, 12_289], 1, 1) == ["", "0", "12,288", ""]
     assert min(spacing for spacing, _ in axis.tickSpacing(0, 2, 500)) == 1
-
-
-def test_a_logarithmic_count_axis_labels_powers_of_ten(qapp):
-    axis = CountAxis("left")
-    axis.setLogMode(True)
-    assert axis.tickStrings([-0.3, 0, 0.5, 3], 1, 1) == ["", "1", "", "1,000"]
-    axis.setLogMode(False)
-    assert axis.tickStrings([3000], 1, 1) == ["3,000"]
-
-
-def test_a_logarithmic_value_axis_writes_small_powers_of_ten_in_full(qapp):
-    axis = ValueAxis("bottom")
-    axis.setLogMode(True)
-    texts = ["10⁻⁵", "0.0001", "0.1", "1", "10", "10000", "10⁵"]
-    assert axis.tickStrings([-5, -4, -1, 0, 1, 4, 5], 1, 1) == texts
 
 
 def test_axis_numbers_use_the_decimal_sign_of_the_locale(qapp, monkeypatch):

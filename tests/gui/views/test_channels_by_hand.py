@@ -160,41 +160,11 @@ def test_the_cut_of_a_structured_draft_can_be_dragged(norms, draft, bench, hand)
     assert norms._row.measured.by == ScoreOf(1)
     assert norms._plot._cut.value() == pytest.approx(ranks[3])
     middle = (ranks[5] + ranks[6]) / 2
-    hand.drag(
-        norms._plot,
-        hand.point(norms._plot, 4, ranks[3]),
-        hand.point(norms._plot, 4, middle),
-    )
+    hand.drag(norms._plot, hand.point(norms._plot, 4, ranks[3]), hand.point(norms._plot, 4, middle))
     bench.until_idle()
     assert bench.draft.current.step.method.amount == 6 / 8
     bench.until_idle()
     assert norms._row.measured.channels.whole.tolist().count(1) == 6
-
-
-def test_the_cut_of_an_added_step_is_shown_and_dragging_it_edits_the_step(
-    norms, draft, bench, hand
-):
-    draft_l2(draft, bench)
-    draft.commit.click()
-    bench.until_idle()
-    assert bench.draft.current is None
-    assert norms._norm_box.currentText().startswith("step 1")
-    assert norms._plot._cut.label.format.startswith("step 1: up to")
-    ranks = sorted(norms._row.measured.norms)
-    middle = (ranks[5] + ranks[6]) / 2
-    hand.drag(
-        norms._plot,
-        hand.point(norms._plot, 4, norms._plot._cut.value()),
-        hand.point(norms._plot, 4, middle),
-    )
-    bench.until_idle()
-    assert draft.editing
-    assert bench.draft.current.replaces == 0
-    assert bench.draft.current.step.method.amount == 6 / 8
-    draft.commit.click()
-    bench.until_idle()
-    assert len(bench.session.recipe.steps) == 1
-    assert bench.session.recipe.steps[0].method.amount == 6 / 8
 
 
 def test_the_draft_scores_are_offered_while_there_is_a_draft(norms, draft, bench):

@@ -8,6 +8,8 @@ from prune_gui.gui.views.legend import MAX_VISIBLE_LINES, Legend
 from prune_gui.gui.views.legend_text import legend
 from prune_gui.raster.colours import LIGHT
 
+ZERO = f'color: {LIGHT.zero}">■'
+
 
 def test_every_legend_line_starts_with_a_colour(bench, checkpoint):
     bench.open_and_choose(checkpoint, "fc.weight")
@@ -17,13 +19,20 @@ def test_every_legend_line_starts_with_a_colour(bench, checkpoint):
     assert starts == {"■"}
 
 
-def test_a_long_legend_has_a_limited_height_and_scrolls(bench, checkpoint, shown, qtbot):
-    bench.open_and_choose(checkpoint, "fc.weight")
-    page, widget = QWidget(), Legend()
+@pytest.fixture
+def widget(shown):
+    """Return a legend at the bottom of a page."""
+    page, made = QWidget(), Legend()
     layout = QVBoxLayout(page)
     layout.addWidget(QWidget(), 1)
-    layout.addWidget(widget)
+    layout.addWidget(made)
     shown(page).resize(300, 500)
+    yield made
+    del page
+
+
+def test_a_long_legend_has_a_limited_height_and_scrolls(widget, bench, checkpoint, qtbot):
+    bench.open_and_choose(checkpoint, "fc.weight")
     line, bar = widget.fontMetrics().lineSpacing(), widget.verticalScrollBar()
     widget.setText(legend(bench.found(), LIGHT))
     qtbot.waitUntil(lambda: line <= widget.height() < 2 * line)
@@ -41,12 +50,7 @@ def test_a_long_legend_has_a_limited_height_and_scrolls(bench, checkpoint, shown
     assert bar.value() == 0
 
 
-def test_the_scroll_bar_disappears_when_the_legend_fits_again(shown, qtbot):
-    page, widget = QWidget(), Legend()
-    layout = QVBoxLayout(page)
-    layout.addWidget(QWidget(), 1)
-    layout.addWidget(widget)
-    shown(page).resize(300, 500)
+def test_the_scroll_bar_disappears_when_the_legend_fits_again(widget, qtbot):
     bar, words = widget.verticalScrollBar(), ["word"]
     widget.setText("word " * 500)
     qtbot.waitUntil(bar.isVisible)
@@ -58,12 +62,7 @@ def test_the_scroll_bar_disappears_when_the_legend_fits_again(shown, qtbot):
     assert widget.height() < 2 * metrics.lineSpacing()
 
 
-def test_a_long_legend_scrolls_by_keys_and_a_short_one_takes_no_focus(shown, qtbot):
-    page, widget = QWidget(), Legend()
-    layout = QVBoxLayout(page)
-    layout.addWidget(QWidget(), 1)
-    layout.addWidget(widget)
-    shown(page).resize(300, 500)
+def test_a_long_legend_scrolls_by_keys_and_a_short_one_takes_no_focus(widget, qtbot):
     widget.setText("word")
     qtbot.waitUntil(lambda: widget.focusPolicy() == Qt.FocusPolicy.NoFocus)
     widget.setText("word " * 900)
@@ -104,20 +103,28 @@ def legend_after(subject_after):
     return text
 
 
-def test_the_legend_shows_each_colour_with_its_share(legend_after):
-    text = legend_after(12)
-    assert f"{LIGHT.kept}" in text
-    assert f"{LIGHT.steps[0]}" in text
-    assert "kept 36 (75.0 %)" in text
-    assert "step 1: L1 unstructured 12 (25.0 %)" in text
-
-
-def test_a_plain_legend_shows_kept_pruned_and_marks(legend_after):
-    text = legend_after(12, 12, plain=True, marks=2)
-    assert "kept 24 (50.0 %)" in text
-    assert "pruned 24 (50.0 %)" in text
-    assert "step" not in text
-    assert "○ 2 lone cells" in text
+@pytest.mark.parametrize(
+    ("amounts", "options", "texts"),
+    [
+        (
+            [12],
+            {},
+            [LIGHT.kept, LIGHT.steps[0], "kept 36 (75.0 %)", "step 1: L1 unstructured 12 (25.0 %)"],
+        ),
+        (
+            [12, 12],
+            {"plain": True, "marks": 2},
+            ["kept 24 (50.0 %)", "pruned 24 (50.0 %)", "○ 2 lone cells"],
+        ),
+        ([], {"zeros": 12}, ["kept 36 (75.0 %)", f"{ZERO}</span> zero in the file 12 (25.0 %)"]),
+        ([12], {"zeros": 12}, ["kept 36 (75.0 %)", f"{ZERO}</span> zero in the file  "]),
+    ],
+)
+def test_the_legend_has_colours_counts_and_shares(legend_after, amounts, options, texts):
+    """Zeros in the file are parted from kept elements unless a step may prune them."""
+    text = legend_after(*amounts, **options)
+    assert all(each in text for each in texts)
+    assert ("step" in text) == ("step 1: L1 unstructured 12 (25.0 %)" in text)
 
 
 def test_the_legend_of_many_steps_stays_short(legend_after, monkeypatch):
@@ -125,17 +132,6 @@ def test_the_legend_of_many_steps_stays_short(legend_after, monkeypatch):
     text = legend_after(1, 1, 1, 1)
     assert "3 more 3 (6.2 %)" in text
     assert "step 2" not in text
-
-
-def test_zeros_in_the_file_are_parted_from_the_kept_elements_unless_a_step_may_prune_them(
-    legend_after,
-):
-    text = legend_after(zeros=12)
-    assert "kept 36 (75.0 %)" in text
-    assert f'color: {LIGHT.zero}">■</span> zero in the file 12 (25.0 %)' in text
-    text = legend_after(12, zeros=12)
-    assert "kept 36 (75.0 %)" in text
-    assert f'color: {LIGHT.zero}">■</span> zero in the file  ' in text
 
 
 def test_colours_that_are_not_in_the_picture_have_hollow_squares(legend_after):

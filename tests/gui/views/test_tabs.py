@@ -36,8 +36,7 @@ def test_the_tabs_do_not_move_when_the_choice_changes(bench, checkpoint, shown):
     bench.files.open(checkpoint)
     bench.until_idle()
     for name in bench.session.checkpoint.tensors:
-        bench.choose(name)
-        bench.until_idle()
+        bench.show(name)
         assert bar.geometry() == geometry
 
 

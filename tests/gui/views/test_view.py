@@ -124,8 +124,7 @@ def test_a_read_error_replaces_the_picture(kind, bench, checkpoint, shown, monke
     bench.add(
         bench.step("random_unstructured", targets=["*.bias"]), bench.step("random_unstructured")
     )
-    bench.choose("fc.bias")
-    bench.until_idle()
+    bench.show("fc.bias")
     assert "The file is gone." in visible_texts(view)
 
 

@@ -87,21 +87,6 @@ def test_both_sides_offer_the_file_each_step_the_stack_and_the_draft(compare, be
         ]
 
 
-def test_comparing_with_the_stack_without_the_draft_shows_the_draft_alone(compare, bench, share_of):
-    bench.add(bench.step(amount=6))
-    bench.draft_step(bench.step(amount=6))
-    _choose(compare, bench, "The stack without the draft")
-    assert _box(compare, "right").currentText() == "The stack and the draft"
-    assert _row(compare, "fc.weight") == ["6", "0", "6", "0.500"]
-    bench.draft.set(bench.step(amount=1), replaces=0)
-    bench.until_idle()
-    assert _row(compare, "fc.weight") == ["1", "5", "0", "0.167"]
-    assert share_of(compare.pair.left, SHADES.left) > 0.05
-    bench.draft_step(None)
-    assert _box(compare).currentText() == "The stack without the draft"
-    assert share_of(compare, SHADES.right) < 0.001
-
-
 def test_two_steps_can_be_compared_and_exchanged(compare, bench, qtbot):
     bench.add(bench.step(amount=6), bench.step(amount=18))
     _choose(compare, bench, "After step 1: L1 unstructured")
@@ -124,21 +109,6 @@ def test_a_side_whose_step_is_removed_shows_the_file_and_says_so(compare, bench)
     assert compare._sides._notice.text() == notice
     _choose(compare, bench, "After step 1: L1 unstructured")
     assert not compare._sides._notice.isVisible()
-
-
-def test_a_named_state_can_be_compared(compare, bench):
-    bench.add(bench.step(amount=6))
-    bench.edit(lambda session: session.name_state("gentle"))
-    bench.add(bench.step(amount=18))
-    bench.edit(lambda session: session.name_state("harsh"))
-    bench.edit(lambda session: session.return_to("gentle"))
-    bench.until_idle()
-    _choose(compare, bench, "Named state: harsh")
-    assert _box(compare).currentText() == "Named state: harsh"
-    assert _row(compare, "fc.weight") == ["6", "18", "0", "0.250"]
-    bench.edit(lambda session: session.undo())
-    bench.until_idle()
-    assert _row(compare, "fc.weight") == ["24", "0", "0", "1.000"]
 
 
 def test_a_side_follows_its_named_state(compare, bench):
@@ -185,8 +155,7 @@ def test_a_side_without_the_parameter_says_so_and_the_other_is_shown(
 ):
     bench.add(bench.step(amount=24, targets=["other.weight"]))
     bench.comparison.open(other)
-    bench.choose("other.weight")
-    bench.until_idle()
+    bench.show("other.weight")
     left, right = compare.pair.messages
     assert "other.safetensors has no parameter other.weight." in left
     assert right == ""
@@ -195,8 +164,7 @@ def test_a_side_without_the_parameter_says_so_and_the_other_is_shown(
     compare.pair.right.zoom(0.5)
     bench.until_idle()
     assert share_of(compare.pair.right, SHADES.right) > 0.1
-    bench.choose("conv.weight")
-    bench.until_idle()
+    bench.show("conv.weight")
     assert "has shape [3, 3], but [4, 3, 5, 2]" in compare.pair.messages[0]
     _choose(compare, bench, "The original file")
     assert compare.pair.messages == ("", "")
@@ -383,8 +351,7 @@ def test_selecting_a_table_row_chooses_its_parameter(compare, bench):
     bench.until_idle()
     assert bench.chosen == "conv.weight"
     assert compare.subject.name == "conv.weight"
-    bench.choose("fc.bias")
-    bench.until_idle()
+    bench.show("fc.bias")
     assert table.currentIndex().data() == "fc.bias"
 
 

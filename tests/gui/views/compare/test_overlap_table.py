@@ -87,12 +87,6 @@ def test_the_exported_table_has_the_order_on_the_screen(table, qtbot):
     ]
 
 
-def test_new_rows_keep_the_sort_order(table, qtbot):
-    _click(qtbot, table, 3)
-    table.show_rows((Overlap("x", 0, 0, 1, 9), Overlap("y", 0, 0, 2, 9)))
-    assert _names(table) == ["y", "x"]
-
-
 def test_selecting_a_row_chooses_its_parameter(table, qtbot):
     with qtbot.waitSignal(table.chosen) as chosen:
         table.setCurrentIndex(table.model().index(1, 2))

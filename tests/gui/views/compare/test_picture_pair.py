@@ -192,16 +192,6 @@ def test_the_whole_picture_is_hidden_if_it_is_outdated(plot, share_of):
         assert share_of(plot, "#646464") > 0.02
 
 
-def test_the_element_under_the_cursor_is_emitted_or_none_outside(plot, hand, qtbot):
-    with qtbot.waitSignal(plot.pointed) as pointed:
-        hand.hover(plot, hand.point(plot, 3, 2))
-    assert pointed.args == [(2, 3)]
-    plot.one_to_one()
-    with qtbot.waitSignal(plot.pointed) as pointed:
-        hand.hover(plot, hand.point(plot, 40, 2))
-    assert pointed.args == [None]
-
-
 def test_a_pinned_element_has_a_frame(plot, share_of):
     before = share_of(plot, LIGHT.draft)
     plot.pin((2, 3))
@@ -232,14 +222,6 @@ def test_another_frame_stays_chosen_while_frames_are_added(film):
     film.set_last(0)
     assert film.frame == 0
     assert not film.button.isEnabled()
-
-
-def test_the_arrow_keys_choose_a_frame(film, qtbot):
-    with qtbot.waitSignal(film.changed):
-        qtbot.keyClick(film.slider, Qt.Key.Key_Left)
-    assert film.frame == 2
-    qtbot.keyClick(film.slider, Qt.Key.Key_Right)
-    assert film.frame == 3
 
 
 def test_a_film_plays_from_the_start_and_stops_at_the_end(film, qtbot):

@@ -58,18 +58,15 @@ def test_each_head_of_the_file_has_its_sparsity_beside_it(mask, bench):
     ]  # fmt: skip
     assert _texts(mask, "top") == []
     assert _lines(mask) == 3
-    bench.choose(OUTPUT)
-    bench.until_idle()
+    bench.show(OUTPUT)
     assert _texts(mask, "right") == []
     assert [text.split("\n")[0] for text in _texts(mask, "top")] == [f"head {i}" for i in range(4)]
 
 
 def test_parameters_without_heads_have_no_lines(mask, bench):
-    bench.choose("fc.weight")
-    bench.until_idle()
+    bench.show("fc.weight")
     assert (_lines(mask), _texts(mask, "right"), _texts(mask, "top")) == (0, [], [])
-    bench.choose("conv.weight")
-    bench.until_idle()
+    bench.show("conv.weight")
     assert not mask._heads.box.isVisible()
 
 
@@ -81,11 +78,9 @@ def test_the_number_of_heads_can_be_set_for_a_module_in_every_block(mask, bench,
     qtbot.keyClick(box, Qt.Key.Key_Return)
     bench.until_idle()
     assert _lines(mask) == 5
-    bench.choose(QUERY.replace("layer.0", "layer.1"))
-    bench.until_idle()
+    bench.show(QUERY.replace("layer.0", "layer.1"))
     assert (_lines(mask), box.value()) == (5, 6)
-    bench.choose(OUTPUT)
-    bench.until_idle()
+    bench.show(OUTPUT)
     assert (_lines(mask), box.value()) == (3, AUTO)
     box.setValue(OFF)
     bench.until_idle()

@@ -62,24 +62,6 @@ def test_tiles_cover_the_visible_region_with_cells_no_smaller_than_a_pixel(
         assert cell < 2 * max(1, -(-len(part) // cells))
 
 
-@given(st.integers(1, 1500), st.integers(1, 1500), st.sampled_from([1, 2, 4, 8]), st.data())
-def test_tiles_do_not_depend_on_which_others_are_painted(rows, columns, cell, data):
-    layout = SliceLayout.flattened((rows, columns))
-    tile = cell * TILE_CELLS
-    tile_grid = TileGrid(layout, (cell, cell), range(-(-rows // tile)), range(-(-columns // tile)))
-    every = _all(tile_grid, tile_grid.indices)
-    assert list(every) == tile_grid.indices
-    some = data.draw(st.lists(st.sampled_from(tile_grid.indices), unique=True, min_size=1))
-    for place, tile_again in _all(tile_grid, some).items():
-        np.testing.assert_array_equal(tile_again.pixels, every[place].pixels)
-        for again, before in zip(tile_again.rare, every[place].rare, strict=True):
-            np.testing.assert_array_equal(again, before)
-    pixels = tile_grid.join(every).pixels
-    assert pixels.shape == (-(-rows // cell), -(-columns // cell), 4)
-    expected = (np.arange(pixels.shape[0]) * cell % 251).astype(np.uint8)
-    np.testing.assert_array_equal(pixels[:, 0, 0], expected)
-
-
 def test_exactly_the_missing_tiles_are_painted_once():
     tile_grid = TileGrid(SliceLayout.flattened((1024, 1024)), (1, 1), range(8), range(8))
     painted = np.zeros((1024, 1024), np.int64)

@@ -69,20 +69,15 @@ def test_all_views_of_a_parameter_share_the_visible_region(tabs, show, bench):
 
 
 def test_the_chosen_section_is_shared(tabs, show, bench):
-    bench.choose("conv.weight")
-    bench.until_idle()
+    bench.show("conv.weight")
     mask, weights, compare = tabs.view("mask"), tabs.view("weights"), tabs.view("compare")
     mask.findChild(QComboBox, "layout").setCurrentText(f"dim 1 {SHAPE_SEPARATOR} dim 2")
     sliders = {slider.accessibleName(): slider for slider in mask.findChildren(QSlider)}
     sliders["Index along dim 3"].setValue(1)
     bench.until_idle()
-    for view in (weights, compare):
-        plot = show(view).canvas if view is weights else show(view).pair.left
-        assert (
-            plot.layout_shown
-            == mask.canvas.layout_shown
-            == SliceLayout.section((4, 3, 5, 2), 1, 2, (0, 0, 0, 1))
-        )
+    section = SliceLayout.section((4, 3, 5, 2), 1, 2, (0, 0, 0, 1))
+    shown = (show(weights).canvas, show(compare).pair.left, mask.canvas)
+    assert [plot.layout_shown for plot in shown] == [section] * 3
     [slider] = [s for s in weights.findChildren(QSlider) if s.accessibleName().endswith("dim 3")]
     show(weights)
     slider.setValue(0)
@@ -112,10 +107,8 @@ def chooser(qtbot):
 
 def _pick(chooser, text):
     combo = chooser.findChild(QComboBox)
-    combo.setCurrentIndex(
-        [combo.itemText(i).startswith(text) for i in range(combo.count())].index(True)
-    )
-    return combo
+    texts = [combo.itemText(i) for i in range(combo.count())]
+    combo.setCurrentText(next(each for each in texts if each.startswith(text)))
 
 
 def test_a_layout_that_another_view_does_not_offer_leaves_it_unchanged(chooser, qtbot):
@@ -174,16 +167,16 @@ def test_the_choice_stays_with_the_shape(chooser):
     assert chooser.dims is None
 
 
-def test_kernels_are_shown_as_a_grid_by_default(chooser):
-    chooser.set_shape((4, 3, 5, 5))
-    assert chooser.layout_chosen == KernelLayout.of((4, 3, 5, 5))
-    _pick(chooser, "flattened")
-    assert chooser.layout_chosen == SliceLayout.flattened((4, 3, 5, 5))
-
-
-def test_a_long_row_is_wrapped_by_default(chooser):
-    chooser.set_shape((1024,))
+@pytest.mark.parametrize(
+    ("shape", "layout", "flat"),
+    [
+        ((4, 3, 5, 5), KernelLayout.of((4, 3, 5, 5)), "flattened"),
+        ((1024,), SliceLayout.wrapped((1024,)), "one row"),
+    ],
+)
+def test_kernels_are_a_grid_and_a_long_row_is_wrapped_by_default(chooser, shape, layout, flat):
+    chooser.set_shape(shape)
     assert not chooser.isHidden()
-    assert chooser.layout_chosen == SliceLayout.wrapped((1024,))
-    _pick(chooser, "one row")
-    assert chooser.layout_chosen == SliceLayout.flattened((1024,))
+    assert chooser.layout_chosen == layout
+    _pick(chooser, flat)
+    assert chooser.layout_chosen == SliceLayout.flattened(shape)

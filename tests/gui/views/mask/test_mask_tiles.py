@@ -38,8 +38,7 @@ def seen(mask, bench, large, in_strips):
     bench.until_idle()
     bench.add(bench.step(amount=0.5))
     seen = _follow(mask)
-    bench.choose("fc.weight")
-    bench.until_idle()
+    bench.show("fc.weight")
     return seen
 
 

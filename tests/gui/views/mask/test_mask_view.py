@@ -104,12 +104,8 @@ def test_a_click_pins_an_element_and_escape_releases_it(mask, bench, hand, qtbot
     explanation = bench.shown.explain("fc.weight", (2, 3))
     rank = explanation.element_ranks[1].rank
     assert _pinned(mask)[0] == "[2, 3]"
-    assert _pinned(mask)[6:] == [
-        f"{explanation.element_ranks[1].cut:.6g}",
-        f"{rank + 1} of 48",
-    ]
-    bench.choose("other.weight")
-    bench.until_idle()
+    assert _pinned(mask)[6:] == [f"{explanation.element_ranks[1].cut:.6g}", f"{rank + 1} of 48"]
+    bench.show("other.weight")
     value = float(bench.session.checkpoint.read("other.weight")[2, 3])
     assert _pinned(mask)[1:3] == [f"{value:.6g}", "kept"]
     qtbot.keyClick(mask.canvas, Qt.Key.Key_Escape)
@@ -119,8 +115,7 @@ def test_a_click_pins_an_element_and_escape_releases_it(mask, bench, hand, qtbot
 def test_controls_do_not_move_when_the_layout_chooser_appears(mask, bench):
     positions = set()
     for name in ("fc.weight", "conv.weight", "fc.bias"):
-        bench.choose(name)
-        bench.until_idle()
+        bench.show(name)
         buttons = mask.findChildren(QPushButton)
         positions.add(tuple(button.geometry().getCoords() for button in buttons))
     assert len(buttons) == 2

@@ -59,8 +59,7 @@ def test_the_legend_explains_cells_of_several_elements(weights, bench):
     assert "a cell shows its value farthest from zero" in text(weights, "Legend")
     _pick(weights, bench, "size")
     np.testing.assert_array_equal(
-        _pixels(weights)[0, 0],
-        _expected(np.abs(first).mean(), np.abs(values).max(), signed=False),
+        _pixels(weights)[0, 0], _expected(np.abs(first).mean(), np.abs(values).max(), signed=False)
     )
     assert "a cell shows the mean of its values" in text(weights, "Legend")
 
@@ -116,15 +115,13 @@ def test_a_difference_to_another_file_is_shown(weights, bench, tmp_path):
     result = _pixels(weights)
     neutral = _expected(0.0, 1.0, signed=True)
     np.testing.assert_array_equal((result == neutral).all(2), np.abs(expected) < 0.5)
-    bench.choose("other.weight")
-    bench.until_idle()
+    bench.show("other.weight")
     assert "has shape [2, 2]" in weights._reason.text()
     assert weights._quantity.isVisible()
 
 
 def test_non_finite_numbers_have_the_warning_colour(weights, bench):
-    bench.choose("odd.weight")
-    bench.until_idle()
+    bench.show("odd.weight")
     warning = [int(LIGHT.warning[i : i + 2], 16) for i in (1, 3, 5)]
     odd = (_pixels(weights)[..., :3] == warning).all(2)
     assert odd.tolist() == [[False, True], [True, False], [False, False]]

@@ -8,7 +8,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetrics
 from PySide6.QtWidgets import QListView
 
 from prune_gui.gui.stack.stack_model import CARD, StackModel
-from prune_gui.gui.stack.step_delegate import StepDelegate, fitted_lines
+from prune_gui.gui.stack.stack_panel import StepDelegate, fitted_lines
 from prune_gui.gui.widgets.theme import Theme
 from prune_gui.raster.colours import LIGHT
 from prune_gui.recipe.selector import patterns_in

@@ -4,18 +4,18 @@ import pytest
 from PySide6.QtCore import Qt
 
 from prune_gui import language
-from prune_gui.gui.views.axes import (
+from prune_gui.gui.views.controls import ZOOM_FACTOR, add_axis_shortcuts
+from prune_gui.gui.views.plot import (
     SHAPE_SEPARATOR,
     CountAxis,
     IndexAxis,
+    Plot,
     ValueAxis,
     axis_scales,
     dim_labels,
     dim_names,
     layout_labels,
 )
-from prune_gui.gui.views.controls import ZOOM_FACTOR, add_axis_shortcuts
-from prune_gui.gui.views.plot import Plot
 from prune_gui.pruning.layouts import WeightLayout
 from prune_gui.raster.parameter_layouts import KernelLayout, SliceLayout
 

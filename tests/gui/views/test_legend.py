@@ -4,8 +4,8 @@ from PySide6.QtGui import QTextDocument
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from prune_gui.gui.views import legend_text
-from prune_gui.gui.views.legend import MAX_VISIBLE_LINES, Legend
 from prune_gui.gui.views.legend_text import legend
+from prune_gui.gui.views.view import MAX_VISIBLE_LINES, Legend
 from prune_gui.raster.colours import LIGHT
 
 ZERO = f'color: {LIGHT.zero}">■'

@@ -7,8 +7,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QPalette
 from PySide6.QtWidgets import QTextEdit, QToolButton, QVBoxLayout, QWidget
 
+from prune_gui.gui.views.compare.control_bars import SegmentedSwitch
 from prune_gui.gui.widgets.message import Message
-from prune_gui.gui.widgets.segmented_switch import SegmentedSwitch
 from prune_gui.gui.widgets.theme import Theme
 from prune_gui.raster.colours import LIGHT
 

@@ -18,9 +18,9 @@ from prune_gui.gui.views.compare.text import (
     worst_names,
 )
 from prune_gui.gui.views.maps.tile_pipeline import RunJob
-from prune_gui.gui.views.parameter_table import ParameterTable
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
+from prune_gui.gui.widgets.table_widgets import ParameterTable
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
 from prune_gui.language import deferred, tr
 from prune_gui.session.subjects import ComparedState, Subject

@@ -11,10 +11,9 @@ from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtWidgets import QSplitter, QWidget
 
 from prune_gui.gui.dialogs.questions import ask_checkpoint
+from prune_gui.gui.views.compare.control_bars import BlinkBar, FilmBar, SegmentedSwitch, SidesBar
 from prune_gui.gui.views.compare.data import ComparePainter, pictures, split
 from prune_gui.gui.views.compare.picture_pair import MODES, Mode, PicturePair
-from prune_gui.gui.views.compare.play_bars import BlinkBar, FilmBar
-from prune_gui.gui.views.compare.sides_bar import SidesBar
 from prune_gui.gui.views.compare.tables import Compared, ComparedTables
 from prune_gui.gui.views.compare.text import legend as compare_legend
 from prune_gui.gui.views.legend_text import legend
@@ -28,7 +27,6 @@ from prune_gui.gui.views.mask.data import MaskPainter, coloured, step_table
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.frames import FitScrollArea
-from prune_gui.gui.widgets.segmented_switch import SegmentedSwitch
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
 from prune_gui.language import deferred, tr
 from prune_gui.session.subjects import ComparedState, Subject, frame_title

@@ -36,8 +36,8 @@ from prune_gui.gui.views.groups.text import (
     group_title,
 )
 from prune_gui.gui.views.legend_text import SEPARATOR, legend, marked, unbroken
-from prune_gui.gui.views.parameter_table import ParameterTable
 from prune_gui.gui.widgets.eliding import ElidedLabel
+from prune_gui.gui.widgets.table_widgets import ParameterTable
 from prune_gui.language import deferred, tr, trn
 from prune_gui.session.draft_request import (
     CutRequest,

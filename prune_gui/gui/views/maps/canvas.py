@@ -13,14 +13,12 @@ from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QBrush, QColor, QKeyEvent, QPainter, QShowEvent, QStaticText
 from PySide6.QtWidgets import QPushButton, QStyleOptionGraphicsItem, QWidget
 
-from prune_gui.gui.views.axes import IndexAxis, axis_scales
 from prune_gui.gui.views.controls import PANS, ZOOMS, shortcut
-from prune_gui.gui.views.maps.head_overlay import HeadAxis, HeadOverlay
-from prune_gui.gui.views.maps.margins import Margins
+from prune_gui.gui.views.maps.margins import HeadAxis, HeadOverlay, Margins
 from prune_gui.gui.views.maps.text import MAX_CHARACTERS
 from prune_gui.gui.views.maps.tiles import TileRegion, grid_lines, visible_region
 from prune_gui.gui.views.maps.viewport import Viewport
-from prune_gui.gui.views.plot import Plot, pen
+from prune_gui.gui.views.plot import IndexAxis, Plot, axis_scales, pen
 from prune_gui.language import tr
 from prune_gui.raster.colours import Colours
 

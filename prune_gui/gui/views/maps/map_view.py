@@ -14,16 +14,20 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QHideEvent, QImage, QPainter, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QStackedWidget, QVBoxLayout, QWidget
 
-from prune_gui.gui.views.axes import dim_names_of, layout_labels
 from prune_gui.gui.views.controls import IconToggle, fill, note
 from prune_gui.gui.views.legend_text import SEPARATOR
 from prune_gui.gui.views.maps.canvas import MapCanvas, extent, zoom_buttons
-from prune_gui.gui.views.maps.element_inspector import ElementReader
 from prune_gui.gui.views.maps.margins import Titles
-from prune_gui.gui.views.maps.readers import CellTextWriter, HeadReader, ProfileReader
+from prune_gui.gui.views.maps.readers import (
+    CellTextWriter,
+    ElementReader,
+    HeadReader,
+    ProfileReader,
+)
 from prune_gui.gui.views.maps.tile_pipeline import MapPainter, Painter, RenderedView, TilePipeline
 from prune_gui.gui.views.maps.tiles import Pixels, TileGrid
 from prune_gui.gui.views.maps.viewport import LayoutChooser, Viewport
+from prune_gui.gui.views.plot import dim_names_of, layout_labels
 from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets.theme import TIGHT_PX
 from prune_gui.language import tr

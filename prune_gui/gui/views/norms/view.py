@@ -10,7 +10,6 @@ from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
 from superqt import QFlowLayout
 
 from prune_gui.architecture.weight_layouts import weight_layout
-from prune_gui.gui.views.axes import dim_labels, dim_names_of
 from prune_gui.gui.views.bars.bar_view import BarView
 from prune_gui.gui.views.bars.data import (
     ChannelData,
@@ -30,6 +29,7 @@ from prune_gui.gui.views.norms.data import (
     norm_rule,
     table_of,
 )
+from prune_gui.gui.views.plot import dim_labels, dim_names_of
 from prune_gui.language import deferred, tr, trn
 from prune_gui.session.draft_request import ChannelRequest, CutRequest
 from prune_gui.session.subjects import Subject

@@ -6,7 +6,7 @@ from safetensors.torch import load_file, save_file
 from view_page import text
 
 from prune_gui.gui.views.compare.data import ComparePainter, Shades
-from prune_gui.gui.views.parameter_table import ParameterTable
+from prune_gui.gui.widgets.table_widgets import ParameterTable
 from prune_gui.raster.colours import LIGHT
 from prune_gui.session import Settings
 from prune_gui.session.subjects import OtherCheckpoint, file_text

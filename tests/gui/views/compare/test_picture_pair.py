@@ -4,8 +4,8 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QDoubleSpinBox
 
+from prune_gui.gui.views.compare.control_bars import BlinkBar, FilmBar
 from prune_gui.gui.views.compare.picture_pair import LinkedPlot, PicturePair
-from prune_gui.gui.views.compare.play_bars import BlinkBar, FilmBar
 from prune_gui.gui.views.maps.tile_pipeline import RenderedView
 from prune_gui.gui.views.maps.tiles import Tile, TileGrid
 from prune_gui.gui.views.maps.viewport import Viewport

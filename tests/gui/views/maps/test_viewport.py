@@ -3,8 +3,8 @@ from PySide6.QtCore import QRectF
 from PySide6.QtWidgets import QComboBox, QSlider, QTabWidget
 
 from prune_gui.gui.views import ViewTabs
-from prune_gui.gui.views.axes import SHAPE_SEPARATOR
 from prune_gui.gui.views.maps.viewport import LayoutChooser, Viewport
+from prune_gui.gui.views.plot import SHAPE_SEPARATOR
 from prune_gui.raster.parameter_layouts import KernelLayout, SliceLayout
 
 SIGHT = QRectF(1, 2, 3, 4)

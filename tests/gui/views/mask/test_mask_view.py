@@ -6,7 +6,7 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QPushButton
 from view_page import button
 
-from prune_gui.gui.views.maps import element_inspector
+from prune_gui.gui.views.maps import readers
 from prune_gui.gui.views.maps.text import PENDING
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.mask.data import MIN_CONTRAST, Contrast
@@ -148,7 +148,7 @@ def test_keys_pin_the_central_element_and_its_neighbours(mask, bench, qtbot):
 def test_in_a_large_parameter_only_the_pinned_element_has_ranks(
     mask, bench, hand, qtbot, monkeypatch
 ):
-    monkeypatch.setattr(element_inspector, "MAX_RESTED_ELEMENTS", 47)
+    monkeypatch.setattr(readers, "MAX_RESTED_ELEMENTS", 47)
     bench.add(bench.step(amount=24))
     hand.hover(mask.canvas, hand.point(mask.canvas, 3, 2))
     bench.until_idle()

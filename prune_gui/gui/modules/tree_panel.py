@@ -6,7 +6,16 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from PySide6.QtCore import QEvent, QItemSelectionModel, QModelIndex, QObject, QPoint, Qt, Signal
+from PySide6.QtCore import (
+    QEvent,
+    QItemSelectionModel,
+    QModelIndex,
+    QObject,
+    QPoint,
+    QSignalBlocker,
+    Qt,
+    Signal,
+)
 from PySide6.QtGui import QAction, QGuiApplication, QKeyEvent
 from PySide6.QtWidgets import QLabel, QLineEdit, QMenu, QToolButton, QWidget
 
@@ -63,15 +72,13 @@ class TreePanel(QWidget):
         self.filter.setClearButtonEnabled(True)
         self.filter.setMaxLength(MAX_PATTERN_CHARS)
         self.filter.setAcceptDrops(False)  # the window handles dropped files
-        self._funnel = self.filter.addAction(
-            icon("filter"), QLineEdit.ActionPosition.LeadingPosition
-        )
+        leading = QLineEdit.ActionPosition.LeadingPosition
+        self._funnel = self.filter.addAction(icon("filter"), leading)
         self.filter.textChanged.connect(self._filter)
         self.filter.returnPressed.connect(self._go_to_first_match)
         self.filter.installEventFilter(self)
         ConditionCompleter(self.filter, workbench, parts=r"[\s!]")
-        self._found = QLabel()
-        self._found.setWordWrap(True)
+        self._found = QLabel(wordWrap=True)
         self._found.setContentsMargins(TIGHT_PX, 0, TIGHT_PX, 0)
         self._found.hide()
         self._use_found = QToolButton()
@@ -103,11 +110,9 @@ class TreePanel(QWidget):
 
     def table(self) -> Table | None:
         session = self._workbench.session
-        return (
-            self._model.table(tr("{file} modules", file=session.checkpoint.path.name))
-            if session
-            else None
-        )
+        if session is None:
+            return None
+        return self._model.table(tr("{file} modules", file=session.checkpoint.path.name))
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         if event.type() == QEvent.Type.PaletteChange:
@@ -125,16 +130,15 @@ class TreePanel(QWidget):
         return super().eventFilter(watched, event)
 
     def _on_changed(self, changes: Changes) -> None:
+        bench, session = self._workbench, self._workbench.session
         if changes.file:
             self._opened()
-        if changes.recipe and self._workbench.session is not None:
-            self._model.protect(self._workbench.session.protected)
-        if changes.resolution and self._workbench.shown is not None:
-            self._model.count(self._workbench.shown.counts)
-        if (changes.zeros or changes.resolution) and self._workbench.session is not None:
-            self._model.show_zeros(
-                self._workbench.session.file_zeros, wanted=self._workbench.unpruned_zeros > 0
-            )
+        if changes.recipe and session is not None:
+            self._model.protect(session.protected)
+        if changes.resolution and bench.shown is not None:
+            self._model.count(bench.shown.counts)
+        if (changes.zeros or changes.resolution) and session is not None:
+            self._model.show_zeros(session.file_zeros, wanted=bench.unpruned_zeros > 0)
         if changes.selection:
             self._model.emphasize(self._workbench.chosen)
             if not self._selecting:
@@ -142,30 +146,27 @@ class TreePanel(QWidget):
         self._grouping.follow(changes)
 
     def _opened(self) -> None:
-        assert self._workbench.session is not None
+        session = self._workbench.session
+        assert session is not None
         self._selected = []
         self._open_before_filter = None
-        self.filter.blockSignals(True)
-        self.filter.clear()
-        self.filter.blockSignals(False)
+        with QSignalBlocker(self.filter):
+            self.filter.clear()
         self._found.hide()
         self._offer_matches(0)
-        checkpoint = self._workbench.session.checkpoint
+        checkpoint, remarks = session.checkpoint, session.remarks
         self.tree.header().setToolTip(one_line(checkpoint.description))
-        remarks = self._workbench.session.remarks
-        number = len(remarks)
+        text = trn("{count:,} remark on this file", "{count:,} remarks on this file", len(remarks))
+        if checkpoint.foreign:
+            text = _opened_text(checkpoint.foreign, len(remarks) - 1)
+        self._remarks.setText(text)
         self._remarks.setToolTip("\n\n".join(map(wrapped, remarks)))
-        self._remarks.setText(
-            _opened_text(checkpoint.foreign, number - 1)
-            if checkpoint.foreign
-            else trn("{count:,} remark on this file", "{count:,} remarks on this file", number)
-        )
         self._remarks.setIcon(icon("warning"))
-        self._remarks.setVisible(number > 0)
-        self._model.show(self._workbench.session.module_index)
+        self._remarks.setVisible(bool(remarks))
+        self._model.show(session.module_index)
         self._open_rows(INITIAL_ROWS_LIMIT)
         wanted = self._model.selected_parameters([QModelIndex()])
-        most_targeted = self._workbench.session.most_targeted
+        most_targeted = session.most_targeted
         self._choose_first(wanted if most_targeted is None else frozenset({most_targeted}))
         self.selected.emit(wanted)
 
@@ -184,8 +185,8 @@ class TreePanel(QWidget):
             self.tree.selection.setCurrentIndex(index, QItemSelectionModel.SelectionFlag.NoUpdate)
 
     def _show_remarks(self) -> None:
-        assert self._workbench.session is not None
         session = self._workbench.session
+        assert session is not None
         show_remarks(self, session.checkpoint.path.name, session.remarks)
 
     @property
@@ -214,9 +215,8 @@ class TreePanel(QWidget):
         selection.blockSignals(True)  # parameters that are filtered out stay selected
         shown, everything = self._model.filter(text)
         if text.strip():
-            self._found.setText(
-                tr("{shown:,} of {count:,} parameters", shown=shown, count=everything)
-            )
+            found = tr("{shown:,} of {count:,} parameters", shown=shown, count=everything)
+            self._found.setText(found)
             self._open_rows(FILTERED_ROWS_LIMIT)
         else:
             for number in self._open_before_filter:
@@ -262,9 +262,8 @@ class TreePanel(QWidget):
         self.targeted.emit(self._model.selected_parameters([QModelIndex()]))
 
     def _offer_matches(self, count: int) -> None:
-        self._use_found.setText(
-            trn("Use this {count:,} as the target", "Use these {count:,} as targets", count)
-        )
+        text = trn("Use this {count:,} as the target", "Use these {count:,} as targets", count)
+        self._use_found.setText(text)
         self._use_found.setVisible(count > 0)
         self.found.emit(count)
 

@@ -148,8 +148,9 @@ def add_axis_shortcuts(plot: Plot) -> None:
     shortcut("F", fit, plot)
 
 
-def shortcut(key: str, action: Callable[[], None], widget: QWidget) -> None:
+def shortcut(key: str, action: Callable[[], None], widget: QWidget) -> QShortcut:
     """Let a key act while a widget or a part of it has the focus."""
-    shortcut = QShortcut(QKeySequence(key), widget)
-    shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
-    shortcut.activated.connect(action)
+    made = QShortcut(QKeySequence(key), widget)
+    made.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+    made.activated.connect(action)
+    return made

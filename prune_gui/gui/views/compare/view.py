@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QKeySequence, QShortcut
 from PySide6.QtWidgets import QSplitter, QWidget
 
 from prune_gui.gui.dialogs.questions import ask_checkpoint
@@ -16,6 +15,7 @@ from prune_gui.gui.views.compare.data import ComparePainter, pictures, split
 from prune_gui.gui.views.compare.picture_pair import MODES, Mode, PicturePair
 from prune_gui.gui.views.compare.tables import Compared, ComparedTables
 from prune_gui.gui.views.compare.text import legend as compare_legend
+from prune_gui.gui.views.controls import shortcut
 from prune_gui.gui.views.legend_text import legend
 from prune_gui.gui.views.maps.canvas import MapCanvas, zoom_buttons
 from prune_gui.gui.views.maps.map_view import TiledView
@@ -63,9 +63,8 @@ class CompareView(TiledView):
         self._sides_area = FitScrollArea(self._sides, MIN_SIDES_PX)
         self._blink_bar, self._film_bar = BlinkBar(), FilmBar()
         self.pair = PicturePair(viewport)
-        self._tables = ComparedTables(
-            self._run_job, partial(self._run_job, long=True), self._sides.summary
-        )
+        run_long = partial(self._run_job, long=True)
+        self._tables = ComparedTables(self._run_job, run_long, self._sides.summary)
         self._lower = QWidget()
         self._element_label = ElidedLabel(tr("Weight under the cursor on both sides"))
         body = QWidget()
@@ -111,9 +110,7 @@ class CompareView(TiledView):
         self.pair.blinked.connect(self._name_front)
         self._tables.summarized.connect(self._show_legend)
         self._tables.overlaps.chosen.connect(self._workbench.choose)
-        self._space = QShortcut(QKeySequence(Qt.Key.Key_Space), self.pair)
-        self._space.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
-        self._space.activated.connect(self._toggle_playing)
+        self._space = shortcut("Space", self._toggle_playing, self.pair)
 
     def _change_mode(self) -> None:
         mode = self.mode
@@ -124,11 +121,8 @@ class CompareView(TiledView):
         self._space.setEnabled(mode in ("blink", "film"))
         self.pair.arrange(MODES[mode].arrangement)
         self._blink()
-        control = {
-            "swipe": self.pair.divider,
-            "blink": self._blink_bar.button,
-            "film": self._film_bar.slider,
-        }.get(mode)
+        blink, film = self._blink_bar.button, self._film_bar.slider
+        control = {"swipe": self.pair.divider, "blink": blink, "film": film}.get(mode)
         if control is not None and not self._switch.has_focus:
             control.setFocus()  # chosen with the mouse
         self._pipeline.forget_pictures()
@@ -245,11 +239,10 @@ class CompareView(TiledView):
         painter, overlap, text = self._wanted, self._tables.overlap, ""
         if isinstance(painter, MaskPainter):
             text = legend(painter.subject, self.colours())
-        elif isinstance(painter, ComparePainter) and overlap is not None:
-            is_current = overlap.name == painter.subject.name
+        elif overlap is not None and painter and overlap.name == painter.subject.name:
+            assert isinstance(painter, ComparePainter)
             corrected = painter.has_corrected
-            full = compare_legend(overlap, self.colours(), corrected=corrected)
-            text = full if is_current else ""
+            text = compare_legend(overlap, self.colours(), corrected=corrected)
         self._legend.setText(text)
 
     def _fill_in(self) -> None:
@@ -268,9 +261,8 @@ class CompareView(TiledView):
         name, what = super().caption()
         compared = self._tables.compared
         if self.mode == "film":
-            return name, tr(
-                "{what}. {frame}", what=what, frame=self._film_bar.title.accessibleDescription()
-            )
+            frame = self._film_bar.title.accessibleDescription()
+            return name, tr("{what}. {frame}", what=what, frame=frame)
         if compared is None:
             return name, what
         left, right = compared.left.text, compared.right.text
@@ -307,10 +299,8 @@ class CompareView(TiledView):
         def read(_: Monitor) -> list[tuple[Subject, Element]]:
             from prune_gui.statistics.element_values import element_at  # torch: slow to import
 
-            return [
-                (side, element_at(side.resolution, side.name, layout.flat(*cursor)))
-                for side in sides
-            ]
+            at = layout.flat(*cursor)
+            return [(side, element_at(side.resolution, side.name, at)) for side in sides]
 
         def show(elements: list[tuple[Subject, Element]]) -> None:
             if cursor == self._cursor:

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QHideEvent, QImage, QPainter, QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QStackedWidget, QVBoxLayout, QWidget
 
-from prune_gui.gui.views.controls import IconToggle, fill, note
+from prune_gui.gui.views.controls import IconToggle, note
 from prune_gui.gui.views.legend_text import SEPARATOR
 from prune_gui.gui.views.maps.canvas import MapCanvas, extent, zoom_buttons
 from prune_gui.gui.views.maps.margins import Titles
@@ -29,6 +29,7 @@ from prune_gui.gui.views.maps.tiles import Pixels, TileGrid
 from prune_gui.gui.views.maps.viewport import LayoutChooser, Viewport
 from prune_gui.gui.views.plot import dim_names_of, layout_labels
 from prune_gui.gui.views.view import View
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.theme import TIGHT_PX
 from prune_gui.language import tr
 from prune_gui.session.subjects import Subject
@@ -94,14 +95,11 @@ class TiledView(View[Subject]):
         self._chooser = LayoutChooser(viewport, kernel_grids=kernel_grids)
         self._chooser.changed.connect(self.refresh)
         self._overview: RenderedView | None = None
-        self._pipeline = TilePipeline(
-            self.lane,
-            self._run_job,
-            lambda subject, rendered: self._show_result(
-                subject, rendered, partial(self._show, subject)
-            ),
-            self._show_overview,
-        )
+
+        def show(subject: Subject, rendered: RenderedView | str) -> None:
+            self._show_result(subject, rendered, partial(self._show, subject))
+
+        self._pipeline = TilePipeline(self.lane, self._run_job, show, self._show_overview)
 
     @property
     def cached_bytes(self) -> int:
@@ -166,17 +164,12 @@ class MapView(TiledView):
     bar: ColourBar
 
     def __init__(
-        self,
-        workbench: Workbench,
-        viewport: Viewport,
-        name: str,
-        picture_name: str,
-        profiles_tip: str,
+        self, workbench: Workbench, viewport: Viewport, name: str, picture: str, profiles_tip: str
     ) -> None:
         super().__init__(workbench, viewport, name)
         lane, self._viewport = self.lane, viewport
         self.canvas = canvas = MapCanvas(viewport)
-        canvas.setAccessibleName(picture_name)
+        canvas.setAccessibleName(picture)
         run = self._run_job
         self._texts = CellTextWriter(
             canvas, f"{lane}.texts", run, lambda part: self._pixels(part, (1, 1))
@@ -201,9 +194,8 @@ class MapView(TiledView):
 
     def _lay_out_map(self, controls: Sequence[QWidget], scale: Sequence[QWidget]) -> None:
         """Lay out controls above the picture, and below it the colour bar and what sets it up."""
-        below_picture, margins = QWidget(), (0, TIGHT_PX, 0, TIGHT_PX)
-        row = QHBoxLayout(below_picture)
-        fill(row, *scale, margins=margins, spacing=None, growing=scale[-1:])
+        below_picture, margin = QWidget(), (0, TIGHT_PX, 0, TIGHT_PX)
+        layouts.row(*scale[:-1], (scale[-1], 1), of=below_picture, margin=margin)
         shared = [self._profiles.box, self._square, *zoom_buttons(self.canvas, self)]
         self._lay_out(  # the chooser is last, so that the others do not move when it is hidden
             [*controls, *shared, self._heads.box, self._chooser],
@@ -286,16 +278,14 @@ class MapView(TiledView):
 
     def _fit_colours(self, rendered: RenderedView) -> bool:
         tile_grid, sight = rendered.tile_grid, self.canvas.region_of(rendered.tile_grid.layout)
-        (top, bottom), (left, right) = (
-            ((seen.start - lines.start) // cell, -(-(seen.stop - lines.start) // cell))
-            for seen, lines, cell in zip(
-                (sight.rows, sight.columns),
-                (tile_grid.rows, tile_grid.columns),
-                tile_grid.cell,
-                strict=True,
+        rows, columns = (
+            slice(max(0, (seen.start - lines.start) // cell), -(-(seen.stop - lines.start) // cell))
+            for seen, lines, cell in (
+                (sight.rows, tile_grid.rows, tile_grid.cell[0]),
+                (sight.columns, tile_grid.columns, tile_grid.cell[1]),
             )
         )
-        visible = rendered.painted.pixels[max(0, top) : bottom, max(0, left) : right]
+        visible = rendered.painted.pixels[rows, columns]
         return self._fit_bar(visible, tile_grid.cell)
 
     def _draw(self, subject: Subject, rendered: RenderedView) -> None:

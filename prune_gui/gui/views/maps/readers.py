@@ -11,16 +11,14 @@ from PySide6.QtGui import QValidator
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QFrame,
-    QHBoxLayout,
     QHeaderView,
     QSizePolicy,
     QSpinBox,
     QToolTip,
-    QVBoxLayout,
     QWidget,
 )
 
-from prune_gui.gui.views.controls import IconToggle, fill
+from prune_gui.gui.views.controls import IconToggle
 from prune_gui.gui.views.maps.canvas import CellTexts, MapCanvas
 from prune_gui.gui.views.maps.margins import Titles
 from prune_gui.gui.views.maps.text import (
@@ -34,6 +32,7 @@ from prune_gui.gui.views.maps.text import (
 from prune_gui.gui.views.maps.tile_pipeline import MapPainter, RenderedView, RunJob
 from prune_gui.gui.views.maps.tiles import Pixels
 from prune_gui.gui.views.maps.viewport import Viewport, head_key
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.table_widgets import RecordModel, TableView
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, bold
@@ -276,9 +275,9 @@ class ElementInspector(QWidget):
         header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
         header.setMinimumSectionSize(1)
         self._side = QWidget()
-        fill(QVBoxLayout(self._side), *self._labels, margins=(GAP_PX, 0, 0, 0))
-        parts, margins = (self._side, self._table), (0, TIGHT_PX, 0, 0)
-        fill(QHBoxLayout(self), *parts, margins=margins, spacing=GAP_PX, growing=[self._table])
+        layouts.column(*self._labels, of=self._side, margin=(GAP_PX, 0, 0, 0), gap=0)
+        margin = (0, TIGHT_PX, 0, 0)
+        layouts.row(self._side, (self._table, 1), of=self, margin=margin, gap=GAP_PX)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self._fit_font()
         self.clear()

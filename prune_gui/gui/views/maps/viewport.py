@@ -8,9 +8,10 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRectF, Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QSlider, QWidget
+from PySide6.QtWidgets import QLabel, QSlider, QWidget
 
-from prune_gui.gui.views.controls import Choice, fill
+from prune_gui.gui.views.controls import Choice
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.theme import GAP_PX
 from prune_gui.language import tr
 from prune_gui.raster.parameter_layouts import KernelLayout, SliceLayout
@@ -57,6 +58,7 @@ class Viewport:
         self.head_counts: dict[str, int] = {}
 
     def keep_square_cells(self, *, on: bool) -> None:
+        """Set it for later runs, too."""
         self.square_cells = on
         Settings.update(lambda settings: settings.model_copy(update={"square_cells": on}))
 
@@ -98,9 +100,8 @@ class LayoutChooser(QWidget):
         self._sliders: dict[int, QSlider] = {}
         self.sliders = QWidget(self)
         self.sliders.hide()
-        self._slider_layout = QHBoxLayout(self.sliders)
-        self._slider_layout.setContentsMargins(GAP_PX, 0, GAP_PX, GAP_PX)
-        fill(QHBoxLayout(self), self._box, spacing=None)
+        self._slider_layout = layouts.row(of=self.sliders, margin=(GAP_PX, 0, GAP_PX, GAP_PX))
+        layouts.row(self._box, of=self, margin=0)
         self.hide()
 
     @property

@@ -76,10 +76,8 @@ class TreeGrouping:
         def then(found: SpaceOutline) -> None:
             self._show_spaces(session, found)
 
-        name = session.checkpoint.path.name
-        job = Job(
-            deferred("Looking for units in {name}", name=name), work, lane="tree.spaces", long=True
-        )
+        title = deferred("Looking for units in {name}", name=session.checkpoint.path.name)
+        job = Job(title, work, lane="tree.spaces", long=True)
         self._workbench.bridge.run(job, then, failed)
 
     def _show_spaces(self, session: Session, found: SpaceOutline) -> None:
@@ -105,21 +103,14 @@ class TreeGrouping:
         outline, resolution = self._model.outline, self._workbench.shown
         if not isinstance(outline, SpaceOutline) or resolution is None:
             return
-        groups_of = {
-            number: space.groups
-            for number, space in enumerate(outline.spaces, start=1)
-            if self._model.has_pruned(number)
-        }
+        spaces = enumerate(outline.spaces, start=1)
+        groups_of = {n: space.groups for n, space in spaces if self._model.has_pruned(n)}
 
         def work(monitor: Monitor) -> PrunedUnits:
-            from prune_gui.statistics.unit_statistics import (
-                count_removable,  # torch: slow to import
-            )
+            from prune_gui.statistics import unit_statistics  # torch: slow to import
 
-            return {
-                number: count_removable(resolution, groups, monitor)
-                for number, groups in groups_of.items()
-            }
+            count = unit_statistics.count_removable
+            return {number: count(resolution, some, monitor) for number, some in groups_of.items()}
 
         def then(found: PrunedUnits) -> None:
             if ticket == self._ticket and outline is self._model.outline:

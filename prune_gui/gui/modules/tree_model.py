@@ -122,8 +122,7 @@ class TreeModel(QAbstractItemModel):
             changed = [one for one in below if before.get(one, 0) != numbers.get(one, 0)]
             for one in changed:
                 self._row_cache.pop(one, None)
-            if changed:
-                self._changed(below, TreeColumn.NAME)
+            self._changed(below if changed else (), TreeColumn.NAME)
 
     def filter(self, text: str) -> tuple[int, int]:
         """Show only matching parameters; return the numbers of shown ones and of all."""
@@ -174,8 +173,8 @@ class TreeModel(QAbstractItemModel):
     def emphasize(self, name: str | None) -> None:
         """Mark the parameter that the views show."""
         before, self.chosen = self.chosen, name
-        for path in (before, name):
-            for indexed_node in self.outline.nodes_of(path) if path else ():
+        for path in filter(None, (before, name)):
+            for indexed_node in self.outline.nodes_of(path):
                 if indexed_node.number in self._rows:
                     self._changed([indexed_node.number], TreeColumn.NAME)
 
@@ -195,11 +194,11 @@ class TreeModel(QAbstractItemModel):
         indexed_node = self.outline[number]
         if not self._are_shown([indexed_node]).any():
             return QModelIndex()
-        ancestors = [indexed_node]
-        while ancestors[-1].parent > 0:
-            ancestors.append(self.outline[ancestors[-1].parent])
-        for ancestor in reversed(ancestors):
-            self._children(ancestor.parent)  # makes its row
+        parents = [indexed_node.parent]
+        while parents[-1] > 0:
+            parents.append(self.outline[parents[-1]].parent)
+        for parent in reversed(parents):
+            self._children(parent)  # makes the row
         return self._index(number, TreeColumn.NAME)
 
     def selected_parameters(self, indexes: Iterable[Index]) -> frozenset[str]:
@@ -218,8 +217,8 @@ class TreeModel(QAbstractItemModel):
 
     def table(self, title: str) -> Table:
         outline = self.module_index
-        tensors = [node.tensor for node in outline[0].node.walk() if node.tensor is not None]
-        order = np.array([outline.index_of(tensor.name) for tensor in tensors], np.intp)
+        names = [node.tensor.name for node in outline[0].node.walk() if node.tensor is not None]
+        order = np.array([outline.index_of(name) for name in names], np.intp)
         order = order[self._shown[order]]
         shown = [outline.tensors[i] for i in order]
         return Table(
@@ -317,14 +316,13 @@ class TreeModel(QAbstractItemModel):
             icon_name = "tensor-off"
         else:
             icon_name = "tensor-pruned" if pruned else "tensor"
-        is_inferred = node.module_type and node.is_type_inferred
-        module_type = f"{node.module_type}?" if is_inferred else node.module_type
+        mark = "?" if node.module_type and node.is_type_inferred else ""
         texts = {
             TreeColumn.NAME: self._name(indexed_node),
             TreeColumn.SPARSITY: sparsity(pruned, total) if total else "",
             TreeColumn.ZEROS: sparsity(zeros, total) if total and counted == total else "",
             TreeColumn.SHAPE: _shape(tensor) if tensor else "",
-            TreeColumn.TYPE: _type(tensor) if tensor else module_type,
+            TreeColumn.TYPE: _type(tensor) if tensor else f"{node.module_type}{mark}",
             TreeColumn.PARAMETERS: format_number(elements),
         }
         return TreeRow(
@@ -353,9 +351,8 @@ class TreeModel(QAbstractItemModel):
             return np.zeros(0, np.bool_)
         tensor_indexes = [node.places for node in nodes]
         starts = np.cumsum([0, *map(len, tensor_indexes[:-1])])
-        shown: NDArray[np.bool_] = np.logical_or.reduceat(
-            self._shown[np.concatenate(tensor_indexes)], starts
-        )
+        are_shown = self._shown[np.concatenate(tensor_indexes)]
+        shown: NDArray[np.bool_] = np.logical_or.reduceat(are_shown, starts)
         return shown
 
     def _children(self, number: int) -> list[int]:

@@ -149,9 +149,8 @@ class ColumnWidths(QObject):
         # Many rows may be expanded at once; the timer measures them once, afterwards.
         self._fit_timer = QTimer(self, singleShot=True, interval=0)
         self._fit_timer.timeout.connect(self._fit)
-        tree.expanded.connect(self._fit_timer.start)
-        tree.collapsed.connect(self._fit_timer.start)
-        tree.model().modelReset.connect(self._fit_timer.start)
+        for changed in (tree.expanded, tree.collapsed, model.modelReset):
+            changed.connect(self._fit_timer.start)
         model.dataChanged.connect(self._fit_for_zeros)
         tree.viewport().installEventFilter(self)
 
@@ -173,7 +172,8 @@ class ColumnWidths(QObject):
         self._fitting = True
         widths = self._widths | {TreeColumn.SHAPE: self._shape_width(free_width)}
         if self._model.has_zeros and free_width < sum(widths[column] for column in BARS):
-            widths |= {column: self._bar_column_width(column) for column in BARS}
+            by_user = self._resized_by_user
+            widths |= {bar: self._width_without_bar for bar in BARS if bar not in by_user}
         for column, wanted in widths.items():
             if column == TreeColumn.ZEROS and not self._model.has_zeros:
                 tree.setColumnHidden(column, True)
@@ -183,10 +183,6 @@ class ColumnWidths(QObject):
             if column in (*BARS, TreeColumn.SHAPE) and free_width >= 0:
                 tree.header().resizeSection(column, wanted)
         self._fitting = False
-
-    def _bar_column_width(self, column: TreeColumn) -> int:
-        is_resized = column in self._resized_by_user
-        return self._widths[column] if is_resized else self._width_without_bar
 
     def _shape_width(self, free_width: int) -> int:
         width = self._widths[TreeColumn.SHAPE]
@@ -239,12 +235,10 @@ class ShareBar(RowDelegate):
         share, text = row.share if pruned else row.zero_share, row.texts[index.column()]
         if share is None:
             return
-        palette: QPalette = option.palette
+        palette, roles = option.palette, QPalette.ColorRole
         selected = bool(option.state & QStyle.StateFlag.State_Selected)
-        ink = palette.color(
-            QPalette.ColorRole.HighlightedText if selected else QPalette.ColorRole.Text
-        )
-        mark = palette.color(QPalette.ColorRole.Highlight)
+        ink = palette.color(roles.HighlightedText if selected else roles.Text)
+        mark = palette.color(roles.Highlight)
         fill = ink if selected else mark if pruned else QColor(colours(palette).in_file)
         gap = GAP_PX if option.rect.width() > self._text_width + 2 * GAP_PX else GAP_PX // 2
         cell = QRectF(option.rect).adjusted(gap, 0, -gap, 0)

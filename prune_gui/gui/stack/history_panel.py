@@ -120,13 +120,11 @@ class HistoryPanel(QWidget):
         self._workbench.edit(lambda session: session.name_state(name))
 
     def _return(self) -> None:
-        name = self._chosen_name()
-        if name is not None:
+        if (name := self._chosen_name()) is not None:
             self._workbench.edit(lambda session: session.return_to(name))
 
     def _remove(self) -> None:
-        name = self._chosen_name()
-        if name is not None:
+        if (name := self._chosen_name()) is not None:
             self._workbench.edit(lambda session: session.forget_state(name))
 
     def _chosen_name(self) -> str | None:

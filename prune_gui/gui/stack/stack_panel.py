@@ -148,13 +148,11 @@ class StackPanel(QWidget):
             self.list.edit(self.list.currentIndex())
 
     def remove(self) -> None:
-        index = self.current
-        if index is not None:
+        if (index := self.current) is not None:
             self._workbench.edit(lambda session: session.remove(index))
 
     def duplicate(self) -> None:
-        index = self.current
-        if index is not None:
+        if (index := self.current) is not None:
             self._workbench.edit(lambda session: session.duplicate(index))
 
     def switch(self) -> None:
@@ -164,8 +162,7 @@ class StackPanel(QWidget):
         self._model.setData(step, other, Qt.ItemDataRole.CheckStateRole)
 
     def move_step(self, by: int) -> None:
-        index = self.current
-        if index is not None:
+        if (index := self.current) is not None:
             root = QModelIndex()
             self._model.moveRow(root, index, root, index + (2 if by > 0 else -1))
             self.current_changed.emit()
@@ -319,10 +316,9 @@ class StepDelegate(QStyledItemDelegate):
         painter.restore()
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: N802
-        view = option.widget
         width = DEFAULT_WIDTH_PX
-        if isinstance(view, QAbstractItemView):
-            width = view.viewport().width()
+        if isinstance(option.widget, QAbstractItemView):
+            width = option.widget.viewport().width()
         own = QStyleOptionViewItem(option)  # the view uses its own for further items
         own.rect = QRect(0, 0, width, 0)
         self.initStyleOption(own, index)

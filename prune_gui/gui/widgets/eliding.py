@@ -92,10 +92,8 @@ class ElidedComboBox(QComboBox):
     def shown(self) -> str:
         option = QStyleOptionComboBox()
         self.initStyleOption(option)
-        field = QStyle.SubControl.SC_ComboBoxEditField
-        control = QStyle.ComplexControl.CC_ComboBox
-        rect = self.style().subControlRect(control, option, field, self)
-        width = rect.width() - 2  # Fusion's margins
+        box, field = QStyle.ComplexControl.CC_ComboBox, QStyle.SubControl.SC_ComboBoxEditField
+        width = self.style().subControlRect(box, option, field, self).width() - 2  # of Fusion
         return self.fontMetrics().elidedText(self.currentText(), self._elide, width)
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802

@@ -48,15 +48,15 @@ class DropHint(QWidget):
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
         painter = QPainter(self)
         palette = self.palette()
-        veil = QColor(palette.color(QPalette.ColorRole.Window))
+        veil, accent = QColor(palette.window().color()), palette.color(palette.ColorRole.Accent)
         veil.setAlpha(VEIL_ALPHA)
         painter.fillRect(self.rect(), veil)
         inset = BORDER_PX // 2
-        painter.setPen(QPen(palette.color(QPalette.ColorRole.Accent), BORDER_PX))
+        painter.setPen(QPen(accent, BORDER_PX))
         painter.drawRect(self.rect().adjusted(inset, inset, -inset, -inset))
         plate = QRect(0, 0, self.width(), self.fontMetrics().height() + 2 * PADDING_PX)
         plate.moveCenter(self.rect().center())
-        painter.fillRect(plate, palette.color(QPalette.ColorRole.Accent))
+        painter.fillRect(plate, accent)
         painter.setPen(palette.color(QPalette.ColorRole.HighlightedText))
         painter.drawText(plate, Qt.AlignmentFlag.AlignCenter, self._text)
 

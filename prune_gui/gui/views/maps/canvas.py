@@ -161,9 +161,8 @@ class MapCanvas(Plot):
         columns, rows = self.layout_shown.columns, self.layout_shown.rows
         if self.view.state["aspectLocked"]:
             columns = rows = MAX_ASPECT * max(columns, rows)
-        self.view.setLimits(
-            minXRange=2, minYRange=2, maxXRange=2 * columns + 8000, maxYRange=2 * rows + 8000
-        )
+        across, down = 2 * columns + 8000, 2 * rows + 8000
+        self.view.setLimits(minXRange=2, minYRange=2, maxXRange=across, maxYRange=down)
 
     def zoom(self, factor: float) -> None:
         self.view.scaleBy((factor, factor))

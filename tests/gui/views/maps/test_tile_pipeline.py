@@ -193,7 +193,10 @@ def _mosaic(rows, columns, cell):
     st.sampled_from([0, 1 << 26]),
 )
 def test_partial_pictures_are_exact_and_add_up_to_the_whole(rows, columns, cell, entries, room):
-    numbers = np.random.default_rng(rows).integers(0, 1000, (rows, columns))
+    numbers, side = (
+        np.random.default_rng(rows).integers(0, 1000, (rows, columns)),
+        cell * TILE_CELLS,
+    )
     tile_grid, at_once, in_parts = _mosaic(rows, columns, cell), Sums(numbers), Sums(numbers)
     whole = render_tiles(at_once, tile_grid, TileCache(), {}, Monitor())
     down, across = np.arange(0, rows, cell), np.arange(0, columns, cell)
@@ -207,6 +210,9 @@ def test_partial_pictures_are_exact_and_add_up_to_the_whole(rows, columns, cell,
                 in_parts, tile_grid, remembered, finished, Monitor(), time_limit_s=0.0
             )
             assert finished.keys() < rendered.tiles.keys()
+            strip = sorted(rendered.tiles.keys() - finished.keys())
+            rows_in_strip = range(strip[0][0] * side, min((strip[-1][0] + 1) * side, rows))
+            assert strip[0][0] == strip[-1][0] or len(rows_in_strip) * columns <= entries
             finished, renderings = rendered.tiles, renderings + 1
             inside = np.zeros(sums.shape, np.bool_)
             for row, column in finished:

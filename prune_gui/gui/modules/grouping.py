@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import Literal
 
 from prune_gui.engine import Job
 from prune_gui.gui.modules.tree_model import TreeModel
+from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
+from prune_gui.monitor import Monitor
+from prune_gui.pruning.layouts import CoupledGroup
+from prune_gui.session import Session
+from prune_gui.session.changes import Changes
+from prune_gui.session.module_index import Outline
 from prune_gui.session.space_outline import SpaceOutline
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from prune_gui.gui.workbench import Workbench
-    from prune_gui.monitor import Monitor
-    from prune_gui.pruning.layouts import CoupledGroup
-    from prune_gui.session import Session
-    from prune_gui.session.changes import Changes
-    from prune_gui.session.module_index import Outline
-
 
 GroupBy = Literal["module", "space"]
 PrunedUnits = dict[int, list[int]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from PySide6.QtCore import (
     QEvent,
@@ -31,13 +31,11 @@ from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, icon
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr, trn
+from prune_gui.pruning.layouts import CoupledGroup
 from prune_gui.recipe.selector import MAX_PATTERN_CHARS
 from prune_gui.session.changes import Changes
-
-if TYPE_CHECKING:
-    from prune_gui.pruning.layouts import CoupledGroup
-    from prune_gui.session.module_index import Outline
-    from prune_gui.table import Table
+from prune_gui.session.module_index import Outline
+from prune_gui.table import Table
 
 INITIAL_ROWS_LIMIT: Final = 40  # limit of the rows that are shown after opening a checkpoint
 FILTERED_ROWS_LIMIT: Final = 200  # limit of the rows that are shown after filtering

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from PySide6.QtCore import QSignalBlocker, Qt
 from PySide6.QtWidgets import (
@@ -20,10 +20,8 @@ from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.theme import GAP_PX, bold
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
+from prune_gui.session import Session
 from prune_gui.session.changes import Changes
-
-if TYPE_CHECKING:
-    from prune_gui.session import Session
 
 STATE: Final = deferred("{name}  ({steps})")
 STATE_NOW: Final = deferred("{name}  ({steps}, current)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from html import escape
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import pyqtgraph as pg
 from numpy.typing import NDArray
@@ -15,17 +15,13 @@ from PySide6.QtWidgets import QApplication
 from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.gui.widgets import theme
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, WIDE_PX
+from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, format_number, join_clauses, tr
 from prune_gui.number_formats import SHAPE_SEPARATOR
 from prune_gui.pruning.layouts import USUAL, WeightLayout
 from prune_gui.raster.colours import Colours
-from prune_gui.raster.parameter_layouts import KernelLayout
-
-if TYPE_CHECKING:
-    from prune_gui.gui.workbench import Workbench
-    from prune_gui.raster.parameter_layouts import ParameterLayout
-    from prune_gui.session.subjects import Subject
-
+from prune_gui.raster.parameter_layouts import KernelLayout, ParameterLayout
+from prune_gui.session.subjects import Subject
 
 Ends = NDArray[Any] | float  # the position of a side of each bar
 Side = Literal["left", "right", "top", "peak"]

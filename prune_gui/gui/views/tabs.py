@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from PySide6.QtCore import QSignalBlocker, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QShowEvent
@@ -18,12 +18,10 @@ from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, bold
+from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
+from prune_gui.session.changes import Changes
 from prune_gui.session.subjects import Subject, bare_facts
-
-if TYPE_CHECKING:
-    from prune_gui.gui.workbench import Workbench
-    from prune_gui.session.changes import Changes
 
 
 class ViewTabs(QWidget):

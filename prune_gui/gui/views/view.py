@@ -4,30 +4,27 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
+from typing import ClassVar, Final, Generic, TypeVar
 
 from PySide6.QtCore import QEvent, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent, QKeyEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy, QStackedLayout, QWidget
 from shiboken6 import isValid
 
+from prune_gui.engine import Job
 from prune_gui.errors import Cancelled, ClusterError, PruneGuiError, one_line
 from prune_gui.executor import use_executor
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, colours
+from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
+from prune_gui.monitor import Monitor
 from prune_gui.pruning.kernels.numba_control import COMPILATIONS
 from prune_gui.raster.colours import Colours
+from prune_gui.session.changes import Changes
+from prune_gui.session.draft_request import DraftRequest
 from prune_gui.session.subjects import ModelSubject, Subject
-
-if TYPE_CHECKING:
-    from prune_gui.engine import Job
-    from prune_gui.gui.workbench import Workbench
-    from prune_gui.monitor import Monitor
-    from prune_gui.session.changes import Changes
-    from prune_gui.session.draft_request import DraftRequest
-    from prune_gui.table import Table
-
+from prune_gui.table import Table
 
 Result = TypeVar("Result")
 SubjectT = TypeVar("SubjectT", Subject, ModelSubject)

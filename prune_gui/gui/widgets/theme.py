@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from PySide6.QtCore import QByteArray, QObject, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QIcon, QPainter, QPalette, QPixmap
@@ -18,12 +18,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.raster.colours import DARK, LIGHT, Colours
 from prune_gui.resources import resource
-
-if TYPE_CHECKING:
-    from prune_gui.gui.runtime.preferences import Preferences
-
 
 Mode = Literal["system", "light", "dark"]
 Density = Literal["compact", "standard", "large"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
+from typing import Final, Generic, Literal, TypeVar
 
 from PySide6.QtCore import QSignalBlocker, Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent, QPaintEvent, QPalette
@@ -29,14 +29,11 @@ from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, bold
+from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
 from prune_gui.session import Settings
 from prune_gui.session.session import start_folder
 from prune_gui.session.subjects import OtherCheckpoint, Side, Which, file_text
-
-if TYPE_CHECKING:
-    from prune_gui.gui.workbench import Workbench
-
 
 FRAME_MS: Final = 1000  # time for which a film shows each frame
 BLINK_RANGE_S: Final = (0.1, 5.0)

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.gui.views.maps.tiles import MIN_SHADE, Pixels, RasterBlock, TileRegion
+from prune_gui.monitor import Monitor
 from prune_gui.raster.colours import Colours, mixed, rgb
-from prune_gui.raster.parameter_layouts import SliceLayout
+from prune_gui.raster.parameter_layouts import ParameterLayout, SliceLayout
 from prune_gui.session.subjects import Subject
-
-if TYPE_CHECKING:
-    from prune_gui.monitor import Monitor
-    from prune_gui.raster.parameter_layouts import ParameterLayout
-
 
 CORRECTED_SHARE: Final = 0.5
 """The share of another colour in that of corrected elements, which are kept ones above all."""

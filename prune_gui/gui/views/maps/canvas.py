@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyqtgraph as pg
@@ -16,17 +15,19 @@ from PySide6.QtWidgets import QPushButton, QStyleOptionGraphicsItem, QWidget
 from prune_gui.gui.views.controls import PANS, ZOOMS, shortcut
 from prune_gui.gui.views.maps.margins import HeadAxis, HeadOverlay, Margins
 from prune_gui.gui.views.maps.text import MAX_CHARACTERS
-from prune_gui.gui.views.maps.tiles import TileRegion, grid_lines, visible_region
+from prune_gui.gui.views.maps.tile_pipeline import RenderedView
+from prune_gui.gui.views.maps.tiles import (
+    CellCentres,
+    Pixels,
+    TileRegion,
+    grid_lines,
+    visible_region,
+)
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.plot import IndexAxis, Plot, axis_scales, pen
 from prune_gui.language import tr
 from prune_gui.raster.colours import Colours
-
-if TYPE_CHECKING:
-    from prune_gui.gui.views.maps.tile_pipeline import RenderedView
-    from prune_gui.gui.views.maps.tiles import CellCentres, Pixels
-    from prune_gui.raster.parameter_layouts import ParameterLayout
-
+from prune_gui.raster.parameter_layouts import ParameterLayout
 
 SIDES = "left", "bottom"
 MIN_GRID_CELL_PX = 12  # minimum cell size of one element for grid lines between elements

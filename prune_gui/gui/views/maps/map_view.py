@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,13 +31,11 @@ from prune_gui.gui.views.plot import dim_names_of, layout_labels
 from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.theme import TIGHT_PX
+from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
+from prune_gui.raster.parameter_layouts import ParameterLayout
+from prune_gui.session.changes import Changes
 from prune_gui.session.subjects import Subject
-
-if TYPE_CHECKING:
-    from prune_gui.gui.workbench import Workbench
-    from prune_gui.raster.parameter_layouts import ParameterLayout
-    from prune_gui.session.changes import Changes
 
 SWATCHES: Final = 12  # number of colours of a colour bar as rich text
 BACKGROUND_DELAY_MS: Final = 200

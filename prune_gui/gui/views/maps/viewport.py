@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtWidgets import QLabel, QSlider, QWidget
@@ -14,11 +13,8 @@ from prune_gui.gui.views.controls import Choice
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.theme import GAP_PX
 from prune_gui.language import tr
-from prune_gui.raster.parameter_layouts import KernelLayout, SliceLayout
+from prune_gui.raster.parameter_layouts import KernelLayout, ParameterLayout, SliceLayout
 from prune_gui.session import Settings
-
-if TYPE_CHECKING:
-    from prune_gui.raster.parameter_layouts import ParameterLayout
 
 
 @dataclass(frozen=True, slots=True)

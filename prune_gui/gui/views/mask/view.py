@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,14 +29,11 @@ from prune_gui.gui.views.mask.data import (
     step_table,
 )
 from prune_gui.gui.widgets.eliding import ElidedLabel
+from prune_gui.gui.workbench import Workbench
 from prune_gui.language import format_number, tr
 from prune_gui.raster.colours import Colours
+from prune_gui.session.changes import Changes
 from prune_gui.session.subjects import Subject
-
-if TYPE_CHECKING:
-    from prune_gui.gui.workbench import Workbench
-    from prune_gui.session.changes import Changes
-
 
 LENGTH_PX: Final = 170
 THICKNESS_PX: Final = 12

@@ -377,7 +377,7 @@ def test_all_windows_together_respect_the_limit_of_picture_memory(windows):
         return sum(view._pipeline.tiles.limit_bytes for view in views) >> 20
 
     def share(of):
-        return 2 * of // sum(spec.caches_pictures for spec in VIEWS)
+        return 2 * of // sum(spec.is_map or spec.caches_pictures for spec in VIEWS)
 
     first = windows.make()
     assert allowed(first) == share(Settings().picture_memory)

@@ -16,8 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-STRETCH: Final = None
-"""Stands for empty space between parts of a layout."""
+STRETCH: Final = None  # stands for empty space between parts of a layout
 Part = QWidget | QLayout | tuple[QWidget | QLayout, int] | None
 """A widget or a layout, with its stretch factor if that is not 0; or `STRETCH`."""
 Margin = int | tuple[int, int, int, int]
@@ -28,17 +27,14 @@ Box = TypeVar("Box", bound=QBoxLayout)
 def column(
     *parts: Part, of: QWidget | None = None, margin: Margin | None = None, gap: int | None = None
 ) -> QVBoxLayout:
-    """Return a layout with parts from top to bottom, as the layout `of` a widget if given.
-
-    Without `margin` and `gap`, both are those of the style.
-    """
+    """Return a layout from top to bottom, as that `of` a widget if given; see `row`."""
     return _filled(QVBoxLayout(), parts, of, margin, gap)
 
 
 def row(
     *parts: Part, of: QWidget | None = None, margin: Margin | None = None, gap: int | None = None
 ) -> QHBoxLayout:
-    """Return a layout with parts from left to right; see `column`."""
+    """Return a layout from left to right. Without margin and gap, both are those of the style."""
     return _filled(QHBoxLayout(), parts, of, margin, gap)
 
 

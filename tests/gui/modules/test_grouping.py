@@ -225,20 +225,3 @@ def test_a_table_of_the_user_is_used_undone_and_part_of_the_recipe(
     bert.menu_actions["use_built_in_table"].trigger()
     qtbot.waitUntil(lambda: at(model, 0).data() == "FFN neurons · 24 units")
     assert session.recipe.table is None
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [("family: [", "own.yaml"), ("family: A\n", "stacks"), ("[1]", "not a table of an archi")],
-)
-def test_a_bad_table_is_refused_in_one_line(
-    bert, workbench, own_table, monkeypatch, qtbot, content, message
-):
-    own_table.write_text(content)
-    monkeypatch.setattr(questions, "ask_file", lambda *_: own_table)
-    bert.workbench.failed.disconnect(bert._failed)
-    with qtbot.waitSignal(workbench.failed) as failed:
-        bert.menu_actions["use_table"].trigger()
-    assert message in str(failed.args[1])
-    assert "\n" not in str(failed.args[1])
-    assert workbench.session.recipe.table is None

@@ -43,33 +43,18 @@ def select(panel, row):
     )
 
 
-def test_an_entry_is_one_line_with_time_and_level(panel):
-    panel.add((NOTE, FAULT))
-    assert texts(panel) == [
-        ["16:20:01", "Info", "Saved\\nit all"],
-        ["16:20:03", "Error", "Resolving failed (ZeroDivisionError)"],
-    ]
-
-
-def test_the_selected_entry_is_shown_completely(panel):
+def test_the_selected_entry_is_shown_completely_and_can_be_copied(panel, qtbot):
     panel.add((NOTE, FAULT))
     assert not panel.details.isVisible()
     select(panel, 1)
     assert panel.details.isVisible()
     assert panel.details.toPlainText() == FAULT.whole
-    panel.table.clearSelection()
-    assert not panel.details.isVisible()
-
-
-def test_copy_copies_the_selected_entries_or_all(panel, qtbot):
-    panel.add((NOTE, FAULT))
-    panel.copy.click()
-    assert QGuiApplication.clipboard().text() == f"{NOTE.whole}\n{FAULT.whole}"
-    select(panel, 1)
     panel.table.setFocus()
     panel.activateWindow()
     qtbot.keyClick(panel.table, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
     assert QGuiApplication.clipboard().text() == FAULT.whole
+    panel.table.clearSelection()
+    assert not panel.details.isVisible()
 
 
 @pytest.mark.parametrize(
@@ -85,13 +70,6 @@ def test_only_entries_of_the_chosen_level_are_shown_and_copied(panel, chosen, sh
     assert QGuiApplication.clipboard().text() == "\n".join(one.whole for one in shown)
     select(panel, 0)
     assert panel.details.toPlainText() == shown[0].whole
-
-
-def test_the_details_disappear_when_the_entry_is_filtered_out(panel):
-    panel.add((NOTE, FAULT))
-    select(panel, 0)
-    panel.level.setCurrentText("Errors")
-    assert not panel.details.isVisible()
 
 
 def test_the_list_can_be_cleared_and_filled_again(panel):

@@ -56,12 +56,10 @@ def test_the_user_closes_it_until_the_file_is_opened_again(
         settle()
         assert notice.text != ""
         notice._close.click()
-        assert notice.text == ""
-        workbench.edit(lambda session: session.clear())
-        settle()
-        assert notice.text == ""
-        workbench.edit(lambda session: session.undo())
-        settle()
+        for act in (lambda session: session.clear(), lambda session: session.undo()):
+            assert notice.text == ""
+            workbench.edit(act)
+            settle()
         assert notice.text == ""
         workbench.session.mark_saved(workbench.session.recipe)
         open_file(workbench.session.checkpoint.path)
@@ -96,29 +94,19 @@ def test_a_replaced_file_is_reported_until_it_is_reloaded(window, path, qtbot, w
     qtbot.waitUntil(lambda: notice.text == "model.safetensors changed on disk", timeout=60_000)
     reload(window, qtbot)
     assert notice.text == ""
-    replace_by_ones(path)
+    path.write_bytes(path.read_bytes())
     qtbot.waitUntil(lambda: notice.text != "", timeout=60_000)
 
 
-def test_a_file_written_in_place_is_reported(window, path, qtbot):
-    path.write_bytes(path.read_bytes())
-    qtbot.waitUntil(lambda: window.reload_notice.text != "", timeout=60_000)
-
-
 def test_reloading_keeps_the_recipe_its_history_and_the_parameter(window, path, qtbot, workbench):
-    workbench.edit(lambda session: session.name_state("mine"))
     workbench.choose("features.conv1.weight")
     before = workbench.session
     replace_by_ones(path)
     reload(window, qtbot)
-    session = workbench.session
-    assert session is not before
-    assert session.history == before.history
-    assert session.named_states == before.named_states
-    assert session.unsaved
+    assert workbench.session.history == before.history
     assert window.isWindowModified()
     assert workbench.chosen == "features.conv1.weight"
-    assert bool((session.checkpoint.read("features.conv1.weight") == 1).all())
+    assert bool((workbench.session.checkpoint.read("features.conv1.weight") == 1).all())
 
 
 def test_a_failed_reload_keeps_the_open_session(window, path, qtbot, workbench):

@@ -7,8 +7,8 @@ from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetrics
 from PySide6.QtWidgets import QListView
 
-from prune_gui.gui.stack.stack_model import StackModel, StepRole
-from prune_gui.gui.stack.step_delegate import StepDelegate, fitted_lines
+from prune_gui.gui.stack.stack_model import CARD, StackModel
+from prune_gui.gui.stack.stack_panel import StepDelegate, fitted_lines
 from prune_gui.gui.widgets.theme import Theme
 from prune_gui.raster.colours import LIGHT
 from prune_gui.recipe.selector import patterns_in
@@ -38,27 +38,31 @@ def noted(model, workbench, make_step, settle):
 
 def notes(model):
     """Return for each step whether a limit is noted."""
-    return [bool(model.index(row).data(StepRole.LIMITS)) for row in range(model.rowCount())]
+    return [bool(model.index(row).data(CARD).limits) for row in range(model.rowCount())]
 
 
 def test_a_limit_at_work_is_information_and_an_empty_layer_a_warning(
     noted, workbench, make_step, settle
 ):
-    roles = (StepRole.LIMITS, StepRole.WARNINGS)
-    assert [len(noted.index(1).data(role)) for role in roles] == [1, 0]
+
+    def counts():
+        card = noted.card(1)
+        return len(card.limits), len(card.warnings)
+
+    assert counts() == (1, 0)
     workbench.edit(lambda session: session.replace(1, make_step(amount=1.0)))
     settle()
-    assert [len(noted.index(1).data(role)) for role in roles] == [0, 1]
+    assert counts() == (0, 1)
 
 
 def test_a_note_stays_until_the_outcome_of_the_edited_step_is_known(
     noted, workbench, make_step, settle
 ):
     workbench.edit(lambda session: session.replace(1, make_step(amount=0.3)))
-    assert not noted.index(1).data(StepRole.KNOWN)
+    assert not noted.index(1).data(CARD).is_known
     assert notes(noted) == [False, True, False]
     settle()
-    assert noted.index(1).data(StepRole.KNOWN)
+    assert noted.index(1).data(CARD).is_known
     assert notes(noted) == [False, False, False]
 
 
@@ -79,16 +83,6 @@ def test_a_note_moves_with_its_step(noted, workbench, act, there):
 def test_a_note_moves_with_a_dragged_step(noted):
     assert noted.moveRow(QModelIndex(), 1, QModelIndex(), 0)
     assert notes(noted) == [True, False, False]
-
-
-def test_notes_are_removed_when_another_file_is_opened(noted, open_file, demo_checkpoint, tmp_path):
-    seen = []
-    noted.dataChanged.connect(lambda: seen.append(any(notes(noted))))
-    recipe = noted._workbench.session.recipe
-    path = tmp_path / "recipe.yaml"
-    path.write_text(recipe.to_yaml())
-    open_file(demo_checkpoint, path)
-    assert seen == [False, True]
 
 
 def test_an_outdated_warning_is_faint(noted, workbench, make_step, settle, qtbot, qapp):
@@ -127,12 +121,12 @@ def test_an_amount_that_counts_for_no_target_is_neither_shown_nor_edited(
     name = "features.conv1.weight"
     workbench.edit(lambda session: session.add(make_step("l1_unstructured", name, amount=0.5)))
     settle()
-    assert model.index(0).data(StepRole.AMOUNT) == "50 %"
+    assert model.index(0).data(CARD).amount == "50 %"
     assert model.flags(model.index(0)) & Qt.ItemFlag.ItemIsEditable
     own = make_step("l1_unstructured", name, amount=0.5, amounts={name: 0.25})
     workbench.edit(lambda session: session.replace(0, own))
     settle()
-    assert not model.index(0).data(StepRole.AMOUNT)
+    assert not model.index(0).data(CARD).amount
     assert not model.flags(model.index(0)) & Qt.ItemFlag.ItemIsEditable
 
 
@@ -158,3 +152,13 @@ def test_no_line_is_wider_than_the_card(qapp, text, width, max_lines):
     lines = fitted_lines(text, QFont(), width, max_lines)
     assert len(lines) <= max_lines
     assert all(QFontMetrics(QFont()).horizontalAdvance(line) <= width + 1 for line in lines)
+
+
+def test_notes_are_removed_when_another_file_is_opened(noted, open_file, demo_checkpoint, tmp_path):
+    seen = []
+    noted.dataChanged.connect(lambda: seen.append(any(notes(noted))))
+    recipe = noted._workbench.session.recipe
+    path = tmp_path / "recipe.yaml"
+    path.write_text(recipe.to_yaml())
+    open_file(demo_checkpoint, path)
+    assert seen == [False, True]

@@ -54,6 +54,10 @@ class Bench(Workbench):
     def open_and_choose(self, path: Path, name: str) -> None:
         self.files.open(path)
         self.until_idle()
+        self.show(name)
+
+    def show(self, name: str) -> None:
+        """Choose a parameter, and wait until it is shown."""
         self.choose(name)
         self.until_idle()
 

@@ -147,14 +147,6 @@ def test_the_keyboard_moves_selects_and_prunes(norms, draft, bench, qtbot):
     assert norms._channels == frozenset()
 
 
-def test_the_current_channel_stays_visible(norms, qtbot):
-    norms._plot.setXRange(-0.5, 2.5, padding=0)
-    for _ in range(5):
-        qtbot.keyClick(norms._plot, Qt.Key.Key_Right)
-    low, high = norms._plot.view.viewRange()[0]
-    assert low <= norms._current <= high
-
-
 def test_the_cut_of_a_structured_draft_can_be_dragged(norms, draft, bench, hand):
     draft_l2(draft, bench)
     ranks = sorted(norms._row.measured.norms)
@@ -166,35 +158,6 @@ def test_the_cut_of_a_structured_draft_can_be_dragged(norms, draft, bench, hand)
     assert bench.draft.current.step.method.amount == 6 / 8
     bench.until_idle()
     assert norms._row.measured.channels.pruned.tolist().count(6) == 6
-
-
-def test_the_cut_of_an_added_step_is_shown_and_dragging_it_edits_the_step(
-    norms, draft, bench, hand
-):
-    draft_l2(draft, bench)
-    draft.commit.click()
-    bench.until_idle()
-    assert bench.draft.current is None
-    assert norms._norm_box.currentText().startswith("step 1")
-    assert norms._plot._cut.label.format.startswith("step 1: up to")
-    ranks, plot = sorted(norms._row.measured.norms), norms._plot
-    middle = (ranks[5] + ranks[6]) / 2
-    hand.drag(plot, hand.point(plot, 4, plot._cut.value()), hand.point(plot, 4, middle))
-    bench.until_idle()
-    assert bench.draft.current.replaces == 0
-    assert bench.draft.current.step.method.amount == 6 / 8
-
-
-def test_the_scores_of_each_step_that_ranks_channels_are_offered(norms, draft, bench):
-    draft_l2(draft, bench)
-    draft.commit.click()
-    draft_l2(draft, bench, dim=1, n=1)
-    offered = [norms._norm_box.itemText(i).split(":")[0] for i in range(2)]
-    assert offered == ["draft", "step 1"]
-    norms._norm_box.setCurrentIndex(1)
-    bench.until_idle()
-    assert norms._dim_box.currentData() == 0
-    assert norms._row.measured.by == ScoreOf(1)
 
 
 def test_the_draft_scores_are_offered_while_there_is_a_draft(norms, draft, bench):
@@ -221,3 +184,11 @@ def test_a_late_cut_does_not_change_manually_chosen_channels(draft, bench, caplo
     bench.until_idle()
     assert drafted(bench) == before
     assert "failed" not in caplog.text
+
+
+def test_the_current_channel_stays_visible(norms, qtbot):
+    norms._plot.setXRange(-0.5, 2.5, padding=0)
+    for _ in range(5):
+        qtbot.keyClick(norms._plot, Qt.Key.Key_Right)
+    low, high = norms._plot.view.viewRange()[0]
+    assert low <= norms._chosen.current <= high

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.gui.views.maps.tiles import MIN_SHADE, Pixels, RasterBlock, TileRegion
+from prune_gui.monitor import Monitor
 from prune_gui.raster.colours import Colours, mixed, rgb
-from prune_gui.raster.parameter_layouts import SliceLayout
+from prune_gui.raster.parameter_layouts import ParameterLayout, SliceLayout
 from prune_gui.session.subjects import Subject
-
-if TYPE_CHECKING:
-    from prune_gui.monitor import Monitor
-    from prune_gui.raster.parameter_layouts import ParameterLayout
-
 
 CORRECTED_SHARE: Final = 0.5
 """The share of another colour in that of corrected elements, which are kept ones above all."""
@@ -35,18 +31,13 @@ class Shades:
 
     @classmethod
     def of(cls, colours: Colours) -> Shades:
-        """Choose the colours from those of the theme."""
         corrected = mixed(colours.kept, colours.steps[1], CORRECTED_SHARE)
         return cls(colours.kept, colours.in_file, colours.steps[0], colours.steps[4], corrected)
 
 
 @dataclass(frozen=True, slots=True)
 class ComparePainter:
-    """Paints a parameter in two states: a picture of each, and one of their difference.
-
-    A block has the channels of the three pictures one after another; see `pictures`. A side is None
-    if it cannot be compared.
-    """
+    """Paints a parameter in two states, and their difference: see `pictures`."""
 
     subject: Subject
     left: Subject | None
@@ -55,7 +46,6 @@ class ComparePainter:
 
     @property
     def key(self) -> Hashable:
-        """A key that is equal for equal pictures."""
         sides = (
             None if side is None else (*side.mask_key, side.resolution.values_key(side.name))
             for side in (self.left, self.right)
@@ -99,10 +89,7 @@ class ComparePainter:
 
 
 def pictures(pixels: Pixels) -> list[Pixels]:
-    """Return the pictures in the pixels of a painter, each with 4 channels.
-
-    Of a `ComparePainter`: left, right, difference. Other painters paint one picture.
-    """
+    """Return pictures with 4 channels: left, right and difference of a `ComparePainter`, or one."""
     return np.split(pixels, pixels.shape[2] // 4, axis=2)
 
 

@@ -28,25 +28,21 @@ if TYPE_CHECKING:
 
 SHARE_BITS: Final = 12
 """Bits of the pruned share in a level. The higher bits are the index of the cell's colour."""
-ALL: Final = (1 << SHARE_BITS) - 1
-"""The share of a cell whose elements are all pruned."""
+ALL: Final = (1 << SHARE_BITS) - 1  # the share of a cell whose elements are all pruned
 GAP: Final = 1
 """Level of a cell without elements. Level 0 is of a tile that is missing."""
-STEP_COLOURS: Final = 8
-"""Number of colours of steps, after which they repeat."""
+STEP_COLOURS: Final = 8  # number of colours of steps, after which they repeat
 MIN_DENSITY_STEP: Final = 0.12
 """Distance of the colours of partly pruned cells from both ends of the ramp, as a share of it.
 
 The ends are reserved for cells without any pruned and without any kept element.
 """
-MIN_CONTRAST: Final = 0.05
-"""Minimum length of a contrast range."""
+MIN_CONTRAST: Final = 0.05  # minimum length of a contrast range
 OUTLIERS: Final = 0.01
 """Share of the visible cells at each end that a local contrast range leaves out."""
 
 Levels = NDArray[np.uint16]
-Table = NDArray[np.uint8]
-"""uint8 (65536, 4): red, green, blue and opacity of each level."""
+Table = NDArray[np.uint8]  # uint8 (65536, 4): red, green, blue and opacity of each level
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +75,7 @@ def _colour_indices(draft: int | None) -> Levels:
 
 
 def step_table(colours: Colours, *, plain: bool) -> Table:
-    """Return colours blended from that of kept elements to that of the step.
-
-    If it is plain, all steps have the colour of the first, and zeros of the file that of kept
-    elements.
-    """
+    """Return colours blended from that of kept elements to that of the step, or the first one."""
     weights = np.linspace(0.0, 1.0, ALL + 1)
     weights[1:-1] = MIN_SHADE + weights[1:-1] * (1 - 2 * MIN_SHADE)
     kept = np.array(rgb(colours.kept), np.float64)
@@ -99,10 +91,7 @@ def step_table(colours: Colours, *, plain: bool) -> Table:
 
 @lru_cache(maxsize=4)
 def density_table(colours: Colours, contrast: Contrast) -> Table:
-    """Return the colours of a ramp over the share kept, whose lightness is monotonic.
-
-    The table is read-only.
-    """
+    """Return read-only colours of a ramp over the share kept, whose lightness is monotonic."""
     kept = 1 - np.arange(ALL + 1) / ALL
     share = np.clip((contrast.high - kept) / (contrast.high - contrast.low), 0, 1)
     share = MIN_DENSITY_STEP + share * (1 - 2 * MIN_DENSITY_STEP)
@@ -143,11 +132,7 @@ def _empty_table(colours: Colours) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class MaskPainter:
-    """Paints which elements are pruned, as levels.
-
-    Attributes:
-        subject: the parameter and its resolution.
-    """
+    """Paints which elements are pruned, as levels."""
 
     subject: Subject
 
@@ -158,15 +143,10 @@ class MaskPainter:
 
     @property
     def key(self) -> Hashable:
-        """A key that is equal for equal pictures."""
         return (*self.subject.marked_key, self.subject.draft)
 
     def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
-        """Paint a rectangle.
-
-        Kinds of rare cells: with a pruned element, with a kept one. Zeros in the file count as
-        pruned.
-        """
+        """Paint a rectangle. Rare cells: with a pruned element or a zero, with a kept one."""
         from prune_gui.raster.cell_grid import CellGrid  # torch: slow to import
         from prune_gui.raster.density import density
 
@@ -177,7 +157,6 @@ class MaskPainter:
         return RasterBlock(levels, (cells.share > 0, cells.share < 1))
 
     def texts(self, layout: ParameterLayout, rows: range, columns: range) -> Texts:
-        """Return the weights as texts."""
         from prune_gui.raster.parameter_layouts import flat_span  # torch: slow to import
         from prune_gui.statistics.element_values import weights
 
@@ -187,7 +166,6 @@ class MaskPainter:
 
     @property
     def profile_key(self) -> Hashable:
-        """A key that is equal for equal profiles."""
         return self.subject.marked_key
 
     def profiles(self, layout: ParameterLayout, monitor: Monitor) -> Profiles:

@@ -33,71 +33,51 @@ VALUES: Final[frozenset[Quantity]] = frozenset({"value", "size", "correction"})
 """The quantities that follow from the values that steps correct."""
 SPANNED: Final[frozenset[Quantity]] = frozenset({"value", "size"})
 """The quantities of an element that follow from its value alone."""
-MAX_CACHED_REACHES: Final = 64
-"""Maximum number of pictures in the cache."""
+MAX_CACHED_REACHES: Final = 64  # maximum number of pictures in the cache
 SAMPLED_SPANS: Final = 256
 SPAN_ELEMENTS: Final = 1 << 10
 """A larger parameter is sampled in equally distant spans: to read all of it would delay the
 picture, and the end of a colour scale need not be exact.
 """
 FEW_SPANS: Final = 8
-FEW_SPAN_ELEMENTS: Final = 1 << 15
-"""Fewer and longer spans, of parameters that are not fetched yet."""
+FEW_SPAN_ELEMENTS: Final = 1 << 15  # fewer and longer spans, of parameters that are not fetched yet
 
 
 @dataclass(frozen=True, slots=True)
 class QuantityStyle:
-    """How a quantity is shown.
+    """How a quantity is shown: its title, and what its profiles average along rows and columns.
 
     A cell of several elements shows their mean if it is averaged; else it shows the number that is
-    farthest from zero, which a mean would hide. The profile is what is averaged along rows and
-    columns.
+    farthest from zero, which a mean would hide.
     """
 
     title: str
-    signed: bool
-    averaged: bool
     profile: str
+    signed: bool = False
+    averaged: bool = False
     of_step: bool = False
 
     @property
     def reduced(self) -> str:
-        """Describe what a cell of several elements shows."""
         what = tr(self.title)
         if self.averaged:
             return tr("{quantity}: a cell shows the mean of its values", quantity=what)
         return tr("{quantity}: a cell shows its value farthest from zero", quantity=what)
 
 
+_MAGNITUDE: Final = deferred("Mean |w|")
+_MARGIN: Final = deferred("Mean margin")
+_CHANGE: Final = deferred("Mean |change|")
+_DIFFERENCE: Final = deferred("Mean |difference|")
 QUANTITIES: Final[dict[Quantity, QuantityStyle]] = {
-    "value": QuantityStyle(
-        deferred("Value"), signed=True, averaged=False, profile=deferred("Mean |w|")
-    ),
-    "size": QuantityStyle(
-        deferred("Size |w|"), signed=False, averaged=True, profile=deferred("Mean |w|")
-    ),
-    "score": QuantityStyle(
-        deferred("Score"), signed=False, averaged=True, profile=deferred("Mean score"), of_step=True
-    ),
+    "value": QuantityStyle(deferred("Value"), _MAGNITUDE, signed=True),
+    "size": QuantityStyle(deferred("Size |w|"), _MAGNITUDE, averaged=True),
+    "score": QuantityStyle(deferred("Score"), deferred("Mean score"), averaged=True, of_step=True),
     "margin": QuantityStyle(
-        deferred("Margin to the cut"),
-        signed=True,
-        averaged=True,
-        profile=deferred("Mean margin"),
-        of_step=True,
+        deferred("Margin to the cut"), _MARGIN, signed=True, averaged=True, of_step=True
     ),
-    "correction": QuantityStyle(
-        deferred("Change by corrections"),
-        signed=True,
-        averaged=False,
-        profile=deferred("Mean |change|"),
-    ),
-    "difference": QuantityStyle(
-        deferred("Difference to a file"),
-        signed=True,
-        averaged=False,
-        profile=deferred("Mean |difference|"),
-    ),
+    "correction": QuantityStyle(deferred("Change by corrections"), _CHANGE, signed=True),
+    "difference": QuantityStyle(deferred("Difference to a file"), _DIFFERENCE, signed=True),
 }
 
 
@@ -113,17 +93,14 @@ class ReachCache:
         self._lock = Lock()
 
     def get(self, key: Hashable) -> float | None:
-        """Return the reach of a picture; None if it is not cached."""
         with self._lock:
             return self._reaches.get(key)
 
     def keep(self, key: Hashable, reach: float) -> None:
-        """Cache the reach of a picture."""
         with self._lock:
             self._reaches[key] = reach
 
     def forget(self) -> None:
-        """Clear the cache."""
         with self._lock:
             self._reaches.clear()
 
@@ -133,8 +110,6 @@ class WeightsPainter:
     """Paints one number per element.
 
     Attributes:
-        step: the step of the score or margin; 0 for other quantities.
-        path: path of the other file for a difference; else "".
         full_range: whether the colours range up to the number farthest from zero; else a few
             outliers have the colour of the end.
         is_part: whether only a part of a remote parameter is shown, and no more of it is to be
@@ -144,18 +119,15 @@ class WeightsPainter:
     subject: Subject
     colours: Colours
     quantity: Quantity
-    step: int
-    path: str
+    step: int  # of the score or margin; 0 for other quantities
+    path: str  # of the other file for a difference; else ""
     files: AuxiliaryFiles
     reach_cache: ReachCache
     full_range: bool = False
     is_part: bool = False
 
     def shows_part(self) -> WeightsPainter:
-        """Return the painter of a part of the parameter.
-
-        It differs only if reading the rest of the parameter would fetch much.
-        """
+        """Return the painter of a part, if the rest of the parameter would have to be fetched."""
         subject = self.subject
         is_part = (
             self.quantity in SPANNED
@@ -169,12 +141,10 @@ class WeightsPainter:
 
     @property
     def style(self) -> QuantityStyle:
-        """How the quantity is shown."""
         return QUANTITIES[self.quantity]
 
     @property
     def ramp(self) -> Ramp:
-        """The colour ramp of the quantity."""
         return ramp(self.colours, signed=self.style.signed)
 
     @property
@@ -188,7 +158,6 @@ class WeightsPainter:
 
     @property
     def key(self) -> Hashable:
-        """A key that is equal for equal pictures."""
         return self.numbers_key, self.colours, self.full_range, self.is_part
 
     @property
@@ -215,7 +184,6 @@ class WeightsPainter:
         return RasterBlock(pixels, (statistics.non_finite,))
 
     def texts(self, layout: ParameterLayout, rows: range, columns: range) -> Texts:
-        """Return the numbers as texts."""
         from prune_gui.raster.parameter_layouts import flat_span
 
         measure = self._measure(flat_span(layout, rows, columns))
@@ -223,7 +191,6 @@ class WeightsPainter:
 
     @property
     def profile_key(self) -> Hashable:
-        """A key that is equal for equal profiles."""
         return self.numbers_key
 
     def profiles(self, layout: ParameterLayout, monitor: Monitor) -> Profiles:
@@ -239,16 +206,14 @@ class WeightsPainter:
         from prune_gui.statistics import element_values  # torch: slow to import
 
         resolution, name = self.subject.resolution, self.subject.name
-        if self.style.of_step and not self.step:
-            raise PruneGuiError(
-                "No step ranks {name} by a score.\nAdd or preview one that does.", name=name
-            )
-        if self.quantity == "difference" and not self.path:
-            raise PruneGuiError("Choose a checkpoint to compare with.")
-        if self.quantity == "score":
-            return element_values.scores(resolution, name, self.step)
-        if self.quantity == "margin":
-            return element_values.margins(resolution, name, self.step)
+        if self.style.of_step:
+            if not self.step:
+                raise PruneGuiError(
+                    "No step ranks {name} by a score.\nAdd or preview one that does.", name=name
+                )
+            is_score = self.quantity == "score"
+            of_step = element_values.scores if is_score else element_values.margins
+            return of_step(resolution, name, self.step)
         if self.quantity == "correction":
             if not resolution.is_corrected(name):
                 raise PruneGuiError(
@@ -256,26 +221,25 @@ class WeightsPainter:
                 )
             return element_values.corrections(resolution, name)
         if self.quantity == "difference":
+            if not self.path:
+                raise PruneGuiError("Choose a checkpoint to compare with.")
             return element_values.difference(resolution, name, self.files, self.path)
-        if self.quantity == "size":
-            return element_values.sizes(resolution, name, span)
-        return element_values.weights(resolution, name, span)
+        of_value = element_values.sizes if self.quantity == "size" else element_values.weights
+        return of_value(resolution, name, span)
 
     def _colour_limit(self, monitor: Monitor) -> float:
-        """Return the magnitude at which the colours end."""
         from prune_gui.statistics.element_values import sampled_weights
 
         subject, is_part = self.subject, self.is_part
-        reach, key = math.inf if is_part else self._reach(monitor), self._limit_key
+        reach = math.inf if is_part else self._reach(monitor)
         if self.full_range:
             return reach
-        limit = self.reach_cache.get(key)
+        limit = self.reach_cache.get(self._limit_key)
         if limit is None:
             samples = sampled_weights(subject.resolution, subject.name) if is_part else None
-            measure = samples or self._measure()
-            limit = colour_limit(measure, subject.info.numel, monitor, few_spans=is_part)
-            limit = min(reach, limit)
-            self.reach_cache.keep(key, limit)
+            measure, size = samples or self._measure(), subject.info.numel
+            limit = min(reach, colour_limit(measure, size, monitor, few_spans=is_part))
+            self.reach_cache.keep(self._limit_key, limit)
         return limit
 
     @property
@@ -288,10 +252,9 @@ class WeightsPainter:
 
         reach, subject = self.reach_cache.get(self.numbers_key), self.subject
         if reach is None:
+            of_value = cell_statistics.max_weight_magnitude
             if self.quantity in SPANNED:
-                reach = cell_statistics.max_weight_magnitude(
-                    subject.resolution, subject.name, monitor
-                )
+                reach = of_value(subject.resolution, subject.name, monitor)
             else:
                 reach = cell_statistics.reach_of(self._measure(), subject.info.numel, monitor)
             self.reach_cache.keep(self.numbers_key, reach)
@@ -307,15 +270,13 @@ def colour_limit(
     for start, stop in _spans(size, *spans):
         monitor.advance(0)
         numbers, is_defined = measure(start, stop)
-        magnitudes = np.abs(
-            (numbers[is_defined] if is_defined.size else numbers).astype(np.float64)
-        )
+        defined = numbers[is_defined] if is_defined.size else numbers
+        magnitudes = np.abs(defined.astype(np.float64))
         samples.append(magnitudes[np.isfinite(magnitudes)])
     return inner_limit(np.concatenate(samples)) if samples else 0.0
 
 
 def _spans(size: int, count: int, length: int) -> Iterator[tuple[int, int]]:
-    """Yield the spans of flat indices to sample: all, or equally distant ones."""
     if size <= count * length:
         starts = np.arange(0, size, length)
     else:

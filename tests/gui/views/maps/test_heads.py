@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 
 from prune_gui.gui.views.maps.margins import bars, reach
 from prune_gui.gui.views.maps.readers import AUTO, OFF, HeadsBox
-from prune_gui.gui.views.maps.viewport import Viewport, head_key
+from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.mask.view import MaskView
 
 QUERY = "layer.0.attention.self.query.weight"
@@ -58,18 +58,15 @@ def test_each_head_of_the_file_has_its_sparsity_beside_it(mask, bench):
     ]  # fmt: skip
     assert _texts(mask, "top") == []
     assert _lines(mask) == 3
-    bench.choose(OUTPUT)
-    bench.until_idle()
+    bench.show(OUTPUT)
     assert _texts(mask, "right") == []
     assert [text.split("\n")[0] for text in _texts(mask, "top")] == [f"head {i}" for i in range(4)]
 
 
 def test_parameters_without_heads_have_no_lines(mask, bench):
-    bench.choose("fc.weight")
-    bench.until_idle()
+    bench.show("fc.weight")
     assert (_lines(mask), _texts(mask, "right"), _texts(mask, "top")) == (0, [], [])
-    bench.choose("conv.weight")
-    bench.until_idle()
+    bench.show("conv.weight")
     assert not mask._heads.box.isVisible()
 
 
@@ -81,11 +78,9 @@ def test_the_number_of_heads_can_be_set_for_a_module_in_every_block(mask, bench,
     qtbot.keyClick(box, Qt.Key.Key_Return)
     bench.until_idle()
     assert _lines(mask) == 5
-    bench.choose(QUERY.replace("layer.0", "layer.1"))
-    bench.until_idle()
+    bench.show(QUERY.replace("layer.0", "layer.1"))
     assert (_lines(mask), box.value()) == (5, 6)
-    bench.choose(OUTPUT)
-    bench.until_idle()
+    bench.show(OUTPUT)
     assert (_lines(mask), box.value()) == (3, AUTO)
     box.setValue(OFF)
     bench.until_idle()
@@ -125,10 +120,6 @@ def test_the_box_reads_what_is_typed(qtbot, typed, value):
     assert box.valueFromText(box.textFromValue(value)) == value
 
 
-def test_the_key_of_a_module_has_no_numbers():
-    assert head_key("a.11.b2.weight") == "a.*.b*"
-
-
 @given(
     st.lists(st.floats(0, 1) | st.just(float("nan")), min_size=1, max_size=300),
     st.floats(-50, 350),
@@ -145,12 +136,6 @@ def test_bars_are_the_means_of_the_visible_lines(shares, start, length, max_bars
         assert len(lines) > 0
         finite = lines[~np.isnan(lines)]
         assert height == pytest.approx(finite.mean() if len(finite) else 0.0)
-
-
-def test_only_visible_lines_have_bars():
-    edges, heights = bars(np.linspace(0, 1, 11), (2.6, 5.4))
-    assert edges.tolist() == [2.5, 3.5, 4.5, 5.5]
-    assert heights.tolist() == pytest.approx([0.3, 0.4, 0.5])
 
 
 @pytest.mark.parametrize(

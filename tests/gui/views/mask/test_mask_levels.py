@@ -34,10 +34,7 @@ MIN_DISTANCE = 12
 
 
 def _levels(shares, steps, draft=None):
-    return mask_levels(
-        Density(np.float32(shares), np.array(steps, np.uint8)),
-        draft,
-    )
+    return mask_levels(Density(np.float32(shares), np.array(steps, np.uint8)), draft)
 
 
 def _rgb(text):

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Final
 
 from PySide6.QtWidgets import QComboBox, QFormLayout, QLineEdit, QSpinBox
 
-from prune_gui import number_formats
 from prune_gui.evaluation.evaluation_jobs import Goal, search_job
 from prune_gui.evaluation.metrics import share_of
 from prune_gui.gui.evaluate.evaluations import Evaluations
 from prune_gui.gui.evaluate.sweep_tab import DEFAULT_TARGETS
 from prune_gui.gui.evaluate.tab import EvaluationTab, amount_text, share_text, value_text
 from prune_gui.gui.widgets import layouts
-from prune_gui.gui.widgets.table_widgets import RecordModel, ResultTable, float_column, text_column
+from prune_gui.gui.widgets.table_widgets import RecordModel, ResultTable, number_column, text_column
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
+from prune_gui.number_formats import sparsity_share
 from prune_gui.recipe.amounts import parse_share
 from prune_gui.recipe.selector import patterns_in
 from prune_gui.session.draft_request import StepRequest
-from prune_gui.table import Column, record_column
+from prune_gui.table import Column
 
 if TYPE_CHECKING:
     from prune_gui.evaluation import Trial
@@ -44,22 +44,14 @@ TRIALS_INCREMENT: Final = 10
 
 COLUMNS: Final[tuple[Column[Sequence[Try]], ...]] = (
     text_column(deferred("Ranking"), lambda each: each.trial.label),
-    record_column(
-        deferred("Amount"),
-        lambda each: amount_text(each.trial.amount),
-        lambda each: each.trial.amount,
-    ),
-    record_column(
+    number_column(deferred("Amount"), lambda each: each.trial.amount, amount_text),
+    number_column(
         deferred("Sparsity"),
-        lambda each: (
-            number_formats.sparsity(found.pruned, found.total)
-            if (found := each.trial.evaluation)
-            else ""
-        ),
         lambda each: each.trial.evaluation.sparsity if each.trial.evaluation else None,
+        sparsity_share,
     ),
-    float_column(deferred("Value"), lambda each: each.value, value_text),
-    float_column(deferred("Of the stack"), lambda each: each.share, share_text),
+    number_column(deferred("Value"), lambda each: each.value, value_text),
+    number_column(deferred("Of the stack"), lambda each: each.share, share_text),
     text_column(deferred("Result"), lambda each: each.status),
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,7 +11,6 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QShowEvent
 from PySide6.QtWidgets import QApplication, QFormLayout, QStyledItemDelegate
 
-from prune_gui import number_formats
 from prune_gui.evaluation.evaluation_jobs import Begun, states_job
 from prune_gui.evaluation.metrics import share_of
 from prune_gui.evaluation.results import FILE, STACK, EvaluatedRecipe, StateResults, StateRow
@@ -20,17 +19,18 @@ from prune_gui.gui.evaluate.tab import EvaluationTab, share_text, value_text
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.table_widgets import (
     Index,
+    Number,
     RecordModel,
     ResultTable,
-    float_column,
+    number_column,
     text_column,
 )
 from prune_gui.gui.widgets.theme import colours
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, format_number, tr
-from prune_gui.number_formats import short_bytes
+from prune_gui.number_formats import short_bytes, sparsity_share
 from prune_gui.session.changes import Changes
-from prune_gui.table import Column, record_column
+from prune_gui.table import Column
 
 if TYPE_CHECKING:
     from prune_gui.engine import Job
@@ -77,42 +77,28 @@ class ShownState:
         return tr("Stored result") if outcome.evaluation.cached else tr("Evaluated")
 
 
-def _of_evaluation(state: ShownState) -> Evaluation | None:
-    return state.row.evaluation
+def _column(
+    title: str, number: Callable[[Evaluation], Number], text: Callable[[Number], str]
+) -> Column[Sequence[ShownState]]:
+    """Return a column with a number of the evaluation, if there is one."""
 
+    def value(state: ShownState) -> Number | None:
+        return None if state.row.evaluation is None else number(state.row.evaluation)
 
-def _figure(state: ShownState, name: str) -> Any:  # noqa: ANN401 - of any type
-    evaluation = _of_evaluation(state)
-    return None if evaluation is None else getattr(evaluation, name)
+    return number_column(title, value, text)
 
 
 COLUMNS: Final[tuple[Column[Sequence[ShownState]], ...]] = (
     text_column(deferred("State"), lambda each: each.name),
-    float_column(deferred("Value"), lambda each: each.value, value_text),
-    float_column(deferred("Of the file"), lambda each: each.share, share_text),
-    record_column(
-        deferred("Sparsity"),
-        lambda each: (
-            number_formats.sparsity(found.pruned, found.total)
-            if (found := _of_evaluation(each))
-            else ""
-        ),
-        lambda each: _figure(each, "sparsity"),
-    ),
-    record_column(
+    number_column(deferred("Value"), lambda each: each.value, value_text),
+    number_column(deferred("Of the file"), lambda each: each.share, share_text),
+    _column(deferred("Sparsity"), lambda found: found.sparsity, sparsity_share),
+    _column(
         deferred("Time"),
-        lambda each: (
-            tr("{seconds} s", seconds=format_number(found.seconds, ".1f"))
-            if (found := _of_evaluation(each))
-            else ""
-        ),
-        lambda each: _figure(each, "seconds"),
+        lambda found: found.seconds,
+        lambda seconds: tr("{seconds} s", seconds=format_number(seconds, ".1f")),
     ),
-    record_column(
-        deferred("Memory"),
-        lambda each: short_bytes(found.memory) if (found := _of_evaluation(each)) else "",
-        lambda each: _figure(each, "memory"),
-    ),
+    _column(deferred("Memory"), lambda found: found.memory, short_bytes),
     text_column(deferred("Status"), lambda each: each.status),
 )
 

@@ -93,8 +93,8 @@ def test_the_problem_is_shown(dialog, workbench, files):
 def test_checkpoints_are_added_by_dialogs_and_removed(dialog, files, monkeypatch):
     monkeypatch.setattr(questions, "ask_files", lambda *_: files[:2])
     monkeypatch.setattr(questions, "ask_folder", lambda *_: files[0].parent)
-    dialog._add_files.click()
-    dialog._add_folder.click()
+    dialog.add_files.click()
+    dialog.add_folder.click()
     assert len(dialog.model.rows) == 3
     dialog.results.selectRow(1)
     dialog._remove.click()

@@ -61,7 +61,7 @@ FILE: Final = (
         "fetch_all",
         deferred("Fetch whole chec&kpoint…"),
         deferred("Fetch all of a remote checkpoint, which is kept in the cache"),
-        lambda w: w.commands.remote.fetch_all(),
+        lambda w: w.commands.remote.ask(),
         when=lambda w: w.commands.remote.is_open,
     ),
     SEPARATOR,

@@ -12,7 +12,6 @@ from PySide6.QtWidgets import (
     QDialogButtonBox,
     QDoubleSpinBox,
     QFileDialog,
-    QFormLayout,
     QLineEdit,
     QPushButton,
     QWidget,
@@ -54,44 +53,39 @@ class OptionsDialog(QDialog):
         self.choice: EvaluatorChoice | None = None
         evaluator = ElidedLabel(tr("Evaluator"))
         evaluator.say(before.text)
-        self.python = QLineEdit(before.python or "")
-        self.python.setPlaceholderText(tr("That of this program"))
+        self.python = QLineEdit(before.python or "", placeholderText=tr("That of this program"))
         self.python.setToolTip(tr("The interpreter of a function, such as /usr/bin/python3"))
         browse = QPushButton(tr("B&rowse…"))
         browse.clicked.connect(self._browse)
-        python = layouts.row(self.python, browse)
+        python = QWidget()
+        python.setFocusProxy(self.python)
+        layouts.row(self.python, browse, of=python, margin=0)
         self.pass_as = _box(PASS_AS, before.pass_as)
         self.better = _box(BETTER, before.better)
-        self.name = QLineEdit(before.name or "")
-        self.name.setPlaceholderText(tr("The name of the metric"))
+        self.name = QLineEdit(before.name or "", placeholderText=tr("The name of the metric"))
         self.timeout = QDoubleSpinBox(
-            minimum=0.1, maximum=MAX_TIMEOUT_S, decimals=1, value=before.timeout_s
+            minimum=0.1, maximum=MAX_TIMEOUT_S, decimals=1, value=before.timeout_s, suffix=tr(" s")
         )
-        self.timeout.setSuffix(tr(" s"))
-        self.memory = QLineEdit(short_bytes(before.memory_limit) if before.memory_limit else "")
-        self.memory.setPlaceholderText(tr("90 % of what is free"))
+        self._shown_memory = short_bytes(before.memory_limit) if before.memory_limit else ""
+        self.memory = QLineEdit(self._shown_memory, placeholderText=tr("90 % of what is free"))
         self.use_stored = QCheckBox(tr("&Use stored results"))
+        self.use_stored.setChecked(before.use_stored)
         self.use_stored.setToolTip(
             tr("Turn this off after a change of the data, which the program cannot notice")
         )
-        self.use_stored.setChecked(before.use_stored)
         self.problem = Message()
-        buttons = QDialogButtonBox(
-            QDialogButtonBox.StandardButton.Ok | QDialogButtonBox.StandardButton.Cancel
+        standard = QDialogButtonBox.StandardButton
+        buttons = layouts.dialog_buttons(self, standard.Ok | standard.Cancel, self.accept_options)
+        form = layouts.form(
+            (tr("Evaluator"), evaluator),
+            (tr("&Interpreter"), python),
+            (tr("&Function gets"), self.pass_as),
+            (tr("&Better are"), self.better),
+            (tr("&Name in tables"), self.name),
+            (tr("&Time limit"), self.timeout),
+            (tr("&Memory limit"), self.memory),
+            self.use_stored,
         )
-        buttons.accepted.connect(self.accept_options)
-        buttons.rejected.connect(self.reject)
-        form = QFormLayout()
-        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
-        form.addRow(tr("Evaluator"), evaluator)
-        form.addRow(tr("&Interpreter"), python)
-        form.addRow(tr("&Function gets"), self.pass_as)
-        form.addRow(tr("&Better are"), self.better)
-        form.addRow(tr("&Name in tables"), self.name)
-        form.addRow(tr("&Time limit"), self.timeout)
-        form.addRow(tr("&Memory limit"), self.memory)
-        form.addRow(self.use_stored)
-        form.labelForField(python).setBuddy(self.python)  # type: ignore[attr-defined]  # a QLabel
         layouts.column(form, self.problem, layouts.STRETCH, buttons, of=self)
         self.resize(WIDTH_PX, self.sizeHint().height())
 
@@ -102,11 +96,9 @@ class OptionsDialog(QDialog):
 
     def accept_options(self) -> None:
         """Accept the options, or show why they cannot be used."""
-        memory = self.memory.text().strip()
-        shown = short_bytes(self._before.memory_limit) if self._before.memory_limit else ""
+        memory, limit = self.memory.text().strip(), self._before.memory_limit
         try:
-            limit = self._before.memory_limit
-            if memory != shown:
+            if memory != self._shown_memory:
                 limit = parse_bytes(memory) if memory else None
             choice = EvaluatorChoice.model_validate(
                 {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QShowEvent
-from PySide6.QtWidgets import QApplication, QFormLayout, QStyledItemDelegate
+from PySide6.QtWidgets import QApplication, QStyledItemDelegate
 
 from prune_gui.evaluation.evaluation_jobs import Begun, states_job
 from prune_gui.evaluation.metrics import share_of
@@ -118,17 +118,15 @@ class StatesModel(RecordModel[ShownState]):
 class StatesTab(EvaluationTab):
     """Lists the states with their values, and evaluates those without one."""
 
+    name, title = deferred("States"), deferred("Evaluate")
+
     def __init__(self, workbench: Workbench, evaluations: Evaluations, exporter: Exporter) -> None:
-        super().__init__(workbench, evaluations, exporter, tr("Evaluate"), with_picture=False)
-        self.setAccessibleName(tr("States"))
+        super().__init__(workbench, evaluations, exporter)
         self._results = StateResults()
         self.model = StatesModel(COLUMNS, self)
         self.list = ResultTable(self.model, tr("Values of the states"), len(COLUMNS) - 1)
         self.list.setItemDelegate(QStyledItemDelegate(self.list))
-        explanation = layouts.remark(tr(EXPLANATION))
-        form = QFormLayout()
-        form.addRow(explanation)
-        self._lay_out(form, self.list)
+        self._lay_out(layouts.form(layouts.remark(tr(EXPLANATION))), self.list)
         self.refresh()
 
     def clear(self) -> None:
@@ -143,13 +141,11 @@ class StatesTab(EvaluationTab):
         session, metric = self._workbench.session, self._evaluations.metric
         rows = self._rows(session) if session is not None else ()
         dense = metric.value(rows[0].evaluation) if rows else math.nan
-        values = [metric.value(row.evaluation) for row in rows]
-        self.model.update(
-            [
-                ShownState(row, value, share_of(value, dense))
-                for row, value in zip(rows, values, strict=True)
-            ]
-        )
+        states = []
+        for row in rows:
+            value = metric.value(row.evaluation)
+            states.append(ShownState(row, value, share_of(value, dense)))
+        self.model.update(states)
         self._enable()
 
     def _rows(self, session: Session) -> tuple[StateRow, ...]:

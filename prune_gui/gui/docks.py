@@ -31,22 +31,17 @@ class Docks:
         area: Qt.DockWidgetArea,
         *,
         hidden: bool = False,
-        height: int | None = None,
     ) -> None:
-        """Add a dock.
-
-        Args:
-            height: the height when a hidden dock is shown for the first time, in pixels; None: that
-                of its content.
-        """
         dock = QDockWidget(title)
         dock.setObjectName(name)
         dock.setWidget(content)
         self._window.addDockWidget(area, dock)
         dock.setHidden(hidden)
         self._docks[name] = dock
-        if height is not None:
-            self._first_heights[name] = height
+
+    def set_first_height(self, name: str, height: int) -> None:
+        """Set the height of a hidden dock when it is shown first, in pixels."""
+        self._first_heights[name] = height
 
     @property
     def actions(self) -> list[QAction]:

@@ -28,16 +28,9 @@ from prune_gui.session import Crash, Presets
 
 
 class PanelWindow(QMainWindow):
-    """What actions work on. `MainWindow` lays it out, and makes its menus.
+    """What actions work on. `MainWindow` lays it out, and makes its menus."""
 
-    Attributes:
-        last_crash: crash report of the previous run; None if it ended normally.
-
-    Signals:
-        another_wanted: (path or None) open another window, with this checkpoint if not None.
-    """
-
-    another_wanted = Signal(object)
+    another_wanted = Signal(object)  # (path or None) open another window, maybe with a checkpoint
     quit_wanted = Signal()
     palette_wanted = Signal()
     shortcuts_wanted = Signal()
@@ -46,7 +39,7 @@ class PanelWindow(QMainWindow):
     def __init__(self, workbench: Workbench, preferences: Preferences, log_file: Path) -> None:
         super().__init__()
         self.workbench = workbench
-        self.last_crash: Crash | None = None
+        self.last_crash: Crash | None = None  # of the previous run
         self.commands = Commands(self, workbench, preferences)
         self.recovery = Recovery(workbench, preferences, self)
         self.tree = TreePanel(workbench)

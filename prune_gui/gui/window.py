@@ -9,19 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtGui import (
-    QActionGroup,
-    QCloseEvent,
-    QDragEnterEvent,
-    QDragLeaveEvent,
-    QDropEvent,
-)
-from PySide6.QtWidgets import (
-    QApplication,
-    QStackedWidget,
-    QToolBar,
-    QWidget,
-)
+from PySide6.QtGui import QActionGroup, QCloseEvent, QDragEnterEvent, QDragLeaveEvent, QDropEvent
+from PySide6.QtWidgets import QApplication, QStackedWidget, QToolBar, QWidget
 
 from prune_gui.checkpoint.remote.fetch_limit import FetchLimitError
 from prune_gui.errors import PruneGuiError, one_line
@@ -79,23 +68,16 @@ class MainWindow(PanelWindow):
         self._centre.addWidget(self._make_view_page())
         self.setCentralWidget(self._centre)
         self._fill_docks()
-        self.panes = PaneNavigation(
-            self,
-            [
-                *(self.tree, self._welcome, self.views, self.draft, self.stack),
-                *(self.history, self.evaluate, self.log),
-            ],
-        )
+        middle = self.tree, self._welcome, self.views, self.draft, self.stack
+        self.panes = PaneNavigation(self, (*middle, self.history, self.evaluate, self.log))
         self._focus_frame = FocusFrame(self)
         self._drop_hint = DropHint(self)
         self._make_toolbar()
         self._make_menus()
-        self.stack.offer(
-            self.menu_actions.several(menus.STACK_MENU),
-            self.menu_actions.several(menus.STACK_BUTTONS),
-        )
-        self.tree.offer(self.menu_actions.several(menus.TREE_MENU))
-        self.views.offer(self.menu_actions.several(menus.VIEW_MENU))
+        several = self.menu_actions.several
+        self.stack.offer(several(menus.STACK_MENU), several(menus.STACK_BUTTONS))
+        self.tree.offer(several(menus.TREE_MENU))
+        self.views.offer(several(menus.VIEW_MENU))
         self.share_memory(1)
         self._connect()
         self.tree.group_by(self.commands.settings.group_by)
@@ -122,9 +104,9 @@ class MainWindow(PanelWindow):
         popup.setFocus(Qt.FocusReason.PopupFocusReason)
 
     def _show_shortcuts(self) -> None:
-        from prune_gui.gui.actions.palette import Shortcuts  # rarely shown
+        from prune_gui.gui.actions import palette  # rarely shown
 
-        deleted_on_close(Shortcuts(self.menu_actions, self)).open()
+        deleted_on_close(palette.Shortcuts(self.menu_actions, self)).open()
 
     def _follow_setting(self, name: str) -> None:
         from prune_gui.gui.dialogs.settings import SettingsDialog  # rarely shown
@@ -184,10 +166,6 @@ class MainWindow(PanelWindow):
         self._close_confirmed = True
         self.close()
 
-    def look_like(self, other: MainWindow) -> None:
-        """Take over the position, size and docks of another window."""
-        self.docks.restore(*other.docks.layout())
-
     def dismantle(self) -> None:
         """Release what Qt does not delete together with the window."""
         self.views.dismantle()
@@ -217,35 +195,24 @@ class MainWindow(PanelWindow):
         page = QWidget()
         correction = CorrectionNotice(self.workbench)
         correction.draft_wanted.connect(self.draft.change)
-        layouts.column(
-            ZeroNotice(self.workbench, self.menu_actions["start_from_zeros"]),
-            correction,
-            (self.views, 1),
-            of=page,
-            margin=0,
-            gap=0,
-        )
+        zeros = ZeroNotice(self.workbench, self.menu_actions["start_from_zeros"])
+        layouts.column(zeros, correction, (self.views, 1), of=page, margin=0, gap=0)
         return page
 
     def _fill_docks(self) -> None:
         pruning = QWidget()
         layouts.column(self.draft, (self.stack, 1), of=pruning, margin=0)
-        area = Qt.DockWidgetArea
-        docks = self.docks
+        area, docks = Qt.DockWidgetArea, self.docks
+        left, right = area.LeftDockWidgetArea, area.RightDockWidgetArea
+        bottom = area.BottomDockWidgetArea
         # The draft keeps its height beside the dock that evaluates, whose points change the draft.
-        self.setCorner(Qt.Corner.BottomRightCorner, area.RightDockWidgetArea)
-        docks.add("Modules", tr("Modules"), self.tree, area.LeftDockWidgetArea)
-        docks.add("Pruning", tr("Pruning"), pruning, area.RightDockWidgetArea)
-        docks.add("History", tr("History"), self.history, area.LeftDockWidgetArea, hidden=True)
-        docks.add(
-            "Evaluate",
-            tr("Evaluate"),
-            self.evaluate,
-            area.BottomDockWidgetArea,
-            hidden=True,
-            height=EVALUATE_PX,
-        )
-        docks.add("Log", tr("Log"), self.log, area.BottomDockWidgetArea, hidden=True)
+        self.setCorner(Qt.Corner.BottomRightCorner, right)
+        docks.add("Modules", tr("Modules"), self.tree, left)
+        docks.add("Pruning", tr("Pruning"), pruning, right)
+        docks.add("History", tr("History"), self.history, left, hidden=True)
+        docks.add("Evaluate", tr("Evaluate"), self.evaluate, bottom, hidden=True)
+        docks.set_first_height("Evaluate", EVALUATE_PX)
+        docks.add("Log", tr("Log"), self.log, bottom, hidden=True)
         is_narrow = self.screen().availableGeometry().width() < WIDTH_PX
         docks.resize({"Modules": NARROW_TREE_PX if is_narrow else TREE_PX, "Pruning": PRUNING_PX})
 
@@ -265,11 +232,7 @@ class MainWindow(PanelWindow):
         self._recent.another_wanted.connect(self.another_wanted)
         self._states = StatesMenu(self.commands, self)
         self._presets = presets.PresetMenu(self.workbench, Presets(), self)
-        submenus = {
-            RECENT: self._recent,
-            STATES: self._states,
-            PRESETS: self._presets,
-        }
+        submenus = {RECENT: self._recent, STATES: self._states, PRESETS: self._presets}
         for title, entries in menus.MENUS.items():
             menu = self.menuBar().addMenu(tr(title))
             for entry in entries:
@@ -302,9 +265,8 @@ class MainWindow(PanelWindow):
         self.evaluate.draft_wanted.connect(self.draft.change)
         self.evaluate.amount_wanted.connect(self.draft.edit_with_amount)
         self.draft.form.fold.open(on=self.commands.settings.more_fields)
-        self.draft.form.fold_toggled.connect(
-            lambda on: self.commands.preferences.change("more_fields", on)
-        )
+        change = self.commands.preferences.change
+        self.draft.form.fold_toggled.connect(lambda on: change("more_fields", on))
         self.draft.added.connect(self.stack.list.setFocus)
         self.draft.offer_changed.connect(self.menu_actions.refresh)
         self._welcome.wanted.connect(self.commands.open_path)
@@ -357,14 +319,12 @@ class MainWindow(PanelWindow):
 
     def show_fault(self, tried: str, error: BaseException) -> None:
         """Show that an action failed because of a fault of the program, and name the log file."""
-        self._errors.show(
-            tr(
-                "{tried} failed because of an internal error. See the log at {path}.",
-                tried=tried,
-                path=self._log_file,
-            ),
-            LogEntry.of_error(tried, error).whole,
+        text = tr(
+            "{tried} failed because of an internal error. See the log at {path}.",
+            tried=tried,
+            path=self._log_file,
         )
+        self._errors.show(text, LogEntry.of_error(tried, error).whole)
 
 
 def _local_paths(event: QDropEvent) -> list[Path]:

@@ -7,9 +7,9 @@ from functools import partial
 from itertools import pairwise
 from typing import Final
 
-from PySide6.QtCore import QEvent, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QSignalBlocker, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QCheckBox, QFormLayout, QLabel, QPushButton, QWidget
+from PySide6.QtWidgets import QCheckBox, QLabel, QPushButton, QWidget
 
 from prune_gui.errors import RecipeError
 from prune_gui.gui import formatting
@@ -57,13 +57,10 @@ class DraftPanel(QWidget):
 
     There is a draft while *Preview* is checked. A change in the form checks it; adding the step
     unchecks it, so that the views do not show the same step twice.
-
-    Signals:
-        offer_changed: whether the draft is previewed, is edited or can be added has changed.
     """
 
     added = Signal()  # the draft became a step
-    offer_changed = Signal()
+    offer_changed = Signal()  # whether it is previewed, is edited or can be added has changed
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -85,14 +82,23 @@ class DraftPanel(QWidget):
         self.preview = QCheckBox(tr("Previe&w"))
         self.preview.setToolTip(tr("Show in every view what this step would do"))
         self.preview.toggled.connect(self._update)
-        self._outcome = Message()
+        self._outcome = layouts.described(Message(), tr("Effect of the step"))
         keep_room(self._outcome, lines=2)
-        self._outcome.setAccessibleName(tr("Effect of the step"))
         self._limits, self._remarks = Message(), Message()
         self.commit = QPushButton()
         self.commit.clicked.connect(self.add)
         self.cancel = layouts.button(tr("Cancel"), self.stop_editing)
-        self._lay_out()
+        rows = layouts.form(
+            (row_label(tr("Method"), self.method), self.method),
+            self._summary,
+            (row_label(tr("&Targets"), self.targets.chips), self.targets),
+        )
+        fields = QWidget()
+        layouts.column(rows, self.form, layouts.STRETCH, of=fields, margin=0)
+        scrolled = FitScrollArea(fields, MIN_FIELDS_HEIGHT_PX)
+        messages = self._outcome, self._limits, self._remarks
+        buttons = layouts.row(self.preview, layouts.STRETCH, self.cancel, self.commit)
+        layouts.column(self._heading, scrolled, *messages, buttons, of=self)
 
         self._is_outdated = False
         self._offered = (False, False, False)
@@ -159,7 +165,6 @@ class DraftPanel(QWidget):
         self._editing, self._is_made_by_view = None, False
         self.method.choose(next(iter(METHODS)))
         self.form.reset(METHODS[self.method.currentData()])
-        self._order_tabs()
         self._show_mode()
         self._turn_preview(on=False)
         self.targets.follow_again()
@@ -189,12 +194,12 @@ class DraftPanel(QWidget):
                 self.take_shares(number)
             case ChannelRequest(dim) if bench.session and bench.chosen:
                 channels = request.changed(bench.drafted_channels(dim))
-                to_step = partial(listed, dim=dim, name=bench.chosen)
-                self._list(channels, partial(to_step, checkpoint=bench.session.checkpoint))
+                file = bench.session.checkpoint
+                self._list(channels, partial(listed, dim=dim, name=bench.chosen, checkpoint=file))
             case UnitRequest(group) if bench.session:
                 units = request.changed(bench.drafted_units(group))
-                to_step = partial(listed_units, group=group)
-                self._list(units, partial(to_step, checkpoint=bench.session.checkpoint))
+                file = bench.session.checkpoint
+                self._list(units, partial(listed_units, group=group, checkpoint=file))
 
     def _list(
         self, numbers: frozenset[int] | None, to_step: Callable[[frozenset[int]], Step]
@@ -234,7 +239,6 @@ class DraftPanel(QWidget):
     def _show_step(self, step: Step) -> None:
         self.method.choose(step.method.name)
         self.form.show_method(step.method)
-        self._order_tabs()
         self.targets.show_patterns(step.targets)
         self._show_mode()
 
@@ -249,51 +253,28 @@ class DraftPanel(QWidget):
         else:
             super().keyPressEvent(event)
 
-    def _lay_out(self) -> None:
-        rows = QFormLayout()
-        rows.setContentsMargins(0, 0, 0, 0)
-        rows.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
-        rows.addRow(row_label(tr("Method"), self.method), self.method)
-        rows.addRow(self._summary)
-        rows.addRow(row_label(tr("&Targets"), self.targets.chips), self.targets)
-        fields = QWidget()
-        layouts.column(rows, self.form, layouts.STRETCH, of=fields, margin=0)
-        buttons = layouts.row(self.preview, layouts.STRETCH, self.cancel, self.commit)
-        layouts.column(
-            self._heading,
-            FitScrollArea(fields, MIN_FIELDS_HEIGHT_PX),
-            self._outcome,
-            self._limits,
-            self._remarks,
-            buttons,
-            of=self,
-        )
-
     def _on_changed(self, changes: Changes) -> None:
         if changes.methods:
             self._renew_methods()
         if changes.file:
             self._opened()
-        elif changes.recipe:
-            self._recipe_changed()
+        elif changes.recipe and self._workbench.session is not None and self._editing is not None:
+            index, step = self._editing
+            if self._workbench.session.steps[index : index + 1] != (step,):
+                self.stop_editing()
         if changes.resolution:
             self._show_outcome()
             self._cuts.catch_up()
         if changes.stopped:
-            self._show_stopped()
+            self._shows_outcome = False
+            self._outcome.say(tr("Stopped. Press F5 to recompute."))
 
     def _opened(self) -> None:
         self.setEnabled(self._workbench.session is not None)
         self._reset()
 
-    def _recipe_changed(self) -> None:
-        session = self._workbench.session
-        if session is not None and self._editing is not None:
-            index, step = self._editing
-            if session.steps[index : index + 1] != (step,):
-                self.stop_editing()
-
     def _show_mode(self) -> None:
+        """Show the chosen method, and whether a step is edited."""
         self.cancel.setVisible(self.editing)
         self._heading.setText(
             tr("Editing step {number}", number=self._editing[0] + 1)
@@ -305,13 +286,18 @@ class DraftPanel(QWidget):
         method = METHODS[self.method.currentData()]
         self._summary.setText(summary(method))
         self.targets.take_every_kind(on=method.takes_every_kind)
+        # The tab order is from the top to the bottom, including new rows.
+        targets = self.targets
+        before = (self.method, targets.chips, targets.line, targets.following, targets.use_filtered)
+        after = (self.preview, self.cancel, self.commit)
+        for widget, next_widget in pairwise((*before, *self.form.inputs, *after)):
+            QWidget.setTabOrder(widget, next_widget)
 
     def _renew_methods(self) -> None:
         """List the current methods, and update the form if its method was replaced."""
         self.method.list_methods()
         if METHODS[self.method.currentData()] is not self.form.method_type:
             self._use_method()
-            self._show_mode()
             self._update()
 
     def _offer(self, methods: Sequence[type[Method]]) -> None:
@@ -320,25 +306,15 @@ class DraftPanel(QWidget):
         if not self.editing:
             self.method.choose(methods[0].name)
             self._use_method()
-            self._show_mode()
             self._update()
 
     def _change_method(self) -> None:
         self._use_method()
-        self._show_mode()
         self._changed_by_user()
 
     def _use_method(self) -> None:
         self.form.use(METHODS[self.method.currentData()])
-        self._order_tabs()
-
-    def _order_tabs(self) -> None:
-        """Set the tab order from the top to the bottom, including new rows."""
-        targets = self.targets
-        before = (self.method, targets.chips, targets.line, targets.following, targets.use_filtered)
-        after = (self.preview, self.cancel, self.commit)
-        for widget, next_widget in pairwise((*before, *self.form.inputs, *after)):
-            QWidget.setTabOrder(widget, next_widget)
+        self._show_mode()
 
     def _targets_changed(self, by_user: bool) -> None:
         if by_user:
@@ -364,9 +340,8 @@ class DraftPanel(QWidget):
             self._update_timer.start()
 
     def _turn_preview(self, *, on: bool) -> None:
-        self.preview.blockSignals(True)
-        self.preview.setChecked(on)
-        self.preview.blockSignals(False)
+        with QSignalBlocker(self.preview):
+            self.preview.setChecked(on)
         self._update()
 
     def _update(self) -> None:
@@ -386,10 +361,6 @@ class DraftPanel(QWidget):
         enabled = self._editing[1].enabled if self._editing else True
         return Step(method=method, targets=targets, enabled=enabled)
 
-    def _show_stopped(self) -> None:
-        self._shows_outcome = False
-        self._outcome.say(tr("Stopped. Press F5 to recompute."))
-
     def _offer_commit(self, error: str | None) -> str:
         """Enable *Add step* if the draft is valid; return why it is not, "" if it is."""
         if self._workbench.session is None:
@@ -401,11 +372,9 @@ class DraftPanel(QWidget):
         else:
             obstacle = "" if self.editing else error or ""
         self.commit.setEnabled(not obstacle)
-        done = (
-            tr("Apply the changes to the step  (Ctrl+Return)")
-            if self.editing
-            else tr("Add this step to the stack  (Ctrl+Return)")
-        )
+        done = tr("Add this step to the stack  (Ctrl+Return)")
+        if self.editing:
+            done = tr("Apply the changes to the step  (Ctrl+Return)")
         self.commit.setToolTip(formatting.wrapped(obstacle) if obstacle else done)
         return obstacle
 
@@ -424,9 +393,8 @@ class DraftPanel(QWidget):
         elif draft is None:
             self._outcome.say(obstacle)
         elif current is None and self._shows_outcome:  # keep the layout stable while a slider moves
-            self._outcome.fade()
-            self._limits.fade()
-            self._remarks.fade()
+            for message in (self._outcome, self._limits, self._remarks):
+                message.fade()
             self._tell_offer()
             return
         elif current is None:

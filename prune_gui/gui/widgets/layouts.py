@@ -81,12 +81,13 @@ def remark(text: str = "", *, wrapped: bool = True) -> QLabel:
     return label
 
 
-def form(*rows: tuple[str, QWidget] | QWidget | QLayout) -> QFormLayout:
+def form(*rows: tuple[str | QLabel, QWidget] | QWidget) -> QFormLayout:
     """Return a form: rows of a label and a field, which fills the width, or of one part alone."""
     layout = QFormLayout(fieldGrowthPolicy=QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
     for part in rows:
         if isinstance(part, tuple):
-            layout.addRow(*part)
+            label, field = part
+            layout.addRow(label, field)
         else:
             layout.addRow(part)
     return layout

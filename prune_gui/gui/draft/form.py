@@ -156,7 +156,9 @@ class MethodForm(QWidget):
         forms[True].setContentsMargins(0, 0, 0, 0)
         self._fields, self._initial, self._messages = {}, {}, {}
         texts = {name: text_of(field_info) for name, field_info in method.model_fields.items()}
-        for name in sorted(texts, key=lambda name: name in ScoredMethod.model_fields):
+        for name in sorted(
+            texts, key=lambda name: (texts[name].folded, name in ScoredMethod.model_fields)
+        ):
             field_info, text = method.model_fields[name], texts[name]
             field = _field(name, field_info, method)
             label_text = tr(text.label) or name.replace("_", " ").capitalize()

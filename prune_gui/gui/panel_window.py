@@ -24,7 +24,7 @@ from prune_gui.gui.stack.stack_panel import StackPanel
 from prune_gui.gui.views import ViewTabs
 from prune_gui.gui.widgets.frames import deleted_on_close
 from prune_gui.gui.workbench import Workbench
-from prune_gui.session import Crash, Presets
+from prune_gui.session import Crash, Presets, Session
 
 
 class PanelWindow(QMainWindow):
@@ -52,6 +52,11 @@ class PanelWindow(QMainWindow):
         self.exporter = Exporter(self, workbench, preferences)
         self.evaluate = EvaluatePanel(workbench, preferences, self.exporter)
         self.docks = Docks(self)
+
+    @property
+    def session(self) -> Session | None:
+        """The open session; None until a checkpoint is open."""
+        return self.workbench.session
 
     def show_evaluation(self) -> None:
         self.docks.show("Evaluate")

@@ -10,11 +10,11 @@ from prune_gui.gui.actions.action_spec import (
     STATES,
     ActionSpec,
     Key,
-    is_open,
     redo_label,
     redo_text,
     undo_label,
     undo_text,
+    when_open,
 )
 from prune_gui.language import deferred
 
@@ -49,13 +49,12 @@ FILE: Final = (
     ),
     RECENT,
     STATES,
-    ActionSpec(
+    when_open(
         "reload",
         deferred("Re&load checkpoint"),
         deferred("Read the checkpoint again, and keep the steps and their history"),
         lambda w: w.workbench.files.reload(),
         "Ctrl+R",
-        when=is_open,
     ),
     ActionSpec(
         "fetch_all",
@@ -65,60 +64,53 @@ FILE: Final = (
         when=lambda w: w.commands.remote.is_open,
     ),
     SEPARATOR,
-    ActionSpec(
+    when_open(
         "open_recipe",
         deferred("Open &recipe…"),
         deferred("Load the steps of a recipe file"),
         lambda w: w.commands.open_recipe(),
         "Ctrl+Shift+O",
-        when=is_open,
     ),
-    ActionSpec(
+    when_open(
         "use_masks",
         deferred("Use a &masks file as a step…"),
         deferred("Add a step that prunes where the masks in a file are 0"),
         lambda w: w.commands.use_masks(),
-        when=is_open,
     ),
-    ActionSpec(
+    when_open(
         "use_elsewhere",
         deferred("&Use this recipe on another checkpoint…"),
         deferred("Open another checkpoint with the current steps, and check which of them match"),
         lambda w: w.commands.use_elsewhere(),
-        when=is_open,
     ),
-    ActionSpec(
+    when_open(
         "save_recipe",
         deferred("Save re&cipe"),
         deferred("Save the steps as a recipe file"),
         lambda w: w.commands.save_recipe(),
         Key.Save,
         "save",
-        is_open,
     ),
-    ActionSpec(
+    when_open(
         "save_recipe_as",
         deferred("Save recipe &as…"),
         deferred("Save the steps as another recipe file"),
         lambda w: w.commands.save_recipe_as(),
-        when=is_open,
     ),
     SEPARATOR,
-    ActionSpec(
+    when_open(
         "save_checkpoint",
         deferred("Save &pruned checkpoint…"),
         deferred("Write the pruned checkpoint to a file"),
         lambda w: w.commands.save_checkpoint(),
         "Ctrl+Shift+S",
         "save-as",
-        is_open,
     ),
-    ActionSpec(
+    when_open(
         "report",
         deferred("Report as &HTML…"),
         deferred("Write a page that says what was pruned, to read, print and send"),
         lambda w: w.show_report(),
-        when=is_open,
     ),
     SEPARATOR,
     ActionSpec(
@@ -158,21 +150,19 @@ EDIT: Final = (
         button=deferred("Redo"),
     ),
     SEPARATOR,
-    ActionSpec(
+    when_open(
         "copy_recipe",
         deferred("Copy stack as rec&ipe"),
         deferred("Copy the steps in the format of a recipe file"),
         lambda w: w.commands.copy_recipe(),
-        when=is_open,
     ),
-    ActionSpec(
+    when_open(
         "copy_command",
         deferred("Copy stack as co&mmand line"),
         deferred("Copy a shell command that prunes this checkpoint in the same way"),
         lambda w: w.commands.copy_command(),
-        when=is_open,
     ),
-    ActionSpec(
+    when_open(
         "copy_script",
         deferred("Copy stack as &Python script"),
         deferred(
@@ -180,7 +170,6 @@ EDIT: Final = (
             "possible"
         ),
         lambda w: w.commands.copy_script(),
-        when=is_open,
     ),
     SEPARATOR,
     ActionSpec(

@@ -172,9 +172,7 @@ class StatesMenu(QMenu):
         checkpoint = self._session.checkpoint
         self.clear()
         for name in checkpoint.candidates[:MAX_LISTED_STATES]:
-            action = self.addAction(escape_mnemonics(name, 80))
+            opens = partial(self._commands.open_path, checkpoint.path, state=name)
+            action = self.addAction(escape_mnemonics(name, 80), opens)
             action.setCheckable(True)
             action.setChecked(name == checkpoint.state_dict)
-            action.triggered.connect(
-                lambda _, name=name: self._commands.open_path(checkpoint.path, state=name)
-            )

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final, Self
 from PySide6.QtCore import QEvent, QObject, QPoint, QSize, Qt
 from PySide6.QtGui import QAction, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import (
-    QAbstractItemView,
     QDialog,
     QDialogButtonBox,
     QFrame,
@@ -51,8 +50,6 @@ IN_PICTURES: Final = (
     (deferred("Show the original, without the stack and the draft"), deferred("Hold B")),
 )
 """Keys of the views, which are not actions of the window."""
-
-
 MAX_PARAMETERS: Final = 50
 """Limit of the parameters that are shown."""
 
@@ -87,13 +84,11 @@ class Palette(QFrame):
         self._shown: list[PaletteEntry] = []
         self.setAccessibleName(tr("Command palette"))
         self.setFrameShape(QFrame.Shape.StyledPanel)
-        self._line = QLineEdit()
+        self._line = layouts.described(QLineEdit(), tr("Filter commands by name"))
         self._line.setPlaceholderText(tr("Type a command, a parameter or a recent file"))
-        self._line.setAccessibleName(tr("Filter commands by name"))
         self._line.installEventFilter(self)
         self.setFocusProxy(self._line)
-        self._list = _table()
-        self._list.setAccessibleName(tr("Command palette"))
+        self._list = layouts.described(_table(), tr("Command palette"))
         self._list.setRootIsDecorated(False)
         self._list.setHeaderHidden(True)
         self._list.setTextElideMode(Qt.TextElideMode.ElideMiddle)
@@ -144,20 +139,15 @@ class Shortcuts(QDialog):
         tree = _table()
         tree.setAccessibleName(tr("Keyboard shortcuts"))
         branches: dict[str, QTreeWidgetItem] = {}
-        rows = [
-            (menu, without_mnemonics(action.text()), keys(action))
-            for menu, action in listed(actions)
-        ]
+        rows = [(menu, action.text(), keys(action)) for menu, action in listed(actions)]
         rows += [(tr("In pictures"), tr(text), tr(key)) for text, key in IN_PICTURES]
         for menu, text, key in rows:
-            if not key:
-                continue
-            if menu not in branches:
+            if key and menu not in branches:
                 branches[menu] = QTreeWidgetItem(tree, [menu])
-            QTreeWidgetItem(branches[menu], [text, key])
+            if key:
+                QTreeWidgetItem(branches[menu], [without_mnemonics(text), key])
         tree.expandAll()
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
-        buttons.rejected.connect(self.reject)
+        buttons = layouts.dialog_buttons(self, QDialogButtonBox.StandardButton.Close)
         layouts.column(tree, buttons, of=self)
         self.resize(SIZE.width(), 640)
 
@@ -177,10 +167,9 @@ def keys(action: QAction) -> str:
 
 def _table() -> QTreeWidget:
     table = QTreeWidget()
-    table.setHeaderLabels([tr("Command"), tr("Keys")])
-    table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
-    table.setAlternatingRowColors(True)
     table.setUniformRowHeights(True)
+    table.setHeaderLabels([tr("Command"), tr("Keys")])
+    table.setAlternatingRowColors(True)
     table.header().setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
     table.header().setSectionResizeMode(1, QHeaderView.ResizeMode.ResizeToContents)
     table.header().setStretchLastSection(False)

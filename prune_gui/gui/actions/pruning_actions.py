@@ -10,35 +10,25 @@ from prune_gui.gui.actions.action_spec import (
     SEPARATOR,
     ActionSpec,
     Key,
-    has_own_table,
-    has_past_steps,
     has_picture,
     has_step,
     has_table,
-    is_open,
+    of_step,
     starts_from_zeros,
+    when_open,
 )
 from prune_gui.gui.stack.stack_panel import AGAIN_TIP, ZEROS_TIP
 from prune_gui.language import deferred, tr
 
 
-def _theme(mode: str, text: str, tip: str) -> ActionSpec:
+def _choice(setting: str, value: str, text: str, tip: str) -> ActionSpec:
+    """Specify the action that gives a setting a value."""
     return ActionSpec(
-        f"theme_{mode}",
+        f"{setting}_{value}",
         text,
         tip,
-        lambda window: window.commands.preferences.change("theme", mode),
-        checked=lambda window: window.commands.settings.theme == mode,
-    )
-
-
-def _grouping(by: str, text: str, tip: str) -> ActionSpec:
-    return ActionSpec(
-        f"group_by_{by}",
-        text,
-        tip,
-        lambda window: window.commands.preferences.change("group_by", by),
-        checked=lambda window: window.commands.settings.group_by == by,
+        lambda w: w.commands.preferences.change(setting, value),
+        checked=lambda w: getattr(w.commands.settings, setting) == value,
     )
 
 
@@ -82,48 +72,46 @@ VIEW: Final = (
         when=has_table,
     ),
     SEPARATOR,
-    _grouping(
+    _choice(
+        "group_by",
         "module",
         deferred("Group tree &by module"),
         deferred("Show the parameters below their modules"),
     ),
-    _grouping(
+    _choice(
+        "group_by",
         "space",
         deferred("&Group tree by unit"),
         deferred("Show the parameters below the units that they have, such as neurons and heads"),
     ),
-    ActionSpec(
+    when_open(
         "copy_modules",
         deferred("Copy &modules as table"),
         deferred("Copy the parameters that the tree shows, for a spreadsheet"),
         lambda w: w.exporter.copy_table(w.tree),
-        when=is_open,
     ),
-    ActionSpec(
+    when_open(
         "save_modules",
         deferred("Save m&odules as table…"),
         deferred("Save the parameters that the tree shows as CSV"),
         lambda w: w.exporter.save_table(w.tree),
-        when=is_open,
     ),
     SEPARATOR,
     DOCKS,
     SEPARATOR,
-    ActionSpec(
+    when_open(
         "next_parameter",
         deferred("&Next parameter"),
         deferred("Show the next parameter of the file"),
         lambda w: w.workbench.choose_adjacent(+1),
         "Ctrl+PgDown",
-        when=is_open,
     ),
-    ActionSpec(
+    when_open(
         "previous_parameter",
         deferred("Pr&evious parameter"),
         deferred("Show the previous parameter of the file"),
         lambda w: w.workbench.choose_adjacent(-1),
         "Ctrl+PgUp",
-        when=is_open,
     ),
     SEPARATOR,
     ActionSpec(
@@ -141,9 +129,9 @@ VIEW: Final = (
         "Shift+F6",
     ),
     SEPARATOR,
-    _theme("system", deferred("&System default"), deferred("The colours of the system")),
-    _theme("light", deferred("&Light"), deferred("Light colours")),
-    _theme("dark", deferred("&Dark"), deferred("Dark colours")),
+    _choice("theme", "system", deferred("&System default"), deferred("The colours of the system")),
+    _choice("theme", "light", deferred("&Light"), deferred("Light colours")),
+    _choice("theme", "dark", deferred("&Dark"), deferred("Dark colours")),
     SEPARATOR,
     ActionSpec(
         "reset",
@@ -154,15 +142,14 @@ VIEW: Final = (
     ),
 )
 PRUNE: Final = (
-    ActionSpec(
+    when_open(
         "preview",
         deferred("&Preview"),
         deferred("Show in every view what the step in the form would do"),
         lambda w: w.draft.preview.toggle(),
         "Ctrl+P",
         "preview",
-        is_open,
-        lambda w: w.draft.preview.isChecked(),
+        checked=lambda w: w.draft.preview.isChecked(),
     ),
     ActionSpec(
         "add_step",
@@ -174,15 +161,13 @@ PRUNE: Final = (
         lambda w: w.draft.commit.isEnabled(),
     ),
     SEPARATOR,
-    ActionSpec(
+    of_step(
         "edit_step",
         deferred("&Edit step"),
         deferred("Load the step into the form"),
         lambda w: w.stack.edit(),
         "Shift+F2",
         "edit",
-        has_step,
-        in_stack=True,
     ),
     ActionSpec(
         "edit_amount",
@@ -193,23 +178,19 @@ PRUNE: Final = (
         when=lambda w: w.stack.has_amount,
         in_stack=True,
     ),
-    ActionSpec(
+    of_step(
         "take_shares",
         deferred("Take the shares of the step"),
         deferred("Load the step into the form with the share that it prunes of each parameter"),
         lambda w: w.draft.take_shares((w.stack.current or 0) + 1),
-        when=has_step,
-        in_stack=True,
     ),
-    ActionSpec(
+    of_step(
         "duplicate",
         deferred("Dup&licate step"),
         deferred("Insert a copy of the step after it"),
         lambda w: w.stack.duplicate(),
         "Ctrl+D",
         "duplicate",
-        has_step,
-        in_stack=True,
     ),
     ActionSpec(
         "move_up",
@@ -231,24 +212,20 @@ PRUNE: Final = (
         lambda w: has_step(w) and w.stack.current != w.stack.last,
         in_stack=True,
     ),
-    ActionSpec(
+    of_step(
         "switch_step",
         deferred("S&witch step on or off"),
         deferred("Switch the step off, or on again; its position does not change"),
         lambda w: w.stack.switch(),
         "Space",
-        when=has_step,
-        in_stack=True,
     ),
-    ActionSpec(
+    of_step(
         "remove",
         deferred("Re&move step"),
         deferred("Take the step out of the stack"),
         lambda w: w.stack.remove(),
         Key.Delete,
         "remove",
-        has_step,
-        in_stack=True,
     ),
     ActionSpec(
         "clear_stack",
@@ -258,23 +235,21 @@ PRUNE: Final = (
         when=has_step,
     ),
     SEPARATOR,
-    ActionSpec(
+    when_open(
         "protect",
         deferred("Pr&otect selected parameters"),
         deferred("Protect the selected parameters from all steps, or stop protecting them"),
         lambda w: w.tree.toggle_protection(),
         "Ctrl+L",
         "lock",
-        is_open,
     ),
-    ActionSpec(
+    when_open(
         "start_from_zeros",
         deferred("&Zeros in the file count as pruned"),
         ZEROS_TIP,
         lambda w: w.workbench.edit(
             lambda session: session.start_from_zeros(on=not starts_from_zeros(w))
         ),
-        when=is_open,
         checked=starts_from_zeros,
     ),
     ActionSpec(
@@ -282,22 +257,21 @@ PRUNE: Final = (
         deferred("Appl&y the past steps again"),
         AGAIN_TIP,
         lambda w: w.workbench.edit(lambda session: session.apply_past_recipe()),
-        when=has_past_steps,
+        when=lambda w: bool(w.session and w.session.past_steps),
     ),
     SEPARATOR,
-    ActionSpec(
+    when_open(
         "use_table",
         deferred("Use arc&hitecture table…"),
         deferred("Take the coupled units from a table of your own, a YAML file"),
         lambda w: w.commands.use_table(),
-        when=is_open,
     ),
     ActionSpec(
         "use_built_in_table",
         deferred("Use built-&in table"),
         deferred("Take the coupled units from the tables of this program again"),
         lambda w: w.workbench.edit(lambda session: session.use_table(None)),
-        when=has_own_table,
+        when=lambda w: bool(w.session and w.session.recipe.table),
     ),
     SEPARATOR,
     PRESETS,
@@ -315,27 +289,24 @@ PRUNE: Final = (
         lambda w: w.show_presets(),
     ),
     SEPARATOR,
-    ActionSpec(
+    when_open(
         "evaluate",
         deferred("Evaluate…"),
         deferred("See what the file and the stack are worth by your own measure"),
         lambda w: w.show_evaluation(),
         "Ctrl+Shift+E",
-        when=is_open,
     ),
-    ActionSpec(
+    when_open(
         "sweep",
         deferred("&Sweep…"),
         deferred("Try several amounts of a step, side by side"),
         lambda w: w.show_sweep(),
-        when=is_open,
     ),
-    ActionSpec(
+    when_open(
         "batch",
         deferred("&Batch…"),
         deferred("Apply the stack to several checkpoints, one after the other"),
         lambda w: w.show_batch(),
-        when=is_open,
     ),
     SEPARATOR,
     ActionSpec(
@@ -345,13 +316,12 @@ PRUNE: Final = (
         lambda w: w.commands.load_methods(),
     ),
     SEPARATOR,
-    ActionSpec(
+    when_open(
         "resolve",
         deferred("&Recompute"),
         deferred("Recompute the stack after it was cancelled"),
         lambda w: w.workbench.resolve(),
         "F5",
-        when=is_open,
     ),
     ActionSpec(
         "cancel",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pyqtgraph as pg
@@ -290,7 +291,7 @@ def test_a_png_has_the_picture_between_title_and_legend(page, plot):
     assert image.size() == page.size
     assert image.width() == plot.width() + 2 * MARGIN
     assert image.height() > plot.height() + 2 * MARGIN
-    head = page._heights[0]
+    head = replace(page, legend="").size.height() - plot.height() - 2 * MARGIN
     assert inked(image, MARGIN, MARGIN + head)
     assert inked(image, MARGIN + head + plot.height(), image.height() - MARGIN)
     assert not inked(image, 0, MARGIN // 2)

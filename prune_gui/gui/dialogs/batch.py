@@ -175,7 +175,7 @@ class BatchDialog(JobSequenceDialog):
             self._refresh()
 
     def _ask_files(self) -> None:
-        self.add(questions.ask_files(self, questions.CHECKPOINTS, self._start_folder))
+        self.add(questions.ask_checkpoints(self, self._start_folder))
 
     def _ask_folder(self) -> None:
         path = questions.ask_folder(self, self._start_folder, ADD_FOLDER)

@@ -91,7 +91,7 @@ def test_the_problem_is_shown(dialog, workbench, files):
 
 
 def test_checkpoints_are_added_by_dialogs_and_removed(dialog, files, monkeypatch):
-    monkeypatch.setattr(questions, "ask_files", lambda *_: files[:2])
+    monkeypatch.setattr(questions, "ask_checkpoints", lambda *_: files[:2])
     monkeypatch.setattr(questions, "ask_folder", lambda *_: files[0].parent)
     dialog.add_files.click()
     dialog.add_folder.click()

@@ -13,7 +13,6 @@ from PySide6.QtWidgets import QCheckBox, QLabel, QPushButton, QWidget
 
 from prune_gui.errors import RecipeError
 from prune_gui.gui import formatting
-from prune_gui.gui.draft.cut_follower import CutFollower
 from prune_gui.gui.draft.form import MethodBox, MethodForm, row_label, summary
 from prune_gui.gui.draft.targets_field import TargetsField
 from prune_gui.gui.widgets import layouts
@@ -23,10 +22,11 @@ from prune_gui.gui.widgets.theme import bold, icon
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
 from prune_gui.pruning.methods import METHODS, Method
+from prune_gui.pruning.methods.base import Setting
 from prune_gui.recipe import Step
 from prune_gui.recipe.amounts import Amount
 from prune_gui.recipe.target_amounts import allocated, with_own_amount, with_shares_of
-from prune_gui.session.amount_from_cut import FIELD_FOR
+from prune_gui.session.amount_from_cut import FIELD_FOR, DraggedAmount, FindSetting
 from prune_gui.session.changes import Changes
 from prune_gui.session.draft_request import (
     AmountRequest,
@@ -419,3 +419,48 @@ class DraftPanel(QWidget):
         self._offered = self.preview.isChecked(), self.editing, self.commit.isEnabled()
         if self._offered != before:
             self.offer_changed.emit()
+
+
+class CutFollower:
+    """Computes the setting for each dragged cut on the engine's thread.
+
+    The next cut waits until the outcome of the previous one is shown, so that fast dragging does
+    not block updates of the views. Of several waiting cuts, only the latest is computed.
+    """
+
+    def __init__(self, workbench: Workbench, form: MethodForm) -> None:
+        self._workbench = workbench
+        self._form = form
+        self._pending: FindSetting | None = None
+        self._ticket: int | None = None
+
+    def apply(self, find: FindSetting) -> None:
+        """Compute the setting for a cut, and apply it to the form."""
+        workbench = self._workbench
+        session, draft, number = workbench.session, workbench.draft.current, workbench.draft_number
+        outdated = workbench.resolved is not None and workbench.resolved.draft != draft
+        if outdated or workbench.bridge.waits_for(self._ticket):
+            self._pending = find
+            return
+        if not (session and workbench.shown and draft and number and workbench.chosen):
+            return
+        if workbench.chosen not in workbench.shown.outcomes[number - 1].pruned:
+            return  # the cut was dragged in a picture of the previous parameter
+        moved = DraggedAmount(session, draft.step, workbench.shown, number, workbench.chosen)
+
+        def then(setting: Setting | None) -> None:
+            before = workbench.draft.current
+            if setting is not None and before and before.step.method.name == draft.step.method.name:
+                self._form.set_value(*moved.for_parameter(setting))
+            if workbench.draft.current == before:  # no new outcome follows to trigger this
+                self.catch_up()
+
+        self._ticket = workbench.bridge.run_job(
+            "cut", lambda monitor: find(moved, monitor=monitor), then
+        )
+
+    def catch_up(self) -> None:
+        """Handle the latest cut that was dragged while the previous one was computed."""
+        find, self._pending = self._pending, None
+        if find is not None and self._workbench.draft.current is not None:
+            self.apply(find)

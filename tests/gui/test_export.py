@@ -306,18 +306,6 @@ def test_a_scale_of_2_renders_at_twice_the_resolution(page):
     assert twice != once.scaled(twice.size())
 
 
-def test_a_page_without_a_legend_is_lower(page, plot):
-    bare = Page(plot, page.title, page.subtitle, "", LIGHT)
-    assert bare.size.height() < page.size.height()
-    assert image_of(bare).height() == bare.size.height()
-
-
-def test_the_background_is_that_of_the_colours(page, plot):
-    dark = Page(plot, page.title, page.subtitle, LEGEND, DARK)
-    assert image_of(dark).pixelColor(1, 1) == QColor(DARK.background)
-    assert image_of(page).pixelColor(1, 1) == QColor(LIGHT.background)
-
-
 def test_an_svg_has_vector_graphics_and_text_without_images(page):
     root = ET.fromstring(svg_of(page))
     tags = [element.tag.rpartition("}")[2] for element in root.iter()]
@@ -330,9 +318,3 @@ def test_an_svg_has_vector_graphics_and_text_without_images(page):
     assert any(element.get("fill") == BARS for element in root.iter())
     box = [float(number) for number in root.get("viewBox").split()]
     assert QSize(int(box[2]), int(box[3])) == page.size
-
-
-def test_names_with_control_characters_give_valid_files(plot):
-    page = Page(plot, "a\0b\x1b]]>&\n" + "w" * 5000, "", "", LIGHT)
-    assert ET.fromstring(svg_of(page)) is not None
-    assert image_of(page).height() < 600

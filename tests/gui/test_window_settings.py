@@ -13,7 +13,6 @@ from prune_gui.errors import CheckpointError
 from prune_gui.gui.actions import menus
 from prune_gui.gui.saving.output_boxes import pruned_path
 from prune_gui.location import Location
-from prune_gui.resources import is_shipped, resource
 from prune_gui.session import Settings
 
 
@@ -112,8 +111,3 @@ def test_the_default_output_path_of_a_remote_checkpoint_and_of_the_demo_is_at_ho
     assert pruned_path(Location.of("s3://a/b/net.pt").path) == home / "net-pruned.pt"
     assert pruned_path(Location.of("s3://a/b/m.safetensors.index.json").path) == home / "b-pruned"
     assert pruned_path(demo_checkpoint) == home / "digits_cnn-pruned.safetensors"
-
-
-def test_shipped_files_are_recognised(tmp_path):
-    assert is_shipped(resource("demo", "digits_cnn.yaml"))
-    assert not is_shipped(tmp_path / "digits_cnn.yaml")

@@ -23,6 +23,7 @@ def test_typing_filters_commands_and_enter_runs_one(
     settle()
     demo_window.menu_actions["palette"].trigger()
     palette = demo_window.findChild(Palette)
+    assert palette._list.accessibleName()
     qtbot.keyClicks(palette._line, "undo")
     assert shown(palette) == ["Edit: Undo: Add L1 unstructured"]
     qtbot.keyClick(palette._line, Qt.Key.Key_Return)
@@ -48,11 +49,7 @@ def test_disabled_actions_are_not_listed(window, qtbot):
 
 
 def test_a_dock_can_be_shown_from_the_palette(window, qtbot):
-    window.menu_actions["palette"].trigger()
-    palette = window.findChild(Palette)
-    qtbot.keyClicks(palette._line, "view: log")
-    assert shown(palette) == ["View: Log"]
-    qtbot.keyClick(palette._line, Qt.Key.Key_Return)
+    assert enter(window, qtbot, "view: log") == ["View: Log"]
     assert window.log.isVisible()
 
 
@@ -75,13 +72,6 @@ def test_every_action_is_listed_and_every_key_shown(window, qtbot):
         [*filter(None, map(keys, every)), *(key for _, key in IN_PICTURES)]
     )
     window.findChild(Shortcuts).close()
-
-
-def test_a_screen_reader_can_name_the_list_of_commands(window):
-    window.menu_actions["palette"].trigger()
-    palette = window.findChild(Palette)
-    assert palette._list.accessibleName()
-    palette.close()
 
 
 def enter(window, qtbot, text):

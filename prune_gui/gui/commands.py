@@ -103,7 +103,6 @@ class Commands:
             self.use_recipe(recipes[0])
 
     def use_masks(self) -> None:
-        """Add a step that applies the masks of a file that the user chooses."""
         path = questions.ask_file(self.window, questions.MASKS, self.folder)
         session = self._workbench.session
         if path is None or session is None:
@@ -147,7 +146,6 @@ class Commands:
             self._workbench.edit(lambda session: session.add_masks(path, step))
 
     def open_recipe(self) -> None:
-        """Replace the steps by those of a recipe file that the user chooses."""
         path = questions.ask_file(self.window, questions.RECIPE, self.folder)
         if path is not None:
             self.use_recipe(path)
@@ -168,13 +166,11 @@ class Commands:
             self._workbench.edit(lambda session: session.use_recipe(recipe, path))
 
     def load_methods(self) -> None:
-        """Load pruning methods from a Python file that the user chooses and agrees to run."""
         path = questions.ask_file(self.window, questions.METHODS, self.folder)
         if path is not None and questions.agree_to_run(self.window, path):
             self._workbench.load_methods(path)
 
     def use_table(self) -> None:
-        """Take the coupled units from a table of the architecture that the user chooses."""
         path = questions.ask_file(self.window, questions.ARCHITECTURE, self.folder)
         session = self._workbench.session
         if path is None or session is None:
@@ -204,7 +200,6 @@ class Commands:
         return path is not None and self._write_recipe(path)
 
     def save_checkpoint(self) -> None:
-        """Write the pruned checkpoint, in a form and to a file that the user chooses."""
         session = self._workbench.session
         if session is not None:
             self._saving.ask(session, self.settings)
@@ -215,7 +210,6 @@ class Commands:
             self._copy(session.recipe.anchored().to_yaml(), tr("Copied the recipe"))
 
     def copy_command(self) -> None:
-        """Copy a command line that prunes the checkpoint in the same way to the clipboard."""
         from prune_gui.gui.saving.output_boxes import pruned_path  # not needed at startup
         from prune_gui.recipe.script import command_line  # torch: slow to import
 
@@ -226,7 +220,6 @@ class Commands:
             self._copy(line, tr("Copied the command line"))
 
     def copy_script(self) -> None:
-        """Compute a Python program that makes the same masks, then copy it to the clipboard."""
         from prune_gui.gui.saving.output_boxes import pruned_path  # not needed at startup
 
         session = self._workbench.session

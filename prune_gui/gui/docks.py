@@ -74,7 +74,6 @@ class Docks:
                 dock.show()
 
     def note_first_layout(self) -> None:
-        """Make the current layout that of `reset`."""
         self._first_layout = self._window.saveState()
 
     def reset(self) -> None:
@@ -85,7 +84,6 @@ class Docks:
         return _text(self._window.saveGeometry()), _text(self._window.saveState())
 
     def restore(self, *layout: str) -> None:
-        """Restore what `layout` returned."""
         try:
             geometry, state = map(base64.b64decode, layout)
         except binascii.Error:

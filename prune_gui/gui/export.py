@@ -108,7 +108,6 @@ class Exporter:
         self._with_page(view, copy)
 
     def save_picture(self, view: PictureSource) -> None:
-        """Save the picture of a view to a file that the user chooses."""
         name, _ = view.caption()
         stem = _file_name(f"{name} {view.accessibleName().lower()}")
         suggested = start_folder(self._workbench.session) / f"{stem}.png"
@@ -134,7 +133,6 @@ class Exporter:
             self._copy(mime, tr("Copied the table"))
 
     def save_table(self, panel: Tabular) -> None:
-        """Save the table of a panel to a CSV file that the user chooses."""
         table = panel.table()
         if table is None:
             return

@@ -55,7 +55,6 @@ class PanelWindow(QMainWindow):
 
     @property
     def session(self) -> Session | None:
-        """The open session; None until a checkpoint is open."""
         return self.workbench.session
 
     def show_evaluation(self) -> None:
@@ -89,7 +88,6 @@ class PanelWindow(QMainWindow):
         show_about(self)
 
     def show_sweep(self) -> None:
-        """Open the modeless dialog that tries several amounts of a step."""
         from prune_gui.gui.dialogs.sweep import SweepDialog  # rarely shown
 
         dialog = SweepDialog(self.workbench, self.exporter, self.stack.current, self)
@@ -98,7 +96,6 @@ class PanelWindow(QMainWindow):
         deleted_on_close(dialog).show()
 
     def show_report(self) -> None:
-        """Open the modeless dialog that writes a report on the stack."""
         from prune_gui.gui.dialogs.report import ReportDialog  # rarely shown
 
         deleted_on_close(ReportDialog(self.workbench, self.commands.folder, self)).show()

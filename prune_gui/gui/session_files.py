@@ -150,23 +150,20 @@ class ZeroCounter(QObject):
 
     def _continue(self, session: Session) -> None:
         def then(zeros: FileZeros | None) -> None:
-            if self._session is session and zeros is not None:
-                self._take(session, zeros)
+            if self._session is not session or zeros is None:
+                return
+            session.file_zeros, now = zeros, time.monotonic()
+            if zeros.is_complete:
+                self._ticket = None
+                self._remembered[_key(session)] = zeros
+            else:
+                self._continue(session)
+            if zeros.is_complete or now >= self._announced + ANNOUNCE_INTERVAL_S:
+                self._announced = now
+                self.counted.emit()
 
         # If the file changed, the engine logs the error, and the notice to reload appears.
         self._ticket = self._bridge.run(zeros_job(session), then, lambda _: None)
-
-    def _take(self, session: Session, zeros: FileZeros) -> None:
-        session.file_zeros = zeros
-        now = time.monotonic()
-        if zeros.is_complete:
-            self._ticket = None
-            self._remembered[_key(session)] = zeros
-        else:
-            self._continue(session)
-        if zeros.is_complete or now >= self._announced + ANNOUNCE_INTERVAL_S:
-            self._announced = now
-            self.counted.emit()
 
 
 def _key(session: Session) -> object:

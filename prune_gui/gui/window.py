@@ -17,7 +17,6 @@ from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui.actions import menus
 from prune_gui.gui.actions.action_spec import DOCKS, PRESETS, RECENT, SEPARATOR, STATES, ActionSpec
 from prune_gui.gui.actions.keyboard import PaneNavigation, PeekOriginal
-from prune_gui.gui.actions.menus import RecentMenu, StatesMenu
 from prune_gui.gui.dialogs import presets
 from prune_gui.gui.dialogs.questions import ErrorBox
 from prune_gui.gui.panel_window import PanelWindow
@@ -97,7 +96,7 @@ class MainWindow(PanelWindow):
         entries = [
             *palette.of_actions(self.menu_actions, preset_actions, self.docks.actions),
             *palette.of_views(self.workbench, self.views),
-            *palette.of_files(self.commands.settings.recent, self._recent.open_path),
+            *palette.of_files(self.commands.settings.recent, partial(menus.open_recent, self)),
         ]
         popup = palette.Palette(entries, self, partial(palette.of_parameters, self.workbench))
         deleted_on_close(popup).show()
@@ -152,7 +151,6 @@ class MainWindow(PanelWindow):
         return self.commands.may_close()
 
     def bring_to_front(self, token: str = "") -> None:
-        """Raise and activate the window."""
         self.setWindowState(self.windowState() & ~Qt.WindowState.WindowMinimized)
         self.raise_()
         if token:
@@ -228,9 +226,8 @@ class MainWindow(PanelWindow):
         self.addToolBar(bar)
 
     def _make_menus(self) -> None:
-        self._recent = RecentMenu(self.commands, self)
-        self._recent.another_wanted.connect(self.another_wanted)
-        self._states = StatesMenu(self.commands, self)
+        self._recent = menus.FilledMenu(tr("Open rece&nt"), menus.fill_recent, self)
+        self._states = menus.FilledMenu(tr("&State dict"), menus.fill_states, self)
         self._presets = presets.PresetMenu(self.workbench, Presets(), self)
         submenus = {RECENT: self._recent, STATES: self._states, PRESETS: self._presets}
         for title, entries in menus.MENUS.items():
@@ -301,7 +298,7 @@ class MainWindow(PanelWindow):
         self._welcome.show_recent(self.commands.settings.recent)
         self._recent.setEnabled(bool(self.commands.settings.recent))
         self._presets.setEnabled(session is not None)
-        self._states.follow(session)
+        self._states.setEnabled(session is not None and len(session.checkpoint.candidates) > 1)
         self.menu_actions.refresh()
 
     def _show_loaded_methods(self, methods: Sequence[type[Method]]) -> None:

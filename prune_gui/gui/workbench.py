@@ -343,7 +343,6 @@ class DraftController(QObject):
             session.replace(draft.replaces, draft.step)
 
     def show_original(self, *, on: bool) -> None:
-        """Show the file unchanged, or the recipe and the draft again."""
         if on != self.shows_original:
             self.shows_original = on
             self.original_toggled.emit()

@@ -13,6 +13,7 @@ from prune_gui.errors import PluginError
 from prune_gui.gui.app import _prepare_first_window
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.runtime.preferences import Preferences
+from prune_gui.gui.runtime.single_instance import OpenRequest
 from prune_gui.gui.windows import Windows
 from prune_gui.pruning.methods import METHODS, register
 from prune_gui.pruning.plugins import load_file
@@ -154,10 +155,11 @@ def test_methods_of_installed_packages_are_listed_once_the_engine_is_ready(
 def test_files_named_on_the_command_line_are_loaded_before_the_recipe_that_uses_them(
     qtbot, plugin_file, nearest_mean, demo_checkpoint
 ):
-    windows, recipe = Windows(Preferences(Settings()), Path("prune-gui.log")), nearest_mean
-    window = windows.make()
+    windows = Windows(Preferences(Settings()), Path("prune-gui.log"))
+    window, recipe = windows.make(), nearest_mean.with_suffix(".yaml")
+    request = OpenRequest(checkpoint=demo_checkpoint, recipe=recipe, methods=(nearest_mean,))
     with change(qtbot, window.workbench, "resolution"):
-        _prepare_first_window(windows, demo_checkpoint, recipe.with_suffix(".yaml"), [nearest_mean])
+        _prepare_first_window(windows, request)
     assert window.workbench.session.steps[0].method.name == "nearest_mean"
     assert errors(window) is None
     window.leave()

@@ -218,7 +218,7 @@ def test_closing_does_not_ask_about_a_saved_recipe(demo_window, answer):
     [
         ("discard", "", True),
         ("cancel", "", False),
-        ("save", "last.yaml", True),
+        ("save", "a.yaml", True),
         ("save", "", False),
     ],
 )

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QAction, QGuiApplication, QKeySequence
-from PySide6.QtWidgets import QMenu, QWidget
+from PySide6.QtWidgets import QMenu
 
 from prune_gui.gui.actions.action_spec import SEPARATOR, ActionSpec
 from prune_gui.gui.actions.document_actions import EDIT, FILE, HELP
 from prune_gui.gui.actions.pruning_actions import PRUNE, VIEW
-from prune_gui.gui.commands import Commands
 from prune_gui.gui.runtime.locale import escape_mnemonics, without_mnemonics
 from prune_gui.gui.widgets.theme import icon
 from prune_gui.language import deferred, tr
 from prune_gui.location import Location
-from prune_gui.session import Session
 
 if TYPE_CHECKING:
     from prune_gui.gui.panel_window import PanelWindow
@@ -78,11 +76,9 @@ class Actions:
         return self._made[name]
 
     def several(self, names: Iterable[str]) -> list[QAction]:
-        """Return the actions of some names, in their order."""
         return [self._made[name] for name in names]
 
     def refresh(self) -> None:
-        """Update the texts, the enabled states and the check marks."""
         for spec in TABLE:
             action = self._made[spec.name]
             action.setEnabled(spec.when(self._window))
@@ -126,53 +122,41 @@ def _set_text(action: QAction, spec: ActionSpec, text: str) -> None:
     action.setIconText(tr(spec.button) if spec.button else without_mnemonics(text))
 
 
-class RecentMenu(QMenu):
-    """Lists the recent files."""
+class FilledMenu(QMenu):
+    """A menu that a function fills whenever it opens."""
 
-    another_wanted = Signal(object)  # (path) open this file in another window
-
-    def __init__(self, commands: Commands, parent: QWidget) -> None:
-        super().__init__(tr("Open rece&nt"), parent)
-        self._commands = commands
+    def __init__(
+        self, title: str, fill: Callable[[QMenu, PanelWindow], None], window: PanelWindow
+    ) -> None:
+        super().__init__(title, window)
         self.setToolTipsVisible(True)
-        self.aboutToShow.connect(self._list)
-
-    def open_path(self, path: Path) -> None:
-        """Open a file; with Ctrl, in another window."""
-        if QGuiApplication.keyboardModifiers() & Qt.KeyboardModifier.ControlModifier:
-            self.another_wanted.emit(path)
-        else:
-            self._commands.open_path(path)
-
-    def _list(self) -> None:
-        self.clear()
-        for number, path in enumerate(self._commands.settings.recent, start=1):
-            text = escape_mnemonics(str(Location.at(Path(path))))
-            action = self.addAction(f"&{number}  {text}" if number < 10 else text)
-            action.setToolTip(tr("With Ctrl: in a new window"))
-            action.triggered.connect(partial(self.open_path, Path(path)))
+        self.aboutToShow.connect(self.clear)
+        self.aboutToShow.connect(lambda: fill(self, window))
 
 
-class StatesMenu(QMenu):
-    """Lists the state dicts of the open file; the open one is checked."""
+def fill_recent(menu: QMenu, window: PanelWindow) -> None:
+    """List the recent files."""
+    for number, path in enumerate(window.commands.settings.recent, start=1):
+        text = escape_mnemonics(str(Location.at(Path(path))))
+        numbered = f"&{number}  {text}" if number < 10 else text
+        action = menu.addAction(numbered, partial(open_recent, window, Path(path)))
+        action.setToolTip(tr("With Ctrl: in a new window"))
 
-    def __init__(self, commands: Commands, parent: QWidget) -> None:
-        super().__init__(tr("&State dict"), parent)
-        self._commands = commands
-        self._session: Session | None = None
-        self.aboutToShow.connect(self._list)
 
-    def follow(self, session: Session | None) -> None:
-        """List the state dicts of a session; the menu is disabled if there is no choice."""
-        self._session = session
-        self.setEnabled(session is not None and len(session.checkpoint.candidates) > 1)
+def open_recent(window: PanelWindow, path: Path) -> None:
+    """Open a file; with Ctrl, in another window."""
+    if QGuiApplication.keyboardModifiers() & Qt.KeyboardModifier.ControlModifier:
+        window.another_wanted.emit(path)
+    else:
+        window.commands.open_path(path)
 
-    def _list(self) -> None:
-        assert self._session is not None
-        checkpoint = self._session.checkpoint
-        self.clear()
-        for name in checkpoint.candidates[:MAX_LISTED_STATES]:
-            opens = partial(self._commands.open_path, checkpoint.path, state=name)
-            action = self.addAction(escape_mnemonics(name, 80), opens)
-            action.setCheckable(True)
-            action.setChecked(name == checkpoint.state_dict)
+
+def fill_states(menu: QMenu, window: PanelWindow) -> None:
+    """List the state dicts of the open file; the open one is checked."""
+    assert window.session is not None
+    checkpoint = window.session.checkpoint
+    for name in checkpoint.candidates[:MAX_LISTED_STATES]:
+        opens = partial(window.commands.open_path, checkpoint.path, state=name)
+        action = menu.addAction(escape_mnemonics(name, 80), opens)
+        action.setCheckable(True)
+        action.setChecked(name == checkpoint.state_dict)

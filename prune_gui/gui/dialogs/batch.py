@@ -195,7 +195,6 @@ class BatchDialog(JobSequenceDialog):
         self._refresh()
 
     def _refresh(self) -> None:
-        """Enable the widgets for the current state, and show the problem if there is one."""
         running, writes = self._sequence.running, self.write.isChecked()
         problem = self._current_problem()
         if running or not problem:
@@ -211,7 +210,6 @@ class BatchDialog(JobSequenceDialog):
         self.save.setEnabled(bool(self.model.rows))
 
     def _show_progress(self) -> None:
-        """Show how many checkpoints are done, and how many of them failed."""
         rows = self.model.rows
         failed = sum(bool(row.error) for row in rows)
         done = failed + sum(row.total is not None and not row.error for row in rows)

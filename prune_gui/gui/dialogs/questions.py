@@ -166,15 +166,12 @@ def _plain_box(parent: QWidget, icon: Icon, title: str, text: str) -> QMessageBo
     return box
 
 
-def agree(parent: QWidget, title: str, text: str, yes: str, details: str = "") -> bool:
+def agree(
+    parent: QWidget, title: str, text: str, yes: str, details: str = "", icon: Icon = Icon.Question
+) -> bool:
     """Ask whether to do something irreversible; return True only if the user clicks `yes`."""
     buttons = {"yes": (Role.AcceptRole, yes), "cancel": CANCEL}
-    return ask(parent, title, text, buttons, default="cancel", details=details) == "yes"
-
-
-def _agree_to_code(parent: QWidget, title: str, text: str, yes: str) -> bool:
-    buttons = {"yes": (Role.AcceptRole, yes), "cancel": CANCEL}
-    return ask(parent, title, text, buttons, default="cancel", icon=Icon.Warning) == "yes"
+    return ask(parent, title, text, buttons, default="cancel", details=details, icon=icon) == "yes"
 
 
 def ask_use_masks(parent: QWidget, path: Path, name: str) -> bool | None:
@@ -202,7 +199,7 @@ def agree_to_run(parent: QWidget, path: Path) -> bool:
         "Run it only if you wrote it, or trust whoever did.",
         path=one_line(str(path.absolute()), MAX_PATH),
     )
-    return _agree_to_code(parent, tr("Run this file?"), text, tr("&Run and load"))
+    return agree(parent, tr("Run this file?"), text, tr("&Run and load"), icon=Icon.Warning)
 
 
 def agree_to_evaluate(parent: QWidget, spec: EvaluatorSpec) -> bool:
@@ -217,7 +214,7 @@ def agree_to_evaluate(parent: QWidget, spec: EvaluatorSpec) -> bool:
         what=what,
         digest=spec.code_digest(),
     )
-    return _agree_to_code(parent, tr("Run this evaluator?"), text, tr("&Run"))
+    return agree(parent, tr("Run this evaluator?"), text, tr("&Run"), icon=Icon.Warning)
 
 
 def ask_unsaved(parent: QWidget, name: str) -> str:

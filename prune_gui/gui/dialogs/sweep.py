@@ -150,7 +150,6 @@ class SweepDialog(JobSequenceDialog):
         return self.plot if self.model.rows else None
 
     def caption(self) -> tuple[str, str]:
-        """Return the name of the checkpoint, and the swept step."""
         session = self._workbench.session
         name = session.checkpoint.path.name if session is not None else ""
         return name, f"{self.windowTitle()}: {self._swept_title}"
@@ -179,7 +178,6 @@ class SweepDialog(JobSequenceDialog):
         self._refresh()
 
     def _refresh(self) -> None:
-        """Enable the buttons for the current state, and show the problem if there is one."""
         problem = "" if self.step.count() else tr(NO_STEP)
         try:
             parse_amounts(self.amounts.text())

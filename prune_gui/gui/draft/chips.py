@@ -55,7 +55,6 @@ class Chips(QWidget):
         self.setCursor(Qt.CursorShape.IBeamCursor)
 
     def show_texts(self, texts: Sequence[str]) -> None:
-        """Show texts, one chip each."""
         self._texts = texts
         for chip in self._chips:
             chip.hide()
@@ -69,7 +68,6 @@ class Chips(QWidget):
         self._place()
 
     def shown(self) -> list[str]:
-        """Return the texts of the visible chips."""
         return [chip.text for chip in self._chips if not chip.isHidden()]
 
     def sizeHint(self) -> QSize:  # noqa: N802
@@ -184,7 +182,6 @@ class _Chip(QWidget):
         self.remove.setIconSize(QSize(side - 6, side - 6))
 
     def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
-        """Emit `clicked`."""
         self.clicked.emit()
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802

@@ -110,7 +110,6 @@ class DraftPanel(QWidget):
 
     @property
     def editing(self) -> bool:
-        """Whether the form edits a step of the recipe."""
         return self._editing is not None
 
     def edit(self, index: int, *, focus: bool = True) -> None:
@@ -130,7 +129,6 @@ class DraftPanel(QWidget):
             self.edit(number - 1, focus=False)
 
     def edit_with_amount(self, index: int, amount: Amount) -> None:
-        """Load a step of the recipe into the form, with another amount."""
         self.edit(index)
         self.form.set_value("amount", amount)
         self._update()
@@ -435,7 +433,6 @@ class CutFollower:
         self._ticket: int | None = None
 
     def apply(self, find: FindSetting) -> None:
-        """Compute the setting for a cut, and apply it to the form."""
         workbench = self._workbench
         session, draft, number = workbench.session, workbench.draft.current, workbench.draft_number
         outdated = workbench.resolved is not None and workbench.resolved.draft != draft

@@ -78,7 +78,6 @@ class Field(QWidget):
         return ""
 
     def describe(self, name: str, description: str) -> None:
-        """Set the tool tip, and the accessible name and description."""
         self.setToolTip(description)
         self.inputs[0].setAccessibleName(name)
         self.inputs[0].setAccessibleDescription(description)

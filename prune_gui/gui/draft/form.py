@@ -85,7 +85,6 @@ class MethodForm(QWidget):
         self._values_changed()
 
     def reset(self, method: type[Method]) -> None:
-        """Show the fields of a method with their defaults."""
         if method is not self._method:  # making the fields takes longer than a frame
             self._method = None
             self.use(method)
@@ -184,7 +183,6 @@ class MethodForm(QWidget):
         self._rows = content
 
     def _unused(self) -> Collection[str]:
-        """Return the names of the fields that have no effect."""
         assert self._method is not None
         values = {name: field.value() for name, field in self._fields.items()}
         return self._method.unused_fields(values)
@@ -207,7 +205,6 @@ class MethodForm(QWidget):
 
 
 def _field(name: str, field_info: FieldInfo, method: type[Method]) -> Field:
-    """Return a new widget for a field of a method."""
     if name == "amount":
         return AmountField(method.unit)
     if format_of(field_info) == "amounts":

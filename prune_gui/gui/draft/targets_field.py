@@ -141,7 +141,6 @@ class TargetsField(QWidget):
         self._show(patterns)
 
     def follow(self, names: frozenset[str]) -> None:
-        """Set the selected parameters."""
         self._selection = names
         if self.following.isChecked():
             self._write_selection()

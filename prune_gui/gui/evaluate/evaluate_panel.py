@@ -116,7 +116,6 @@ class EvaluatePanel(QWidget):
         self._show()
 
     def _show(self) -> None:
-        """Show the pages, or what is missing for them."""
         has_file = self._workbench.session is not None
         has_evaluator = self.evaluations is not None and self.evaluations.choice is not None
         self.chooser.setEnabled(has_file)

@@ -71,7 +71,6 @@ class Evaluations(QObject):
 
     @property
     def metric(self) -> Metric:
-        """The number that counts."""
         choice = self.choice
         return Metric(choice.metric, choice.better, choice.name) if choice else Metric()
 
@@ -108,7 +107,6 @@ class Evaluations(QObject):
         self.metric_changed.emit()
 
     def choose_metric(self, name: str) -> None:
-        """Use another of the numbers that the evaluator returns."""
         if self.choice is not None and name != self.choice.metric:
             self.choose(self.choice.model_copy(update={"metric": name}))
 

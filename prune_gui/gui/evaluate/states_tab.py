@@ -57,14 +57,12 @@ class ShownState:
 
     @property
     def name(self) -> str:
-        """How the state is called."""
         if self.row.kind == "named":
             return self.row.name
         return tr(FILE) if self.row.kind == "file" else tr(STACK)
 
     @property
     def status(self) -> str:
-        """Whether the value is valid, or why there is none."""
         outcome = self.row.outcome
         if self.row.running:
             return tr("Evaluating …")
@@ -130,7 +128,6 @@ class StatesTab(EvaluationTab):
         self.refresh()
 
     def clear(self) -> None:
-        """Remove the results, and look for stored ones."""
         super().clear()
         self._look_up()
 

@@ -81,7 +81,6 @@ class EvaluationTab(QWidget):
         """Show the results with the current metric, in the current colours."""
 
     def _has_results(self) -> bool:
-        """Return whether there are results to export."""
         return bool(self._found)
 
     def picture(self) -> QWidget | None:
@@ -100,7 +99,6 @@ class EvaluationTab(QWidget):
         return self._table(session.checkpoint.path.stem)
 
     def _on_run(self) -> None:
-        """Start the run, or show why it cannot be started."""
         if self._workbench.session is not None:
             try:
                 self._run(self._workbench.session)
@@ -125,7 +123,6 @@ class EvaluationTab(QWidget):
         return name, f"{self.accessibleName()}: {choice.text if choice else ''}"
 
     def legend(self) -> str:
-        """Return the legend as rich text; "" for none."""
         return ""
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802

@@ -71,7 +71,6 @@ class LogEntry:
 
     @property
     def level_name(self) -> str:
-        """The translated name of the level: "Warning"."""
         return tr(logging.getLevelName(self.level).capitalize())
 
     @property

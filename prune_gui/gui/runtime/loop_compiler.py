@@ -38,7 +38,6 @@ class LoopCompiler(QObject):
         process.start(program, arguments)
 
     def stop(self) -> None:
-        """End the process, at the end of the program."""
         if self._process is not None:
             self._process.blockSignals(True)
             self._process.kill()

@@ -169,7 +169,6 @@ def _is_private(folder: Path) -> bool:
 
 
 def _is_accepted(running: QLocalSocket, request: OpenRequest) -> bool:
-    """Send a request, and return whether it was accepted."""
     running.write(request.to_line())
     while running.bytesToWrite() and running.waitForBytesWritten(REPLY_TIMEOUT_MS):
         pass

@@ -50,7 +50,6 @@ class CheckpointSaving:
             self._workbench.bridge.cancel(self._ticket)
 
     def ask(self, session: Session, settings: Settings) -> None:
-        """Ask for the path and the form, and start to write."""
         from prune_gui.gui.saving.output_boxes import pruned_path  # not needed at startup
         from prune_gui.gui.saving.save_dialog import SaveDialog  # not needed at startup
 
@@ -66,7 +65,6 @@ class CheckpointSaving:
             self._forget()
 
     def _start(self, dialog: SaveDialog) -> None:
-        """Start to write what the dialog says."""
         self._keeps_code = dialog.keeps_code
         save = self._workbench.files.save
         self._ticket = save(dialog.path, dialog.options, failed=self._explain)

@@ -148,7 +148,6 @@ class ModelFilesBox(QWidget):
 
     @property
     def wants_files(self) -> bool:
-        """Whether config, tokenizer and similar files are copied."""
         return self._files.isChecked()
 
     @property

@@ -291,7 +291,6 @@ class SaveDialog(QDialog):
         self._refresh()
 
     def _refresh(self) -> None:
-        """Update problem, sizes, loader script and free space for the current input."""
         self._failure.say("")
         self._target, problem = self._read()
         self._problem.say(problem)
@@ -425,7 +424,6 @@ class SaveDialog(QDialog):
 
 
 def _size_texts(size: Size | None, *, compressed: bool) -> tuple[str, str]:
-    """Return texts for the size of a form, and for what compression changes."""
     if size is None:
         return tr(UNKNOWN), ""
     share, estimate = 100 * size.share, short_bytes(size.compressed)

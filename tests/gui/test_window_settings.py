@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from pages import errors
-from PySide6.QtWidgets import QDockWidget, QMenu
+from PySide6.QtWidgets import QDockWidget
 
 from prune_gui.errors import CheckpointError
 from prune_gui.gui.actions import menus
@@ -34,15 +34,6 @@ def test_a_fault_names_the_log_file_and_an_error_its_cause(window, workbench, er
     assert box.text().endswith(text)
     assert box.detailedText().endswith(details)
     box.accept()
-
-
-def test_the_log_dock_is_hidden_initially_and_shown_by_its_action(window):
-    dock = window.log.parent()
-    assert dock.isHidden()
-    action = dock.toggleViewAction()
-    assert action in [a for menu in window.menuBar().findChildren(QMenu) for a in menu.actions()]
-    action.trigger()
-    assert window.log.isVisible()
 
 
 def test_reset_layout_restores_the_docks(window):

@@ -285,6 +285,8 @@ class TargetsField(QWidget):
             return len(chosen), numel, all(map(is_usually_pruned, chosen))
 
         def then(result: tuple[int, int, bool]) -> None:
+            if patterns != self.patterns():  # others were typed since
+                return
             number, elements, usual = result
             text = trn(
                 "{count:,} parameter, {entries:,} weights",

@@ -49,6 +49,7 @@ def test_disabled_actions_are_not_listed(window, qtbot):
 
 
 def test_a_dock_can_be_shown_from_the_palette(window, qtbot):
+    assert not window.log.isVisible()
     assert enter(window, qtbot, "view: log") == ["View: Log"]
     assert window.log.isVisible()
 

@@ -2,26 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
-from pages import choose, is_idle
-from PySide6.QtWidgets import QSlider
+from pages import choose, is_idle, slide
 
-from prune_gui.session.draft_request import (
-    AmountRequest,
-    CutRequest,
-    SharesRequest,
-)
-
-
-@pytest.fixture
-def draft(demo_window, qtbot):
-    qtbot.waitUntil(lambda: bool(demo_window.draft.targets.patterns()))
-    return demo_window.draft
-
-
-def slide(draft, percent):
-    draft.form._fields["amount"].findChild(QSlider).setValue(percent * 10)
+from prune_gui.session.draft_request import AmountRequest, CutRequest, SharesRequest
 
 
 def test_dragging_the_cut_of_a_step_edits_the_step(draft, workbench, settle, qtbot, make_step):

@@ -15,7 +15,6 @@ from PySide6.QtWidgets import QApplication, QStackedWidget, QToolBar, QWidget
 from prune_gui.checkpoint.remote.fetch_limit import FetchLimitError
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui.actions import menus
-from prune_gui.gui.actions.action_spec import DOCKS, PRESETS, RECENT, SEPARATOR, STATES, ActionSpec
 from prune_gui.gui.actions.keyboard import PaneNavigation, PeekOriginal
 from prune_gui.gui.dialogs import presets
 from prune_gui.gui.dialogs.questions import ErrorBox
@@ -218,29 +217,33 @@ class MainWindow(PanelWindow):
         bar = QToolBar(tr("Toolbar"))
         bar.setObjectName("Toolbar")
         bar.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
-        for name in menus.TOOLBAR:
-            if name == SEPARATOR:
+        for section in menus.TOOLBAR:
+            bar.addActions(self.menu_actions.several(section))
+            if section is not menus.TOOLBAR[-1]:
                 bar.addSeparator()
-            else:
-                bar.addAction(self.menu_actions[name])
         self.addToolBar(bar)
 
     def _make_menus(self) -> None:
         self._recent = menus.FilledMenu(tr("Open rece&nt"), menus.fill_recent, self)
         self._states = menus.FilledMenu(tr("&State dict"), menus.fill_states, self)
         self._presets = presets.PresetMenu(self.workbench, Presets(), self)
-        submenus = {RECENT: self._recent, STATES: self._states, PRESETS: self._presets}
-        for title, entries in menus.MENUS.items():
+        submenus = {
+            menus.RECENT: self._recent,
+            menus.STATES: self._states,
+            menus.PRESETS: self._presets,
+        }
+        for title, sections in menus.MENUS.items():
             menu = self.menuBar().addMenu(tr(title))
-            for entry in entries:
-                if isinstance(entry, ActionSpec):
-                    menu.addAction(self.menu_actions[entry.name])
-                elif entry == SEPARATOR:
+            for section in sections:
+                if not menu.isEmpty():
                     menu.addSeparator()
-                elif entry == DOCKS:
-                    menu.addActions(self.docks.actions)
-                else:
-                    menu.addMenu(submenus[entry])
+                for name in section:
+                    if name == menus.DOCKS:
+                        menu.addActions(self.docks.actions)
+                    elif name in submenus:
+                        menu.addMenu(submenus[name])
+                    else:
+                        menu.addAction(self.menu_actions[name])
         for exclusive in menus.EXCLUSIVE:
             group = QActionGroup(self)
             for name in exclusive:

@@ -16,19 +16,12 @@ if TYPE_CHECKING:
     from prune_gui.gui.panel_window import PanelWindow
 
 Key = QKeySequence.StandardKey
-SEPARATOR: Final = ""
-RECENT: Final = "recent"
-STATES: Final = "states"
-DOCKS: Final = "docks"
-PRESETS: Final = "presets"
-"""Entries of the menus that the window replaces: a separator, submenus, the docks."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActionSpec:
     """The specification of one action."""
 
-    name: str  # the key of the action in the layouts of `menus`
     text: str | Callable[[PanelWindow], str]  # to be translated, or a function that does it
     tip: str
     run: Callable[[PanelWindow], object]

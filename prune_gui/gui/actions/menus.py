@@ -11,9 +11,9 @@ from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QAction, QGuiApplication, QKeySequence
 from PySide6.QtWidgets import QMenu
 
-from prune_gui.gui.actions.action_spec import SEPARATOR, ActionSpec
-from prune_gui.gui.actions.document_actions import EDIT, FILE, HELP
-from prune_gui.gui.actions.pruning_actions import PRUNE, VIEW
+from prune_gui.gui.actions.action_spec import ActionSpec
+from prune_gui.gui.actions.document_actions import DOCUMENT_ACTIONS
+from prune_gui.gui.actions.pruning_actions import PRUNING_ACTIONS
 from prune_gui.gui.runtime.locale import escape_mnemonics, without_mnemonics
 from prune_gui.gui.widgets.theme import icon
 from prune_gui.language import deferred, tr
@@ -22,32 +22,78 @@ from prune_gui.location import Location
 if TYPE_CHECKING:
     from prune_gui.gui.panel_window import PanelWindow
 
-MENUS: Final = {
-    deferred("&File"): FILE,
-    deferred("&Edit"): EDIT,
-    deferred("&View"): VIEW,
-    deferred("&Prune"): PRUNE,
-    deferred("&Help"): HELP,
+RECENT: Final = "recent"
+STATES: Final = "states"
+DOCKS: Final = "docks"
+PRESETS: Final = "presets"
+"""Entries of the menus that the window replaces: submenus, and the docks."""
+MENUS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
+    deferred("&File"): (
+        (
+            "new_window",
+            "open",
+            "open_folder",
+            "open_location",
+            RECENT,
+            STATES,
+            "reload",
+            "fetch_all",
+        ),
+        ("open_recipe", "use_masks", "use_elsewhere", "save_recipe", "save_recipe_as"),
+        ("save_checkpoint", "report"),
+        ("close_window", "quit"),
+    ),
+    deferred("&Edit"): (
+        ("undo", "redo"),
+        ("copy_recipe", "copy_command", "copy_script"),
+        ("filter",),
+        ("settings",),
+    ),
+    deferred("&View"): (
+        ("copy_picture", "save_picture", "white_pictures", "copy_table", "save_table"),
+        ("group_by_module", "group_by_space", "copy_modules", "save_modules"),
+        (DOCKS,),
+        ("next_parameter", "previous_parameter"),
+        ("next_pane", "previous_pane"),
+        ("theme_system", "theme_light", "theme_dark"),
+        ("reset",),
+    ),
+    deferred("&Prune"): (
+        ("preview", "add_step"),
+        (
+            "edit_step",
+            "edit_amount",
+            "take_shares",
+            "duplicate",
+            "move_up",
+            "move_down",
+            "switch_step",
+            "remove",
+            "clear_stack",
+        ),
+        ("protect", "start_from_zeros", "own_recipe"),
+        ("use_table", "use_built_in_table"),
+        (PRESETS, "save_preset", "manage_presets"),
+        ("evaluate", "sweep", "batch"),
+        ("load_methods",),
+        ("resolve", "cancel"),
+    ),
+    deferred("&Help"): (
+        ("guide", "palette", "shortcuts"),
+        ("demo", "last_crash", "about"),
+    ),
 }
-TABLE: Final = tuple(
-    entry for menu in MENUS.values() for entry in menu if isinstance(entry, ActionSpec)
-)
-"""All actions of the window."""
+"""For each menu, the names of the actions between two separators."""
+ACTIONS: Final = DOCUMENT_ACTIONS | PRUNING_ACTIONS
 EXCLUSIVE: Final = (
     ("theme_system", "theme_light", "theme_dark"),
     ("group_by_module", "group_by_space"),
 )
 """Actions of which exactly one is checked."""
 TOOLBAR: Final = (
-    "open",
-    "save_recipe",
-    "save_checkpoint",
-    SEPARATOR,
-    "undo",
-    "redo",
-    SEPARATOR,
-    "preview",
-    "add_step",
+    ("open", "save_recipe", "save_checkpoint"),
+    ("undo", "redo"),
+    ("preview", "add_step"),
 )
 VIEW_MENU: Final = ("copy_picture", "save_picture", "copy_table", "save_table", "white_pictures")
 TREE_MENU: Final = ("group_by_module", "group_by_space", "copy_modules", "save_modules")
@@ -65,9 +111,9 @@ class Actions:
 
     def __init__(self, window: PanelWindow) -> None:
         self._window = window
-        self._made = {spec.name: _make(spec, window) for spec in TABLE}
-        for spec in TABLE:
-            self._made[spec.name].triggered.connect(partial(self._run, spec))
+        self._made = {name: _make(name, spec, window) for name, spec in ACTIONS.items()}
+        for name, spec in ACTIONS.items():
+            self._made[name].triggered.connect(partial(self._run, spec))
 
     def __contains__(self, name: str) -> bool:
         return name in self._made
@@ -79,8 +125,8 @@ class Actions:
         return [self._made[name] for name in names]
 
     def refresh(self) -> None:
-        for spec in TABLE:
-            action = self._made[spec.name]
+        for name, spec in ACTIONS.items():
+            action = self._made[name]
             action.setEnabled(spec.when(self._window))
             if callable(spec.text):
                 _set_text(action, spec, spec.text(self._window))
@@ -88,18 +134,18 @@ class Actions:
                 action.setChecked(spec.checked(self._window))
 
     def redraw_icons(self) -> None:
-        for spec in TABLE:
+        for name, spec in ACTIONS.items():
             if spec.icon is not None:
-                self._made[spec.name].setIcon(icon(spec.icon))
+                self._made[name].setIcon(icon(spec.icon))
 
     def _run(self, spec: ActionSpec) -> None:
         spec.run(self._window)
         self.refresh()
 
 
-def _make(spec: ActionSpec, parent: QObject) -> QAction:
+def _make(name: str, spec: ActionSpec, parent: QObject) -> QAction:
     action = QAction(parent)
-    action.setObjectName(spec.name)
+    action.setObjectName(name)
     if isinstance(spec.text, str):
         _set_text(action, spec, tr(spec.text))
     action.setCheckable(spec.checked is not None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
@@ -23,7 +23,6 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.errors import one_line
-from prune_gui.gui.actions.action_spec import ActionSpec
 from prune_gui.gui.actions.menus import MENUS
 from prune_gui.gui.runtime.locale import without_mnemonics
 from prune_gui.gui.views.registry import VIEWS
@@ -154,10 +153,10 @@ class Shortcuts(QDialog):
 
 def listed(actions: Actions) -> Iterator[tuple[str, QAction]]:
     """Yield the name of the menu and the action, for each action in the order of the menus."""
-    for menu, entries in MENUS.items():
-        for entry in entries:
-            if isinstance(entry, ActionSpec):
-                yield without_mnemonics(tr(menu)), actions[entry.name]
+    for menu, sections in MENUS.items():
+        for name in chain(*sections):
+            if name in actions:
+                yield without_mnemonics(tr(menu)), actions[name]
 
 
 def keys(action: QAction) -> str:

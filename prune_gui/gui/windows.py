@@ -96,11 +96,10 @@ class Windows(QObject):
         workbench.bridge.ended.connect(partial(self._delete, window))
         front = self.front
         if front is not None:
-            window.look_like(front)
+            window.docks.restore(*front.docks.layout())
             if not front.isMaximized() and not front.isFullScreen():
-                window.move(
-                    cascaded_position(front.frameGeometry(), front.screen().availableGeometry())
-                )
+                screen = front.screen().availableGeometry()
+                window.move(cascaded_position(front.frameGeometry(), screen))
             window.log.add(front.log.model.rows)
         else:
             fit(window, window.screen().availableSize())
@@ -151,10 +150,8 @@ class Windows(QObject):
         """Return the window that shows what is requested already, if any."""
         if request.checkpoint is None:
             return self.front
-        if request.recipe is not None:
-            return None
         opened = (window for window in self if window.workbench.files.path == request.checkpoint)
-        return next(opened, None)
+        return next(opened, None) if request.recipe is None else None
 
     def _unused(self) -> MainWindow | None:
         """Return the front window, if nothing is open or being opened in it."""

@@ -53,13 +53,6 @@ class Workbench(QObject):
 
     Panels read the state, connect to `changed`, and call the methods for what the user does. Every
     change of the recipe goes through `edit`.
-
-    Attributes:
-        resolved: the resolution of recipe and draft; out of date while the engine works.
-        chosen_group: the coupled group of it that the user chose; None if the user chose none.
-
-    Signals:
-        noted: (note) something happened that the status bar says, such as a copy to the clipboard.
     """
 
     changed = Signal(object)  # (changes) the state changed; a `Changes` record
@@ -67,7 +60,7 @@ class Workbench(QObject):
     loops_missing = Signal()  # some loops of the engine are not compiled yet
     methods_loaded = Signal(object)  # (methods) the pruning methods of a file were loaded
     saved = Signal(object)  # (path) a file was written
-    noted = Signal(str)
+    noted = Signal(str)  # (note) something happened that the status bar says
     failed = Signal(str, object)  # (what was tried, error) an operation failed
 
     def __init__(self, cluster: Cluster | None = None, parent: QObject | None = None) -> None:
@@ -78,9 +71,9 @@ class Workbench(QObject):
         self.draft = DraftController(self)
         self.comparison = Comparison(self.bridge, self, self)
         self.zero_counter = ZeroCounter(self.bridge, self)
-        self.resolved: Resolved | None = None
+        self.resolved: Resolved | None = None  # out of date while the engine works
         self.chosen: str | None = None  # the name of the parameter that the views show
-        self.chosen_group: CoupledGroup | None = None
+        self.chosen_group: CoupledGroup | None = None  # of it, if the user chose one
         self.resolve_ticket: int | None = None  # of the last job that resolves the recipe
         self._unpruned: tuple[Counts | None, FileZeros | None, int] = None, None, 0
         self.bridge.failed.connect(self._on_failed)
@@ -165,13 +158,11 @@ class Workbench(QObject):
         resolved.
         """
         draft, resolved = self.draft.current, self.resolved
-        name, session = self.chosen, self.session
-        if draft is None or resolved is None or name is None or session is None:
+        if draft is None or resolved is None or self.chosen is None or self.session is None:
             return None
-        outcome = None
-        if resolved.draft == draft and resolved.preview and resolved.draft_number:
-            outcome = resolved.preview.outcomes[resolved.draft_number - 1]
-        return drafted_channels(draft.step, outcome, dim, name, session.checkpoint)
+        preview, number = resolved.preview_of(draft)
+        outcome = preview.outcomes[number - 1] if preview and number else None
+        return drafted_channels(draft.step, outcome, dim, self.chosen, self.session.checkpoint)
 
     def drafted_units(self, group: CoupledGroup) -> frozenset[int] | None:
         """Return the units of a coupled group that the draft prunes.
@@ -179,13 +170,11 @@ class Workbench(QObject):
         None if the draft does not prune units of the group, prunes those of other groups, too, or
         is not resolved.
         """
-        draft, resolved, session = self.draft.current, self.resolved, self.session
-        if draft is None or resolved is None or session is None:
+        draft, resolved = self.draft.current, self.resolved
+        if draft is None or resolved is None or self.session is None:
             return None
-        is_current = resolved.draft == draft
-        preview = resolved.preview if is_current else None
-        number = resolved.draft_number if is_current else None
-        return drafted_units(draft.step, preview, number, group, session.checkpoint)
+        preview, number = resolved.preview_of(draft)
+        return drafted_units(draft.step, preview, number, group, self.session.checkpoint)
 
     def edit(self, act: Callable[[Session], None]) -> None:
         """Change the recipe: `act` calls a method of the session. Errors go to `failed`."""
@@ -219,14 +208,11 @@ class Workbench(QObject):
         """Show the next prunable parameter of the file (`by` = 1) or the previous one (-1)."""
         if self.session is None or self.chosen is None:
             return
-        tensors = self.session.checkpoint.tensors
-        names = list(tensors)
-        index = names.index(self.chosen) + by
-        while 0 <= index < len(names):
-            if tensors[names[index]].not_prunable is None:
-                self.choose(names[index])
+        names = list(self.session.checkpoint.tensors)[::by]
+        for name in names[names.index(self.chosen) + 1 :]:
+            if self.session.checkpoint.tensors[name].not_prunable is None:
+                self.choose(name)
                 return
-            index += by
 
     def link_libraries(self) -> None:
         """Link the engine's libraries in the background, so that `warm_up` need not wait for it."""
@@ -240,10 +226,8 @@ class Workbench(QObject):
         """
         painted = threading.Event()
         if self.files.is_opening:
-            self.files.opened.connect(
-                lambda _: QTimer.singleShot(PAINT_MS, painted.set),
-                Qt.ConnectionType.SingleShotConnection,
-            )
+            once = Qt.ConnectionType.SingleShotConnection
+            self.files.opened.connect(lambda _: QTimer.singleShot(PAINT_MS, painted.set), once)
         else:
             painted.set()
         self.bridge.run(warm_up_job(painted), self._warmed_up)
@@ -295,10 +279,7 @@ class Workbench(QObject):
 
     def _on_failed(self, tried: str, error: BaseException) -> None:
         """Emit `failed`; say it less prominently if the cluster failed before for this reason."""
-        is_known = (
-            isinstance(error, ClusterError) and self.cluster and not self.cluster.is_new(error)
-        )
-        if is_known:
+        if isinstance(error, ClusterError) and self.cluster and not self.cluster.is_new(error):
             self.noted.emit(str(error))
         else:
             self.failed.emit(tried, error)
@@ -336,20 +317,15 @@ class Workbench(QObject):
 
 
 class DraftController(QObject):
-    """Sets, previews and commits the draft.
-
-    Attributes:
-        current: the draft, which every view shows as if it were added; None without one.
-        shows_original: whether the views show the file unchanged, without the recipe and the draft.
-    """
+    """Sets, previews and commits the draft."""
 
     changed = Signal()  # `current` changed, so that the recipe must be resolved with it
     original_toggled = Signal()  # `shows_original` changed
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.current: Draft | None = None
-        self.shows_original = False
+        self.current: Draft | None = None  # every view shows it as if it were added
+        self.shows_original = False  # whether the views show the file unchanged
 
     def set(self, step: Step | None, replaces: int | None = None) -> None:
         """Show `step` as if it were added, or as if it replaced the step at index `replaces`."""
@@ -367,7 +343,6 @@ class DraftController(QObject):
             session.replace(draft.replaces, draft.step)
 
     def show_original(self, *, on: bool) -> None:
-        """Show the file unchanged, or the recipe and the draft again."""
         if on != self.shows_original:
             self.shows_original = on
             self.original_toggled.emit()

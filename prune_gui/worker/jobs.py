@@ -81,6 +81,10 @@ class Resolved:
             return None
         return _draft_index(self.draft, self.recipe) + 1
 
+    def preview_of(self, draft: Draft) -> tuple[Resolution | None, int | None]:
+        """Return the preview and the number of a draft; None if another one was resolved."""
+        return (self.preview, self.draft_number) if self.draft == draft else (None, None)
+
 
 def open_job(path: Path, recipe_path: Path | None = None, state: str | None = None) -> Job:
     """Open a checkpoint (or one state dict of it) and a recipe; the result is a `Session`."""

@@ -64,28 +64,6 @@ def test_the_window_is_shown_before_torch_and_pyqtgraph_are_imported(run):
 
 
 @pytest.mark.slow
-def test_a_checkpoint_and_its_recipe_are_opened(run, demo_checkpoint):
-    recipe = demo_checkpoint.with_suffix(".yaml")
-    done = run(
-        f"""
-        shown = MainWindow.showEvent
-        def look(window, event):
-            shown(window, event)
-            def say(changes):
-                if not changes.resolution:
-                    return
-                name, _, _ = window.windowTitle().partition(".")
-                print(len(window.workbench.shown.recipe.steps), name)
-                window.close()
-            window.workbench.changed.connect(say)
-        MainWindow.showEvent = look
-        sys.exit(app.run(Path({str(demo_checkpoint)!r}), Path({str(recipe)!r})))
-        """
-    )
-    assert (done.returncode, done.stdout) == (0, "3 digits_cnn\n"), done.stderr
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("asked", "opened"), [("asked", ["asked", "lost"]), ("lost", ["lost"])])
 def test_the_given_checkpoint_is_opened_beside_recovered_ones(
     run, demo_checkpoint, tmp_path, asked, opened
@@ -237,38 +215,3 @@ def test_the_program_ends_without_waiting_for_compilation(run, way):
     )
     assert (done.returncode, done.stdout) == (0, "False\n['prune-gui-engine-idle']\n"), done.stderr
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.slow
-def test_the_first_window_is_deleted_after_closing_while_another_stays_open(run):
-    done = run(
-        """
-        import weakref
-        from prune_gui.gui import workbench
-        from prune_gui.gui.windows import Windows
-        workbench.compile_jobs = lambda: []  # compilation cannot be cancelled
-        first = []
-        def show(windows):
-            windows.ready.connect(lambda: go_on(windows))
-            return make(windows)
-        def go_on(windows):
-            if first:
-                return
-            [window] = windows
-            first.append(weakref.ref(window))
-            second = windows.open()
-            windows.left.connect(lambda: say(second))
-            QTimer.singleShot(0, window.close)
-        def say(second):
-            if second.isVisible():
-                print(first[0](), second.isVisible())
-                second.close()
-        make = Windows.make
-        def begin(windows):
-            Windows.make = make
-            return show(windows)
-        Windows.make = begin
-        sys.exit(app.run(None, None))
-        """
-    )
-    assert (done.returncode, done.stdout) == (0, "None True\n"), done.stderr

@@ -30,15 +30,11 @@ MakeJob = Callable[["Evaluator", Metric], Job]
 
 
 class EvaluationRun(QObject):
-    """A running job of the evaluator.
-
-    Signals:
-        ended: (error) the job has ended; the error is "" if it finished or was cancelled.
-    """
+    """A running job of the evaluator."""
 
     found = Signal(object)  # (found) the job has reported something
     finished = Signal(object)  # (result) the job has ended without an error
-    ended = Signal(str)
+    ended = Signal(str)  # (error) the job has ended; "" if it finished or was cancelled
 
 
 class Evaluations(QObject):
@@ -75,7 +71,6 @@ class Evaluations(QObject):
 
     @property
     def metric(self) -> Metric:
-        """The number that counts."""
         choice = self.choice
         return Metric(choice.metric, choice.better, choice.name) if choice else Metric()
 
@@ -112,7 +107,6 @@ class Evaluations(QObject):
         self.metric_changed.emit()
 
     def choose_metric(self, name: str) -> None:
-        """Use another of the numbers that the evaluator returns."""
         if self.choice is not None and name != self.choice.metric:
             self.choose(self.choice.model_copy(update={"metric": name}))
 
@@ -203,15 +197,13 @@ class Evaluations(QObject):
         elif isinstance(event, Progressed):
             self._count = tr("{done:,} of {total:,}", done=event.done, total=event.total)
             self._tell()
-        elif isinstance(event, Finished):
-            self.run.finished.emit(event.result)
-            self._end("")
-        elif isinstance(event, Failed):
-            is_expected = isinstance(event.error, PruneGuiError)
-            if not is_expected:
+        elif isinstance(event, Failed) and isinstance(event.error, PruneGuiError):
+            self._end(str(event.error))
+        elif isinstance(event, Finished | Failed | Dropped):
+            if isinstance(event, Finished):
+                self.run.finished.emit(event.result)
+            elif isinstance(event, Failed):
                 self._workbench.failed.emit(tr(event.job.title), event.error)
-            self._end(str(event.error) if is_expected else "")
-        elif isinstance(event, Dropped):
             self._end("")
 
     def _take(self, found: object) -> None:

@@ -179,14 +179,13 @@ class MetricPlot(PointPlot):
         return [curve.sparsity[at[1]]], [value if np.isfinite(value) else 0.0]
 
     def _nearest(self, scene: QPointF) -> At | None:
-        nearest, distance = None, float(REACH_PX)
+        distances: dict[At, float] = {}
         for at, curve in enumerate(self.curves):
             for point, pair in enumerate(zip(curve.sparsity, curve.values, strict=True)):
                 place = self.view.mapViewToScene(QPointF(*map(float, pair)))
-                away = float(np.hypot(place.x() - scene.x(), place.y() - scene.y()))
-                if away < distance:
-                    nearest, distance = (at, point), away
-        return nearest
+                distances[at, point] = math.hypot(place.x() - scene.x(), place.y() - scene.y())
+        within = {at: away for at, away in distances.items() if away < REACH_PX}
+        return min(within, key=within.__getitem__, default=None)
 
 
 class SweepPlot(PointPlot):

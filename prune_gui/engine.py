@@ -131,8 +131,6 @@ EVALUATION_NICENESS = 15
 
 
 class _Kind(Enum):
-    """The kind of a job, which decides on its thread."""
-
     QUICK = "quick"
     LONG = "long"
     IDLE = "idle"
@@ -362,7 +360,6 @@ class Engine:
         return Finished(run.ticket, run.job, result)
 
     def _place_of(self, job: Job) -> AbstractContextManager[None]:
-        """Return the block in which a job runs."""
         may_wait = not (job.urgent or job.idle)
         if not job.spreads or self._spreading is None:
             return nullcontext()

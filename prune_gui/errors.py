@@ -54,12 +54,7 @@ class RecipeError(PruneGuiError):
 
 
 class StepError(RecipeError):
-    """One step of a recipe cannot be applied.
-
-    Attributes:
-        step: number of the step, from 1.
-        reason: the message without the step number.
-    """
+    """One step of a recipe cannot be applied."""
 
     def __init__(self, step: int, reason: str) -> None:
         super().__init__(deferred("Step {number}: {reason}", number=step, reason=reason))

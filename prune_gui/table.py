@@ -29,7 +29,6 @@ class Table:
     """Columns of equal length.
 
     Attributes:
-        title: the title of the table.
         columns: the columns by heading, from left to right; None is an empty cell.
     """
 
@@ -86,11 +85,8 @@ class Column(Generic[Rows]):
         title: heading on the screen, to be translated; "" for a column that is only in files.
         text: returns the text of a row on the screen; not called without a title.
         values: returns the value of each row: the sort key, and the cell in a file.
-        tip: tool tip of the heading, to be translated.
         cell_tip: returns the tool tip of a row, in which names are printable; None for its text.
-        is_number: whether the texts are numbers, which are aligned to the right.
         descending_first: whether the first click on the heading sorts in descending order.
-        width_px: initial width; None for the default.
         file_title: heading in files, to be translated; "" for a column that is only on the screen.
         file_rank: columns in files are ordered by rank; those of equal rank as on the screen.
         file_values: returns the cell of each row in a file; None for `values`.
@@ -120,10 +116,8 @@ def record_column(
     """Return a column of a sequence of records, with the same title on the screen and in files.
 
     Args:
-        title: see `Column`.
         text: returns the text of a record on the screen; "" for an empty cell.
         value: returns the value of a record in a file; None for an empty cell.
-        is_number: see `Column`.
         cell_tip: returns the tool tip of a record; None for its text.
     """
     return Column(
@@ -147,9 +141,7 @@ def table_of(
     """Return the table of rows for a file.
 
     Args:
-        title: title of the table.
         columns: the columns; those without a `file_title` are omitted.
-        rows: the rows.
         order: the row at each position; None for the order of the rows.
         heading: translates a `file_title`.
     """

@@ -45,8 +45,6 @@ class Overlap:
 
     Attributes:
         name: name of the parameter; "" for several.
-        left: pruned only in the left one.
-        right: pruned only in the right one.
         patterns: the n:m patterns of the left and of the right mask; empty unless requested with
             `with_patterns`.
     """
@@ -75,9 +73,6 @@ class Shares:
     """Shares of the elements of each cell of a grid; read-only float32 (cells down, cells across).
 
     Attributes:
-        both: that both prune.
-        left: that only the left one prunes.
-        right: that only the right one prunes.
         corrected: that both keep, and that have other values in each because steps correct them.
     """
 

@@ -38,8 +38,6 @@ class SideSummary:
     """One of the states; the statistics are those of all its parameters, as far as computed.
 
     Attributes:
-        parameter: the chosen parameter; None if it cannot be compared.
-        everything: all parameters that can be compared.
         worst: the parameter that keeps the smallest share of its energy, and that share; None while
             the statistics are not complete, or if nothing with energy is pruned.
     """
@@ -85,12 +83,9 @@ def summarize(
     another checkpoint are zeros, whose own energy would say nothing about what was lost.
 
     Args:
-        name: the chosen parameter.
-        left, right: the states.
         reference: a resolution of the open checkpoint. Only those of its parameters are summarized
             that can be compared on both sides.
         before: an earlier summary, whose statistics are reused as far as they apply.
-        wanted: called before the weights of a parameter are read; False stops the computation.
     """
     sides = left, right
     names = [

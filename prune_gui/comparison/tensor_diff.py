@@ -41,7 +41,6 @@ class Zeros:
     Attributes:
         fewest_a: for each of `GROUP_LENGTHS`, the minimum number of zeros in a group of that many
             consecutive elements of the first; elements after the last whole group do not count.
-        fewest_b: in the same way for the second.
     """
 
     a: int = 0
@@ -87,7 +86,6 @@ class TensorDiff:
         non_finite: of the others, the number that are infinite or NaN in one tensor or both.
         largest: maximum of |b - a| where both are finite, in float64; None unless both tensors are
             floating point.
-        zeros: the zeros; None unless both tensors are floating point.
     """
 
     differing: int = 0
@@ -181,7 +179,6 @@ def _measure(differ: NDArray[np.bool_], before: Values, after: Values) -> tuple[
 
 
 def _numbers(bits: Bits, dtype: torch.dtype) -> Values:
-    """Return the numbers that raw bits represent, as float32 or float64."""
     if bits.itemsize > 2:
         numbers: Values = bits.view(f"f{bits.itemsize}")
         return numbers
@@ -209,7 +206,6 @@ def _zeros(bits_a: Bits, bits_b: Bits, *, same: bool) -> Zeros:
 
 
 def _are_zero(bits: Bits) -> NDArray[np.bool_]:
-    """Return where the bits of floating point numbers are +0 or -0."""
     without_sign = bits.dtype.type((1 << (8 * bits.itemsize - 1)) - 1)
     zero: NDArray[np.bool_] = bits & without_sign == 0
     return zero

@@ -68,13 +68,7 @@ def report_on_files(
     """Report on the zeros of checkpoints.
 
     Args:
-        checkpoints: the open checkpoints, at least one.
         reference: the checkpoint before pruning, for norms before and kept energy; or None.
-        monitor: receives the number of bytes read.
-        with_folders: whether the report names folders.
-
-    Raises:
-        CheckpointError: a file cannot be read, or changed while it was read.
     """
     reads = READS + (REPEATED_READS if reference else 0)
     with monitor.plan(reads * sum(map(_nbytes, checkpoints))):

@@ -55,16 +55,7 @@ def model_card(file: FileRecord) -> str:
 
 
 def check_targets(page: Path, table: Path | None, *, overwrite: bool) -> tuple[Path, Path | None]:
-    """Return the paths of a report with their suffixes, which can be written; see `write`.
-
-    Args:
-        page: the HTML file.
-        table: the CSV file, or None.
-        overwrite: whether existing files may be replaced.
-
-    Raises:
-        CheckpointError: a file may not or cannot be written.
-    """
+    """Return the paths of a report with their suffixes, which can be written; see `write`."""
     page = document_path(page, PAGE_SUFFIXES)
     table = table and document_path(table, TABLE_SUFFIXES)
     check_documents([page] if table is None else [table, page], overwrite=overwrite)
@@ -72,17 +63,7 @@ def check_targets(page: Path, table: Path | None, *, overwrite: bool) -> tuple[P
 
 
 def write(report: Report, page: Path, table: Path | None, *, overwrite: bool) -> None:
-    """Write a report atomically: an error leaves both files as they were.
-
-    Args:
-        report: the report.
-        page: the HTML file.
-        table: the CSV file, or None.
-        overwrite: whether existing files may be replaced.
-
-    Raises:
-        CheckpointError: a file may not or cannot be written.
-    """
+    """Write a report atomically: an error leaves both files as they were."""
     contents = {page: html_page(report).encode()}
     if table is not None:
         contents = {table: layer_table.csv(report).encode(), **contents}

@@ -23,12 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DraggedAmount:
-    """The draft whose cut is dragged, before the change.
-
-    Attributes:
-        number: the number of the draft as a step, from 1.
-        name: the parameter whose cut is dragged.
-    """
+    """The draft whose cut is dragged, before the change."""
 
     session: Session
     step: Step
@@ -75,26 +70,17 @@ class DraggedAmount:
 
 
 def field_for_weight(moved: DraggedAmount, *, value: float, monitor: Monitor) -> Setting | None:
-    """Return the setting that prunes the elements with an absolute weight of at most `value`.
-
-    None if the draft does not rank weights.
-    """
+    """Return the setting that prunes the elements with an absolute weight of at most `value`."""
     return moved.method.setting_for_weight(_ElementCounts(moved, monitor), value)
 
 
 def field_for_score(moved: DraggedAmount, *, value: float, monitor: Monitor) -> Setting | None:
-    """Return the setting that prunes the elements with a score of at most `value`.
-
-    It is exact to one group of the score histogram.
-    """
+    """Return the setting that prunes the elements with a score of at most `value`."""
     return moved.method.setting_for_score(_ElementCounts(moved, monitor), value)
 
 
 def field_for_rank(moved: DraggedAmount, *, value: float, monitor: Monitor) -> Setting | None:
-    """Return the setting that prunes the channels with a rank of at most `value`.
-
-    None if the draft does not rank channels.
-    """
+    """Return the setting that prunes the channels with a rank of at most `value`."""
     from prune_gui.pruning.predicates import ChannelCut  # torch: slow to import
     from prune_gui.statistics.channel_statistics import channels_up_to  # torch: slow to import
 
@@ -109,10 +95,7 @@ def field_for_rank(moved: DraggedAmount, *, value: float, monitor: Monitor) -> S
 def field_for_unit_score(
     moved: DraggedAmount, *, group: str, value: float, monitor: Monitor
 ) -> Setting | None:
-    """Return the setting that prunes the units of a group with a score of at most `value`.
-
-    None if the draft does not rank the units of the group.
-    """
+    """Return the setting that prunes the units of a group with a score of at most `value`."""
     from prune_gui.statistics.channel_statistics import channels_up_to  # torch: slow to import
     from prune_gui.statistics.unit_statistics import ranked_groups  # torch: slow to import
 
@@ -130,7 +113,8 @@ def field_for_unit_score(
 
 
 FindSetting = Callable[..., Setting | None]
-"""One of the functions above, called with the draft, `value` and `monitor`."""
+"""One of the functions above, called with the draft, `value` and `monitor`. It returns None if the
+draft does not rank this quantity."""
 FIELD_FOR: Final[Mapping[str, FindSetting]] = {
     "weight": field_for_weight,
     "score": field_for_score,
@@ -148,10 +132,7 @@ class _ElementCounts:
     monitor: Monitor
 
     def up_to_weight(self, weight: float) -> UnitCounts | None:
-        """Count the elements with at most an absolute weight, in all that the cut ranks together.
-
-        None if the draft does not rank weights.
-        """
+        """Count the elements with at most an absolute weight, in all that the cut ranks together."""
         return self._up_to_weight(self.moved.names, weight)
 
     def up_to_score(self, score: float) -> UnitCounts:

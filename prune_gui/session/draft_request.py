@@ -60,11 +60,7 @@ def listed_units(units: frozenset[int], group: CoupledGroup, checkpoint: Checkpo
 
 
 def dead_units(group: CoupledGroup | None, checkpoint: Checkpoint) -> Step:
-    """Return the step that prunes what remains of units without effect.
-
-    Args:
-        group: the group of the units; None for all groups of the checkpoint.
-    """
+    """Return the step that prunes what remains of units without effect, of a group or of all."""
     targets = ("*",) if group is None else _targets(group, checkpoint)
     return Step(method=DeadUnits(), targets=targets)
 
@@ -87,10 +83,6 @@ def drafted_units(
 
     None if the draft does not prune units of the group, prunes those of other groups, too, or is
     not resolved.
-
-    Args:
-        preview: the resolution with the draft; None if it is not resolved.
-        number: the number of the draft in it.
     """
     method = draft.method
     if method.coupled_space != group.space:
@@ -122,10 +114,6 @@ def drafted_channels(
     """Return the channels of a parameter that a draft prunes along `dim`.
 
     None if the draft does not prune channels along `dim`, has other targets, or is not resolved.
-
-    Args:
-        outcome: its outcome; None if it is not resolved.
-        dim: the dimension of the channels, not negative.
     """
     method = draft.method
     if method.listed_channels is not None:
@@ -170,11 +158,7 @@ def _changed(
 
 @dataclass(frozen=True, slots=True)
 class ChannelRequest:
-    """The draft is to prune some channels of the chosen parameter, or to protect them.
-
-    Attributes:
-        protect: whether the draft is to keep them; else it is to prune them.
-    """
+    """The draft is to prune some channels of the chosen parameter, or to protect them."""
 
     dim: int
     channels: frozenset[int]
@@ -187,12 +171,7 @@ class ChannelRequest:
 
 @dataclass(frozen=True, slots=True)
 class UnitRequest:
-    """The draft is to prune some units of a coupled group, or to protect them.
-
-    Attributes:
-        group: the group; there is a method that prunes listed units of its space.
-        protect: whether the draft is to keep them; else it is to prune them.
-    """
+    """The draft is to prune some units of a coupled group, or to protect them."""
 
     group: CoupledGroup
     units: frozenset[int]
@@ -226,11 +205,7 @@ class AmountRequest:
 
 @dataclass(frozen=True, slots=True)
 class SharesRequest:
-    """The draft is to prune the shares of each parameter that a step prunes, in its place.
-
-    Attributes:
-        step: number of the step, from 1; None for the draft itself.
-    """
+    """The draft is to prune the shares of each parameter that a step prunes, in its place."""
 
     step: int | None = None
 

@@ -38,7 +38,6 @@ class Unsaved(BaseModel):
     """An unsaved recipe and the checkpoint that it belongs to.
 
     Attributes:
-        state: name of its state dict; "" if it has no name.
         process: the writing process: its id, and its start time in seconds since 1970.
     """
 
@@ -139,15 +138,11 @@ MAX_STATES_BYTES: Final = 1 << 24
 
 
 class _StatesFile(BaseModel):
-    """The content of a file of named states.
-
-    Attributes:
-        checkpoint: path of the checkpoint, for a person who reads the file.
-    """
+    """The content of a file of named states."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    checkpoint: StatePath = Path()
+    checkpoint: StatePath = Path()  # for a person who reads the file
     states: dict[str, str] = {}
 
 
@@ -204,7 +199,6 @@ def _stored_texts(checkpoint: Checkpoint, folder: Path | None) -> dict[str, str]
 
 
 def _states_file(checkpoint: Checkpoint, folder: Path | None) -> StateFile[_StatesFile]:
-    """Return the state file of the named states of a checkpoint."""
     identity = f"{checkpoint.path.absolute()}\n{checkpoint.state_dict}"
     name = hashlib.sha256(identity.encode(errors="surrogatepass")).hexdigest()[:32]
     folder = folder or user_data_path("prune-gui", appauthor=False) / "states"

@@ -71,14 +71,8 @@ class ModuleIndex:
 
     Use it from one thread at a time, except for `load_condition_values`.
 
-    Args:
-        module_types: returns the module types around each tensor, for `matches`.
-        module_classes: the classes of modules; see `Checkpoint`.
-        layouts: returns the layouts of weights; see `weight_layouts`.
-
     Attributes:
         tensors: in file order; each array below has one value per tensor.
-        layouts: returns by name which dimensions of a weight that is not (out, in) have channels.
         elements: int64, number of elements.
         prunable: int64, number of elements that can be pruned: all or none of a tensor.
     """
@@ -179,11 +173,7 @@ class ModuleIndex:
         return np.fromiter(found, np.int64, len(self.tensors))
 
     def countable(self, counts: Mapping[str, tuple[int, int]]) -> NDArray[np.int64]:
-        """Return the elements per parameter that can be pruned or, in a mask, are counted; int64.
-
-        Args:
-            counts: as in `pruned`; those of masks are included if nothing can be pruned.
-        """
+        """Return the elements per parameter that can be pruned or, in a mask, are counted; int64."""
         if self.prunable.any():
             return self.prunable
         countable = np.zeros(len(self.tensors), np.int64)
@@ -199,7 +189,6 @@ class ModuleIndex:
 
         Args:
             text: for example "query", "*.bias", "query type:Linear sparsity>0.9, !layer.0".
-            counts: (pruned, total) by parameter name, for conditions on sparsity.
         """
         patterns = list(map(Pattern.parse, patterns_in(text)))
         included = [self._pattern_mask(one, counts) for one in patterns if not one.excludes]
@@ -218,7 +207,6 @@ class ModuleIndex:
             self._load_condition_values(condition)
 
     def _unloaded_conditions(self, text: str) -> list[Condition]:
-        """Return the conditions whose values are not loaded yet."""
         conditions = [one for part in patterns_in(text) for one in Pattern.parse(part).conditions]
         return [
             one
@@ -228,7 +216,6 @@ class ModuleIndex:
         ]
 
     def _load_condition_values(self, condition: Condition) -> None:
-        """Load the value of each parameter that a condition compares."""
         field = condition.field
         needs_types = isinstance(field, TextProperty) and field.uses_module_types
         module_types = self._module_types() if needs_types else {}
@@ -246,7 +233,6 @@ class ModuleIndex:
         return mask
 
     def _condition_mask(self, condition: Condition, counts: Counts) -> NDArray[np.bool_]:
-        """Return a boolean per parameter: the condition holds."""
         if isinstance(condition.field, CountProperty):
             numbers = condition.field.number(self.pruned(counts), np.maximum(self.elements, 1))
             relation: Callable[..., Any] = RELATIONS[condition.relation]  # vectorised

@@ -38,12 +38,7 @@ SHIPPED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A named list of steps.
-
-    Attributes:
-        steps: the steps; relative file paths in them are made absolute.
-        problem: one line on why the preset cannot be used; "" if it can.
-    """
+    """A named list of steps."""
 
     name: str
     path: Path

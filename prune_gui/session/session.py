@@ -29,14 +29,9 @@ class Session:
 
     Attributes:
         resolver: only for quick jobs of the engine, which run on one thread; others copy it.
-        score_histograms: a cache for the jobs of the engine.
         zero_scan: only for the engine's thread; None until it begins to count zeros.
-        file_zeros: the zeros of the file, as far as they are counted.
         kept_states: the named states that are on disk, see `session/kept_recipes.py`.
-        made: provenance of a checkpoint that this program wrote; None for others.
         recipe_path: file from which the recipe was read, or to which it was last saved; or None.
-        most_targeted: the parameter that most steps of the first recipe target, or None.
-        correction: a step that uses a recording beside the checkpoint; None if there is none.
     """
 
     def __init__(
@@ -278,7 +273,6 @@ class Session:
 
 
 def _protect_label(names: Collection[str], *, on: bool) -> str:
-    """Return the undo label of protecting parameters, or of no longer protecting them."""
     if len(names) == 1:
         (name,) = names
         message = deferred("Protect {name}") if on else deferred("Unprotect {name}")

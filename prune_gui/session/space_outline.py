@@ -48,12 +48,7 @@ class UnitNode(ModuleNode):
 
 @dataclass(frozen=True, slots=True)
 class UnitSpace:
-    """The groups of a space.
-
-    Attributes:
-        title: a few words on the units, in the plural, to be translated.
-        groups: the groups; empty for the parameters that have no units.
-    """
+    """The groups of a space; none for the parameters that have no units."""
 
     title: str
     groups: Sequence[CoupledGroup]
@@ -97,14 +92,7 @@ class SpaceOutline:
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, table: Path | None, index: ModuleIndex) -> SpaceOutline:
-        """Return the outline of a checkpoint.
-
-        Args:
-            table: the table of the architecture of the recipe; None for those of this program.
-
-        Raises:
-            RecipeError: the table cannot be read, or does not fit the checkpoint.
-        """
+        """Return the outline of a checkpoint."""
         rules = spaces(checkpoint, table)
         found = [
             UnitSpace(rule.title, coupled_groups(checkpoint, name, table))

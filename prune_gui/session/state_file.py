@@ -116,7 +116,6 @@ class StateFile(Generic[State]):
         return new
 
     def _read(self) -> _Content[State]:
-        """Read and check the file."""
         try:
             encoded = read_regular(self.path, self.limit)
         except FileNotFoundError:
@@ -144,7 +143,6 @@ class StateFile(Generic[State]):
             return _Content(None, problem)
 
     def _write(self, state: State) -> None:
-        """Replace the file."""
         # pydantic's own JSON cannot hold surrogates, which occur in paths that are not UTF-8.
         encoded = json.dumps(state.model_dump(), indent=2, default=os.fspath).encode()
         if len(encoded) > self.limit:

@@ -21,14 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Subject:
-    """A parameter and its resolution, as a snapshot.
-
-    Attributes:
-        resolution: of the stack, with the draft if there is one.
-        info: the parameter.
-        draft: step number of the draft; None without a draft.
-        file_zeros: the zeros of the file, as far as they are counted.
-    """
+    """A parameter and its resolution, as a snapshot."""
 
     resolution: Resolution
     info: TensorInfo
@@ -149,13 +142,7 @@ def _shape(info: TensorInfo) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelSubject:
-    """All prunable parameters and their resolution, as a snapshot.
-
-    Attributes:
-        resolution: of the stack, with the draft if there is one.
-        draft: step number of the draft; None without a draft.
-        file_zeros: the zeros of the file, as far as they are counted.
-    """
+    """All prunable parameters and their resolution, as a snapshot."""
 
     resolution: Resolution
     draft: int | None
@@ -207,12 +194,7 @@ def subject_of(
     draft: int | None,
     masks: Resolution | None = None,
 ) -> Subject | str:
-    """Return the subject of the views of one parameter, or why there is none, as a message.
-
-    Args:
-        draft: step number of the draft in `shown`; None without a draft.
-        masks: a resolution whose parameters are the masks in the file; None before it is known.
-    """
+    """Return the subject of the views of one parameter, or why there is none, as a message."""
     if session is None:
         return _nothing_is_open()
     info = session.checkpoint.tensors.get(name) if name is not None else None
@@ -231,11 +213,7 @@ def subject_of(
 def model_subject_of(
     session: Session | None, shown: Resolution | None, draft: int | None
 ) -> ModelSubject | str:
-    """Return the subject of the views of all parameters, or why there is none, as a message.
-
-    Args:
-        draft: step number of the draft in `shown`; None without a draft.
-    """
+    """Return the subject of the views of all parameters, or why there is none, as a message."""
     if session is None:
         return _nothing_is_open()
     if shown is None or shown.checkpoint is not session.checkpoint:
@@ -290,12 +268,7 @@ FILE: Final = AfterStep(0)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComparedState:
-    """What a side is resolved to.
-
-    Attributes:
-        steps: number of its steps that are applied; None for all.
-        draft: step number of the draft in `base`; None without a draft.
-    """
+    """What a side is resolved to."""
 
     base: Resolution
     steps: int | None
@@ -346,12 +319,7 @@ class ComparedState:
 
 
 def text_of(side: Side, steps: Sequence[Step], *, drafted: bool) -> str:
-    """Return the name of a side in the window.
-
-    Args:
-        steps: the resolved steps of the stack.
-        drafted: whether the views show a draft.
-    """
+    """Return the name of a side in the window."""
     match side:
         case AfterStep(0):
             return tr("The original file")

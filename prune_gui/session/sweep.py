@@ -25,13 +25,10 @@ class SweepRow:
     """The result of a recipe with one amount in one of its steps.
 
     Attributes:
-        pruned: number of pruned elements of all parameters that can be pruned.
-        total: number of their elements.
         kept_energy: kept share of the sum of squares of their finite weights, in [0, 1]; NaN if
             that sum is zero or infinite.
         target_energy: as `kept_energy`, of the targets of that step only.
         worst: name of that target; "" if there is none.
-        nearly_empty: number of parameters that are almost completely pruned.
         error: why the recipe cannot be carried out, or ""; with an error, the other fields are not
             set.
     """
@@ -57,9 +54,6 @@ class Sweep:
 
     Weights of a parameter are read again only if an amount prunes it differently from the amount
     before. Not thread-safe.
-
-    Args:
-        number: number of the step in the recipe, from 1.
     """
 
     def __init__(self, resolver: Resolver, recipe: Recipe, number: int) -> None:

@@ -43,11 +43,7 @@ MAX_ELEMENTS_AT_ONCE: Final = 1 << 26
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A step that is previewed before it is added.
-
-    Attributes:
-        replaces: index of the step that it would replace; None if it would be appended.
-    """
+    """A step that is previewed before it is added."""
 
     step: Step
     replaces: int | None = None
@@ -58,7 +54,6 @@ class Resolved:
     """The resolutions of a recipe without and with a draft step.
 
     Attributes:
-        resolution: resolution of its steps, up to the first step that fails.
         masks: resolution whose parameters are the masks in the file, see `recipe.mask_tensors`.
         preview: resolution of the recipe with the draft, up to the first later step that fails;
             None without a draft, or if the draft or a step before it fails.
@@ -239,10 +234,7 @@ def mask_step_job(session: Session, path: Path) -> Job:
 
 
 def table_job(session: Session, path: Path) -> Job:
-    """Check that a table of an architecture describes the units of the session's checkpoint.
-
-    It fails with a `RecipeError` that names the problem.
-    """
+    """Check that a table of an architecture describes the units of the session's checkpoint."""
 
     def work(monitor: Monitor) -> None:
         from prune_gui.architecture.groups import check_table  # yaml: slow to import
@@ -290,9 +282,6 @@ def warm_up_job(painted: threading.Event) -> Job:
     """Import the libraries of the first picture, then load methods of installed packages.
 
     The result is a tuple of the errors of packages whose methods cannot be used.
-
-    Args:
-        painted: set when the window is idle. The imports wait up to `MAX_PAINT_S` for it.
     """
 
     def work(_: Monitor) -> tuple[PluginError, ...]:
@@ -390,10 +379,7 @@ def batch_jobs(
     folder: Path | None,
     options: OutputOptions,
 ) -> list[Job]:
-    """Return jobs that apply a recipe to one checkpoint each; each returns a `BatchRow`.
-
-    Results are written to `folder`; None writes nothing.
-    """
+    """Return jobs that apply a recipe to one checkpoint each; each returns a `BatchRow`."""
     from prune_gui.recipe.several_files import outputs, prune_file  # only for batches
 
     targets = outputs(paths, folder) if folder is not None else [None] * len(paths)

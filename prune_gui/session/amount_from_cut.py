@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.methods import Method
     from prune_gui.pruning.predicates import Predicate
-    from prune_gui.recipe import Resolution, Step
+    from prune_gui.recipe import Outcome, Resolution, Step
     from prune_gui.session.session import Session
     from prune_gui.statistics.element_scores import Scored
+    from prune_gui.statistics.score_histogram import ScoreHistogram
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +46,7 @@ class DraggedAmount:
     @property
     def targets(self) -> tuple[str, ...]:
         """The parameters that the draft targets."""
-        return tuple(self.shown.outcomes[self.number - 1].pruned)
+        return tuple(self._outcome.pruned)
 
     @property
     def before(self) -> Resolution | None:
@@ -53,8 +54,12 @@ class DraggedAmount:
         return self.session.resolver.after(self.number - 1)
 
     @property
+    def _outcome(self) -> Outcome:
+        return self.shown.outcomes[self.number - 1]
+
+    @property
     def _own_amount(self) -> int | float | None:
-        return self.shown.outcomes[self.number - 1].amounts.get(self.name)
+        return self._outcome.amounts.get(self.name)
 
     def for_parameter(self, setting: Setting) -> tuple[str, object]:
         """Return a setting of the amount as one of `amounts`, if the parameter has its own."""
@@ -66,7 +71,7 @@ class DraggedAmount:
 
     def predicate(self, name: str) -> Predicate | None:
         """Return the predicate of the draft for a parameter."""
-        return self.shown.outcomes[self.number - 1].predicates.get(name)
+        return self._outcome.predicates.get(name)
 
 
 def field_for_weight(moved: DraggedAmount, *, value: float, monitor: Monitor) -> Setting | None:
@@ -132,7 +137,7 @@ class _ElementCounts:
     monitor: Monitor
 
     def up_to_weight(self, weight: float) -> UnitCounts | None:
-        """Count the elements with at most an absolute weight, in all that the cut ranks together."""
+        """Count the elements with at most an absolute weight in all that the cut ranks together."""
         return self._up_to_weight(self.moved.names, weight)
 
     def up_to_score(self, score: float) -> UnitCounts:
@@ -142,9 +147,8 @@ class _ElementCounts:
         """
         below = remaining = total = 0
         for name in self.moved.names:
-            scored = self._scored(name)
-            if scored is not None:
-                histogram = self.moved.session.score_histograms.found(name, scored, self.monitor)
+            if (scored := self._scored(name)) is not None:
+                histogram = self._histogram(name, scored)
                 below += histogram.up_to(score)
                 remaining += histogram.remaining
                 total += scored.keys.size
@@ -181,17 +185,12 @@ class _ElementCounts:
     def score_of(self, weight: float) -> float | None:
         """Return the score of an absolute weight; None if the draft ranks no elements."""
         name, scored = self.moved.name, self._scored(self.moved.name)
-        if scored is None:
-            return None
-        histogram = self.moved.session.score_histograms.found(name, scored, self.monitor)
-        return histogram.score_at(weight)
+        return None if scored is None else self._histogram(name, scored).score_at(weight)
 
     def standard_deviation(self) -> float:
         """Return the standard deviation of the scores of the parameter; NaN if it has none."""
         from prune_gui.pruning.selection.keys import ScoreKeys  # torch: slow to import
-        from prune_gui.pruning.selection.scores import (
-            standard_deviation,  # torch: slow to import
-        )
+        from prune_gui.pruning.selection.scores import standard_deviation
 
         scored = self._scored(self.moved.name)
         if scored is None or not isinstance(scored.keys, ScoreKeys):
@@ -203,6 +202,9 @@ class _ElementCounts:
 
         return scores_before(self.moved.shown, name, self.moved.number)
 
+    def _histogram(self, name: str, scored: Scored) -> ScoreHistogram:
+        return self.moved.session.score_histograms.found(name, scored, self.monitor)
+
     def _up_to_weight(self, names: Sequence[str], weight: float) -> UnitCounts | None:
         """Count the elements of some parameters with at most an absolute weight.
 
@@ -211,9 +213,7 @@ class _ElementCounts:
         """
         from prune_gui.pruning.predicates import ElementCut  # torch: slow to import
         from prune_gui.pruning.selection.keys import ScoreKeys  # torch: slow to import
-        from prune_gui.pruning.selection.radix_select import (
-            count_below,  # torch: slow to import
-        )
+        from prune_gui.pruning.selection.radix_select import count_below
 
         predicates = map(self.moved.predicate, names)
         rankings = [one.ranking for one in predicates if isinstance(one, ElementCut)]

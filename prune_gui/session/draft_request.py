@@ -96,10 +96,8 @@ def drafted_units(
         return None
     from prune_gui.statistics.unit_statistics import units_of_step  # torch: slow to import
 
-    units_or_none = units_of_step(preview, group, number)
-    if units_or_none is None:
-        return None
-    return frozenset(units_or_none.pruned.nonzero()[0].tolist())
+    found = units_of_step(preview, group, number)
+    return None if found is None else frozenset(found.pruned.nonzero()[0].tolist())
 
 
 def listed(channels: frozenset[int], dim: int, name: str, checkpoint: Checkpoint) -> Step:

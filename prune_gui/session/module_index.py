@@ -110,17 +110,12 @@ class ModuleIndex:
 
     def children(self, number: int) -> Sequence[Node]:
         """Return the children of a node."""
-        children_made = self._children.get(number)
-        if children_made is None:
-            module_nodes = self._nodes[number].node.children
-            first = len(self._nodes)
-            children_made = [
-                Node(first + i, module_node, number, self._indices_of(module_node))
-                for i, module_node in enumerate(module_nodes)
-            ]
-            self._nodes += children_made
-            self._children[number] = children_made
-        return children_made
+        if number not in self._children:
+            module_nodes = enumerate(self._nodes[number].node.children, start=len(self._nodes))
+            made = [Node(at, one, number, self._indices_of(one)) for at, one in module_nodes]
+            self._nodes += made
+            self._children[number] = made
+        return self._children[number]
 
     def find(self, path: str) -> Node | None:
         """Return the node of a dotted path; None if there is none."""
@@ -146,8 +141,7 @@ class ModuleIndex:
         The inferred type of a class that is not of torch says more about its dimensions.
         """
         module = parameter.rpartition(".")[0]
-        found = self.find(module) if module else None
-        if found is None:
+        if not module or (found := self.find(module)) is None:
             return ""
         inferred = "" if found.node.is_torch_module else found.node.inferred_type
         return inferred or found.node.module_type
@@ -173,7 +167,7 @@ class ModuleIndex:
         return np.fromiter(found, np.int64, len(self.tensors))
 
     def countable(self, counts: Mapping[str, tuple[int, int]]) -> NDArray[np.int64]:
-        """Return the elements per parameter that can be pruned or, in a mask, are counted; int64."""
+        """Return the elements per parameter that can be pruned, or are counted in a mask; int64."""
         if self.prunable.any():
             return self.prunable
         countable = np.zeros(len(self.tensors), np.int64)
@@ -207,10 +201,10 @@ class ModuleIndex:
             self._load_condition_values(condition)
 
     def _unloaded_conditions(self, text: str) -> list[Condition]:
-        conditions = [one for part in patterns_in(text) for one in Pattern.parse(part).conditions]
         return [
             one
-            for one in conditions
+            for part in patterns_in(text)
+            for one in Pattern.parse(part).conditions
             if one.field.name not in self._condition_values
             and not isinstance(one.field, CountProperty)
         ]
@@ -243,22 +237,14 @@ class ModuleIndex:
         return np.array([condition.accepts(value) for value in values], np.bool_)[indices]
 
     def _name_mask(self, text: str) -> NDArray[np.bool_]:
-        text = text.strip().lower()
+        text, names = text.strip().lower(), self._lowercase_names
         if set(text) & set("*?["):
-            matches_glob = compile_pattern(translate(text)).match
+            is_match = compile_pattern(translate(text)).match
             # Searching the longest literal part of the glob first is much faster.
             plain = max(split(r"[*?]|\[.*", text), key=len)
-            return np.array(
-                [
-                    plain in name and matches_glob(name) is not None
-                    for name in self._lowercase_names
-                ],
-                np.bool_,
-            )
+            return np.array([plain in name and bool(is_match(name)) for name in names], np.bool_)
         words = text.split()
-        return np.array(
-            [all(word in name for word in words) for name in self._lowercase_names], np.bool_
-        )
+        return np.array([all(word in name for word in words) for name in names], np.bool_)
 
     def selected_parameters(
         self, nodes: Iterable[Node], shown: NDArray[np.bool_]

@@ -28,6 +28,13 @@ NO_CLASSES: Final[Mapping[str, str]] = MappingProxyType({})
 """The tree has no modules."""
 OTHER: Final = deferred("Other parameters")
 SPACE_DEPTH: Final = 1
+UNIT_NAMES: Final = {
+    "groups": deferred("head {unit:,}"),
+    "heads": deferred("head {unit:,}"),
+    "experts": deferred("expert {unit:,}"),
+    "layers": deferred("layer {unit:,}"),
+}
+"""The name of a unit by the last part of the name of its space."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,23 +114,21 @@ class SpaceOutline:
         """Return the children of a node."""
         if number not in self._children:
             node = self._nodes[number]
-            if not isinstance(node.node, UnitNode):
-                self._children[number] = ()
-            elif node.node.depth == SPACE_DEPTH and self.spaces[number - 1].groups:
-                self._children[number] = self._make_groups(node)
-            else:
-                self._children[number] = self._make_members(node)
+            made: Sequence[Node] = ()
+            if isinstance(node.node, UnitNode):
+                is_space = node.node.depth == SPACE_DEPTH and self.spaces[number - 1].groups
+                made = self._make_groups(node) if is_space else self._make_members(node)
+            self._children[number] = made
         return self._children[number]
 
     def find(self, path: str) -> Node | None:
         """Return the first node of a parameter; None if there is no such parameter."""
+        if path not in self._index:
+            return None
+        node = self._nodes[len(self.spaces)]
         if path in self._first_group:
             number, group = self._first_group[path]
             node = self.children(number)[group]
-        elif path in self._index:
-            node = self._nodes[len(self.spaces)]
-        else:
-            return None
         index = self._index.index_of(path)
         while node.node.tensor is None:
             node = next(one for one in self.children(node.number) if index in one.places)
@@ -152,17 +157,12 @@ class SpaceOutline:
     def _make_groups(self, parent: Node) -> Sequence[Node]:
         groups = self.spaces[parent.number - 1].groups
         names = without_shared_start([group.label for group in groups])
-        made = [
-            self._append(
-                names[group.label],
-                group.label,
-                self._indices(dict.fromkeys(member.name for member in group.members)),
-                parent.number,
-                group.size,
-            )
-            for group in groups
-        ]
-        self._groups |= {node.number: group for node, group in zip(made, groups, strict=True)}
+        made = []
+        for group in groups:
+            members = self._indices(dict.fromkeys(member.name for member in group.members))
+            label = group.label
+            made.append(self._append(names[label], label, members, parent.number, group.size))
+            self._groups[made[-1].number] = group
         return made
 
     def _make_members(self, parent: Node) -> Sequence[Node]:
@@ -184,9 +184,8 @@ class SpaceOutline:
         made = []
         for i, index in enumerate(places.tolist()):
             tensor = self._index.tensors[index]
-            leaf = ModuleNode(
-                tensor.name.removeprefix(prefix), tensor.name, tensor, (), depth, NO_CLASSES
-            )
+            label = tensor.name.removeprefix(prefix)
+            leaf = ModuleNode(label, tensor.name, tensor, (), depth, NO_CLASSES)
             node = Node(len(self._nodes), leaf, parent.number, places[i : i + 1])
             self._nodes.append(node)
             self._made.setdefault(tensor.name, []).append(node)
@@ -219,17 +218,8 @@ def unit_name(group: CoupledGroup, unit: int) -> str:
         widths = [one.width for one in group.members if one.role == "produces"]
         number = max(widths) // min(widths) if widths else 1
         if number > 1:
-            return tr(
-                "KV head {unit:,} (query heads {first:,}-{last:,})",
-                unit=unit,
-                first=unit * number,
-                last=(unit + 1) * number - 1,
-            )
-        return tr("head {unit:,}", unit=unit)
-    if kind == "heads":
-        return tr("head {unit:,}", unit=unit)
-    if kind == "experts":
-        return tr("expert {unit:,}", unit=unit)
-    if kind == "layers":
-        return tr("layer {unit:,}", unit=unit)
-    return tr("unit {unit:,}", unit=unit)
+            first, last = unit * number, (unit + 1) * number - 1
+            message = deferred("KV head {unit:,} (query heads {first:,}-{last:,})")
+            return tr(message, unit=unit, first=first, last=last)
+    name = UNIT_NAMES.get(kind, deferred("unit {unit:,}"))
+    return tr(name, unit=unit)

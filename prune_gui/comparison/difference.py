@@ -104,18 +104,14 @@ def difference(
     """
     monitor = Monitor(progress, cancel)
     pairs = list(_pairs(a, b))
-    compared = [
-        (one, other) for _, one, other in pairs if one and other and not _unlike(one, other)
-    ]
-    size = sum(one.nbytes + other.nbytes for one, other in compared)
+    both = [(one, other) for _, one, other in pairs if one and other]
+    size = sum(one.nbytes + other.nbytes for one, other in both if not _unlike(one, other))
     with monitor.plan(size):
         tasks = ((a, b, *pair) for pair in pairs)
         rows = tuple(map_parameters(_row, tasks, size, monitor))
-    metadata = {
-        key: (a.metadata.get(key), b.metadata.get(key))
-        for key in dict.fromkeys((*a.metadata, *b.metadata))
-        if a.metadata.get(key) != b.metadata.get(key)
-    }
+    keys = dict.fromkeys((*a.metadata, *b.metadata))
+    strings = {key: (a.metadata.get(key), b.metadata.get(key)) for key in keys}
+    metadata = {key: (of_a, of_b) for key, (of_a, of_b) in strings.items() if of_a != of_b}
     return Differences(rows, metadata, tuple(_about_prefixes(a, b)))
 
 
@@ -194,14 +190,16 @@ def _stored_alike(
     """Return whether two tensors of equal values and dtype are also stored with equal bytes."""
     if (a.pair is None) != (b.pair is None):
         return False
-    keys_a, keys_b = a.pair or (a.name,), b.pair or (b.name,)
     if a.pair is None and not (a.scale or b.scale):
         return True
-    for key_a, key_b in zip(keys_a, keys_b, strict=True):
-        stored = TensorScores.of(file_a.view_key(key_a)), TensorScores.of(file_b.view_key(key_b))
-        dtype = stored[0].dtype
-        sides = Side(stored[0]), Side(stored[1])
-        if dtype != stored[1].dtype or _diff_values(*sides, dtype, monitor).differing:
+    for key_a, key_b in zip(a.pair or (a.name,), b.pair or (b.name,), strict=True):
+        one, other = (
+            TensorScores.of(file_a.view_key(key_a)),
+            TensorScores.of(file_b.view_key(key_b)),
+        )
+        if one.dtype != other.dtype:
+            return False
+        if _diff_values(Side(one), Side(other), one.dtype, monitor).differing:
             return False
     return True
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import add
 from typing import Final
 
 import numpy as np
@@ -17,16 +18,8 @@ from prune_gui.statistics.pattern_scan import GROUP_LENGTHS, fewest_in_groups
 from prune_gui.statistics.weight_values import Values, of_bits
 
 FLOATS: Final = frozenset(
-    {
-        torch.float64,
-        torch.float32,
-        torch.float16,
-        torch.bfloat16,
-        torch.float8_e4m3fn,
-        torch.float8_e4m3fnuz,
-        torch.float8_e5m2,
-        torch.float8_e5m2fnuz,
-    }
+    {torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn}
+    | {torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz}
 )
 """Dtypes whose zeros are counted and whose differences are measured."""
 SMALL_INTEGERS: Final = frozenset(
@@ -95,17 +88,14 @@ class TensorDiff:
     zeros: Zeros | None = None
 
     def __add__(self, other: TensorDiff) -> TensorDiff:
-        zeros, largest = self.zeros or other.zeros, self.largest
-        if self.zeros is not None and other.zeros is not None:
-            zeros = self.zeros + other.zeros
-        if other.largest is not None:
-            largest = max(other.largest, largest or 0.0)
+        zeros = [one.zeros for one in (self, other) if one.zeros is not None]
+        largest = [one.largest for one in (self, other) if one.largest is not None]
         return TensorDiff(
             self.differing + other.differing,
             self.same_number + other.same_number,
             self.non_finite + other.non_finite,
-            largest,
-            zeros,
+            max(largest, default=None),
+            reduce(add, zeros) if zeros else None,
         )
 
 

@@ -84,8 +84,12 @@ def report_on_stack(
 
     See `report_on_files`.
     """
-    with monitor.plan(READS * _nbytes(resolution.checkpoint)):
-        return _report([_subject_of_stack(resolution, monitor)], monitor, with_folders=with_folders)
+    checkpoint = resolution.checkpoint
+    with monitor.plan(READS * _nbytes(checkpoint)):
+        zeros = initial_resolution(Recipe(start="zeros"), checkpoint, monitor)
+        result = _combined(resolution, zeros, monitor)
+        subject = ReportSubject(checkpoint, result, result if resolution.recipe.steps else None)
+        return _report([subject], monitor, with_folders=with_folders)
 
 
 def _subject_of_file(
@@ -104,7 +108,6 @@ def _subject_of_file(
                 origin = origin.with_step(step, monitor)
         except RecipeError as error:
             problem = tr("The recorded steps cannot be repeated. {reason}", reason=error)
-            subject = replace(subject, warnings=(problem,))
         else:
             origin = _combined(origin, result, monitor)
             if all(origin.counts[name] == result.counts[name] for name in origin.counts):
@@ -113,39 +116,28 @@ def _subject_of_file(
                 "The recorded steps, repeated on {reference}, do not prune the same elements.",
                 reference=reference.path.name,
             )
-            subject = replace(subject, warnings=(problem,))
+        subject = replace(subject, warnings=(problem,))
     dense = initial_resolution(Recipe(), reference, monitor)
     return replace(subject, origin=_combined(dense, result, monitor))
 
 
-def _subject_of_stack(resolution: Resolution, monitor: Monitor) -> ReportSubject:
-    """Return an open checkpoint with what a recipe prunes in it, and its other zeros."""
-    checkpoint = resolution.checkpoint
-    zeros = initial_resolution(Recipe(start="zeros"), checkpoint, monitor)
-    result = _combined(resolution, zeros, monitor)
-    return ReportSubject(checkpoint, result, result if resolution.recipe.steps else None)
-
-
 def _combined(resolution: Resolution, zeros: Resolution, monitor: Monitor) -> Resolution:
     """Return a resolution that also prunes what another one prunes in the file."""
-    layers, counts = {}, {}
-    to_count = []
-    for name in resolution.counts:
-        if not mask_overlap.comparable(resolution, zeros, name):
-            continue
-        first, then = resolution.layers.get(name, ()), zeros.layers.get(name, ())
-        if not zeros.counts[name][0]:
-            layers[name], counts[name] = first, resolution.counts[name]
-        elif not first:
-            layers[name], counts[name] = then, zeros.counts[name]
-        else:
-            layers[name], counts[name] = (*first, *then), resolution.counts[name]
-            to_count.append(resolution.checkpoint.tensors[name])
+    names = [name for name in resolution.counts if mask_overlap.comparable(resolution, zeros, name)]
+    counts = {name: resolution.counts[name] for name in names}
+    layers, to_count = {}, []
+    for name in names:
+        layers[name] = resolution.layers.get(name, ())
+        if zeros.counts[name][0]:
+            if layers[name]:
+                to_count.append(resolution.checkpoint.tensors[name])
+            else:
+                counts[name] = zeros.counts[name]
+            layers[name] = (*layers[name], *zeros.layers.get(name, ()))
     tasks = [((layers[info.name],), info.numel) for info in to_count]
     nbytes = sum(info.nbytes for info in to_count)
     pruned = map_parameters(mask_overlap.count_pruned_by_all, tasks, nbytes, monitor)
-    for info, count in zip(to_count, pruned, strict=True):
-        counts[info.name] = count, info.numel
+    counts |= {info.name: (n, info.numel) for info, n in zip(to_count, pruned, strict=True)}
     layers = {name: applied for name, applied in layers.items() if applied}
     return replace(resolution, layers=layers, counts=counts)
 
@@ -155,28 +147,24 @@ def _nbytes(checkpoint: Checkpoint) -> int:
 
 
 def _report(subjects: Sequence[ReportSubject], monitor: Monitor, *, with_folders: bool) -> Report:
-    labels = _labels(len(subjects))
     files = tuple(
-        _file_record(label, subject, monitor, with_folders=with_folders)
-        for label, subject in zip(labels, subjects, strict=True)
+        _file_record(_label(index), subject, monitor, with_folders=with_folders)
+        for index, subject in enumerate(subjects)
     )
-    sides = list(zip(labels, (subject.result for subject in subjects), strict=True))
+    sides = [(_label(index), subject.result) for index, subject in enumerate(subjects)]
     pairs = tuple(_pair(*left, *right, monitor) for left, right in combinations(sides, 2))
     for subject in subjects:
         subject.checkpoint.check()
+    versions = {"Prune GUI": own_version(), "Python": platform.python_version()}
+    versions |= {name: version(name) for name in LIBRARIES}
     created = datetime.now(UTC).isoformat(" ", "minutes").removesuffix("+00:00")
-    return Report(files, pairs, _versions(), created)
+    return Report(files, pairs, versions, created)
 
 
-def _labels(count: int) -> list[str]:
+def _label(index: int) -> str:
     """Return A, B, ..., Z, A2, B2, ..."""
-    numbers = (divmod(index, len(ascii_uppercase)) for index in range(count))
-    return [ascii_uppercase[letter] + (str(turn + 1) if turn else "") for turn, letter in numbers]
-
-
-def _versions() -> Mapping[str, str]:
-    libraries = {name: version(name) for name in LIBRARIES}
-    return {"Prune GUI": own_version(), "Python": platform.python_version(), **libraries}
+    turn, letter = divmod(index, len(ascii_uppercase))
+    return ascii_uppercase[letter] + (str(turn + 1) if turn else "")
 
 
 def _pair(
@@ -263,13 +251,9 @@ def _load_code(checkpoint: Checkpoint) -> Iterator[str]:
 
 def _steps(recipe: Recipe, outcomes: Sequence[Outcome] = ()) -> Iterator[StepRecord]:
     for number, step in enumerate(recipe.steps, start=1):
-        record = StepRecord(
-            number,
-            tr(step.method.title),
-            step.method.options_text(),
-            ", ".join(step.targets),
-            step.enabled,
-        )
+        method, targets = step.method, ", ".join(step.targets)
+        title, options = tr(method.title), method.options_text()
+        record = StepRecord(number, title, options, targets, step.enabled)
         if outcomes:
             outcome = outcomes[number - 1]
             notes = tuple(join_clauses((name, note)) for name, note in outcome.notes.items())
@@ -297,7 +281,8 @@ def _layers(subject: ReportSubject, monitor: Monitor) -> Iterator[Layer]:
         known = (before, index_of[info.name]) if before and info.name in index_of else None
         if before is None and has_originals:
             known = rows, row
-        steps = known or (rows, row)
+        of, at = known or (rows, row)
+        codes, counts = of.codes, of.counts[:, at].tolist()
         energy_kept = float(known[0].kept[known[1]]) if known else None
         zeros, total = result.counts[info.name]
         monitor.advance()
@@ -307,7 +292,7 @@ def _layers(subject: ReportSubject, monitor: Monitor) -> Iterator[Layer]:
             dtype=info.dtype,
             total=total,
             zeros=zeros,
-            by_code=_by_code(*steps),
+            by_code={code: count for code, count in zip(codes, counts, strict=True) if count},
             dead_channels=int(rows.dead[row]),
             patterns=patterns.get(info.name),
             energy=energy_kept if info.not_prunable else float(rows.kept[row]),  # a mask
@@ -342,8 +327,3 @@ def _find_patterns(
     for chunk in run(look, scan.spans()):
         scan.add(chunk)
     return scan.found()
-
-
-def _by_code(rows: Rows, row: int) -> Mapping[int, int]:
-    counts: Iterable[int] = rows.counts[:, row].tolist()
-    return {code: count for code, count in zip(rows.codes, counts, strict=True) if count}

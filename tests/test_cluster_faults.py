@@ -178,21 +178,6 @@ def test_workers_killed_while_they_upload_change_no_byte(sharded, tmp_path, monk
     assert not pending
 
 
-def test_apply_with_four_workers_of_which_one_is_killed(sharded, tmp_path):
-    recipe = tmp_path / "recipe.yaml"
-    recipe.write_text(RECIPE.to_yaml())
-    program = [sys.executable, "-m", "prune_gui", "apply", str(recipe), str(sharded), "-o"]
-    subprocess.run([*program, str(tmp_path / "alone")], check=True, stdout=subprocess.DEVNULL)
-    with psutil.Popen(
-        [*program, str(tmp_path / "together"), "--cluster", "local:4"], stdout=subprocess.DEVNULL
-    ) as apply:
-        while not (busy := [one for one in apply.children() if one.cpu_times().user > 2.0]):
-            time.sleep(0.02)
-        busy[0].kill()
-        assert apply.wait(60) == 0
-    assert contents(tmp_path / "together") == contents(tmp_path / "alone")
-
-
 def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 

@@ -139,8 +139,3 @@ def test_points_are_ordered_by_sparsity_and_rows_with_an_error_have_none():
     np.testing.assert_allclose(curve.worst, [96, math.nan, 60])
     assert curve.lowest == 60
     assert [curve.nearest(sparsity) for sparsity in (-5, 19, 21, 99)] == [0, 0, 1, 2]
-
-
-def test_no_rows_have_no_point():
-    curve = sweep_curve([])
-    assert (len(curve), curve.lowest, curve.nearest(5)) == (0, 100, None)

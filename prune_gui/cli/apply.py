@@ -187,6 +187,7 @@ def _result_json(
     resolution: Resolution, outputs: Mapping[str, OutputOptions], notes: Mapping[str, str]
 ) -> dict[str, object]:
     pruned, total = resolution.total
+    pairs = zip(resolution.recipe.steps, resolution.outcomes, strict=True)
     return {
         "checkpoint": str(resolution.checkpoint.location),
         "warnings": list(resolution.checkpoint.warnings),
@@ -197,16 +198,12 @@ def _result_json(
         "pruned": pruned,
         "total": total,
         "steps": [
-            {
-                **step.model_dump(mode="json"),
-                "pruned": outcome.total[0],
-                "notes": dict(outcome.notes),
-            }
-            for step, outcome in zip(resolution.recipe.steps, resolution.outcomes, strict=True)
+            {**step.model_dump(mode="json"), "pruned": one.total[0], "notes": dict(one.notes)}
+            for step, one in pairs
         ],
         "parameters": {
-            name: {"pruned": pruned_count, "total": count}
-            for name, (pruned_count, count) in resolution.counts.items()
+            name: dict(zip(("pruned", "total"), counts, strict=True))
+            for name, counts in resolution.counts.items()
         },
     }
 

@@ -30,6 +30,8 @@ HEADINGS: Final = (
     *("Tensor", "Change", "Shape", "Type", "Differing", "Largest change", "Zeros"),
     *("Gained", "Lost", "IoU", "n:m"),
 )
+COUNTS: Final = ("differing", "same_number", "non_finite")
+"""The fields of a `TensorDiff` that JSON has as they are."""
 STATE_TEXTS: Final[dict[State, str]] = {
     "identical": "byte-identical",
     "equal": "equal but stored differently",
@@ -58,7 +60,18 @@ def diff(a: Location, b: Location, cluster: str | None, *, as_json: bool) -> Non
         with on_cluster(cluster), job("Comparing") as (progress, stop):
             differences = difference(checkpoint_a, checkpoint_b, progress, stop)
         if as_json:
-            print_json(_differences_json(checkpoint_a, checkpoint_b, differences))
+            print_json(
+                {
+                    "a": _checkpoint_json(checkpoint_a),
+                    "b": _checkpoint_json(checkpoint_b),
+                    "identical": differences.identical,
+                    "states": {state: differences.states[state] for state in STATE_TEXTS},
+                    "zeros": _zeros_json(differences.zeros),
+                    "metadata": dict(differences.metadata),
+                    "notes": differences.notes,
+                    "tensors": [_row_json(row) for row in differences.rows],
+                }
+            )
         else:
             print_lines(_table(checkpoint_a, checkpoint_b, differences))
 
@@ -126,19 +139,6 @@ def _summary(differences: Differences) -> str:
     )
 
 
-def _differences_json(a: Checkpoint, b: Checkpoint, differences: Differences) -> dict[str, object]:
-    return {
-        "a": _checkpoint_json(a),
-        "b": _checkpoint_json(b),
-        "identical": differences.identical,
-        "states": {state: differences.states[state] for state in STATE_TEXTS},
-        "zeros": _zeros_json(differences.zeros),
-        "metadata": {key: list(values) for key, values in differences.metadata.items()},
-        "notes": list(differences.notes),
-        "tensors": [_row_json(row) for row in differences.rows],
-    }
-
-
 def _checkpoint_json(checkpoint: Checkpoint) -> dict[str, object]:
     return {
         "warnings": list(checkpoint.warnings),
@@ -151,20 +151,18 @@ def _checkpoint_json(checkpoint: Checkpoint) -> dict[str, object]:
 
 
 def _row_json(row: Difference) -> dict[str, object]:
-    tensor_diff = row.tensor_diff
-    largest = tensor_diff.largest if tensor_diff is not None else None
+    found = row.tensor_diff
+    largest = found.largest if found is not None else None
     return {
         "name": row.name,
-        "aliases": list(row.aliases),
+        "aliases": row.aliases,
         "state": row.state,
         "reason": row.reason or None,
         "a": _tensor_json(row.a, row.patterns and row.patterns[0]),
         "b": _tensor_json(row.b, row.patterns and row.patterns[1]),
-        "differing": tensor_diff and tensor_diff.differing,
-        "same_number": tensor_diff and tensor_diff.same_number,
-        "non_finite": tensor_diff and tensor_diff.non_finite,
+        **{name: found and getattr(found, name) for name in COUNTS},
         "largest_difference": None if largest is None or math.isinf(largest) else largest,
-        "zeros": tensor_diff and tensor_diff.zeros and _zeros_json(tensor_diff.zeros),
+        "zeros": found and found.zeros and _zeros_json(found.zeros),
     }
 
 

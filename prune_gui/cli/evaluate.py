@@ -106,15 +106,15 @@ def require_consent(evaluator: Evaluator, *, yes: bool) -> None:
     what = f"run the command {spec.text!r}"
     if spec.path is not None:
         what = f"run the file {spec.path} with {spec.python}"
-    if not yes:
-        if not (sys.stdin and sys.stdin.isatty() and sys.stderr and sys.stderr.isatty()):
-            raise EvaluationError(
-                f"This would {what}, with all your rights, for the first time or after a change. "
-                "If you trust it, add --yes."
-            )
-        question = one_line(f"This will {what}, with all your rights. Do you trust it?", 2000)
-        if not click.confirm(question, err=True):
-            raise EvaluationError("The evaluator was not run.")
+    can_ask = sys.stdin and sys.stdin.isatty() and sys.stderr and sys.stderr.isatty()
+    if not yes and not can_ask:
+        raise EvaluationError(
+            f"This would {what}, with all your rights, for the first time or after a change. "
+            "If you trust it, add --yes."
+        )
+    question = one_line(f"This will {what}, with all your rights. Do you trust it?", 2000)
+    if not yes and not click.confirm(question, err=True):
+        raise EvaluationError("The evaluator was not run.")
     database.give_consent(digest)
 
 
@@ -145,7 +145,7 @@ recipe_option = click.option("--recipe", type=arguments.file, help="Recipe to ap
 
 
 def better_text(evaluator: Evaluator, evaluation: Evaluation) -> str:
-    """Return which values are better: "higher" or "lower"."""
+    """Return which values are better."""
     return "higher" if evaluator.higher_is_better(evaluation) else "lower"
 
 
@@ -241,18 +241,15 @@ def _json(
 ) -> dict[str, object]:
     from prune_gui.evaluation.metrics import json_number
 
-    counts: dict[str, object] = {"metric": None, "value": None, "better": None}
+    found: tuple[object, ...] = (None, None, None)
     with suppress(EvaluationError):  # several, none of which was chosen
-        counts = {
-            "metric": evaluator.title(result),
-            "value": json_number(evaluator.value(result)),
-            "better": better_text(evaluator, result),
-        }
+        value = json_number(evaluator.value(result))
+        found = evaluator.title(result), value, better_text(evaluator, result)
     return {
         "evaluator": evaluator.spec.text,
         "checkpoint": str(checkpoint),
         "recipe": None if recipe is None else str(recipe),
-        **counts,
+        **dict(zip(("metric", "value", "better"), found, strict=True)),
         **evaluation_json(result),
     }
 

@@ -54,7 +54,7 @@ def inspect(checkpoint: Location, state: str | None, cluster: str | None, *, as_
 
 
 def _checkpoint_json(checkpoint: Checkpoint, zeros: FileZeros) -> dict[str, object]:
-    layouts = weight_layouts(checkpoint)
+    layouts, patterns = weight_layouts(checkpoint), zeros.patterns
     return {
         "path": str(checkpoint.location),
         "format": checkpoint.format,
@@ -63,7 +63,7 @@ def _checkpoint_json(checkpoint: Checkpoint, zeros: FileZeros) -> dict[str, obje
         "state_dict": checkpoint.state_dict,
         "state_dicts": list(checkpoint.candidates),
         "foreign": list(checkpoint.foreign),
-        "warnings": [*checkpoint.warnings, *_provenance_remarks(checkpoint)],
+        "warnings": _warnings(checkpoint),
         "metadata": dict(checkpoint.metadata),
         "parameters": zeros.elements,
         "zeros": zeros.zeros,
@@ -80,9 +80,7 @@ def _checkpoint_json(checkpoint: Checkpoint, zeros: FileZeros) -> dict[str, obje
                 "layout": layouts[info.name]._asdict() if info.name in layouts else None,
                 "kind": info.kind,
                 "zeros": zeros.counts.get(info.name),
-                "patterns": zeros.patterns[info.name].fields()
-                if info.name in zeros.patterns
-                else None,
+                "patterns": patterns[info.name].fields() if info.name in patterns else None,
             }
             for info in checkpoint.tensors.values()
         ],
@@ -133,7 +131,7 @@ def _lines(checkpoint: Checkpoint, zeros: FileZeros) -> Iterator[str]:
             yield f"    {line}"
     yield from _layout_lines(checkpoint)
     yield from _role_lines(checkpoint)
-    for warning in (*checkpoint.warnings, *_provenance_remarks(checkpoint)):
+    for warning in _warnings(checkpoint):
         yield f"Warning: {warning}"
 
 
@@ -141,12 +139,11 @@ def _tree(checkpoint: Checkpoint) -> ModuleNode:
     return module_tree(checkpoint.tensors.values(), checkpoint.module_classes)
 
 
-def _provenance_remarks(checkpoint: Checkpoint) -> tuple[str, ...]:
-    """Return the problems with the provenance that the metadata record."""
+def _warnings(checkpoint: Checkpoint) -> tuple[str, ...]:
     from prune_gui.recipe.provenance import Provenance  # pydantic: slow to import
 
     provenance = Provenance.of(checkpoint.metadata, checkpoint.path.parent)
-    return provenance.remarks if provenance else ()
+    return (*checkpoint.warnings, *(provenance.remarks if provenance else ()))
 
 
 def _role_lines(checkpoint: Checkpoint) -> Iterator[str]:

@@ -236,11 +236,7 @@ def _as_part(_ctx: click.Context, _param: click.Parameter, text: str) -> tuple[i
 @click.argument("recipe", type=arguments.file)
 @click.argument("checkpoint", type=arguments.checkpoint_file)
 @click.option(
-    "-o",
-    "--out",
-    type=arguments.target,
-    required=True,
-    help="Output file, or folder for shards.",
+    "-o", "--out", type=arguments.target, required=True, help="Output file, or folder for shards."
 )
 @click.option(
     "--work",

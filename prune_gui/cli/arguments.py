@@ -36,10 +36,7 @@ class _Place(click.Path):
     """
 
     def __init__(
-        self,
-        remote: Literal["no", "checkpoint", "output"] = "no",
-        *,
-        in_file_url: bool = False,
+        self, remote: Literal["no", "checkpoint", "output"] = "no", *, in_file_url: bool = False
     ) -> None:
         super().__init__()
         self.remote = remote

@@ -17,9 +17,7 @@ from prune_gui.location import Location
 from prune_gui.resources import resource
 
 new_instance = click.option(
-    "--new-instance",
-    is_flag=True,
-    help="Start another program, even if one runs already.",
+    "--new-instance", is_flag=True, help="Start another program, even if one runs already."
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
@@ -9,7 +10,7 @@ from itertools import repeat
 from re import compile as compile_pattern
 from re import split
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,26 +51,44 @@ class Node:
     places: NDArray[np.intp]
 
 
-class Outline(Protocol):
-    """The nodes of a tree of parameters by number; the root is number 0."""
+class Outline(ABC):
+    """The nodes of a tree of parameters by number, made on first use; the root is number 0.
+
+    Use it from one thread at a time.
+    """
+
+    def __init__(self, root: Node) -> None:
+        self._nodes = [root]
+        self._children: dict[int, Sequence[Node]] = {}
 
     def __getitem__(self, number: int) -> Node:
-        """Return a node."""
+        return self._nodes[number]
 
     def children(self, number: int) -> Sequence[Node]:
         """Return the children of a node."""
+        if number not in self._children:
+            self._children[number] = self._made_below(self._nodes[number])
+        return self._children[number]
 
+    @abstractmethod
     def find(self, path: str) -> Node | None:
         """Return the first node of a path; None if there is none."""
 
+    @abstractmethod
     def nodes_of(self, path: str) -> Sequence[Node]:
         """Return the nodes of a path that are made so far."""
 
+    @abstractmethod
+    def _made_below(self, node: Node) -> Sequence[Node]: ...
 
-class ModuleIndex:
-    """The nodes of the module tree by number, made on first use; the root is number 0.
+    def _make_below_large(self) -> None:
+        for node in self._nodes:  # the list grows in this loop
+            if len(node.places) > LARGE_PARAMETER_COUNT:
+                self.children(node.number)
 
-    Use it from one thread at a time, except for `load_condition_values`.
+
+class ModuleIndex(Outline):
+    """The nodes of the module tree. `load_condition_values` may run on any thread.
 
     Attributes:
         tensors: in file order; each array below has one value per tensor.
@@ -98,24 +117,15 @@ class ModuleIndex:
         self._is_plain = can_be_pruned & is_weight
         self._is_weight = self._is_plain & usually_pruned
         self._all_indices = np.arange(len(self.tensors))
-        self._nodes = [Node(0, module_tree(self.tensors, module_classes), -1, self._all_indices)]
-        self._children: dict[int, Sequence[Node]] = {}
+        super().__init__(Node(0, module_tree(self.tensors, module_classes), -1, self._all_indices))
         self._condition_values: dict[str, tuple[list[PropertyValue], NDArray[np.intp]]] = {}
-        for node in self._nodes:  # the list grows in this loop
-            if len(node.places) > LARGE_PARAMETER_COUNT:
-                self.children(node.number)
+        self._make_below_large()
 
-    def __getitem__(self, number: int) -> Node:
-        return self._nodes[number]
-
-    def children(self, number: int) -> Sequence[Node]:
-        """Return the children of a node."""
-        if number not in self._children:
-            module_nodes = enumerate(self._nodes[number].node.children, start=len(self._nodes))
-            made = [Node(at, one, number, self._indices_of(one)) for at, one in module_nodes]
-            self._nodes += made
-            self._children[number] = made
-        return self._children[number]
+    def _made_below(self, node: Node) -> Sequence[Node]:
+        inner = enumerate(node.node.children, start=len(self._nodes))
+        made = [Node(at, one, node.number, self._indices_of(one)) for at, one in inner]
+        self._nodes += made
+        return made
 
     def find(self, path: str) -> Node | None:
         """Return the node of a dotted path; None if there is none."""

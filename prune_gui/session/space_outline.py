@@ -22,7 +22,7 @@ from prune_gui.checkpoint.tree import without_shared_start
 from prune_gui.language import deferred, tr
 from prune_gui.memory import gc_paused
 from prune_gui.pruning.layouts import CoupledGroup
-from prune_gui.session.module_index import LARGE_PARAMETER_COUNT, ModuleIndex, Node
+from prune_gui.session.module_index import ModuleIndex, Node, Outline
 
 NO_CLASSES: Final[Mapping[str, str]] = MappingProxyType({})
 """The tree has no modules."""
@@ -61,12 +61,11 @@ class UnitSpace:
     groups: Sequence[CoupledGroup]
 
 
-class SpaceOutline:
-    """The nodes of a tree of spaces, groups and parameters by number; the root is number 0.
+class SpaceOutline(Outline):
+    """The nodes of a tree of spaces, groups and parameters.
 
     A parameter has a node below each group that it is a member of, and one below the last space
-    if it is a member of none. The children of large nodes are made by the constructor, which runs
-    on a thread of the engine, and those of others on first use. Use it from one thread at a time.
+    if it is a member of none.
 
     Attributes:
         spaces: the spaces in the order of their nodes, which are the numbers from 1 on.
@@ -75,8 +74,7 @@ class SpaceOutline:
     @gc_paused()
     def __init__(self, index: ModuleIndex, found: Iterable[UnitSpace]) -> None:
         self._index = index
-        self._nodes = [index[0]]
-        self._children: dict[int, Sequence[Node]] = {}
+        super().__init__(index[0])
         self._made: dict[str, list[Node]] = {}
         self._groups: dict[int, CoupledGroup] = {}
         self._first_group: dict[str, tuple[int, int]] = {}  # (number of the space, its group)
@@ -93,9 +91,7 @@ class SpaceOutline:
         if others:
             self._add(UnitSpace(OTHER, ()), others)
         self._children[0] = self._nodes[1:]
-        for node in self._nodes:  # the list grows in this loop
-            if len(node.places) > LARGE_PARAMETER_COUNT:
-                self.children(node.number)
+        self._make_below_large()
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, table: Path | None, index: ModuleIndex) -> SpaceOutline:
@@ -107,19 +103,11 @@ class SpaceOutline:
         ]
         return cls(index, found)
 
-    def __getitem__(self, number: int) -> Node:
-        return self._nodes[number]
-
-    def children(self, number: int) -> Sequence[Node]:
-        """Return the children of a node."""
-        if number not in self._children:
-            node = self._nodes[number]
-            made: Sequence[Node] = ()
-            if isinstance(node.node, UnitNode):
-                is_space = node.node.depth == SPACE_DEPTH and self.spaces[number - 1].groups
-                made = self._make_groups(node) if is_space else self._make_members(node)
-            self._children[number] = made
-        return self._children[number]
+    def _made_below(self, node: Node) -> Sequence[Node]:
+        if not isinstance(node.node, UnitNode):
+            return ()
+        is_space = node.node.depth == SPACE_DEPTH and self.spaces[node.number - 1].groups
+        return self._make_groups(node) if is_space else self._make_members(node)
 
     def find(self, path: str) -> Node | None:
         """Return the first node of a parameter; None if there is no such parameter."""

@@ -68,8 +68,7 @@ def _is_below(module: object, folder: Path) -> bool:
 
 
 @pytest.mark.parametrize(
-    "path",
-    [pytest.param(path, marks=[pytest.mark.slow] if path in SLOW else []) for path in PAGES],
+    "path", [pytest.param(path, marks=[pytest.mark.slow] if path in SLOW else []) for path in PAGES]
 )
 def test_the_code_blocks_of_a_page_run(path: str, page: Page):
     for block in blocks_of(path):

@@ -60,13 +60,12 @@ class Table:
         text = io.StringIO()
         writer = csv.writer(text, delimiter=separator)
         writer.writerow(self.headers)
-        writer.writerows(map(_as_text, row) for row in self.rows)
+
+        def in_file(cell: Cell) -> Cell:
+            return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell
+
+        writer.writerows(map(in_file, row) for row in self.rows)
         return text.getvalue()
-
-
-def _as_text(cell: Cell) -> Cell:
-    """Return a cell for a file: texts that look like formulas are escaped, others unchanged."""
-    return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell
 
 
 Rows = TypeVar("Rows", bound=Sized)
@@ -148,7 +147,9 @@ def table_of(
     in_file = sorted((c for c in columns if c.file_title), key=lambda column: column.file_rank)
     cells = {heading(c.file_title): (c.file_values or c.values)(rows) for c in in_file}
     if order is not None:
-        cells = {name: _reordered(values, order) for name, values in cells.items()}
+        for name, values in cells.items():
+            is_array = isinstance(values, np.ndarray)
+            cells[name] = np.asarray(values)[order] if is_array else [values[i] for i in order]
     return Table(title, cells)
 
 
@@ -158,7 +159,3 @@ def sorted_rows(values: Values, *, descending: bool) -> NDArray[np.intp]:
         return np.argsort(-values if descending else values, kind="stable")
     order = sorted(range(len(values)), key=values.__getitem__, reverse=descending)
     return np.array(order, np.intp)
-
-
-def _reordered(values: Values, order: NDArray[np.intp]) -> Values:
-    return values[order] if isinstance(values, np.ndarray) else [values[row] for row in order]

@@ -152,28 +152,24 @@ def _report(subjects: Sequence[ReportSubject], monitor: Monitor, *, with_folders
         for index, subject in enumerate(subjects)
     )
     sides = [(_label(index), subject.result) for index, subject in enumerate(subjects)]
-    pairs = tuple(_pair(*left, *right, monitor) for left, right in combinations(sides, 2))
+    pairs = []
+    for (left, of_left), (right, of_right) in combinations(sides, 2):
+        names = [one for one in of_left.counts if mask_overlap.comparable(of_left, of_right, one)]
+        rows = mask_overlap.overlaps(of_left, of_right, names, monitor)
+        omitted = mask_overlap.left_out(of_left, of_right).total()
+        pairs.append(PairRecord(left, right, rows, omitted))
     for subject in subjects:
         subject.checkpoint.check()
     versions = {"Prune GUI": own_version(), "Python": platform.python_version()}
     versions |= {name: version(name) for name in LIBRARIES}
     created = datetime.now(UTC).isoformat(" ", "minutes").removesuffix("+00:00")
-    return Report(files, pairs, versions, created)
+    return Report(files, tuple(pairs), versions, created)
 
 
 def _label(index: int) -> str:
     """Return A, B, ..., Z, A2, B2, ..."""
     turn, letter = divmod(index, len(ascii_uppercase))
     return ascii_uppercase[letter] + (str(turn + 1) if turn else "")
-
-
-def _pair(
-    left: str, of_left: Resolution, right: str, of_right: Resolution, monitor: Monitor
-) -> PairRecord:
-    names = [name for name in of_left.counts if mask_overlap.comparable(of_left, of_right, name)]
-    rows = mask_overlap.overlaps(of_left, of_right, names, monitor)
-    omitted = mask_overlap.left_out(of_left, of_right).total()
-    return PairRecord(left, right, rows, omitted)
 
 
 def _file_record(

@@ -201,7 +201,16 @@ class Session:
         protected = before | set(names) if on else before - set(names)
         tensors = [info._replace(kind=None) for info in self.checkpoint.tensors.values()]
         recipe = self.recipe.model_copy(update={"protect": patterns_for(protected, tensors)})
-        self.history = self.history.act(_protect_label(names, on=on), recipe)
+        if on:
+            label = trn("Protect {count:,} parameter", "Protect {count:,} parameters", len(names))
+        else:
+            label = trn(
+                "Unprotect {count:,} parameter", "Unprotect {count:,} parameters", len(names)
+            )
+        if len(names) == 1:
+            label = deferred("Protect {name}") if on else deferred("Unprotect {name}")
+            label = tr(label, name=next(iter(names)))
+        self.history = self.history.act(label, recipe)
 
     @property
     def protected(self) -> frozenset[str]:
@@ -255,16 +264,6 @@ class Session:
 
     def _set_steps(self, label: str, steps: Sequence[Step]) -> None:
         self.history = self.history.act(label, self.recipe.with_steps(tuple(steps)))
-
-
-def _protect_label(names: Collection[str], *, on: bool) -> str:
-    if len(names) == 1:
-        (name,) = names
-        message = deferred("Protect {name}") if on else deferred("Unprotect {name}")
-        return tr(message, name=name)
-    if on:
-        return trn("Protect {count:,} parameter", "Protect {count:,} parameters", len(names))
-    return trn("Unprotect {count:,} parameter", "Unprotect {count:,} parameters", len(names))
 
 
 def start_folder(session: Session | None) -> Path:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.checkpoint import Checkpoint
 from prune_gui.errors import RecipeError, StepError
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, Resolution
@@ -93,14 +92,6 @@ class Sweep:
             earlier = self._recipe.with_steps(self._recipe.steps[: self._number - 1])
             before = self._resolver.resolve(earlier, monitor)
         return before
-
-
-def sweep(
-    recipe: Recipe, checkpoint: Checkpoint, number: int, amounts: Iterable[Amount], monitor: Monitor
-) -> list[SweepRow]:
-    """Return the result of a recipe for each amount in its step `number`, from 1."""
-    amount_sweep = Sweep(Resolver(checkpoint), recipe, number)
-    return [amount_sweep.row(amount, monitor) for amount in amounts]
 
 
 def _row(amount: Amount, statistics: LayerStatistics, targets: Collection[str]) -> SweepRow:

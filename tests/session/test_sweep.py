@@ -13,12 +13,17 @@ from prune_gui.errors import Cancelled, StepError
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, Resolution
 from prune_gui.recipe.resolver import Resolver
-from prune_gui.session.sweep import Sweep, SweepRow, sweep
+from prune_gui.session.sweep import Sweep, SweepRow
 from prune_gui.session.sweep_curve import sweep_curve
 
 
 def recipe_of(*steps):
     return Recipe.model_validate({"steps": [{"method": "l1_unstructured", **s} for s in steps]})
+
+
+def sweep(recipe, checkpoint, number, amounts, monitor):
+    found = Sweep(Resolver(checkpoint), recipe, number)
+    return [found.row(amount, monitor) for amount in amounts]
 
 
 @pytest.fixture

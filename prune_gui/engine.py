@@ -216,12 +216,12 @@ class Engine:
 
     def submit(self, job: Job) -> int:
         """Queue a job and return its ticket."""
-        run = _Run(next(self._tickets), job)
 
         def is_replaced(other: _Run) -> bool:
             return job.lane is not None and other.job.lane == job.lane
 
         with self._changed:
+            run = _Run(next(self._tickets), job)
             for other in self._running.values():
                 other.superseded |= is_replaced(other)
             dropped = self._take_waiting(is_replaced)

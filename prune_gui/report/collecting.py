@@ -26,10 +26,10 @@ from prune_gui.recipe.outcome import Outcome
 from prune_gui.recipe.provenance import Provenance, own_version
 from prune_gui.recipe.recipe import KEPT
 from prune_gui.report.records import FileRecord, Layer, PairRecord, Report, StepRecord
-from prune_gui.statistics import layer_statistics as layer_statistics
 from prune_gui.statistics.dispatch import map_parameters
 from prune_gui.statistics.file_zeros import ZeroPatterns
 from prune_gui.statistics.layer_rows import Rows, grouping, rows_of
+from prune_gui.statistics.layer_statistics import compute, empty_statistics
 from prune_gui.statistics.pattern_scan import PatternChunk, PatternScan
 
 READS: Final = 5
@@ -65,11 +65,7 @@ def report_on_files(
     *,
     with_folders: bool = False,
 ) -> Report:
-    """Report on the zeros of checkpoints.
-
-    Args:
-        reference: the checkpoint before pruning, for norms before and kept energy; or None.
-    """
+    """Report on the zeros of checkpoints; `reference` is the checkpoint before pruning, or None."""
     reads = READS + (REPEATED_READS if reference else 0)
     with monitor.plan(reads * sum(map(_nbytes, checkpoints))):
         original = reference.fingerprint(monitor) if reference else ""
@@ -80,10 +76,7 @@ def report_on_files(
 def report_on_stack(
     resolution: Resolution, monitor: Monitor, *, with_folders: bool = False
 ) -> Report:
-    """Report on what a recipe prunes in an open checkpoint, and on the other zeros in it.
-
-    See `report_on_files`.
-    """
+    """Report on what a recipe prunes in an open checkpoint, and on the other zeros in it."""
     checkpoint = resolution.checkpoint
     with monitor.plan(READS * _nbytes(checkpoint)):
         zeros = initial_resolution(Recipe(start="zeros"), checkpoint, monitor)
@@ -183,8 +176,7 @@ def _file_record(
     names_files = any(step.method.files for step in recipe.steps) if recipe else False
     warnings = (*checkpoint.warnings, *(made.remarks if made else ()), *subject.warnings)
     if not with_folders:
-        folders = _folders((checkpoint, subject.reference), (recipe, recorded))
-        warnings = tuple(_without(folders, warning) for warning in warnings)
+        warnings = _without_folders(warnings, (checkpoint, subject.reference), (recipe, recorded))
     return FileRecord(
         label=label,
         name=checkpoint.path.name,
@@ -209,23 +201,20 @@ def _file_record(
     )
 
 
-def _folders(
-    checkpoints: Iterable[Checkpoint | None], recipes: Iterable[Recipe | None]
-) -> frozenset[str]:
-    """Return the folders of all files that messages may name."""
+def _without_folders(
+    messages: tuple[str, ...],
+    checkpoints: Iterable[Checkpoint | None],
+    recipes: Iterable[Recipe | None],
+) -> tuple[str, ...]:
+    """Return messages in which files of checkpoints and recipes are named without their folders."""
     paths = {path for each in checkpoints if each for path in (each.path, *each.files)}
-    for recipe in filter(None, recipes):
-        for step in recipe.steps:
-            paths.update(map(Path, step.method.files.values()))
+    steps = [step for recipe in recipes if recipe for step in recipe.steps]
+    paths |= {Path(path) for step in steps for path in step.method.files.values()}
     folders = {folder for path in paths for folder in (path.parent, path.absolute().parent)}
-    return frozenset(str(folder) for folder in folders if folder.name)
-
-
-def _without(folders: Iterable[str], message: str) -> str:
-    """Return a message in which files are named without these folders."""
-    for folder in sorted(folders, key=len, reverse=True):
-        message = message.replace(f"{folder.rstrip(os.sep)}{os.sep}", "")
-    return message
+    names = {str(folder) for folder in folders if folder.name}
+    for name in sorted(names, key=len, reverse=True):
+        messages = tuple(text.replace(f"{name.rstrip(os.sep)}{os.sep}", "") for text in messages)
+    return messages
 
 
 def _load_code(checkpoint: Checkpoint) -> Iterator[str]:
@@ -259,8 +248,7 @@ def _steps(recipe: Recipe, outcomes: Sequence[Outcome] = ()) -> Iterator[StepRec
 
 
 def _rows(resolution: Resolution, monitor: Monitor) -> Rows:
-    empty = layer_statistics.empty_statistics(resolution)
-    statistics = layer_statistics.compute(empty, lambda _: True, monitor)
+    statistics = compute(empty_statistics(resolution), lambda _: True, monitor)
     return rows_of(statistics, grouping(statistics.infos, None))
 
 

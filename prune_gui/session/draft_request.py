@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar, get_args
 
 from prune_gui.language import join_items, tr
 from prune_gui.pruning.methods.channels import Channels
@@ -145,39 +145,30 @@ class CutRequest:
     group: str = ""
 
 
-def _changed(
-    drafted: frozenset[int] | None, numbers: frozenset[int], *, protect: bool
-) -> frozenset[int] | None:
-    """Return what a draft is to list that lists `drafted`; None if it is not to change."""
-    if protect:
-        return None if drafted is None else drafted - numbers
-    return (drafted or frozenset()) | numbers
+Place = TypeVar("Place")
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelRequest:
-    """The draft is to prune some channels of the chosen parameter, or to protect them."""
+class PickRequest(Generic[Place]):
+    """The draft is to prune some channels or units of a place, or to protect them."""
 
-    dim: int
-    channels: frozenset[int]
+    place: Place
+    numbers: frozenset[int]
     protect: bool = False
 
     def changed(self, drafted: frozenset[int] | None) -> frozenset[int] | None:
-        """Return the channels that a draft is to prune instead; None for no change."""
-        return _changed(drafted, self.channels, protect=self.protect)
+        """Return what a draft that prunes `drafted` is to prune instead; None for no change."""
+        if self.protect:
+            return None if drafted is None else drafted - self.numbers
+        return (drafted or frozenset()) | self.numbers
 
 
-@dataclass(frozen=True, slots=True)
-class UnitRequest:
-    """The draft is to prune some units of a coupled group, or to protect them."""
+class ChannelRequest(PickRequest[int]):
+    """A request about the channels of the chosen parameter along a dimension."""
 
-    group: CoupledGroup
-    units: frozenset[int]
-    protect: bool = False
 
-    def changed(self, drafted: frozenset[int] | None) -> frozenset[int] | None:
-        """Return the units that a draft is to prune instead; None for no change."""
-        return _changed(drafted, self.units, protect=self.protect)
+class UnitRequest(PickRequest["CoupledGroup"]):
+    """A request about the units of a coupled group."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,6 +131,37 @@ def search(
         text = f"{trial.label} at {trial.amount:.4g}: {value_text(trial)}"
         status.begin(f"{len(made)} evaluated, {text}")
 
+    def show() -> None:
+        if run is None:
+            return
+        found, lines = run.best_recipe, list(_lines(evaluator, run, result))
+        if found is not None and out is not None:
+            found = found.lying_in(out.absolute().parent)
+            text = "".join(f"# {line}\n" for line in lines) + found.to_yaml()
+            documents.write_documents({out: text.encode()})
+        if as_json:
+            print_json(
+                {
+                    **evaluator_json(evaluator, run.dense),
+                    "complete": result is not None,
+                    "limit": run.limit,
+                    "best": run.best and trial_json(run.best),
+                    "final": result and result.final and evaluation_json(result.final),
+                    "final_dense": result and evaluation_json(result.final_dense),
+                    "recipe": found and found.model_dump(mode="json"),
+                    "out": str(out) if out is not None and found is not None else None,
+                    "trials": [trial_json(trial) for trial in run.trials],
+                }
+            )
+            return
+        print_lines(lines)
+        if found is None:
+            print_line("No ranking holds the value at any sparsity.")
+        elif out is not None:
+            print_line(f"Wrote {out}")
+        else:
+            print_lines(found.to_yaml().splitlines())
+
     with arguments.opened_checkpoint(checkpoint, state) as opened:
         try:
             with job("Searching", with_bar=False) as (_, stop), status.shown("Evaluating"):
@@ -141,52 +172,10 @@ def search(
                 )  # fmt: skip
                 result = run.run(at_least, amount, absolute=absolute)
         except Interrupted as interrupted:
-            if run is not None:
-                _print(evaluator, run, result, out, as_json=as_json)
+            show()
             message = f"Interrupted after {len(made)} evaluations, which are kept."
             raise Interrupted(interrupted.exit_code, message) from None
-        _print(evaluator, run, result, out, as_json=as_json)
-
-
-def _print(
-    evaluator: Evaluator,
-    run: Search,
-    result: SearchResult | None,
-    out: Path | None,
-    *,
-    as_json: bool,
-) -> None:
-    """Print the trials and the best recipe so far, and write the recipe."""
-    from prune_gui.checkpoint.write.documents import write_documents
-
-    recipe = run.best_recipe
-    lines = list(_lines(evaluator, run, result))
-    if recipe is not None and out is not None:
-        recipe = recipe.lying_in(out.absolute().parent)
-        text = "".join(f"# {line}\n" for line in lines) + recipe.to_yaml()
-        write_documents({out: text.encode()})
-    if as_json:
-        print_json(
-            {
-                **evaluator_json(evaluator, run.dense),
-                "complete": result is not None,
-                "limit": run.limit,
-                "best": run.best and trial_json(run.best),
-                "final": result and result.final and evaluation_json(result.final),
-                "final_dense": result and evaluation_json(result.final_dense),
-                "recipe": recipe and recipe.model_dump(mode="json"),
-                "out": str(out) if out is not None and recipe is not None else None,
-                "trials": [trial_json(trial) for trial in run.trials],
-            }
-        )
-        return
-    print_lines(lines)
-    if recipe is None:
-        print_line("No ranking holds the value at any sparsity.")
-    elif out is not None:
-        print_line(f"Wrote {out}")
-    else:
-        print_lines(recipe.to_yaml().splitlines())
+        show()
 
 
 def _lines(evaluator: Evaluator, run: Search, result: SearchResult | None) -> Iterator[str]:

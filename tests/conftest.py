@@ -52,7 +52,7 @@ COMMON_FAMILIES = frozenset(
         "t5",
         "vit",
         "whisper",
-    ],
+    ]
 )
 """Transformers whose tests `.ci/run` runs."""
 GRACE_S = 2.0

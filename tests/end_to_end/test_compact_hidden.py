@@ -10,10 +10,11 @@ import re
 
 import pytest
 import torch
+from compact_models import compacted
 from safetensors.torch import load_file, save_file
 from transformer_families import FAMILIES, SPACES, load_model, outputs, save_model
 
-from prune_gui import Recipe, export, open_checkpoint, resolve
+from prune_gui import Recipe, open_checkpoint, resolve
 from prune_gui.architecture.groups import coupled_groups
 from prune_gui.errors import RecipeError
 
@@ -179,12 +180,6 @@ def head_steps(family):
         for space in sorted(spaces)
         if family in TIED_TO_HEADS
     ]
-
-
-def compacted(source, out, *steps):
-    with open_checkpoint(source) as checkpoint:
-        recipe = Recipe(steps=[{"targets": ["*"], **step} for step in steps])
-        export(resolve(recipe, checkpoint), out, "compact")
 
 
 @pytest.mark.parametrize("family", CASES)

@@ -51,7 +51,7 @@ from prune_gui.language import deferred, join_items
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.selection.scores import wide_dtype
 from prune_gui.recipe.auxiliary_files import RECORDING_KEY
-from prune_gui.recipe.provenance import own_version
+from prune_gui.recipe.recipe import own_version
 
 SUFFIX: Final = ".safetensors"
 NO_INPUTS: Final = deferred(

@@ -191,4 +191,4 @@ def test_the_current_channel_stays_visible(norms, qtbot):
     for _ in range(5):
         qtbot.keyClick(norms._plot, Qt.Key.Key_Right)
     low, high = norms._plot.view.viewRange()[0]
-    assert low <= norms._chosen.current <= high
+    assert low <= norms._current <= high

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import count, takewhile
 from typing import Final, NamedTuple
 
 from prune_gui.checkpoint.tensor_info import (
@@ -410,47 +411,34 @@ def _originals(
 
 
 def _group_roles(name: str, tensors: Mapping[str, TensorInfo]) -> NamedRoles:
-    stem, parametrized = name[:-2], PARAMETRIZED.fullmatch(name)
+    """Yield the roles of the tensors of a group, given the one with one of `GROUP_SUFFIXES`."""
+    parametrized = PARAMETRIZED.fullmatch(name)
     if parametrized:
-        weight = f"{parametrized['module']}{parametrized['weight']}"
-        yield from _parametrization_roles(name.rpartition(".")[0], weight, tensors)
-    elif name.endswith("_g") and _is_magnitude(tensors[name], tensors.get(f"{stem}_v")):
-        yield from _weight_norm_roles(name, f"{stem}_v", stem)
-    elif name.endswith("_u") and _is_singular_vector(tensors[name], tensors.get(f"{stem}_orig")):
-        yield f"{stem}_orig", TensorRole(deferred(SPECTRAL, weight=stem))
-        yield from _iteration_roles(stem, stem, tensors)
-
-
-def _parametrization_roles(
-    group: str, weight: str, tensors: Mapping[str, TensorInfo]
-) -> NamedRoles:
-    first, second, original = f"{group}.original0", f"{group}.original1", f"{group}.original"
-    if first in tensors and _is_magnitude(tensors[first], tensors.get(second)):
-        yield from _weight_norm_roles(first, second, weight)
-    elif first in tensors:
-        index = 0
-        while (name := f"{group}.original{index}") in tensors:
-            yield name, TensorRole(deferred(ORIGINAL, weight=weight))
-            index += 1
-    elif original in tensors:
-        step = 0
-        while step < 8 and f"{group}.{step}._u" not in tensors:
-            step += 1
-        spectral = _is_singular_vector(tensors.get(f"{group}.{step}._u"), tensors[original])
-        yield original, TensorRole(deferred(SPECTRAL if spectral else ORIGINAL, weight=weight))
-        if spectral:
-            yield from _iteration_roles(f"{group}.{step}.", weight, tensors)
-
-
-def _weight_norm_roles(magnitude: str, direction: str, weight: str) -> NamedRoles:
-    yield magnitude, TensorRole(deferred(MAGNITUDE, weight=weight), WEIGHT_NORM_REASON)
-    yield direction, TensorRole(deferred(DIRECTION, weight=weight))
-
-
-def _iteration_roles(stem: str, weight: str, tensors: Mapping[str, TensorInfo]) -> NamedRoles:
-    for name in (f"{stem}_u", f"{stem}_v"):
-        if name in tensors:
-            yield name, TensorRole(deferred(ITERATION, weight=weight), ITERATION_REASON)
+        group, weight = name.rpartition(".")[0], parametrized["module"] + parametrized["weight"]
+        original = f"{group}.original"
+        magnitude, direction = f"{original}0", f"{original}1"
+        stems = [f"{group}.{step}." for step in range(8)]
+    else:
+        weight = name[:-2]
+        original, magnitude, direction = f"{weight}_orig", f"{weight}_g", f"{weight}_v"
+        stems = [weight]
+    if name == magnitude:
+        if _is_magnitude(tensors[magnitude], tensors.get(direction)):
+            yield magnitude, TensorRole(deferred(MAGNITUDE, weight=weight), WEIGHT_NORM_REASON)
+            yield direction, TensorRole(deferred(DIRECTION, weight=weight))
+        elif parametrized:
+            numbered = (f"{original}{index}" for index in count())
+            for one in takewhile(tensors.__contains__, numbered):
+                yield one, TensorRole(deferred(ORIGINAL, weight=weight))
+        return
+    stem = next((stem for stem in stems if f"{stem}_u" in tensors), stems[0])
+    if _is_singular_vector(tensors.get(f"{stem}_u"), tensors.get(original)):
+        yield original, TensorRole(deferred(SPECTRAL, weight=weight))
+        for vector in (f"{stem}_u", f"{stem}_v"):
+            if vector in tensors:
+                yield vector, TensorRole(deferred(ITERATION, weight=weight), ITERATION_REASON)
+    elif parametrized:
+        yield original, TensorRole(deferred(ORIGINAL, weight=weight))
 
 
 def _is_magnitude(magnitude: TensorInfo, direction: TensorInfo | None) -> bool:

@@ -118,29 +118,27 @@ class ShardsOutput(FileOutput):
 
     def nbytes(self, metadata: Metadata, monitor: Monitor) -> int:
         """Return the bytes of the shards and the index that `write` would write."""
-        index, nbytes, file_format = IndexBuilder(self), 0, self._format()
+        nbytes, file_format, written = 0, self._format(), []
         with closing(self._shards(metadata)) as shards:
             for shard in shards:
                 monitor.advance()
                 check_special(self.path / shard.name, file_format, shard.content)
                 nbytes += file_format.file_nbytes(shard.content)
-                index.add(shard)
-        return nbytes + sum(map(len, index.files().values()))
+                written.append(shard)
+        return nbytes + sum(map(len, _index_files(self, written).values()))
 
     def write(self, metadata: Metadata, monitor: Monitor) -> None:
         """Write the folder; see `FileOutput.write`."""
         nbytes = sum(tensor.nbytes for tensor in self.tensors)
-        index, file_format, upload = IndexBuilder(self), self._format(), self.upload
+        file_format, upload, written = self._format(), self.upload, []
         every = self._shards(metadata)
         new_folder = self._new_folder(nbytes) if upload is None else nullcontext(upload.folder)
         with new_folder as folder, closing(every) as shards:
             unfinished = []
             executor = current_executor()
             if executor is not None:
-                tasks = list(shards)
-                self._write_on_executor(executor, folder, tasks, monitor)
-                for shard in tasks:
-                    index.add(shard)
+                written = list(shards)
+                self._write_on_executor(executor, folder, written, monitor)
             for shard in shards:
                 path, out = folder / shard.name, self.path / shard.name
                 complete = write_file(path, out, file_format, shard.content, monitor)
@@ -149,14 +147,15 @@ class ShardsOutput(FileOutput):
                 else:
                     complete()
                     upload.send_beside(path, shard.name, monitor)
-                index.add(shard)
+                written.append(shard)
             for complete in unfinished:
                 complete()
-            files = {**self.extra_files, **index.files()}
+            files = {**self.extra_files, **_index_files(self, written)}
             write_files({folder / name: octets for name, octets in files.items()})
             if upload is None:
                 with reading_back(self.path):
-                    open_checkpoint(folder / index.name).close()  # compares it with all shards
+                    main = index_name(self.source, self.shard_size)
+                    open_checkpoint(folder / main).close()  # compares it with all shards
             else:
                 upload.wait()
                 upload.send_all(folder, monitor)
@@ -244,42 +243,33 @@ class ShardsOutput(FileOutput):
             yield Shard(name, FileContent(shard, None, self._metadata(metadata)), {})
 
 
-class IndexBuilder:
-    """The index of the new shards, which are added one by one.
+def _index_files(output: ShardsOutput, shards: Iterable[Shard]) -> dict[str, bytes]:
+    """Return the content of the index by its name; {} for the parts of a split file.
 
     The same shards as those of the template list the same tensors, new ones list all of them.
     """
+    template = output.template
+    old = template.index if isinstance(template, ShardedCheckpoint) else None
+    if old is not None and old.parts:
+        return {}
+    listed = old.weight_map if old and output.shard_size is None else None
 
-    def __init__(self, output: ShardsOutput) -> None:
-        self.name = index_name(output.source, output.shard_size)
-        template = output.template
-        old = template.index if isinstance(template, ShardedCheckpoint) else None
-        self._old_metadata = old.metadata if old else {}
-        self._listed = old.weight_map if old and output.shard_size is None else None
-        self._is_split = old is not None and bool(old.parts)
-        self._shard_of: dict[str, str] = {}
-        self._sizes: dict[str, int] = {}  # tied tensors count once
+    def is_listed(old_key: str) -> bool:
+        return listed is None or lookup_source(old_key, listed, default="") != ""
 
-    def add(self, shard: Shard) -> None:
-        writers = [writer for writer in shard.content.writers if self._is_listed(writer.replaced)]
-        special = {key: size for key, size in shard.special_nbytes.items() if self._is_listed(key)}
-        keys = (writer.key for writer in writers)
-        self._shard_of |= dict.fromkeys([*keys, *special], shard.name)
-        self._sizes |= {writer.tensor.name: writer.tensor.nbytes for writer in writers}
-        self._sizes |= special
-
-    def _is_listed(self, old_key: str) -> bool:
-        return self._listed is None or lookup_source(old_key, self._listed, default="") != ""
-
-    def files(self) -> dict[str, bytes]:
-        """Return the content of the file by its name; {} for the parts of a split file."""
-        if self._is_split:
-            return {}
-        total = sum(self._sizes.values())
-        metadata = {**self._old_metadata, "total_size": total}
-        if total != self._old_metadata.get("total_size"):
-            metadata.pop("total_parameters", None)  # other tensors than before
-        return {self.name: index_bytes(self._shard_of, metadata)}
+    shard_of: dict[str, str] = {}
+    sizes: dict[str, int] = {}  # tied tensors count once
+    for shard in shards:
+        writers = [writer for writer in shard.content.writers if is_listed(writer.replaced)]
+        special = {key: size for key, size in shard.special_nbytes.items() if is_listed(key)}
+        shard_of |= dict.fromkeys([*(writer.key for writer in writers), *special], shard.name)
+        sizes |= {writer.tensor.name: writer.tensor.nbytes for writer in writers} | special
+    total = sum(sizes.values())
+    metadata = {**(old.metadata if old else {}), "total_size": total}
+    if old and total != old.metadata.get("total_size"):
+        metadata.pop("total_parameters", None)  # other tensors than before
+    name = index_name(output.source, output.shard_size)
+    return {name: index_bytes(shard_of, metadata)}
 
 
 def index_name(source: Checkpoint, shard_size: int | None) -> str:

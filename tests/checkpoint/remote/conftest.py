@@ -10,10 +10,13 @@ from file_server import serving
 from object_stores import forget_connections, serving_azure, serving_s3, use_azure, use_gcs, use_s3
 from safetensors.torch import save_file
 
+from prune_gui.checkpoint.remote import stores
+
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(stores, "FIRST_PAUSE_S", 0.001)
     return tmp_path / "cache" / "prune-gui" / "remote"
 
 

@@ -65,11 +65,6 @@ def _tiny_chunks():
         yield b"1;" + b"x" * 1000 + b"\r\na\r\n"
 
 
-@pytest.fixture(autouse=True)
-def _short_pauses(monkeypatch):
-    monkeypatch.setattr(stores, "FIRST_PAUSE_S", 0.001)
-
-
 FEW = ("declares-10", "part-in-chunks", "missing", "redirect", "status-line", "header")
 
 

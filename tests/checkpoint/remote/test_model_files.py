@@ -142,8 +142,7 @@ def test_the_limit_of_what_is_fetched_counts(hub, model):
             fetch_limit.set(None)
 
 
-def test_a_file_that_cannot_be_read_is_named(server, hub, model, monkeypatch):
-    monkeypatch.setattr("prune_gui.checkpoint.remote.stores.FIRST_PAUSE_S", 0.001)
+def test_a_file_that_cannot_be_read_is_named(server, hub, model):
     with prune_gui.open_checkpoint(hub(model)) as checkpoint:
         server.contents["owner/net/resolve/main/tokenizer.json"] = None
         with pytest.raises(CheckpointError, match=r"tokenizer\.json cannot be reached"):

@@ -127,8 +127,7 @@ def test_a_fault_of_the_server_is_overcome(server, local, fault):
     assert not server.faults
 
 
-def test_errors_of_the_server_are_one_clear_line(server, monkeypatch):
-    monkeypatch.setattr("prune_gui.checkpoint.remote.stores.FIRST_PAUSE_S", 0.001)
+def test_errors_of_the_server_are_one_clear_line(server):
     url = f"{server.url}/model.safetensors"
     with pytest.raises(CheckpointError, match=r"other\.safetensors does not exist\. Check the URL"):
         prune_gui.open_checkpoint(f"{server.url}/other.safetensors")

@@ -64,7 +64,6 @@ def test_a_connection_is_used_again(keeping):
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_a_proxy_of_the_environment_is_used(keeping, monkeypatch, scheme):
-    monkeypatch.setattr(stores, "FIRST_PAUSE_S", 0.001)
     monkeypatch.setenv(f"{scheme}_proxy", keeping.url.replace("//", "//user:p%40ss@"))
     monkeypatch.delenv("no_proxy", raising=False)
     if scheme == "http":
@@ -133,7 +132,6 @@ def test_a_file_is_read_by_https(secure_server, certificate, local, monkeypatch)
 
 
 def test_an_unknown_certificate_is_refused(secure_server, monkeypatch):
-    monkeypatch.setattr(stores, "FIRST_PAUSE_S", 0.001)
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
     with pytest.raises(CheckpointError, match=r"certificate is not trusted.* SSL_CERT_FILE"):
         prune_gui.open_checkpoint(f"{secure_server.url}/model.safetensors")

@@ -20,7 +20,6 @@ from prune_gui.evaluation.evaluation_jobs import (
     largest_drop,
     metric_curves,
     of_step,
-    rankings,
     sensitivity_rows,
 )
 from prune_gui.evaluation.metrics import Metric, share_of
@@ -89,13 +88,6 @@ def test_a_swept_step_is_appended_replaces_its_step_or_is_alone():
     assert alone.recipe_at(0.25, base).steps == (tried,)
     with pytest.raises(RecipeError):
         of_step("x", STEP, None).recipe_at(1.5, base)
-
-
-def test_every_ranking_prunes_its_targets_up_to_the_amount(session):
-    for ranking in rankings(("*.weight",), alone=True):
-        [step] = ranking.recipe_at(0.7, Recipe()).steps
-        assert step.targets == ("*.weight",)
-        assert dict(step.method)["amount"] == 0.7
 
 
 def test_curves_are_ordered_by_sparsity_and_leave_out_what_failed():

@@ -36,19 +36,6 @@ def test_views_that_share_elements_are_not_prunable_with_the_other_name_as_reaso
     assert all("'a'" in warning and "'b'" in warning for warning in opened.warnings)
 
 
-def test_slices_that_share_no_elements_are_ordinary_parameters(saved):
-    flat = torch.arange(48.0)
-    state = {
-        "first": flat[:8].view(2, 4),
-        "second": flat[8:24].view(4, 4),
-        "left": flat[24:].view(6, 4)[:, :2],
-        "right": flat[24:].view(6, 4)[:, 2:],
-    }
-    with open_checkpoint(saved(state)) as opened:
-        assert all(info.not_prunable is None for info in opened.tensors.values())
-        assert opened.warnings == ()
-
-
 def test_tied_tensors_that_overlap_a_third_are_tied_and_not_pruned(saved):
     weight = torch.ones(4, 3)
     with open_checkpoint(saved({"a": weight, "b": weight, "c": weight[:2]})) as opened:

@@ -32,10 +32,7 @@ START_CODE: Final = (
 
 
 def isolated_command(module: str, *arguments: str) -> list[str]:
-    """Return the command line of a new interpreter that calls `main` of a module.
-
-    It is isolated from the working folder and from the environment variables of Python.
-    """
+    """Return the command of an interpreter without settings that calls `main` of a module."""
     options = ["-I", "-u", "-X", "utf8", "-c", START_CODE]
     return [sys.executable, *options, json.dumps(search_path()), module, *arguments]
 

@@ -100,8 +100,8 @@ class Stream:
 class ProcessTree:
     """A command and all processes that it starts, under a supervisor of its own.
 
-    If `is_connected`, it gets a connection to this program, with the number `CONNECTION`. The
-    folder `remove` is removed if this program ends before the command.
+    If `is_connected`, it gets a connection with the number `CONNECTION`. The folder `remove` is
+    removed if this program ends before the command.
     """
 
     def __init__(
@@ -133,11 +133,7 @@ class ProcessTree:
             os.close(errors_end)
 
     def watch(self, watch: Watch) -> Callable[[], bool]:
-        """Begin to watch one evaluation; return a function that waits a moment.
-
-        It reads the streams, and returns whether the connection can be read; without one, whether
-        the command has ended.
-        """
+        """Begin to watch one evaluation; return a function that waits a moment; see `wait`."""
         began = measured = time.monotonic()
 
         def wait_and_check() -> bool:
@@ -170,7 +166,10 @@ class ProcessTree:
         return wait_and_check
 
     def wait(self, timeout_s: float = POLL_INTERVAL_S) -> bool:
-        """Read what is available, and wait for it if there is nothing; see `watch`."""
+        """Read the streams, and wait for them if they are empty.
+
+        Return whether the connection can be read; without one, whether the command has ended.
+        """
         streams = [stream for stream in (self.output, self.errors) if stream.is_open]
         awaited = [*streams, *([] if self.has_ended else [self._process])]
         ready = readable([*awaited, *([self.connection] if self.is_connected else [])], timeout_s)

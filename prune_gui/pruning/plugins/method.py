@@ -52,11 +52,10 @@ LIMIT_S_PER_ELEMENT: Final = 1e-5
 class PluginMethod(Method):
     """Base of the methods that `method_from` makes from the classes of plug-ins.
 
-    The plug-in gets all of a target that no earlier step pruned. Of other targets it gets the part
-    that its `PRUNING_TYPE` selects, as in torch. With scope global, all targets are one vector, as
-    in `torch.nn.utils.prune.global_unstructured`. Elements that earlier steps pruned stay pruned
-    whatever its mask holds; in torch the mask could restore them. Random numbers depend on the seed
-    and on the name of the target, as in built-in methods, so that layers differ.
+    The plug-in gets all of a target that no earlier step pruned, of other targets the part that its
+    `PRUNING_TYPE` selects, as in torch; with scope global, all targets as one vector, as in
+    `torch.nn.utils.prune.global_unstructured`. Elements that earlier steps pruned stay pruned
+    whatever its mask holds. Random numbers depend on the seed and on the name of the target.
     """
 
     model_config = ConfigDict(strict=True)

@@ -112,7 +112,7 @@ class EvaluatorSpec:
         return _digest([*self._settings, *folder], self._named)
 
     def digest(self) -> str:
-        """Return a digest of the text, the working folder, and the named files and their siblings."""
+        """Return a digest of the text, the working folder, the named files and their siblings."""
         named = [self.path] if self.path else self._named
         scripts = [path.absolute() for path in named if path.suffix == ".py" and path.is_file()]
         siblings = [path for script in scripts for path in _siblings(script)]

@@ -153,13 +153,14 @@ class ProcessTree:
                 if used:  # nothing: the command has just ended
                     watch.monitor.report(Status(now - began, used))
                 if used > watch.memory:
-                    raise MemoryLimitError(
+                    message = tr(
                         "The evaluator took {used} of memory, more than its limit of {limit}, and "
                         "was ended. Raise the limit (--memory-limit), or evaluate on less data at "
                         "once.",
                         used=short_bytes(used),
                         limit=short_bytes(watch.memory),
                     )
+                    raise MemoryLimitError(message)
             return is_ready
 
         self._peak = 0

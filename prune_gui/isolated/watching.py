@@ -51,7 +51,7 @@ ShowStatus = Callable[[Status], None]
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What one evaluation may take in seconds and bytes, and what it is cancelled by."""
+    """What one evaluation may take, in seconds and bytes, and the monitor that can cancel it."""
 
     seconds: float
     memory: int

@@ -93,8 +93,6 @@ def unpickle(file: BinaryIO, storages: FileStorages, max_opcodes: int = MAX_OPCO
 
 
 class _TorchMachine(Machine):
-    """Builds what torch.save writes."""
-
     def __init__(self, storages: FileStorages) -> None:
         super().__init__()
         self.has_records = False  # of code that torch.load calls by default

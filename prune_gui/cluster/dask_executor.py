@@ -238,7 +238,7 @@ def _pickled(value: object) -> bytes:
 
 
 def _run_batch(pickled: bytes, wanted_version: str) -> tuple[list[Any] | Exception, int]:
-    """Return the result of each task, or the error of one; and the bytes that they counted as done.
+    """Return the results of tasks, or an error, and the bytes that they counted as done.
 
     Errors that input can cause are returned: Dask would log those that are raised.
     """

@@ -108,7 +108,7 @@ class Database:
         self._try(lambda connection: connection.execute(insert, (digest,)))
 
     def _try(self, act: Callable[[sqlite3.Connection], Result]) -> Result | None:
-        """Return the result of `act` in a transaction; None after an error. Renames a bad file."""
+        """Return the result of `act` in a transaction; None on errors. Renames a damaged file."""
         for attempt in range(2):
             try:
                 with self._connected() as connection:

@@ -1,7 +1,4 @@
-"""The jobs that run an evaluator for the window, and what they find.
-
-Each reports what it finds, see `Monitor.report`, and a `Status` about twice a second.
-"""
+"""The jobs that run an evaluator for the window, and what they find and report."""
 
 from __future__ import annotations
 

@@ -63,8 +63,8 @@ def tensors_file(resolution: Resolution, monitor: Monitor) -> Iterator[int]:
 def handover_folder(resolution: Resolution) -> Iterator[Path]:
     """Create a private folder with room for a checkpoint, and remove it after the block.
 
-    It is in shared memory on Linux, if there is room; else in the folder for temporary files.
-    Folders that killed programs have left in both are removed.
+    It is in shared memory, if there is room, else among temporary files; abandoned ones are
+    removed.
     """
     nbytes = size_of(resolution)
     bases = [Path(tempfile.gettempdir())]

@@ -1,7 +1,4 @@
-"""The rankings that a search compares: each needs the weights only, no data and no training.
-
-A new ranking is one line in `PORTFOLIO`.
-"""
+"""The rankings that a search compares: each needs the weights only, no data and no training."""
 
 from __future__ import annotations
 

@@ -87,8 +87,8 @@ class EvaluatorSpec:
     def takes_split(self) -> bool:
         """Whether the name of a split of the data can change the result.
 
-        The file of a function is parsed, not run. A function that it does not define itself, or
-        that has a decorator, may take anything.
+        The file is parsed, not run; a function of other modules, or with a decorator, may take
+        anything.
         """
         if self.path is None:
             return any(SPLIT in word for word in self.argv)
@@ -112,11 +112,7 @@ class EvaluatorSpec:
         return _digest([*self._settings, *folder], self._named)
 
     def digest(self) -> str:
-        """Return a digest of all that is known to decide the results, for the cache.
-
-        These are the text, the working folder, and the contents of the named files and of all
-        Python files beside these.
-        """
+        """Return a digest of the text, the working folder, the named files and their siblings."""
         named = [self.path] if self.path else self._named
         scripts = [path.absolute() for path in named if path.suffix == ".py" and path.is_file()]
         siblings = [path for script in scripts for path in _siblings(script)]

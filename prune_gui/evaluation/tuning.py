@@ -267,8 +267,8 @@ def _room(group: Sequence[ParameterCounts], limit: float) -> Room:
 def _groups(names: Sequence[str]) -> dict[str, list[str]]:
     """Return at most `MAX_GROUPS` groups of parameters by label.
 
-    The parameters themselves, or those with the same first parts of their names, as many parts as
-    fit. If these are less than half of `MAX_GROUPS`, one part more, and neighbours are merged.
+    Those with the same first parts of their names, as many parts as fit. If these are less than
+    half of `MAX_GROUPS`, one part more, and neighbours are merged.
     """
     depth = 1 + max(name.count(".") for name in names)
     finer = groups = names_by_group(names, depth)

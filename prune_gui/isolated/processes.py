@@ -32,16 +32,13 @@ START_CODE: Final = (
 
 
 def isolated_command(module: str, *arguments: str) -> list[str]:
-    """Return the command line of a new interpreter that calls `main` of a module.
-
-    It is isolated from the working folder and from the environment variables of Python.
-    """
+    """Return the command of an isolated interpreter that calls `main` of a module."""
     options = ["-I", "-u", "-X", "utf8", "-c", START_CODE]
     return [sys.executable, *options, json.dumps(search_path()), module, *arguments]
 
 
 def search_path() -> list[str]:
-    """Return `sys.path`, absolute, without the working folder, but with that of this program."""
+    """Return the folders of `sys.path`, absolute: that of this program, not the working folder."""
     own_root = Path(__file__).parents[2]
     folders = [Path(folder) for folder in sys.path if os.path.isabs(folder)]  # noqa: PTH117
     excluded = Path(working_folder())

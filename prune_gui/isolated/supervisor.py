@@ -276,10 +276,9 @@ def kill_descendants(spared: Collection[int] = (), timeout_s: float = KILL_TIMEO
 
 
 def _children() -> Iterator[int]:
-    """Yield the pids of the child processes; where there are no orphans, of all descendants.
+    """Yield the pids of the children; where there are no orphans, of all descendants.
 
-    On Linux, the newest are first, and each is yielded at once, so that no chain of processes of
-    which each starts the next and ends can run away.
+    On Linux, the newest are first, each at once, so that no chain of processes can run away.
     """
     if sys.platform != "linux":
         for process in psutil.Process().children(recursive=True):

@@ -51,7 +51,7 @@ ShowStatus = Callable[[Status], None]
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What one evaluation may take in seconds and bytes, and what it is cancelled by."""
+    """What one evaluation may take, in seconds and bytes, and the monitor that can cancel it."""
 
     seconds: float
     memory: int
@@ -100,8 +100,8 @@ class Stream:
 class ProcessTree:
     """A command and all processes that it starts, under a supervisor of its own.
 
-    If `is_connected`, it gets a connection to this program, with the number `CONNECTION`. The
-    folder `remove` is removed if this program ends before the command.
+    If `is_connected`, it gets a connection with the number `CONNECTION`. The folder `remove` is
+    removed if this program ends before the command.
     """
 
     def __init__(
@@ -133,11 +133,7 @@ class ProcessTree:
             os.close(errors_end)
 
     def watch(self, watch: Watch) -> Callable[[], bool]:
-        """Begin to watch one evaluation; return a function that waits a moment.
-
-        It reads the streams, and returns whether the connection can be read; without one, whether
-        the command has ended.
-        """
+        """Begin to watch one evaluation; return a function that waits a moment; see `wait`."""
         began = measured = time.monotonic()
 
         def wait_and_check() -> bool:
@@ -157,20 +153,24 @@ class ProcessTree:
                 if used:  # nothing: the command has just ended
                     watch.monitor.report(Status(now - began, used))
                 if used > watch.memory:
-                    raise MemoryLimitError(
+                    message = tr(
                         "The evaluator took {used} of memory, more than its limit of {limit}, and "
                         "was ended. Raise the limit (--memory-limit), or evaluate on less data at "
                         "once.",
                         used=short_bytes(used),
                         limit=short_bytes(watch.memory),
                     )
+                    raise MemoryLimitError(message)
             return is_ready
 
         self._peak = 0
         return wait_and_check
 
     def wait(self, timeout_s: float = POLL_INTERVAL_S) -> bool:
-        """Read what is available, and wait for it if there is nothing; see `watch`."""
+        """Read the streams, and wait for them if they are empty.
+
+        Return whether the connection can be read; without one, whether the command has ended.
+        """
         streams = [stream for stream in (self.output, self.errors) if stream.is_open]
         awaited = [*streams, *([] if self.has_ended else [self._process])]
         ready = readable([*awaited, *([self.connection] if self.is_connected else [])], timeout_s)

@@ -320,18 +320,6 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_apply_on_a_cluster_writes_the_same_bytes(sharded, client, tmp_path, messages):
-    (tmp_path / "recipe.yaml").write_text(recipe_of(STEPS["global"], STEPS["row"]).to_yaml())
-    written = []
-    for where in ([], ["--cluster", client.scheduler.address]):
-        out = tmp_path / f"out{len(where)}"
-        command = ["apply", str(tmp_path / "recipe.yaml"), str(sharded), "-o", str(out), *where]
-        cli.main(command, standalone_mode=False)
-        written.append(contents(out))
-    assert written[0] == written[1]
-    assert messages
-
-
 @pytest.fixture
 def spread_all(monkeypatch) -> None:
     """Compute the figures of each parameter in a task of its own, in several chunks."""

@@ -1,7 +1,4 @@
-"""The stack machine of Python's pickle, without imports and calls.
-
-Memory and time are bounded for any pickle.
-"""
+"""The stack machine of Python's pickle, without imports and calls, bounded in memory and time."""
 
 from __future__ import annotations
 

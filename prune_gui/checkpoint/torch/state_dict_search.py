@@ -1,7 +1,4 @@
-"""Finding state dicts, modules and the states of optimizers in what torch.load returns.
-
-Modules are records that are never built.
-"""
+"""Finding state dicts, modules and the states of optimizers in what torch.load returns."""
 
 from __future__ import annotations
 
@@ -189,7 +186,6 @@ def with_state(content: object, root: Root, state: State) -> object:
     """Return a copy of `content`, which has no records, with `state` at `root`.
 
     Dictionaries on the path keep their type and attributes, such as `_metadata`; others are shared.
-    A list or tuple becomes a dictionary if its tensors get other names.
     """
     if isinstance(content, torch.Tensor):
         return state[BARE_TENSOR]
@@ -254,11 +250,7 @@ class ModuleLimits:
 
 
 def attributes_of(record: ForeignObject) -> dict[object, object]:
-    """Return the attributes of an object; {} if they are not known.
-
-    Pickles hold them as a dictionary, as a pair of a dictionary and slots, or, of a GraphModule, as
-    an argument of the call that builds it.
-    """
+    """Return the attributes of an object, a dictionary, a pair or an argument; {} if unknown."""
     state = record.state[0] if isinstance(record.state, tuple) and record.state else record.state
     if isinstance(state, dict):
         return state

@@ -57,10 +57,9 @@ class StorageMap:
 
 
 class FileStorages(ABC):
-    """The storages of one file.
+    """The storages of one file; `locations` is complete after `fill`.
 
-    Allocated memory is zero until it is filled, so that old memory of the process never appears as
-    values if the file omits some. `locations` is complete after `fill`.
+    Allocated memory is zero until then, so that old memory of the process never appears as values.
     """
 
     have_values: ClassVar = True
@@ -180,8 +179,7 @@ class ZipStorages(FileStorages):
 class UnreadStorages(ZipStorages):
     """Storages whose values are read when they are needed, as of a remote archive.
 
-    Uncompressed records are zeros, which the system does not allocate. Tensors in them stand for
-    those that `read` returns. Other records are read at once.
+    Uncompressed records are zeros, which the system does not allocate; others are read at once.
     """
 
     have_values = False
@@ -415,10 +413,7 @@ def _as_array(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
 
 
 def replaced(octets: torch.Tensor, placements: Sequence[Placement]) -> Iterator[memoryview]:
-    """Yield flat uint8 bytes with the elements of some tensors replaced, at most 4 MiB at a time.
-
-    Only tensors that are not contiguous, or whose spans overlap, are in memory as a whole.
-    """
+    """Yield flat uint8 bytes with the elements of some tensors replaced, in chunks of 4 MiB."""
     done = 0
     for cluster in clusters(sorted(placements, key=lambda placed: placed.start)):
         start, stop = cluster[0].start, max(placed.stop for placed in cluster)

@@ -93,8 +93,6 @@ def unpickle(file: BinaryIO, storages: FileStorages, max_opcodes: int = MAX_OPCO
 
 
 class _TorchMachine(Machine):
-    """Builds what torch.save writes."""
-
     def __init__(self, storages: FileStorages) -> None:
         super().__init__()
         self.has_records = False  # of code that torch.load calls by default
@@ -296,26 +294,23 @@ class _TorchMachine(Machine):
                 int() as offset,
                 tuple() as shape,
                 tuple() as strides,
-                *others,
+                (torch.qscheme(), *_) as parameters,
+                bool() as gradient,
+                hooks,
             ):
-                numel = checked_view(storage, offset, shape, strides)
-            case _:
-                return None
-        if numel * storage.dtype.itemsize > nbytes_of(storage):  # torch allocates all of them
-            raise FalseClaimError("it repeats the elements of a quantized tensor")
-        match others:
-            case ((torch.qscheme(), *_) as parameters, bool() as gradient, hooks):
                 check_hooks(hooks)
             case _:
                 return None
+        numel = checked_view(storage, offset, shape, strides)
+        if numel * storage.dtype.itemsize > nbytes_of(storage):  # torch allocates all of them
+            raise FalseClaimError("it repeats the elements of a quantized tensor")
         self._need_values()
-        rebuild: Any = torch._utils._rebuild_qtensor
+        made: Any = None
         with suppress(RuntimeError, ValueError, TypeError, NotImplementedError):
-            tensor: torch.Tensor = rebuild(
+            made = torch._utils._rebuild_qtensor(  # type: ignore[no-untyped-call]
                 storage, offset, shape, strides, parameters, gradient, OrderedDict()
             )
-            return tensor
-        return None
+        return cast("torch.Tensor | None", made)
 
     def _need_values(self) -> None:
         if not self._storages.have_values:

@@ -1,7 +1,7 @@
 """Writing files for torch.load: the object of the input file with a new state dict.
 
-This writes the same pickle as torch.save, but a tensor may be a placeholder on the device "meta", a
-blank, whose values come from a writer.
+The pickle is that of torch.save, but a tensor may be a blank on the device "meta", whose values
+come from a writer.
 """
 
 from __future__ import annotations

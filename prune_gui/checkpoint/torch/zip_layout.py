@@ -186,10 +186,7 @@ def damaged_zip_error(name: str, error: Exception) -> CheckpointError:
 
 
 def check_end(file: BinaryIO, size: int) -> None:
-    """Check that the end records follow directly after the directory, and end with the file.
-
-    Then there is only one directory, wherever a reader looks for it, and its entries fill it.
-    """
+    """Check that the directory is followed by the end records, and these by the end of the file."""
     reach = min(size, END.size + MAX_COMMENT_BYTES)
     file.seek(size - reach)
     tail = file.read(reach)

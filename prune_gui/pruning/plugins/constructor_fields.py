@@ -1,7 +1,4 @@
-"""The constructor parameters of a plug-in, described in its process and read by the program.
-
-Types are described as JSON schema.
-"""
+"""Constructor parameters of a plug-in, described in its process as JSON schema, and read here."""
 
 from __future__ import annotations
 

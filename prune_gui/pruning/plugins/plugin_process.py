@@ -1,7 +1,4 @@
-"""The process of a plug-in as seen by the program.
-
-Whatever the plug-in does there, to its process or to the connection, only causes a `Fault` here.
-"""
+"""The process of a plug-in as seen by the program: whatever it does only causes a `Fault` here."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The code that runs in the process of a plug-in: it loads the classes and computes masks.
 
-Any exception of the plug-in is reported to the program. Anything else that the plug-in does ends,
-at worst, this process.
+Any exception of the plug-in is reported. Anything else that it does ends, at worst, this process.
 """
 
 from __future__ import annotations
@@ -90,10 +89,7 @@ def _plugin_code(seed: int = 0) -> Iterator[None]:
 
 
 def _load(request: dict[str, Any]) -> list[type[BasePruningMethod]]:
-    """Return the classes of a file, or of an entry point: one class, or all that a module defines.
-
-    Only concrete classes that the module itself defines under public names are methods.
-    """
+    """Return the concrete classes that a file or module itself defines under public names."""
     with suppress(OSError):
         os.chdir(request["folder"])
     sys.path[:] = request["search_path"]
@@ -172,9 +168,8 @@ def _try_out(plugin: type[BasePruningMethod], given: dict[str, Any], seed: int) 
 def _write_mask(plugin: type[BasePruningMethod], request: dict[str, Any], descriptor: int) -> None:
     """Compute a mask for the scores in a shared file, and overwrite them with the mask.
 
-    The file holds the scores, which are mapped copy-on-write, since the plug-in may change them. If
-    elements were pruned before, a byte per element follows, 1 where not pruned. The mask is also a
-    byte per element.
+    The scores are mapped copy-on-write, since the plug-in may change them. If elements were pruned
+    before, a byte per element follows, 1 where not pruned. The mask is also a byte per element.
     """
     dtype, shape = getattr(torch, request["dtype"]), request["shape"]
     count = math.prod(shape)
@@ -249,10 +244,7 @@ def _report(fault: Fault, cause: BaseException | None = None) -> dict[str, Any]:
 
 
 def _limit_memory() -> None:
-    """Limit the memory of this process to what it has now plus what is free.
-
-    Larger requests raise MemoryError; without the limit, the system might kill any process.
-    """
+    """Limit this process to what it has now plus what is free, so that no other is killed."""
     if sys.platform == "linux":
         import resource  # exists on Unix only
 

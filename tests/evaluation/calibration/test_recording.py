@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import pytest
 import torch
@@ -14,7 +13,6 @@ from torch import nn
 
 import prune_gui
 from prune_gui.evaluation.calibration.statistics import DeviceSums
-from prune_gui.resources import resource
 
 RECIPE = """
 steps:
@@ -136,33 +134,6 @@ def test_malformed_metadata_leave_a_plain_file_of_scores(record, tmp_path):
     assert masks(state, scores, tmp_path, targets="0.weight")["0.weight"].sum() == 16
 
 
-def test_units_are_ranked_by_recorded_scores_of_their_weights(tmp_path):
-    from small_bert import bert_tensors, write_bert
-
-    path = write_bert(tmp_path)
-    tensors = bert_tensors()
-    model = nn.Module()
-    for name, tensor in tensors.items():
-        *parents, leaf = name.split(".")
-        module = model
-        for parent in parents:
-            if parent not in module._modules:
-                module.add_module(parent, nn.Module())
-            module = module._modules[parent]
-        module.register_parameter(leaf, nn.Parameter(tensor))
-    with prune_gui.record(model, "taylor") as recording:
-        sum(parameter.square().sum() for parameter in model.parameters()).backward()
-    recording.save(tmp_path / "taylor.safetensors")
-    recipe = prune_gui.Recipe.from_yaml(
-        'steps: [{method: coupled, targets: ["*"], space: ffn, amount: 3, '
-        "importance: taylor.safetensors, reduction: sum}]",
-        folder=tmp_path,
-    )
-    with prune_gui.open_checkpoint(path) as checkpoint:
-        mask = prune_gui.resolve(recipe, checkpoint).mask("encoder.layer.0.output.dense.weight")
-    assert mask.any(0).sum() == 9
-
-
 @pytest.mark.parametrize(
     ("model", "statistics", "message"),
     [
@@ -248,15 +219,3 @@ def test_sums_of_several_devices_are_added_up():
         sums.add("weight", values, 3)
     assert sums.total("weight").tolist() == [7.0, 7.0]
     assert sums.counts["weight"] == 9
-
-
-def test_the_example_of_the_guide_runs(tmp_path, monkeypatch):
-    text = resource("guide", "guide.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    [code] = [block for block in blocks if "prune_gui.record(" in block]
-    monkeypatch.chdir(tmp_path)
-    batches = [(torch.randn(1, 4), torch.randn(1, 2))]
-    names = {"model": network(), "batches": batches, "loss_function": nn.functional.mse_loss}
-    exec(code, {"prune_gui": prune_gui, **names})
-    files = {path.name for path in (tmp_path / "statistics").iterdir()}
-    assert files == {"activations.safetensors", "obd.safetensors"}

@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 
-import numpy as np
 import psutil
 import pytest
 import torch
@@ -333,13 +332,3 @@ class Silent(plugin_process.PluginProcess):
 
     def ask(self, *_):
         return {}
-
-
-def test_a_plug_in_gets_the_exact_bits_of_the_scores(plugin_file):
-    act = "return (t.view(torch.int32) % 2 == 0).to(t.dtype)"
-    [loaded] = load_file(plugin_file(source(act)))
-    t = torch.randn(LARGE)
-    scores = Target("w", (LARGE,), LARGE, TensorScores.of(t), lambda *_: None, None)
-    [decision] = loaded().decide([scores], Monitor())
-    expected = t.view(torch.int32).numpy() % 2 == 1
-    assert np.array_equal(decision.predicate.prunes(0, LARGE), expected)

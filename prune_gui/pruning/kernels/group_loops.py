@@ -120,11 +120,7 @@ def _mark_by_cut(ranks: Bits, prune_count: int, first: int, inner: int, out: Fla
 def mark_blocks(
     pruned: Flags, height: int, width: int, columns: int, start: int, out: Flags
 ) -> None:
-    """Set ``out`` to True where the block of an element is pruned; elements in no block are kept.
-
-    ``pruned`` has the shape (blocks down, blocks across); ``start`` is the flat index of
-    ``out[0]``.
-    """
+    """Set ``out`` to where the block of an element is pruned, from the flat index ``start`` on."""
     i = 0
     while i < out.size:
         row, column = divmod(start + i, columns)
@@ -169,10 +165,7 @@ def count_blocks(
 
 @compiled
 def moments(values: Numbers) -> tuple[int, float, float]:
-    """Return the count, the mean and the sum of squared deviations of the finite values.
-
-    They are added one after the other, so that the sums are the same on any processor.
-    """
+    """Return count, mean and sum of squared deviations of the finite values, added in order."""
     count, total = 0, 0.0
     for i in range(values.size):
         if math.isfinite(values[i]):

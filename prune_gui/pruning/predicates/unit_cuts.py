@@ -20,16 +20,12 @@ from prune_gui.pruning.selection.keys import RemainingMask
 
 @dataclass(frozen=True, slots=True)
 class PrunedUnits:
-    """The pruned units of a parameter (channels or blocks), and the scores that rank them.
-
-    The lowest `ranks` are pruned first, NaN last, and units without `remaining` elements are not
-    ranked. `source` is the name of the file of the scores, if they are from one.
-    """
+    """The pruned units of a parameter (channels or blocks), and the scores that rank them."""
 
     pruned: Flags
-    ranks: Values | None
-    remaining: Ints
-    source: str = ""
+    ranks: Values | None  # the lowest are pruned first, NaN last
+    remaining: Ints  # elements of each unit; those without any are not ranked
+    source: str = ""  # the name of the file of the scores, if they are from one
 
     @classmethod
     def listed(cls, units: Sequence[int], remaining: Ints) -> PrunedUnits:
@@ -100,17 +96,13 @@ def count_per_channel(shape: tuple[int, ...], dim: int, marked: RemainingMask) -
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnitSlices:
-    """The channels of the units of a group along one dimension of a tensor.
-
-    Those of the first unit are `width` channels from `offset` on, and so on; or all belong to the
-    unit `owner`.
-    """
+    """The channels of the units of a group along one dimension of a tensor."""
 
     label: str
     units: PrunedUnits
-    offset: int
+    offset: int  # the first channel of the first unit
     width: int
-    owner: int | None = None
+    owner: int | None = None  # the unit of all channels, if they are not divided
 
     def mark_pruned(self, channels: Flags) -> None:
         if self.owner is not None:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from prune_gui.pruning.arrays import Bits, Flags, Ints, Key, Numbers
+from prune_gui.pruning.arrays import Bits, Flags, Key, Numbers
 from prune_gui.pruning.kernels.loop import compiled
 
 GROUPS_PER_BATCH = 256
@@ -136,29 +136,6 @@ def mark_blocks(
             is_pruned = block < blocks.size and blocks[block]
             for k in range(i, end):
                 out[k] = is_pruned
-            column += end - i
-            i = end
-
-
-@compiled
-def count_blocks(
-    marked: Flags, height: int, width: int, columns: int, start: int, counts: Ints
-) -> None:
-    """Add the number of marked elements of each block to ``counts``; see `mark_blocks`."""
-    i = 0
-    while i < marked.size:
-        row, column = divmod(start + i, columns)
-        stop = min(marked.size, i + columns - column)
-        if row // height >= counts.shape[0]:
-            i = stop
-            continue
-        blocks = counts[row // height]
-        while i < stop:
-            block = column // width
-            end = min(stop, i + (block + 1) * width - column)
-            if block < blocks.size:
-                for k in range(i, end):
-                    blocks[block] += marked[k]
             column += end - i
             i = end
 

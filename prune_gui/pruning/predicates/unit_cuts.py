@@ -13,7 +13,7 @@ from prune_gui.pruning.arrays import Codes, Flags, Ints, Values
 from prune_gui.pruning.kernels import group_loops as group_kernels
 from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.lazy import Lazy
-from prune_gui.pruning.parallel import chunks
+from prune_gui.pruning.parallel import CHUNK_ELEMENTS, chunks
 from prune_gui.pruning.predicates.predicate import ElementRank, Predicate
 from prune_gui.pruning.selection.keys import RemainingMask
 
@@ -198,10 +198,12 @@ class Blocks:
         """Return the number of marked elements of each block; None marks all."""
         if marked is None:
             return np.broadcast_to(np.int64(self.height * self.width), self.down * self.across)
-        counts = np.zeros((self.down, self.across), np.int64)
-        for start, stop in chunks(self.rows * self.columns):
-            flags = marked(start, stop)
-            group_kernels.count_blocks(flags, self.height, self.width, self.columns, start, counts)
+        counts, row = np.zeros((self.down, self.across), np.int64), self.height * self.columns
+        for first, last in chunks(self.down, max(1, CHUNK_ELEMENTS // row)):
+            flags = marked(first * row, last * row).reshape(-1, self.columns)
+            whole = flags[:, : self.across * self.width].reshape(last - first, self.height, -1)
+            by_column = whole.sum(1, dtype=np.int64)
+            counts[first:last] = by_column.reshape(last - first, self.across, self.width).sum(2)
         return counts.reshape(-1)
 
 

@@ -257,8 +257,6 @@ LIMITED = [torch.float64, torch.float32, torch.bfloat16, torch.float8_e5m2]
 # Few distinct values, so that ties are at the cut; the floats differ in every digit of a key.
 FEW = [0.0, 0.5, -0.5, 1.0, -3.0, 1e-3, np.nan]
 few_numbers = st.sampled_from(FEW) | st.floats(-4, 4, width=32)
-    -4, 4, width=32
-)
 
 
 @st.composite

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field, StrictInt
 
@@ -13,16 +13,7 @@ from prune_gui.language import deferred, tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import decisions, norms, predicates
 from prune_gui.pruning.methods.base import AllocatedMethod, ScoredMethod
-from prune_gui.pruning.methods.fields import (
-    FieldText,
-    MaxSparsity,
-    MethodGroup,
-    Norm,
-    Of,
-    Scope,
-    Tail,
-    Unit,
-)
+from prune_gui.pruning.methods.fields import FieldText, MaxSparsity, Norm, Of, Scope, Tail
 
 if TYPE_CHECKING:
     from prune_gui.pruning.arrays import Values
@@ -50,10 +41,10 @@ class Block(ScoredMethod, AllocatedMethod):
     have one size, so that their norms compare between targets as they are.
     """
 
-    name: ClassVar[str] = "block"
-    title: ClassVar[str] = deferred("Block")
-    unit: ClassVar[Unit] = "block"
-    method_group: ClassVar[MethodGroup] = "patterns"
+    name = "block"
+    title = deferred("Block")
+    unit = "block"
+    method_group = "patterns"
 
     height: Annotated[
         Side,

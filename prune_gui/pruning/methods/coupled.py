@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import Field, StrictFloat, StrictInt
 
@@ -19,9 +19,7 @@ from prune_gui.pruning.methods.fields import (
     FieldText,
     FileName,
     MaxSparsity,
-    MethodGroup,
     Of,
-    Unit,
     file_name,
     path_field,
 )
@@ -101,9 +99,9 @@ class CoupledMethod(Method):
     Every tensor of such a group is a target, also if the patterns of the step do not match it.
     """
 
-    unit: ClassVar[Unit] = "unit"
-    method_group: ClassVar[MethodGroup] = "coupled"
-    is_coupled: ClassVar[bool] = True
+    unit = "unit"
+    method_group = "coupled"
+    is_coupled = True
 
     @property
     def coupled_space(self) -> str | None:
@@ -146,8 +144,8 @@ class Coupled(CoupledMethod):
     dimensions; of the members of a group, those in the file count.
     """
 
-    name: ClassVar[str] = "coupled"
-    title: ClassVar[str] = deferred("Coupled units")
+    name = "coupled"
+    title = deferred("Coupled units")
 
     space: SpaceField = "ffn"
     amount: Amount = 0.5
@@ -301,8 +299,8 @@ class DeadUnits(CoupledMethod):
     that read it take the constant over: bias + W[:, units] c becomes their bias.
     """
 
-    name: ClassVar[str] = "dead_units"
-    title: ClassVar[str] = deferred("Dead units")
+    name = "dead_units"
+    title = deferred("Dead units")
 
     fold_constants: Annotated[
         bool,

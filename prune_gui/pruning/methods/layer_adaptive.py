@@ -6,7 +6,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
@@ -38,8 +38,8 @@ class Lamp(ScoredMethod, OverallMethod):
     NaN above infinity, and neither has a part in the sums.
     """
 
-    name: ClassVar[str] = "lamp"
-    title: ClassVar[str] = deferred("LAMP")
+    name = "lamp"
+    title = deferred("LAMP")
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         scores = [decisions.target_scores(self, target) for target in targets]
@@ -71,8 +71,8 @@ class Balanced(AllocatedMethod):
     infinity.
     """
 
-    name: ClassVar[str] = "balanced"
-    title: ClassVar[str] = deferred("Balanced")
+    name = "balanced"
+    title = deferred("Balanced")
 
     over: Annotated[
         Literal["lamp", "global", "local", "row"],
@@ -146,8 +146,8 @@ class Erk(ScoredMethod, OverallMethod):
     infinity ranks above every finite one, and NaN above infinity.
     """
 
-    name: ClassVar[str] = "erk"
-    title: ClassVar[str] = deferred("ERK")
+    name = "erk"
+    title = deferred("ERK")
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         """Compute the counts from the shapes alone; cuts are computed on first use."""

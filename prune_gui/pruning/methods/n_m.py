@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field, StrictInt, ValidationInfo, field_validator
 
@@ -12,7 +12,7 @@ from prune_gui.language import deferred, tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import decisions, predicates, selection
 from prune_gui.pruning.methods.base import ScoredMethod
-from prune_gui.pruning.methods.fields import Dim, FieldText, MethodGroup, RankingScope, Tail
+from prune_gui.pruning.methods.fields import Dim, FieldText, RankingScope, Tail
 
 if TYPE_CHECKING:
     from prune_gui.pruning.decisions import Decision, Target
@@ -42,9 +42,9 @@ class NM(ScoredMethod):
     infinity.
     """
 
-    name: ClassVar[str] = "n_m"
-    title: ClassVar[str] = deferred("n:m")
-    method_group: ClassVar[MethodGroup] = "patterns"
+    name = "n_m"
+    title = deferred("n:m")
+    method_group = "patterns"
 
     n: Annotated[
         StrictInt,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from prune_gui.language import deferred
 from prune_gui.monitor import Monitor
@@ -42,8 +42,8 @@ class L1UnstructuredMethod(ScoredMethod, RankedMethod):
     Infinity ranks above every finite score, and NaN above infinity.
     """
 
-    name: ClassVar[str] = "l1_unstructured"
-    title: ClassVar[str] = deferred("L1 unstructured")
+    name = "l1_unstructured"
+    title = deferred("L1 unstructured")
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         scores = [decisions.target_scores(self, target) for target in targets]
@@ -66,8 +66,8 @@ class L1UnstructuredMethod(ScoredMethod, RankedMethod):
 class RandomUnstructuredMethod(RankedMethod):
     """Prune weights at random, with equal probability."""
 
-    name: ClassVar[str] = "random_unstructured"
-    title: ClassVar[str] = deferred("Random unstructured")
+    name = "random_unstructured"
+    title = deferred("Random unstructured")
 
     seed: Seed = 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 from pydantic import Field, StrictInt
 
@@ -45,6 +45,7 @@ class Block(ScoredMethod, AllocatedMethod):
     title = deferred("Block")
     unit = "block"
     method_group = "patterns"
+    depends_on_layout: ClassVar[bool] = True
 
     height: Annotated[
         Side,
@@ -65,10 +66,6 @@ class Block(ScoredMethod, AllocatedMethod):
     amount_of: Of = "remaining"
     max_sparsity: MaxSparsity = 1.0
     tail: Tail = "refuse"
-
-    @property
-    def depends_on_layout(self) -> bool:
-        return True
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         return decisions.select_units([self._units(target) for target in targets], self, monitor)

@@ -6,7 +6,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -73,6 +73,7 @@ class Balanced(AllocatedMethod):
 
     name = "balanced"
     title = deferred("Balanced")
+    depends_on_layout: ClassVar[bool] = True
 
     over: Annotated[
         Literal["lamp", "global", "local", "row"],
@@ -122,10 +123,6 @@ class Balanced(AllocatedMethod):
     @property
     def score_kind(self) -> ScoreKind:
         return "lamp_of_scores" if self.over == "lamp" else "scores"
-
-    @property
-    def depends_on_layout(self) -> bool:
-        return True
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         formula = selection.balanced(self.row_power, self.column_power)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 from pydantic import Field, StrictInt, ValidationInfo, field_validator
 
@@ -45,6 +45,7 @@ class NM(ScoredMethod):
     name = "n_m"
     title = deferred("n:m")
     method_group = "patterns"
+    ranking_scope: ClassVar[RankingScope] = "group"
 
     n: Annotated[
         StrictInt,
@@ -89,10 +90,6 @@ class NM(ScoredMethod):
                 tr("a group cannot be smaller than the number kept: m must be at least n")
             )
         return m
-
-    @property
-    def ranking_scope(self) -> RankingScope:
-        return "group"
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         """Compute the counts of unpruned targets from shapes; count the elements of others."""

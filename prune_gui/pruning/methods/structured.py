@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from prune_gui.errors import RecipeError
 from prune_gui.language import deferred
@@ -104,12 +104,9 @@ class RandomStructuredMethod(ChannelMethod):
 
     name = "random_structured"
     title = deferred("Random structured")
+    score_kind: ClassVar[ScoreKind] = "random"
 
     seed: Seed = 0
-
-    @property
-    def score_kind(self) -> ScoreKind:
-        return "random"
 
     def _units(self, target: Target) -> Units:
         dim = self._dimension(target)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from prune_gui.language import deferred
 from prune_gui.monitor import Monitor
@@ -30,9 +30,7 @@ class OverallMethod(Method):
     amount_of: Of = "remaining"
     max_sparsity: MaxSparsity = 1.0
 
-    @property
-    def ranking_scope(self) -> RankingScope:
-        return "global"
+    ranking_scope: ClassVar[RankingScope] = "global"
 
 
 class L1UnstructuredMethod(ScoredMethod, RankedMethod):
@@ -68,12 +66,9 @@ class RandomUnstructuredMethod(RankedMethod):
 
     name = "random_unstructured"
     title = deferred("Random unstructured")
+    score_kind: ClassVar[ScoreKind] = "random"
 
     seed: Seed = 0
-
-    @property
-    def score_kind(self) -> ScoreKind:
-        return "random"
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         keys = [selection.RandomKeys(self.seed, target.name, target.size) for target in targets]

@@ -20,10 +20,7 @@ def units_wanted(amount: Amount, amount_of: AmountOf, *, remaining: int, total: 
 
 
 def _validate_pruning_amount_init(amount: Amount) -> None:
-    """Check an amount before the number of units is known.
-
-    Unlike torch, this also rejects NaN, True and False.
-    """
+    """Check an amount before the number of units is known; unlike torch, NaN and booleans too."""
     if isinstance(amount, bool) or not isinstance(amount, numbers.Real):
         raise TypeError(f"amount={amount!r} is not a number; use a share in [0, 1] or an integer.")
     if isinstance(amount, numbers.Integral):

@@ -39,10 +39,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class CoupledGroup:
-    """The units of one kind (`space`, such as "ffn") in one layer, whose path is the `label`.
-
-    A tensor may be a member several times, with different channels.
-    """
+    """The units of one kind (`space`, such as "ffn") in one layer, whose path is the `label`."""
 
     space: str
     label: str
@@ -76,14 +73,11 @@ class CoupledGroup:
 
 
 class WeightLayout(NamedTuple):
-    """Which dimensions of a weight have the output and the input channels of its layer.
-
-    `reason` says how this is known, if they are not 0 and 1; a message for `tr`.
-    """
+    """Which dimensions of a weight have the output and the input channels of its layer."""
 
     output_dim: int = 0
     input_dim: int = 1
-    reason: str = ""
+    reason: str = ""  # how this is known, if it is not usual; a message for `tr`
 
     @property
     def is_usual(self) -> bool:

@@ -36,10 +36,7 @@ MESSAGES: Final = {
 
 
 def validation_message(problem: ErrorDetails) -> str:
-    """Return the message for an error, to be shown after the name of the field.
-
-    For a validator of this program, that is the text of the exception that it raised.
-    """
+    """Return the message for an error, to be shown after the name of the field."""
     kind, context = problem["type"], problem.get("ctx", {})
     match kind:
         case "value_error":

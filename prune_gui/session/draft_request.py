@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar, get_args
 
 from prune_gui.language import join_items, tr
 from prune_gui.pruning.methods.channels import Channels
-from prune_gui.pruning.methods.coupled import Space
-from prune_gui.pruning.methods.dead_units import DeadUnits
+from prune_gui.pruning.methods.coupled import DeadUnits, Space
 from prune_gui.pruning.methods.listed_units import (
     TOKENS,
     Experts,

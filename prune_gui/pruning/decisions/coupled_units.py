@@ -200,10 +200,7 @@ class Members:
 
 
 def without_effect(remaining: Mapping[MemberRole, Ints], size: int) -> tuple[Flags, Flags]:
-    """Return which units have no effect, and which emit a constant.
-
-    `remaining` has, by role, the number of remaining elements of each unit in tensors of that role.
-    """
+    """Return which units have no effect and which emit a constant, from what remains by role."""
     nothing = np.zeros(size, np.int64)
     unread = remaining["consumes"] == 0 if "consumes" in remaining else np.zeros(size, np.bool_)
     weightless = remaining["produces"] == 0 if "produces" in remaining else np.zeros(size, np.bool_)

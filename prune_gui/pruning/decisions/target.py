@@ -26,16 +26,13 @@ Content = Literal["scores", "weights", "mask"]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One parameter that a step targets, of which earlier steps left the `remaining` elements.
-
-    `other` reads the tensor of this name from another file.
-    """
+    """One parameter that a step targets, with the state that earlier steps left."""
 
     name: str
     shape: tuple[int, ...]
     remaining: int
     weights: Scores
-    other: Callable[[str, Content], Scores]
+    other: Callable[[str, Content], Scores]  # reads the tensor of this name from another file
     remaining_mask: RemainingMask | None
     histogram_cache: HistogramCache | None = None
     layout: WeightLayout = USUAL
@@ -56,15 +53,11 @@ class GroupScores:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The effect of a step on one parameter.
-
-    `pruned` counts the remaining elements that the step prunes. The `note` says that a limit of the
-    method ended the pruning.
-    """
+    """The effect of a step on one parameter."""
 
     predicate: Predicate | None
-    pruned: int
-    note: str = ""
+    pruned: int  # the number of remaining elements that the step prunes
+    note: str = ""  # that a limit of the method ended the pruning
 
 
 class AmountMethod(Protocol):

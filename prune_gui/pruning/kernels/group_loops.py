@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from prune_gui.pruning.arrays import Bits, Flags, Ints, Key, Numbers
+from prune_gui.pruning.arrays import Bits, Flags, Key, Numbers
 from prune_gui.pruning.kernels.loop import compiled
 
 GROUPS_PER_BATCH = 256
@@ -120,11 +120,7 @@ def _mark_by_cut(ranks: Bits, prune_count: int, first: int, inner: int, out: Fla
 def mark_blocks(
     pruned: Flags, height: int, width: int, columns: int, start: int, out: Flags
 ) -> None:
-    """Set ``out`` to True where the block of an element is pruned; elements in no block are kept.
-
-    ``pruned`` has the shape (blocks down, blocks across); ``start`` is the flat index of
-    ``out[0]``.
-    """
+    """Set ``out`` to where the block of an element is pruned, from the flat index ``start`` on."""
     i = 0
     while i < out.size:
         row, column = divmod(start + i, columns)
@@ -145,34 +141,8 @@ def mark_blocks(
 
 
 @compiled
-def count_blocks(
-    marked: Flags, height: int, width: int, columns: int, start: int, counts: Ints
-) -> None:
-    """Add the number of marked elements of each block to ``counts``; see `mark_blocks`."""
-    i = 0
-    while i < marked.size:
-        row, column = divmod(start + i, columns)
-        stop = min(marked.size, i + columns - column)
-        if row // height >= counts.shape[0]:
-            i = stop
-            continue
-        blocks = counts[row // height]
-        while i < stop:
-            block = column // width
-            end = min(stop, i + (block + 1) * width - column)
-            if block < blocks.size:
-                for k in range(i, end):
-                    blocks[block] += marked[k]
-            column += end - i
-            i = end
-
-
-@compiled
 def moments(values: Numbers) -> tuple[int, float, float]:
-    """Return the count, the mean and the sum of squared deviations of the finite values.
-
-    They are added one after the other, so that the sums are the same on any processor.
-    """
+    """Return count, mean and sum of squared deviations of the finite values, added in order."""
     count, total = 0, 0.0
     for i in range(values.size):
         if math.isfinite(values[i]):

@@ -117,10 +117,7 @@ def count_digits_between(
 def group_digits(
     bits: Bits, remaining_mask: Flags | None, ends: NDArray[np.uint32], digits: NDArray[np.uint16]
 ) -> None:
-    """Write the low 16 bits of all elements into ``digits``, grouped by their high 16 bits.
-
-    ``ends``, of shape (65536,), has the start of each group, and becomes its end.
-    """
+    """Group the low 16 bits of elements by the high ones; ``ends`` are first their starts."""
     for i in range(bits.size):
         if remaining_mask is None or remaining_mask[i]:
             group = bits[i] >> np.uint32(16)
@@ -132,10 +129,7 @@ def group_digits(
 def find_tie(
     bits: Bits, magnitude: Key, remaining_mask: Flags | None, threshold: Key, ordinal: int
 ) -> tuple[int, int]:
-    """Return the position of the ``ordinal``-th (from 1) key equal to ``threshold``, or -1.
-
-    The other number is that of equal keys up to there.
-    """
+    """Return the position of the ``ordinal``-th ``threshold``, or -1; and how many are found."""
     seen = 0
     for i in range(bits.size):
         if bits[i] & magnitude == threshold and (remaining_mask is None or remaining_mask[i]):
@@ -252,10 +246,7 @@ def cut_rows(
     thresholds: Bits,
     last_ties: Ints,
 ) -> None:
-    """Find the cut of each row that prunes its ``units`` smallest elements.
-
-    The last tie is a column. Where ``units`` is 0, nothing is written.
-    """
+    """Find the cut of each row that prunes its ``units`` smallest elements; ties are columns."""
     columns = bits.size // units.size
     keys = np.empty(columns, bits.dtype)
     for row in range(units.size):
@@ -329,10 +320,7 @@ def _mark_channels_in_numpy(
 
 @compiled_unless_small(_mark_channels_in_numpy)
 def mark_channels(pruned: Flags, inner: int, start: int, step: np.uint8, codes: Codes) -> None:
-    """Mark the elements whose channel is pruned; channels are runs of ``inner`` elements.
-
-    ``start`` is the flat index of ``codes[0]``.
-    """
+    """Mark pruned channels, in runs of ``inner`` elements, from the flat index ``start`` on."""
     offset = start % inner
     channel = start // inner % pruned.size
     for i in range(codes.size):

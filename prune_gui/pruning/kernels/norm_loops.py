@@ -136,10 +136,7 @@ def _sum_in_float64(band: Elements, power_kind: int, first: int, inner: int, ste
 def find_maxima(
     bits: Bits, magnitude: Key, flip: Key, base: Key, inner: int, lanes: Bits, maxima: Bits
 ) -> None:
-    """Set ``maxima`` to the maximum of its value and ``(key ^ flip) + base`` in each channel.
-
-    Shapes and lanes are those of `add_powers`.
-    """
+    """Set ``maxima`` to the maximum of its value and ``(key ^ flip) + base`` in each channel."""
     as_key = bits.dtype.type
     for batch in range(bits.shape[0]):
         row, row_maxima = bits[batch], maxima[batch]

@@ -126,10 +126,7 @@ def score(
     are_rows: bool,
     scores: Values,
 ) -> None:
-    """Set the scores to ``|weight| * row factor * column factor``, multiplied in this order.
-
-    With ``add``, they are ``|weight| * (row factor + column factor)``.
-    """
+    """Set scores to ``|w| * row factor * column factor``, in this order; or add the factors."""
     line, begin = 0, 0
     while begin < weights.size:
         end = min(begin + factors.size - start, weights.size)

@@ -309,7 +309,7 @@ Amounts = Annotated[
 class AllocatedMethod(Method):
     """A method that can rank each target by itself, and then prune each by its own amount."""
 
-    takes_own_amounts: ClassVar[bool] = True
+    takes_own_amounts = True
 
     amount: Amount = 0.5
     amounts: Amounts = None

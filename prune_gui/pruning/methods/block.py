@@ -13,16 +13,7 @@ from prune_gui.language import deferred, tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import decisions, norms, predicates
 from prune_gui.pruning.methods.base import AllocatedMethod, ScoredMethod
-from prune_gui.pruning.methods.fields import (
-    FieldText,
-    MaxSparsity,
-    MethodGroup,
-    Norm,
-    Of,
-    Scope,
-    Tail,
-    Unit,
-)
+from prune_gui.pruning.methods.fields import FieldText, MaxSparsity, Norm, Of, Scope, Tail
 
 if TYPE_CHECKING:
     from prune_gui.pruning.arrays import Values
@@ -50,10 +41,11 @@ class Block(ScoredMethod, AllocatedMethod):
     have one size, so that their norms compare between targets as they are.
     """
 
-    name: ClassVar[str] = "block"
-    title: ClassVar[str] = deferred("Block")
-    unit: ClassVar[Unit] = "block"
-    method_group: ClassVar[MethodGroup] = "patterns"
+    name = "block"
+    title = deferred("Block")
+    unit = "block"
+    method_group = "patterns"
+    depends_on_layout: ClassVar[bool] = True
 
     height: Annotated[
         Side,
@@ -74,10 +66,6 @@ class Block(ScoredMethod, AllocatedMethod):
     amount_of: Of = "remaining"
     max_sparsity: MaxSparsity = 1.0
     tail: Tail = "refuse"
-
-    @property
-    def depends_on_layout(self) -> bool:
-        return True
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         return decisions.select_units([self._units(target) for target in targets], self, monitor)

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, StrictInt
 
@@ -16,14 +16,7 @@ from prune_gui.monitor import Monitor
 from prune_gui.pruning import decisions, predicates
 from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.methods.base import Method
-from prune_gui.pruning.methods.fields import (
-    Dim,
-    FieldText,
-    MethodGroup,
-    Unit,
-    count_in_words,
-    torch_dim,
-)
+from prune_gui.pruning.methods.fields import Dim, FieldText, count_in_words, torch_dim
 
 if TYPE_CHECKING:
     from prune_gui.pruning.decisions import Decision, Target
@@ -121,10 +114,10 @@ UnitList = Annotated[
 class Channels(Method):
     """Prune exactly the listed channels of every target, regardless of their norms."""
 
-    name: ClassVar[str] = "channels"
-    title: ClassVar[str] = deferred("Channels")
-    unit: ClassVar[Unit] = "channel"
-    method_group: ClassVar[MethodGroup] = "manual"
+    name = "channels"
+    title = deferred("Channels")
+    unit = "channel"
+    method_group = "manual"
 
     channels: Annotated[
         UnitList,

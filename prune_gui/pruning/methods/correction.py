@@ -8,14 +8,7 @@ from pydantic import Field
 
 from prune_gui.language import deferred
 from prune_gui.pruning.methods.base import Method
-from prune_gui.pruning.methods.fields import (
-    FieldText,
-    FileName,
-    FilePath,
-    MethodGroup,
-    file_name,
-    path_field,
-)
+from prune_gui.pruning.methods.fields import FieldText, FileName, FilePath, file_name, path_field
 
 
 class CorrectionMethod(Method):
@@ -25,8 +18,8 @@ class CorrectionMethod(Method):
     steps, also of those after them; `prune_gui.recipe.correction` computes them on demand.
     """
 
-    method_group: ClassVar[MethodGroup] = "correction"
-    corrects: ClassVar[bool] = True
+    method_group = "correction"
+    corrects = True
     statistic: ClassVar[str]
     """The recorded statistic that the method needs."""
 
@@ -49,9 +42,9 @@ class Refit(CorrectionMethod):
     sources are in `prune_gui.recipe.correction.least_squares`.
     """
 
-    name: ClassVar[str] = "refit"
-    title: ClassVar[str] = deferred("Refit")
-    statistic: ClassVar[str] = "second_moments"
+    name = "refit"
+    title = deferred("Refit")
+    statistic = "second_moments"
 
     moments: Annotated[
         FileName,
@@ -88,9 +81,9 @@ class BiasCorrection(CorrectionMethod):
     Through Weight Equalization and Bias Correction", 2019, equation 17).
     """
 
-    name: ClassVar[str] = "bias_correction"
-    title: ClassVar[str] = deferred("Bias correction")
-    statistic: ClassVar[str] = "means"
+    name = "bias_correction"
+    title = deferred("Bias correction")
+    statistic = "means"
 
     means: Annotated[
         FileName,
@@ -109,10 +102,10 @@ class BatchNormStatistics(CorrectionMethod):
     `torch.optim.swa_utils.update_bn`, if the model is in training mode.
     """
 
-    name: ClassVar[str] = "batch_norm_statistics"
-    title: ClassVar[str] = deferred("Batch norm statistics")
-    takes_every_kind: ClassVar[bool] = True
-    statistic: ClassVar[str] = "batch_norm"
+    name = "batch_norm_statistics"
+    title = deferred("Batch norm statistics")
+    takes_every_kind = True
+    statistic = "batch_norm"
 
     statistics: Annotated[
         FileName,

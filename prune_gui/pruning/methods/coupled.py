@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import Field, StrictFloat, StrictInt
 
-from prune_gui.language import deferred, tr
+from prune_gui.language import deferred, tr, trn
 from prune_gui.monitor import Monitor
-from prune_gui.pruning import decisions
+from prune_gui.pruning import decisions, predicates
 from prune_gui.pruning.methods.base import Method
 from prune_gui.pruning.methods.fields import (
     SCOPE_TEXT,
@@ -19,9 +19,7 @@ from prune_gui.pruning.methods.fields import (
     FieldText,
     FileName,
     MaxSparsity,
-    MethodGroup,
     Of,
-    Unit,
     file_name,
     path_field,
 )
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     from prune_gui.pruning.arrays import Ints, Numbers
     from prune_gui.pruning.decisions import Decision, GroupScores, Members, Noted, Target
     from prune_gui.pruning.layouts import CoupledGroup
+
 
 Space = Literal[
     "ffn",
@@ -100,9 +99,9 @@ class CoupledMethod(Method):
     Every tensor of such a group is a target, also if the patterns of the step do not match it.
     """
 
-    unit: ClassVar[Unit] = "unit"
-    method_group: ClassVar[MethodGroup] = "coupled"
-    is_coupled: ClassVar[bool] = True
+    unit = "unit"
+    method_group = "coupled"
+    is_coupled = True
 
     @property
     def coupled_space(self) -> str | None:
@@ -145,8 +144,8 @@ class Coupled(CoupledMethod):
     dimensions; of the members of a group, those in the file count.
     """
 
-    name: ClassVar[str] = "coupled"
-    title: ClassVar[str] = deferred("Coupled units")
+    name = "coupled"
+    title = deferred("Coupled units")
 
     space: SpaceField = "ffn"
     amount: Amount = 0.5
@@ -288,3 +287,59 @@ class Coupled(CoupledMethod):
             return scores
         scale = float(finite.mean() if self.normalization == "mean" else finite.max())
         return scores / scale if scale > 0 else scores
+
+
+class DeadUnits(CoupledMethod):
+    """Prune what remains of units without effect, so that the compact form can leave them out.
+
+    A unit has no effect if nothing reads it (its slices of all tensors that consume it are pruned)
+    or if it is always zero (its slices of all others are pruned, with biases and norms). A unit
+    whose weights are pruned and whose bias remains emits a constant, c = f(bias) after the
+    activation function f. It is not pruned, but the compact form can leave it out where the layers
+    that read it take the constant over: bias + W[:, units] c becomes their bias.
+    """
+
+    name = "dead_units"
+    title = deferred("Dead units")
+
+    fold_constants: Annotated[
+        bool,
+        Field(
+            description=deferred(
+                "In the compact form, leave out units that emit a constant, and add it to the "
+                "biases of the next layers where that is exact."
+            )
+        ),
+        FieldText(
+            label=deferred("Fold constants"), show=lambda _, on: "" if on else tr("keeps constants")
+        ),
+    ] = True
+
+    def choose(self, members: Members, monitor: Monitor) -> list[Noted]:
+        chosen = []
+        for group in members.groups:
+            monitor.advance()
+            dead, constant = members.without_effect(group)
+            units = predicates.PrunedUnits(dead, None, members.remaining_elements(group))
+            chosen.append((units, _note(int(constant.sum()), fold=self.fold_constants)))
+        return chosen
+
+
+def _note(count: int, *, fold: bool) -> str:
+    if not count:
+        return ""
+    if not fold:
+        return trn(
+            "{count:,} unit has no weights and emits a constant, because a bias or a norm of "
+            "it remains",
+            "{count:,} units have no weights and emit a constant, because a bias or a norm of "
+            "them remains",
+            count,
+        )
+    return trn(
+        "{count:,} unit has no weights and emits a constant, because a bias or a norm of it "
+        "remains; the compact form leaves it out if the next layers can take the constant over",
+        "{count:,} units have no weights and emit a constant, because a bias or a norm of them "
+        "remains; the compact form leaves them out if the next layers can take the constants over",
+        count,
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
@@ -13,7 +13,7 @@ from prune_gui.language import deferred
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import decisions, predicates
 from prune_gui.pruning.methods.base import Method
-from prune_gui.pruning.methods.fields import FieldText, FileName, MethodGroup, file_name, path_field
+from prune_gui.pruning.methods.fields import FieldText, FileName, file_name, path_field
 
 if TYPE_CHECKING:
     from prune_gui.pruning.decisions import Decision, Target
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 class IdentityMethod(Method):
     """Prune nothing, but mark the parameter as pruned with a mask of ones."""
 
-    name: ClassVar[str] = "identity"
-    title: ClassVar[str] = deferred("Identity")
-    method_group: ClassVar[MethodGroup] = "manual"
+    name = "identity"
+    title = deferred("Identity")
+    method_group = "manual"
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         return [decisions.Decision(None, 0) for _ in targets]
@@ -39,9 +39,9 @@ class CustomFromMaskMethod(Method):
     The new mask is the old one times the one given.
     """
 
-    name: ClassVar[str] = "custom_from_mask"
-    title: ClassVar[str] = deferred("Custom mask from a file")
-    method_group: ClassVar[MethodGroup] = "manual"
+    name = "custom_from_mask"
+    title = deferred("Custom mask from a file")
+    method_group = "manual"
 
     mask: Annotated[
         FileName,

@@ -38,8 +38,8 @@ class Lamp(ScoredMethod, OverallMethod):
     NaN above infinity, and neither has a part in the sums.
     """
 
-    name: ClassVar[str] = "lamp"
-    title: ClassVar[str] = deferred("LAMP")
+    name = "lamp"
+    title = deferred("LAMP")
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         scores = [decisions.target_scores(self, target) for target in targets]
@@ -71,8 +71,9 @@ class Balanced(AllocatedMethod):
     infinity.
     """
 
-    name: ClassVar[str] = "balanced"
-    title: ClassVar[str] = deferred("Balanced")
+    name = "balanced"
+    title = deferred("Balanced")
+    depends_on_layout: ClassVar[bool] = True
 
     over: Annotated[
         Literal["lamp", "global", "local", "row"],
@@ -123,10 +124,6 @@ class Balanced(AllocatedMethod):
     def score_kind(self) -> ScoreKind:
         return "lamp_of_scores" if self.over == "lamp" else "scores"
 
-    @property
-    def depends_on_layout(self) -> bool:
-        return True
-
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         formula = selection.balanced(self.row_power, self.column_power)
         scores = [decisions.row_column_scores(target, formula) for target in targets]
@@ -146,8 +143,8 @@ class Erk(ScoredMethod, OverallMethod):
     infinity ranks above every finite one, and NaN above infinity.
     """
 
-    name: ClassVar[str] = "erk"
-    title: ClassVar[str] = deferred("ERK")
+    name = "erk"
+    title = deferred("ERK")
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         """Compute the counts from the shapes alone; cuts are computed on first use."""

@@ -117,9 +117,9 @@ class ListedOrRanked(ListingMethod):
 class ListedUnits(ListingMethod):
     """Prune exactly the listed units of every group that the step targets."""
 
-    name: ClassVar[str] = "listed_units"
-    title: ClassVar[str] = deferred("Listed units")
-    listing: ClassVar[str] = "units"
+    name = "listed_units"
+    title = deferred("Listed units")
+    listing = "units"
 
     space: SpaceField = "ffn"
     units: Annotated[
@@ -137,9 +137,9 @@ class Layers(ListedOrRanked):
     The save form *compact* writes a checkpoint without the layers, with the others renumbered.
     """
 
-    name: ClassVar[str] = "layers"
-    title: ClassVar[str] = deferred("Layers")
-    listing: ClassVar[str] = "layers"
+    name = "layers"
+    title = deferred("Layers")
+    listing = "layers"
 
     layers: Annotated[
         OptionalUnitList,
@@ -180,9 +180,9 @@ class Experts(ListedOrRanked):
     together. The save form *compact* writes a checkpoint without the experts.
     """
 
-    name: ClassVar[str] = "experts"
-    title: ClassVar[str] = deferred("Experts")
-    listing: ClassVar[str] = "experts"
+    name = "experts"
+    title = deferred("Experts")
+    listing = "experts"
     space: ClassVar[str] = "experts"
 
     experts: Annotated[
@@ -201,8 +201,8 @@ class Tokens(CoupledMethod):
     ``tokenizers`` verifies that other texts are encoded as before.
     """
 
-    name: ClassVar[str] = "tokens"
-    title: ClassVar[str] = deferred("Tokens")
+    name = "tokens"
+    title = deferred("Tokens")
     space: ClassVar[str] = TOKENS
 
     listed: Annotated[
@@ -244,9 +244,9 @@ class Tokens(CoupledMethod):
 class TokenIds(ListingMethod):
     """Prune tokens by their ids: what `Tokens` means for one tokenizer. Not part of recipes."""
 
-    name: ClassVar[str] = "tokens"
-    title: ClassVar[str] = Tokens.title
-    listing: ClassVar[str] = "ids"
+    name = "tokens"
+    title = Tokens.title
+    listing = "ids"
     space: ClassVar[str] = TOKENS
 
     ids: tuple[int, ...]

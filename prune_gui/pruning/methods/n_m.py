@@ -12,7 +12,7 @@ from prune_gui.language import deferred, tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import decisions, predicates, selection
 from prune_gui.pruning.methods.base import ScoredMethod
-from prune_gui.pruning.methods.fields import Dim, FieldText, MethodGroup, RankingScope, Tail
+from prune_gui.pruning.methods.fields import Dim, FieldText, RankingScope, Tail
 
 if TYPE_CHECKING:
     from prune_gui.pruning.decisions import Decision, Target
@@ -42,9 +42,10 @@ class NM(ScoredMethod):
     infinity.
     """
 
-    name: ClassVar[str] = "n_m"
-    title: ClassVar[str] = deferred("n:m")
-    method_group: ClassVar[MethodGroup] = "patterns"
+    name = "n_m"
+    title = deferred("n:m")
+    method_group = "patterns"
+    ranking_scope: ClassVar[RankingScope] = "group"
 
     n: Annotated[
         StrictInt,
@@ -89,10 +90,6 @@ class NM(ScoredMethod):
                 tr("a group cannot be smaller than the number kept: m must be at least n")
             )
         return m
-
-    @property
-    def ranking_scope(self) -> RankingScope:
-        return "group"
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         """Compute the counts of unpruned targets from shapes; count the elements of others."""

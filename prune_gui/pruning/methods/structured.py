@@ -11,17 +11,7 @@ from prune_gui.language import deferred
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import decisions, norms, selection
 from prune_gui.pruning.methods.base import AllocatedMethod, ScoredMethod, ScoreKind
-from prune_gui.pruning.methods.fields import (
-    Dim,
-    MaxSparsity,
-    MethodGroup,
-    Norm,
-    Of,
-    Scope,
-    Seed,
-    Unit,
-    torch_dim,
-)
+from prune_gui.pruning.methods.fields import Dim, MaxSparsity, Norm, Of, Scope, Seed, torch_dim
 
 if TYPE_CHECKING:
     from prune_gui.pruning.arrays import Values
@@ -36,8 +26,8 @@ FLAT: Final = deferred(
 class ChannelMethod(AllocatedMethod):
     """Prunes the lowest-ranked channels along `dim` of each target, or of all targets as one."""
 
-    unit: ClassVar[Unit] = "channel"
-    method_group: ClassVar[MethodGroup] = "channels"
+    unit = "channel"
+    method_group = "channels"
 
     dim: Dim = "output"
     scope: Scope = "local"
@@ -63,8 +53,8 @@ class LnStructuredMethod(ScoredMethod, ChannelMethod):
     norm is divided by (number of entries)^(1/p), so that layers compare; for n = 0 by that number.
     """
 
-    name: ClassVar[str] = "ln_structured"
-    title: ClassVar[str] = deferred("Ln structured")
+    name = "ln_structured"
+    title = deferred("Ln structured")
 
     n: Norm = 2
 
@@ -112,14 +102,11 @@ class LnStructuredMethod(ScoredMethod, ChannelMethod):
 class RandomStructuredMethod(ChannelMethod):
     """Prune channels at random, with equal probability."""
 
-    name: ClassVar[str] = "random_structured"
-    title: ClassVar[str] = deferred("Random structured")
+    name = "random_structured"
+    title = deferred("Random structured")
+    score_kind: ClassVar[ScoreKind] = "random"
 
     seed: Seed = 0
-
-    @property
-    def score_kind(self) -> ScoreKind:
-        return "random"
 
     def _units(self, target: Target) -> Units:
         dim = self._dimension(target)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -41,8 +41,8 @@ class Threshold(ScoredMethod):
     infinity are kept.
     """
 
-    name: ClassVar[str] = "threshold"
-    title: ClassVar[str] = deferred("Threshold")
+    name = "threshold"
+    title = deferred("Threshold")
 
     value: Annotated[
         float,

@@ -30,9 +30,7 @@ class OverallMethod(Method):
     amount_of: Of = "remaining"
     max_sparsity: MaxSparsity = 1.0
 
-    @property
-    def ranking_scope(self) -> RankingScope:
-        return "global"
+    ranking_scope: ClassVar[RankingScope] = "global"
 
 
 class L1UnstructuredMethod(ScoredMethod, RankedMethod):
@@ -42,8 +40,8 @@ class L1UnstructuredMethod(ScoredMethod, RankedMethod):
     Infinity ranks above every finite score, and NaN above infinity.
     """
 
-    name: ClassVar[str] = "l1_unstructured"
-    title: ClassVar[str] = deferred("L1 unstructured")
+    name = "l1_unstructured"
+    title = deferred("L1 unstructured")
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         scores = [decisions.target_scores(self, target) for target in targets]
@@ -66,14 +64,11 @@ class L1UnstructuredMethod(ScoredMethod, RankedMethod):
 class RandomUnstructuredMethod(RankedMethod):
     """Prune weights at random, with equal probability."""
 
-    name: ClassVar[str] = "random_unstructured"
-    title: ClassVar[str] = deferred("Random unstructured")
+    name = "random_unstructured"
+    title = deferred("Random unstructured")
+    score_kind: ClassVar[ScoreKind] = "random"
 
     seed: Seed = 0
-
-    @property
-    def score_kind(self) -> ScoreKind:
-        return "random"
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         keys = [selection.RandomKeys(self.seed, target.name, target.size) for target in targets]

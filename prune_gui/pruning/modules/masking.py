@@ -112,15 +112,10 @@ class _Keep(torch.autograd.Function):
         return torch.where(mask.bool(), t, t.new_zeros(())), 0
 
 
-def _is_large(t: Tensor) -> bool:
-    return is_plain(t) and t.is_contiguous() and t.nbytes >= LARGE_BYTES
-
-
 def _is_fast(t: Tensor, mask: Tensor) -> bool:
     return (
-        _is_large(t)
-        and is_plain(mask)
-        and mask.is_contiguous()
+        t.nbytes >= LARGE_BYTES
+        and all(is_plain(own) and own.is_contiguous() for own in (t, mask))
         and mask.shape == t.shape
         and (mask.dtype == torch.bool or mask.itemsize == t.itemsize)
         and not (t.is_complex() or mask.is_complex())

@@ -77,11 +77,8 @@ class BasePruningMethod(ABC):
         channels-last, which torch's unstructured methods refuse; the mask gets the same strides.
 
         Args:
-            module: changed in place.
-            name: name of a parameter of this module.
-            *args: arguments of the method's constructor.
+            *args: arguments of the method's constructor, like **kwargs.
             importance_scores: of the parameter's shape, ranked instead of its weights.
-            **kwargs: arguments of the method's constructor.
 
         Returns:
             The hook: the method itself, or a `PruningContainer` of all methods applied so far.
@@ -124,7 +121,6 @@ class BasePruningMethod(ABC):
         Pruned elements are +0, as in `apply_mask`; torch multiplies instead.
 
         Args:
-            t: any shape.
             default_mask: of the same shape; None for ones.
             importance_scores: of the same shape, ranked instead of `t`.
 

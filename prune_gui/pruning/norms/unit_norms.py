@@ -357,10 +357,7 @@ def _scaled_powers(
 
 
 def _row_norms(scores: Scores, channels: int, inner: int, monitor: Monitor) -> Tensor:
-    """Return the 2-norms of long rows by torch, which is limited by the memory bandwidth alone.
-
-    torch squares in the type of the elements, float32 or float64.
-    """
+    """Return the 2-norms of long rows by torch: as fast as memory, in the type of the elements."""
     norms, rows_per_call = [], max(1, MAX_TORCH_ELEMENTS // inner)
     for first in range(0, channels, rows_per_call):
         last = min(first + rows_per_call, channels)

@@ -15,21 +15,15 @@ from prune_gui.pruning.lazy import Lazy
 
 @dataclass(frozen=True, slots=True)
 class ElementRank:
-    """The score, cut and rank of one element in one step, or those of its channel or block.
-
-    `unit` is what was ranked: "entry", or a translated description such as "channel 3". `score` is
-    None if the step does not rank by a number, `cut` is the highest score that is pruned, and
-    `rank` the number of the `ranked` units that are pruned before this one. `factors` are those of
-    `RowColumnScores`.
-    """
+    """The score, cut and rank of one element in one step, or those of its channel or block."""
 
     pruned: bool
-    unit: str = "entry"
+    unit: str = "entry"  # or a translated description such as "channel 3"
     score: float | None = None
-    cut: float | None = None
-    rank: int | None = None
+    cut: float | None = None  # the highest score that is pruned
+    rank: int | None = None  # how many of the ranked units are pruned before this one
     ranked: int | None = None
-    factors: tuple[float, float] | None = None
+    factors: tuple[float, float] | None = None  # see `RowColumnScores`
 
     @property
     def margin(self) -> float | None:

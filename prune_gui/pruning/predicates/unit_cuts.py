@@ -13,23 +13,19 @@ from prune_gui.pruning.arrays import Codes, Flags, Ints, Values
 from prune_gui.pruning.kernels import group_loops as group_kernels
 from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.lazy import Lazy
-from prune_gui.pruning.parallel import chunks
+from prune_gui.pruning.parallel import CHUNK_ELEMENTS, chunks
 from prune_gui.pruning.predicates.predicate import ElementRank, Predicate
 from prune_gui.pruning.selection.keys import RemainingMask
 
 
 @dataclass(frozen=True, slots=True)
 class PrunedUnits:
-    """The pruned units of a parameter (channels or blocks), and the scores that rank them.
-
-    The lowest `ranks` are pruned first, NaN last, and units without `remaining` elements are not
-    ranked. `source` is the name of the file of the scores, if they are from one.
-    """
+    """The pruned units of a parameter (channels or blocks), and the scores that rank them."""
 
     pruned: Flags
-    ranks: Values | None
-    remaining: Ints
-    source: str = ""
+    ranks: Values | None  # the lowest are pruned first, NaN last
+    remaining: Ints  # elements of each unit; those without any are not ranked
+    source: str = ""  # the name of the file of the scores, if they are from one
 
     @classmethod
     def listed(cls, units: Sequence[int], remaining: Ints) -> PrunedUnits:
@@ -100,17 +96,13 @@ def count_per_channel(shape: tuple[int, ...], dim: int, marked: RemainingMask) -
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnitSlices:
-    """The channels of the units of a group along one dimension of a tensor.
-
-    Those of the first unit are `width` channels from `offset` on, and so on; or all belong to the
-    unit `owner`.
-    """
+    """The channels of the units of a group along one dimension of a tensor."""
 
     label: str
     units: PrunedUnits
-    offset: int
+    offset: int  # the first channel of the first unit
     width: int
-    owner: int | None = None
+    owner: int | None = None  # the unit of all channels, if they are not divided
 
     def mark_pruned(self, channels: Flags) -> None:
         if self.owner is not None:
@@ -206,10 +198,12 @@ class Blocks:
         """Return the number of marked elements of each block; None marks all."""
         if marked is None:
             return np.broadcast_to(np.int64(self.height * self.width), self.down * self.across)
-        counts = np.zeros((self.down, self.across), np.int64)
-        for start, stop in chunks(self.rows * self.columns):
-            flags = marked(start, stop)
-            group_kernels.count_blocks(flags, self.height, self.width, self.columns, start, counts)
+        counts, row = np.zeros((self.down, self.across), np.int64), self.height * self.columns
+        for first, last in chunks(self.down, max(1, CHUNK_ELEMENTS // row)):
+            flags = marked(first * row, last * row).reshape(-1, self.columns)
+            whole = flags[:, : self.across * self.width].reshape(last - first, self.height, -1)
+            by_column = whole.sum(1, dtype=np.int64)
+            counts[first:last] = by_column.reshape(last - first, self.across, self.width).sum(2)
         return counts.reshape(-1)
 
 

@@ -232,15 +232,12 @@ def _lower(cut: Cut, limit: Cut) -> Cut:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SortedKeys:
-    """The keys of concatenated tensors: in their order, and ascending within each tensor.
-
-    All NaNs have the same key. Pruned elements are last in `ranked`.
-    """
+    """The keys of concatenated tensors: in their order, and ascending within each tensor."""
 
     keys: Bits
     remaining_mask: Flags | None
     bounds: Ints
-    ranked: Bits
+    ranked: Bits  # pruned elements are last
     remaining: Ints
     non_finite: Ints
 

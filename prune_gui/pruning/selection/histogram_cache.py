@@ -33,14 +33,11 @@ _GROUPS: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class DigitHistogram:
-    """The number of keys with each value of a digit, for the values that occur, ascending.
-
-    `parts` are the histograms of the spans of the tensor, in order; or ().
-    """
+    """The number of keys with each value of a digit, for the values that occur, ascending."""
 
     values: NDArray[np.integer[Any]]
     counts: NDArray[np.integer[Any]]
-    parts: tuple[DigitHistogram, ...] = ()
+    parts: tuple[DigitHistogram, ...] = ()  # of the spans of the tensor, in order
 
     @classmethod
     def of(cls, table: NDArray[np.integer[Any]]) -> DigitHistogram:
@@ -82,13 +79,10 @@ class DigitHistogram:
 
 @dataclass(frozen=True, slots=True)
 class GroupedSpan:
-    """The low 16 bits of the 32-bit elements of a span, grouped by their high 16 bits.
-
-    `ends` has the end of each of the 65536 groups in `digits`.
-    """
+    """The low 16 bits of the 32-bit elements of a span, grouped by their high 16 bits."""
 
     digits: NDArray[np.uint16]
-    ends: NDArray[np.uint32]
+    ends: NDArray[np.uint32]  # (65536,), the end of each group in `digits`
 
     def group(self, high: int) -> NDArray[np.uint16]:
         return self.digits[self._start(high) : self.ends[high]]
@@ -109,14 +103,10 @@ class GroupedSpan:
 
 @dataclass(frozen=True, slots=True)
 class GroupedDigits:
-    """The remaining elements of a tensor of 32-bit keys, grouped by span and leading bits.
+    """The remaining elements of a tensor of 32-bit keys, grouped by span and leading bits."""
 
-    A span is None if it is not grouped yet. `signs` are the leading bits that are no part of a key:
-    0, and the sign.
-    """
-
-    spans: tuple[GroupedSpan | None, ...]
-    signs: tuple[int, ...]
+    spans: tuple[GroupedSpan | None, ...]  # None if a span is not grouped yet
+    signs: tuple[int, ...]  # leading bits that are no part of a key: 0, and that of the sign
 
     @classmethod
     def nothing(cls, spans: int, magnitude: int) -> GroupedDigits:

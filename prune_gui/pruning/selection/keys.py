@@ -63,14 +63,11 @@ def _first_non_finite(dtype: torch.dtype) -> int:
 
 @dataclass(frozen=True)
 class ScoreKeys:
-    """Keys that rank elements by the absolute value of their scores, compared in `dtype`.
-
-    NaN ranks by its bits, unless all NaNs shall have equal keys, which takes time.
-    """
+    """Keys that rank elements by the absolute value of their scores, compared in `dtype`."""
 
     scores: Scores
     dtype: torch.dtype
-    equal_nans: bool = False
+    equal_nans: bool = False  # all NaNs have one key, which takes time
 
     @classmethod
     def of(cls, scores: Scores) -> ScoreKeys:
@@ -107,10 +104,7 @@ class ScoreKeys:
         return bits
 
     def first_key(self, value: float) -> int:
-        """Return the lowest key of at least `value`, which is not negative.
-
-        It is `first_non_finite` if `value` exceeds all finite numbers.
-        """
+        """Return the lowest key of at least `value` >= 0; `first_non_finite` if no number is."""
         nearest = torch.tensor([value], dtype=torch.float64).to(self.dtype)
         key = int(raw_bits(nearest)[0]) & self.magnitude
         return key + 1 if self.value(key) < value else key

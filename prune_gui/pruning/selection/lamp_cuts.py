@@ -68,14 +68,11 @@ def _groups(batch: Sequence[Ranking]) -> ScoreGroups:
 
 @dataclass(frozen=True, slots=True)
 class _GroupTable:
-    """The groups of all owners (tensors or batches) in order, one array element per group.
-
-    A group is `single` if all its elements have the same score.
-    """
+    """The groups of all owners (tensors or batches) in order, one array element per group."""
 
     owners: Ints
     indices: Ints
-    single: Flags
+    single: Flags  # whether all elements have the same score
     min_scores: Numbers
     max_scores: Numbers
     units: Ints

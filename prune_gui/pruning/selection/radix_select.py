@@ -214,11 +214,7 @@ def work(keys: KeySource) -> int:
 
 
 def smallest(scores: torch.Tensor, k: int) -> torch.Tensor:
-    """Return a boolean tensor of the same shape, True at the `k` elements of lowest absolute value.
-
-    Of equal scores the lower flat index is marked first; NaN ranks above infinity, infinity above
-    every number.
-    """
+    """Mark the `k` elements of lowest absolute value; of ties the first, and NaN above infinity."""
     keys = ScoreKeys.of(TensorScores.of(scores.contiguous()))
     [cut] = find_cuts([Ranking(keys)], k, Monitor())
     return torch.from_numpy(mark_whole(keys, cut)).view(scores.shape)
@@ -284,10 +280,7 @@ def _non_finite(ranking: Ranking, leading: DigitHistogram) -> int:
 
 
 def nth_tie(ranking: Ranking, threshold: int, ordinal: int, ties: Sequence[int] = ()) -> int:
-    """Return the flat index of the `ordinal`-th remaining element whose key is `threshold`.
-
-    Spans are skipped if the numbers of their `ties` are known.
-    """
+    """Return the index of the `ordinal`-th remaining `threshold`; skips spans by their `ties`."""
     for index, (start, stop) in enumerate(chunk_spans(ranking.keys)):
         if not ties or ordinal <= ties[index]:
             check_cancelled()

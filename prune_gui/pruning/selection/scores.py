@@ -42,10 +42,7 @@ class Scores(Protocol):
         """Number of bytes to read for all elements."""
 
     def part(self, start: int, stop: int) -> torch.Tensor:
-        """Return the scores of the flat indices [start, stop).
-
-        The tensor has one dimension, is contiguous and on the CPU.
-        """
+        """Return the scores of the indices [start, stop): contiguous, one dimension, on the CPU."""
 
 
 @dataclass(frozen=True)

@@ -16,34 +16,40 @@ from prune_gui import pruning
 
 BOTH = (pruning, reference)
 FLOAT8 = [torch.float8_e4m3fn, torch.float8_e5m2]
+CALLS = {
+    "l1": lambda by, layer, amount: by.l1_unstructured(layer, "weight", amount),
+    "random": lambda by, layer, amount: by.random_unstructured(layer, "weight", amount),
+    "global": lambda by, layer, amount: by.global_unstructured(
+        [(layer, "weight")], by.L1Unstructured, amount=amount
+    ),
+    "ln": lambda by, layer, _: by.ln_structured(layer, "weight", 1, n=2, dim=1),
+    "random structured": lambda by, layer, _: by.random_structured(layer, "weight", 1, dim=1),
+}
 
 
-def run_hooks(layer):
-    """Run the forward pre-hooks."""
-    for hook in layer._forward_pre_hooks.values():
-        hook(layer, ())
-
-
-# Ties
+def by_both(weights, call):
+    """Return two layers of the same weights, pruned by our package and by torch."""
+    layers = [layer_of(weights.clone()) for _ in BOTH]
+    for package, layer in zip(BOTH, layers, strict=True):
+        torch.manual_seed(0)
+        call(package, layer)
+    return layers
 
 
 def test_of_equal_elements_the_lowest_flat_index_is_pruned_first():
-    ours, theirs = (layer_of(torch.tensor([[-1.0, 1.0] * 500])) for _ in BOTH)
-    for package, layer in zip(BOTH, (ours, theirs), strict=True):
-        package.l1_unstructured(layer, "weight", 500)
-    assert kept(ours) == [[0] * 500 + [1] * 500]
-    assert kept(theirs) != kept(ours)
+    weights = torch.tensor([[-1.0, 1.0] * 500])
+    ours, theirs = by_both(weights, lambda by, layer: CALLS["l1"](by, layer, 500))
+    assert kept(ours) == [[0] * 500 + [1] * 500] != kept(theirs)
     pruning.l1_unstructured(ours, "weight", 100)
     assert kept(ours) == [[0] * 600 + [1] * 400]
 
 
 def test_of_equal_channels_the_lowest_index_is_pruned_first():
-    ours, theirs = (layer_of(torch.ones(8, 2)) for _ in BOTH)
-    for package, layer in zip(BOTH, (ours, theirs), strict=True):
-        package.ln_structured(layer, "weight", 3, n=2, dim=0)
-    assert pruned_rows(ours) == [0, 1, 2]
+    ours, theirs = by_both(
+        torch.ones(8, 2), lambda by, layer: by.ln_structured(layer, "weight", 3, n=2, dim=0)
+    )
+    assert pruned_rows(ours) == [0, 1, 2] != pruned_rows(theirs)
     assert len(pruned_rows(theirs)) == 3
-    assert pruned_rows(theirs) != [0, 1, 2]
 
 
 def test_of_equal_elements_those_of_the_earlier_parameter_are_pruned_first():
@@ -53,115 +59,86 @@ def test_of_equal_elements_those_of_the_earlier_parameter_are_pruned_first():
         package.global_unstructured(pairs, package.L1Unstructured, amount=500)
         return [kept(layer)[0].count(0) for layer in layers]
 
-    assert pruned_of_each(pruning) == [500, 0]
-    assert pruned_of_each(reference) != [500, 0]
-
-
-# Values of pruned elements
+    assert pruned_of_each(pruning) == [500, 0] != pruned_of_each(reference)
 
 
 def test_remove_sets_plus_zero_where_torch_leaves_minus_zero_and_nan():
-    ours, theirs = (layer_of(torch.tensor([[-1.0, math.nan, -3.0]])) for _ in BOTH)
-    for package, layer in zip(BOTH, (ours, theirs), strict=True):
+    def prune(package, layer):
         reference.custom_from_mask(layer, "weight", torch.tensor([[0, 0, 1]]))
         package.remove(layer, "weight")
+
+    ours, theirs = by_both(torch.tensor([[-1.0, math.nan, -3.0]]), prune)
     assert ours.weight.tolist() == [[0, 0, -3]]
     assert ours.weight.signbit().tolist() == [[False, False, True]]
     assert theirs.weight.signbit()[0, 0]
     assert theirs.weight[0, 1].isnan()
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda package, layer: package.l1_unstructured(layer, "weight", 1),
-        lambda package, layer: package.global_unstructured(
-            [(layer, "weight")], package.L1Unstructured, amount=1
-        ),
-    ],
-)
+@pytest.mark.parametrize("call", ["l1", "global"])
 def test_a_step_ranks_the_parameter_and_not_the_stale_attribute(call):
-    for package, expected in ((pruning, [1, 0, 1, 0]), (reference, [0, 0, 1, 1])):
-        layer = layer_of(torch.tensor([[2.0, 1.0, 3.0, 4.0]]))
+    def prune(package, layer):
         package.l1_unstructured(layer, "weight", 1)
         with torch.no_grad():
             layer.weight_orig.copy_(torch.tensor([[4.0, 1.0, 3.0, 2.0]]))
-        call(package, layer)
-        assert kept(layer) == [expected]
+        CALLS[call](package, layer, 1)
+
+    ours, theirs = by_both(torch.tensor([[2.0, 1.0, 3.0, 4.0]]), prune)
+    assert (kept(ours), kept(theirs)) == ([[1, 0, 1, 0]], [[0, 0, 1, 1]])
 
 
 @pytest.mark.parametrize("stacked", [False, True])
 def test_the_mask_has_the_dtype_of_the_parameter_not_of_the_scores(stacked):
-    for package, expected in ((pruning, torch.float32), (reference, torch.float64)):
-        layer = nn.Linear(4, 3)
+    def prune(package, layer):
         if stacked:
             package.identity(layer, "weight")
         scores = torch.rand(3, 4, dtype=torch.float64)
         package.ln_structured(layer, "weight", 1, n=2, dim=0, importance_scores=scores)
-        assert layer.weight_mask.dtype == expected
 
-
-# Narrow dtypes
+    ours, theirs = by_both(torch.rand(3, 4), prune)
+    assert (ours.weight_mask.dtype, theirs.weight_mask.dtype) == (torch.float32, torch.float64)
 
 
 def test_bfloat16_norms_do_not_coincide():
     weights = torch.randn(1000, 64, generator=torch.Generator().manual_seed(0)).bfloat16()
-    exact = weights.double().norm(dim=1)
-    ours, theirs = layer_of(weights.clone()), layer_of(weights.clone())
-    for package, layer in zip(BOTH, (ours, theirs), strict=True):
-        package.ln_structured(layer, "weight", 500, n=2, dim=0)
-        assert layer.weight.dtype == layer.weight_mask.dtype == torch.bfloat16
+    ours, theirs = by_both(
+        weights, lambda by, layer: by.ln_structured(layer, "weight", 500, n=2, dim=0)
+    )
+    assert ours.weight.dtype == ours.weight_mask.dtype == torch.bfloat16
     assert reference._compute_norm(weights, 2, 0).unique().numel() < 100
     assert pruning._compute_norm(weights, 2, 0).unique().numel() > 950
-    assert pruned_rows(ours) == sorted(exact.argsort()[:500].tolist())
-    assert pruned_rows(theirs) != pruned_rows(ours)
+    exact = weights.double().norm(dim=1)
+    assert pruned_rows(ours) == sorted(exact.argsort()[:500].tolist()) != pruned_rows(theirs)
 
 
 @pytest.mark.parametrize("dtype", FLOAT8)
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda package, layer: package.l1_unstructured(layer, "weight", 2),
-        lambda package, layer: package.random_unstructured(layer, "weight", 2),
-        lambda package, layer: package.ln_structured(layer, "weight", 1, n=2, dim=1),
-        lambda package, layer: package.random_structured(layer, "weight", 1, dim=1),
-        lambda package, layer: package.global_unstructured(
-            [(layer, "weight")], package.L1Unstructured, amount=2
-        ),
-    ],
-)
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_float8_parameters_can_be_pruned(call, dtype):
     ours, theirs = (layer_of(torch.ones(2, 3).to(dtype)) for _ in BOTH)
-    call(pruning, ours)
-    call(pruning, ours)
+    call(pruning, ours, 2)
+    call(pruning, ours, 2)
     assert ours.weight.dtype == ours.weight_mask.dtype == dtype
     assert kept(ours)[0].count(0) + kept(ours)[1].count(0) == 4
     with pytest.raises(NotImplementedError, match="Float8"):
-        call(reference, theirs)
+        call(reference, theirs, 2)
 
 
 def test_random_pruning_of_half_precision_equals_that_of_float32():
-    expected = layer_of(torch.ones(1, 5000))
-    torch.manual_seed(0)
-    pruning.random_unstructured(expected, "weight", 500)
-    for package, agrees in ((pruning, True), (reference, False)):
-        layer = layer_of(torch.ones(1, 5000, dtype=torch.bfloat16))
-        torch.manual_seed(0)
+    def prune(package, layer):
         package.random_unstructured(layer, "weight", 500)
-        assert (kept(layer) == kept(expected)) == agrees
 
-
-# The same parameter under several names
+    expected, _ = by_both(torch.ones(1, 5000), prune)
+    ours, theirs = by_both(torch.ones(1, 5000, dtype=torch.bfloat16), prune)
+    assert kept(ours) == kept(expected) != kept(theirs)
 
 
 def test_a_parameter_listed_twice_counts_once():
-    for package, expected in ((pruning, [0, 0, 1, 1]), (reference, [0, 1, 1, 1])):
-        layer = layer_of(torch.tensor([[1.0, 2.0, 3.0, 4.0]]))
-        pairs = [(layer, "weight")] * 2
-        package.global_unstructured(pairs, package.L1Unstructured, amount=2)
-        assert kept(layer) == [expected]
-        [hook] = layer._forward_pre_hooks.values()
-        assert isinstance(hook, reference.PruningContainer) == (package is reference)
+    def prune(package, layer):
+        package.global_unstructured([(layer, "weight")] * 2, package.L1Unstructured, amount=2)
+
+    ours, theirs = by_both(torch.tensor([[1.0, 2.0, 3.0, 4.0]]), prune)
+    assert (kept(ours), kept(theirs)) == ([[0, 0, 1, 1]], [[0, 1, 1, 1]])
+    hooks = [hook for layer in (ours, theirs) for hook in layer._forward_pre_hooks.values()]
+    assert [isinstance(hook, reference.PruningContainer) for hook in hooks] == [False, True]
 
 
 def tied_layers(values):
@@ -180,47 +157,36 @@ def test_a_tied_parameter_counts_once():
         assert kept(other) == [[1]]
 
 
-def test_a_tied_parameter_has_one_mask_and_stays_tied_after_remove():
-    for package in BOTH:
-        encoder, decoder = tied_layers(torch.ones(1, 50))
-        pairs = [(encoder, "weight"), (decoder, "weight")]
-        torch.manual_seed(0)
-        package.global_unstructured(pairs, package.RandomUnstructured, amount=25)
-        assert torch.equal(encoder.weight_mask, decoder.weight_mask) == (package is pruning)
-        before = decoder.weight.detach().clone()
-        package.remove(encoder, "weight")
-        run_hooks(decoder)
-        assert torch.equal(decoder.weight, before) == (package is pruning)
-        package.remove(decoder, "weight")
-        assert decoder.weight is encoder.weight
-
-
-# Memory formats
+@pytest.mark.parametrize("package", BOTH)
+def test_a_tied_parameter_has_one_mask_and_stays_tied_after_remove(package):
+    encoder, decoder = tied_layers(torch.ones(1, 50))
+    pairs = [(encoder, "weight"), (decoder, "weight")]
+    torch.manual_seed(0)
+    package.global_unstructured(pairs, package.RandomUnstructured, amount=25)
+    assert torch.equal(encoder.weight_mask, decoder.weight_mask) == (package is pruning)
+    before = decoder.weight.detach().clone()
+    package.remove(encoder, "weight")
+    for hook in decoder._forward_pre_hooks.values():
+        hook(decoder, ())
+    assert torch.equal(decoder.weight, before) == (package is pruning)
+    package.remove(decoder, "weight")
+    assert decoder.weight is encoder.weight
 
 
 @pytest.mark.parametrize("layout", ["transposed", "channels_last"])
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda package, layer: package.l1_unstructured(layer, "weight", 0.25),
-        lambda package, layer: package.random_unstructured(layer, "weight", 0.25),
-        lambda package, layer: package.global_unstructured(
-            [(layer, "weight")], package.L1Unstructured, amount=0.25
-        ),
-    ],
-)
+@pytest.mark.parametrize("call", ["l1", "random", "global"])
 def test_transposed_and_channels_last_parameters_can_be_pruned(call, layout):
     if layout == "transposed":
         layer = layer_of(torch.randn(4, 3).T)
     else:
         layer = nn.Conv2d(4, 6, 3).to(memory_format=torch.channels_last)
     with pytest.raises(RuntimeError, match="view"):
-        call(reference, copy.deepcopy(layer))
+        CALLS[call](reference, copy.deepcopy(layer), 0.25)
     straight, stride = layer_of(layer.weight.detach().contiguous()), layer.weight.stride()
     for module in (layer, straight):
         torch.manual_seed(0)
-        call(pruning, module)
-        call(pruning, module)
+        CALLS[call](pruning, module, 0.25)
+        CALLS[call](pruning, module, 0.25)
         pruning.ln_structured(module, "weight", 1, 2, dim=1)
     assert torch.equal(layer.weight_mask, straight.weight_mask)
     assert layer.weight.stride() == layer.weight_mask.stride() == stride

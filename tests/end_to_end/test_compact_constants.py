@@ -29,23 +29,10 @@ pytestmark = [
 DEAD = {"method": "dead_units", "targets": ["*"]}
 SAME = {"rtol": 1e-4, "atol": 1e-5}
 UNITS = [0, 3, 5]
-FAMILIES = [
-    "bert",
-    "roberta",
-    "distilbert",
-    "deberta-v2",
-    "convbert",
-    "vit",
-    "gpt2",
-    "gpt-neox",
-    "opt",
-    "phi",
-    "starcoder2",
-    "wav2vec2",
-    "whisper",
-    "bart",
-    "llama",
-]
+FAMILIES = (
+    *("bert", "roberta", "distilbert", "deberta-v2", "convbert", "vit", "gpt2", "gpt-neox", "opt"),
+    *("phi", "starcoder2", "wav2vec2", "whisper", "bart", "llama"),
+)
 PADDED = "a convolution that reads them may pad its input with zeros"
 UNKNOWN = "the activation function is not known"
 

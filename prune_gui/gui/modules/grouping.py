@@ -118,12 +118,11 @@ class TreeGrouping:
         }
 
         def work(monitor: Monitor) -> PrunedUnits:
-            from prune_gui.statistics.unit_statistics import (
-                count_removable,  # torch: slow to import
-            )
+            # torch: slow to import
+            from prune_gui.recipe.compaction.removal import removable_units
 
             return {
-                number: count_removable(resolution, groups, monitor)
+                number: [int(one.sum()) for one in removable_units(resolution, groups, monitor)]
                 for number, groups in groups_of.items()
             }
 

@@ -185,18 +185,6 @@ def test_the_cut_of_an_added_step_is_shown_and_dragging_it_edits_the_step(
     assert bench.draft.current.step.method.amount == 6 / 8
 
 
-def test_the_scores_of_each_step_that_ranks_channels_are_offered(norms, draft, bench):
-    draft_l2(draft, bench)
-    draft.commit.click()
-    draft_l2(draft, bench, dim=1, n=1)
-    offered = [norms._norm_box.itemText(i).split(":")[0] for i in range(2)]
-    assert offered == ["draft", "step 1"]
-    norms._norm_box.setCurrentIndex(1)
-    bench.until_idle()
-    assert norms._dim_box.currentData() == 0
-    assert norms._row.measured.by == ScoreOf(1)
-
-
 def test_the_draft_scores_are_offered_while_there_is_a_draft(norms, draft, bench):
     draft_l2(draft, bench, dim=1, n=1)
     assert norms._dim_box.currentData() == 1

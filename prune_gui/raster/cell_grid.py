@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Generic, TypeVar
@@ -28,21 +28,18 @@ Layout = TypeVar("Layout", bound=ParameterLayout)
 class GridChunk:
     """Rows and columns of a tile whose elements are within the flat indices [start, stop).
 
-    `rows` are offsets from `start`, `columns` from their row; `down` and `across` are the cells of
-    each, as indices in the tile. Gaps are omitted.
+    Its lines are the offsets of the rows from `start`, those of the columns from their row, and the
+    cell of each row and of each column, as an index in the tile. Gaps are omitted.
     """
 
     start: int
     stop: int
-    rows: Lines
-    columns: Lines
-    down: Lines
-    across: Lines
+    lines: tuple[Lines, Lines, Lines, Lines]
 
     @property
-    def lines(self) -> tuple[Lines, Lines, Lines, Lines]:
-        """Rows, columns, down and across, as the loops of `cell_kernels` take them."""
-        return self.rows, self.columns, self.down, self.across
+    def size(self) -> int:
+        """The number of elements."""
+        return len(self.lines[0]) * len(self.lines[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,19 +105,13 @@ class CellGrid(Generic[Layout]):
 
     def chunks(self, tile: Tile) -> Iterator[GridChunk]:
         """Divide a tile into chunks of memory of few elements."""
-        rows, down = _lines(self.row_edges, tile[0], self.layout.row_offsets)
+        rows, down = self._lines(0, self.row_edges, tile[0])
         for first, columns, across in self._columns(tile[1]):
             length = int(columns[-1]) + 1
             for run in _runs_of_lines(rows, length):
-                start = int(rows[run][0]) + first
-                yield GridChunk(
-                    start,
-                    int(rows[run][-1]) + first + length,
-                    rows[run] - rows[run][0],
-                    columns,
-                    down[run],
-                    across,
-                )
+                start, stop = int(rows[run][0]) + first, int(rows[run][-1]) + first + length
+                lines = rows[run] - rows[run][0], columns, down[run], across
+                yield GridChunk(start, stop, lines)
 
     def _columns(self, part: slice) -> list[tuple[int, Lines, Lines]]:
         """Return the runs of columns of some cells: first column, offsets from it, and their cells.
@@ -130,26 +121,25 @@ class CellGrid(Generic[Layout]):
         """
         key = (part.start, part.stop)
         if key not in self._runs:
-            columns, across = _lines(self.column_edges, part, self.layout.column_offsets)
+            columns, across = self._lines(1, self.column_edges, part)
             self._runs[key] = [
                 (int(columns[run][0]), columns[run] - columns[run][0], across[run])
                 for run in _runs_of_lines(columns, 1)
             ]
         return self._runs[key]
 
+    def _lines(self, axis: int, edges: Lines, part: slice) -> tuple[Lines, Lines]:
+        """Return the offsets of the lines of some cells without gaps, and the cell of each."""
+        edges = edges[part.start : part.stop + 1]
+        offsets = self.layout.offsets(axis, range(int(edges[0]), int(edges[-1])))
+        cell = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
+        has_elements = offsets != GAP
+        return offsets[has_elements], cell[has_elements]
+
 
 def _edges(span: range, cells: int) -> Lines:
     cells = max(1, min(cells, len(span)))
     return span.start + np.arange(cells + 1, dtype=np.int64) * len(span) // cells
-
-
-def _lines(edges: Lines, part: slice, offsets: Callable[[range], Lines]) -> tuple[Lines, Lines]:
-    """Return the offsets of the lines of some cells without gaps, and the cell of each."""
-    edges = edges[part.start : part.stop + 1]
-    line_offsets = offsets(range(int(edges[0]), int(edges[-1])))
-    cell = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
-    has_elements = line_offsets != GAP
-    return line_offsets[has_elements], cell[has_elements]
 
 
 def _runs_of_lines(lines: Lines, length: int) -> Iterator[slice]:

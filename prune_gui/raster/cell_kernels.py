@@ -16,13 +16,16 @@ from prune_gui.pruning.kernels.loop import compiled, compiled_unless_small
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Bits = NDArray[np.unsignedinteger[Any]]
+    Key = np.unsignedinteger[Any]
+    Bits = NDArray[Key]
     Codes = NDArray[np.uint8]
     Counts = NDArray[np.int64]
     Flags = NDArray[np.bool_]
     Lines = tuple[Counts, Counts, Counts, Counts]
     Numbers = NDArray[np.float64]
     Pair = tuple[int, int]
+    Edges = tuple[Counts, Counts]
+    Spans = tuple[Pair, Pair]
     Values = NDArray[np.floating[Any]]
 
 
@@ -64,15 +67,15 @@ def _count_cells_in_numpy(
     known: Codes,
     slots: Codes,
     strides: Pair,
-    edges: tuple[Counts, Counts],
-    rectangle: tuple[Pair, Pair],
+    edges: Edges,
+    spans: Spans,
     counts: Counts,
 ) -> None:
-    lines = np.ogrid[slice(*rectangle[0]), slice(*rectangle[1])]
+    lines = np.ogrid[slice(*spans[0]), slice(*spans[1])]
     i, j = (
         np.searchsorted(e, line, side="right") - 1 for e, line in zip(edges, lines, strict=True)
     )
-    down, across = (line - first for line, (first, _) in zip(lines, rectangle, strict=True))
+    down, across = (line - first for line, (first, _) in zip(lines, spans, strict=True))
     slot_of_each = slots[codes[down * strides[0] + across * strides[1]]]
     cells = np.ravel_multi_index((slot_of_each, i, j), counts.shape)
     added = np.bincount(cells.ravel(), minlength=counts.size).reshape(counts.shape)
@@ -85,18 +88,18 @@ def count_cells(
     known: Codes,
     slots: Codes,
     strides: Pair,
-    edges: tuple[Counts, Counts],
-    rectangle: tuple[Pair, Pair],
+    edges: Edges,
+    spans: Spans,
     counts: Counts,
 ) -> None:
     """Add the pruned elements of a rectangle to the counts of their cells.
 
-    The rectangle has a start and a stop of rows and of columns. ``strides`` are those of a row and
+    It has a start and a stop of rows and of columns. ``strides`` are those of a row and
     of a column in ``codes``. Cell (i, j) begins with row ``edges[0][i]`` and column
     ``edges[1][j]``.
     """
     row_edges, column_edges = edges
-    (row, end), (left, right) = rectangle
+    (row, end), (left, right) = spans
     i = np.searchsorted(row_edges, row, side="right") - 1
     first = np.searchsorted(column_edges, left, side="right") - 1
     last = np.searchsorted(column_edges, right)
@@ -105,7 +108,7 @@ def count_cells(
     while row < end:
         while row >= row_edges[i + 1]:
             i += 1
-        row_codes, cells = codes[(row - rectangle[0][0]) * strides[0] :], counts[:, i, first:last]
+        row_codes, cells = codes[(row - spans[0][0]) * strides[0] :], counts[:, i, first:last]
         height = min(row_edges[i + 1] - row, end - row, 255)
         if known.size - 1 <= min(height, MAX_PASSES):
             for slot in range(1, known.size):
@@ -264,9 +267,7 @@ def add_lines(
 
 
 @compiled
-def highest_key(
-    bits: Bits, magnitude: np.unsignedinteger[Any], end: np.unsignedinteger[Any]
-) -> int:
+def highest_key(bits: Bits, magnitude: Key, end: Key) -> int:
     """Return the highest ``bits & magnitude`` below ``end``; 0 if there is none."""
     maxima = np.zeros(BLOCK_ELEMENTS, bits.dtype)  # an array of maxima, so that it is vectorized
     for start in range(0, bits.size, BLOCK_ELEMENTS):

@@ -48,7 +48,7 @@ def cell_statistics(measure: Measure, grid: CellGrid[Layout], monitor: Monitor) 
 
     def fill(tile: Tile) -> None:
         for chunk in grid.chunks(tile):
-            monitor.advance(len(chunk.rows) * len(chunk.columns))
+            monitor.advance(chunk.size)
             read = measure(chunk.start, chunk.stop)
             cell_kernels.add_values(
                 *read, chunk.lines, total[tile], farthest[tile], finite[tile], non_finite[tile]
@@ -127,7 +127,7 @@ def means(
     def add(tile: Tile) -> tuple[Tile, NDArray[np.float64], NDArray[np.float64]]:
         by_row, by_column = (np.zeros((2, part.stop - part.start)) for part in tile)
         for chunk in grid.chunks(tile):
-            monitor.advance(len(chunk.rows) * len(chunk.columns))
+            monitor.advance(chunk.size)
             read = measure(chunk.start, chunk.stop)
             cell_kernels.add_lines(*read, chunk.lines, by_row, by_column)
         return tile, by_row, by_column

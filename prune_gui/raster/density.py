@@ -136,7 +136,7 @@ def _count_with_gaps(
         shape = down.stop - down.start, across.stop - across.start
         counts = np.zeros((len(code_index.codes), *shape), np.int64)
         for chunk in grid.chunks(tile):
-            monitor.advance(len(chunk.rows) * len(chunk.columns))
+            monitor.advance(chunk.size)
             buffer = np.empty(chunk.stop - chunk.start, np.uint8)
             cell_kernels.add_codes(
                 within(chunk.start, chunk.stop, buffer), code_index.lookup, chunk.lines, counts

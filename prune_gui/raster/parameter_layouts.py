@@ -24,43 +24,38 @@ MIN_WRAPPED_ELEMENTS = 256
 class ParameterLayout:
     """A map between (row, column) and the elements of a parameter.
 
-    The element at (row, column) has the flat (row-major) index ``row_offsets[row] +
-    column_offsets[column]``, where neither is `GAP`. Both ascend.
+    The element at (row, column) has the sum of both offsets as its flat (row-major) index, where
+    neither is `GAP`. Offsets ascend.
     """
 
     shape: tuple[int, ...]
     rows: int
     columns: int
 
-    def row_offsets(self, rows: range) -> Offsets:
-        """Return the offset of each row in `rows`, or `GAP`."""
-        raise NotImplementedError
-
-    def column_offsets(self, columns: range) -> Offsets:
-        """Return the offset of each column in `columns`, or `GAP`."""
+    def offsets(self, axis: int, lines: range) -> Offsets:
+        """Return the offset of each of some rows (axis 0) or columns (axis 1), or `GAP`."""
         raise NotImplementedError
 
     def holds(self, row: int, column: int) -> bool:
         """Return whether there is an element at (row, column)."""
         inside = 0 <= row < self.rows and 0 <= column < self.columns
-        return inside and GAP not in self._offsets(row, column)
+        return inside and GAP not in self._both(row, column)
 
     def flat(self, row: int, column: int) -> int:
         """Return the flat index of the element at (row, column)."""
-        return sum(self._offsets(row, column))
+        return sum(self._both(row, column))
 
     def index(self, row: int, column: int) -> tuple[int, ...]:
         """Return the index of the element at (row, column), one number per dimension."""
         return tuple(map(int, np.unravel_index(self.flat(row, column), self.shape)))
 
-    def _offsets(self, row: int, column: int) -> tuple[int, int]:
-        down = self.row_offsets(range(row, row + 1))
-        return int(down[0]), int(self.column_offsets(range(column, column + 1))[0])
+    def _both(self, *position: int) -> list[int]:
+        return [int(self.offsets(axis, range(at, at + 1))[0]) for axis, at in enumerate(position)]
 
 
 def flat_span(layout: ParameterLayout, rows: range, columns: range) -> tuple[int, int]:
     """Return the flat indices (start, stop) from the first element of a rectangle to its last."""
-    down, across = layout.row_offsets(rows), layout.column_offsets(columns)
+    down, across = layout.offsets(0, rows), layout.offsets(1, columns)
     down, across = down[down != GAP], across[across != GAP]
     if not (down.size and across.size):
         return 0, 0
@@ -129,13 +124,10 @@ class SliceLayout(ParameterLayout):
             column_stride=self.row_stride,
         )
 
-    def row_offsets(self, rows: range) -> Offsets:
-        """Return the offset of each row in `rows`."""
-        return self.first + np.arange(rows.start, rows.stop, dtype=np.int64) * self.row_stride
-
-    def column_offsets(self, columns: range) -> Offsets:
-        """Return the offset of each column in `columns`."""
-        return np.arange(columns.start, columns.stop, dtype=np.int64) * self.column_stride
+    def offsets(self, axis: int, lines: range) -> Offsets:
+        """Return the offset of each row or column; none is a gap."""
+        first, stride = (0, self.column_stride) if axis else (self.first, self.row_stride)
+        return first + np.arange(lines.start, lines.stop, dtype=np.int64) * stride
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,16 +165,13 @@ class KernelLayout(ParameterLayout):
         """Distance (rows, columns) from one kernel to the next; a side of length 1 has no gap."""
         return self.height + (self.height > 1), self.width + (self.width > 1)
 
-    def row_offsets(self, rows: range) -> Offsets:
-        """Return the offset of each row in `rows`, or `GAP` between kernels."""
-        kernel, line = np.divmod(np.arange(rows.start, rows.stop), self.pitch[0])
-        offsets = kernel * (self.across * self.height * self.width) + line * self.width
-        return np.where(line < self.height, offsets, GAP)
-
-    def column_offsets(self, columns: range) -> Offsets:
-        """Return the offset of each column in `columns`, or `GAP` between kernels."""
-        kernel, line = np.divmod(np.arange(columns.start, columns.stop), self.pitch[1])
-        return np.where(line < self.width, kernel * (self.height * self.width) + line, GAP)
+    def offsets(self, axis: int, lines: range) -> Offsets:
+        """Return the offset of each row or column, or `GAP` between kernels."""
+        size, of_kernel, of_line = self.width, self.height * self.width, 1
+        if axis == 0:
+            size, of_kernel, of_line = self.height, self.across * of_kernel, self.width
+        kernel, line = np.divmod(np.arange(lines.start, lines.stop), self.pitch[axis])
+        return np.where(line < size, kernel * of_kernel + line * of_line, GAP)
 
 
 def _with_gaps(kernels: int, length: int) -> int:

@@ -22,6 +22,7 @@ from prune_gui.statistics.dispatch import map_chunks
 from prune_gui.statistics.kernels import CodeIndex
 
 Flags = NDArray[np.bool_]
+Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +50,7 @@ class ChannelStatistics:
         return pruned
 
 
-def norms(
-    checkpoint: Checkpoint, name: str, dim: int, n: float, monitor: Monitor
-) -> NDArray[np.float64]:
+def norms(checkpoint: Checkpoint, name: str, dim: int, n: float, monitor: Monitor) -> Numbers:
     """Return the n-norm of each channel along `dim`, of the weights in the file.
 
     A 0-d parameter is one channel.
@@ -62,19 +61,14 @@ def norms(
     else:
         weights = checkpoint.view(name)
         found = channel_norms(weights.reshape(info.shape or (1,)), n, dim, monitor=monitor)
-    result: NDArray[np.float64] = found.double().numpy()
+    result: Numbers = found.double().numpy()
     result.flags.writeable = False
     return result
 
 
 def norms_by_step(
-    resolution: Resolution,
-    name: str,
-    dim: int,
-    n: float,
-    whole: NDArray[np.float64],
-    monitor: Monitor,
-) -> NDArray[np.float64]:
+    resolution: Resolution, name: str, dim: int, n: float, whole: Numbers, monitor: Monitor
+) -> Numbers:
     """Return float64 (codes, channels), how much of the norm of each channel each step leaves.
 
     Row i is the norm of the elements of the first i + 1 codes of `channels`: row 0 is that of the
@@ -97,7 +91,7 @@ def norms_by_step(
     return np.stack([*rows, whole])
 
 
-def ranks(chosen: PrunedUnits) -> tuple[NDArray[np.float64], float]:
+def ranks(chosen: PrunedUnits) -> tuple[Numbers, float]:
     """Return the ranks of the channels, and the maximum rank that is pruned; 0.0 if none is."""
     assert chosen.ranks is not None
     values = chosen.ranks.astype(np.float64)

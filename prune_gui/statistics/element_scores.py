@@ -18,7 +18,6 @@ from prune_gui.pruning.predicates import (
     ChannelCut,
     ElementCut,
     NMCut,
-    NMGroups,
     Predicate,
     PrunedUnits,
     RowCut,
@@ -183,7 +182,13 @@ def _of_groups(predicate: NMCut, numbers: NumbersOf, start: int, stop: int) -> S
     if remaining_mask is not None:
         remaining_scores = np.where(remaining_mask(begin, end), scores, -np.inf)
     cuts, grouped = np.zeros(end - begin), np.zeros(end - begin, np.bool_)
-    for part, shape in _whole_groups(groups, begin, end):
+    for slab in range(begin // groups.slab, -(-end // groups.slab)):
+        first = max(begin, slab * groups.slab)
+        whole = slab * groups.slab + groups.slab // groups.block * groups.block
+        part = slice(first - begin, min(end, whole) - begin)
+        if part.start >= part.stop:
+            continue
+        shape = ((part.stop - part.start) // groups.block, groups.m, groups.inner)
         ordered = np.sort(remaining_scores[part].reshape(shape), axis=1)
         cuts[part] = np.broadcast_to(ordered[:, predicate.going - 1, None], shape).reshape(-1)
         grouped[part] = True
@@ -228,24 +233,6 @@ def _absolute(keys: ScoreKeys, bits: Bits) -> Numbers:
     with np.errstate(invalid="ignore"):  # numpy warns about some NaN, which stay NaN
         absolute: Numbers = np.abs(of_bits(bits, keys.dtype), dtype=np.float64)
     return absolute
-
-
-def _whole_groups(
-    groups: NMGroups, begin: int, end: int
-) -> list[tuple[slice, tuple[int, int, int]]]:
-    """Return the parts of [begin, end) that consist of whole groups, and the shape of each.
-
-    The members of a group are along the middle dimension of the shape.
-    """
-    parts = []
-    for slab in range(begin // groups.slab, -(-end // groups.slab)):
-        first = max(begin, slab * groups.slab)
-        whole = slab * groups.slab + groups.slab // groups.block * groups.block
-        last = min(end, whole)
-        if last > first:
-            shape = ((last - first) // groups.block, groups.m, groups.inner)
-            parts.append((slice(first - begin, last - begin), shape))
-    return parts
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,17 +48,6 @@ class Histogram:
     cuts: Mapping[int, StepCut] = field(default_factory=dict)
     layers: tuple[AppliedStep, ...] = field(default=(), repr=False)
 
-    def kept_by(self, layers: tuple[AppliedStep, ...]) -> NDArray[np.int64] | None:
-        """Return the kept weights per bin after the counted steps, or without the last one."""
-        kept: NDArray[np.int64] = self.counts[0]
-        if self.layers == layers:
-            return kept
-        steps = {applied.step for applied in layers}
-        if not self.layers or self.layers[:-1] != layers or self.layers[-1].step in steps:
-            return None
-        last: NDArray[np.int64] = self.counts[self.codes.index(self.layers[-1].step)]
-        return kept + last
-
 
 def value_range(resolution: Resolution, name: str, monitor: Monitor) -> tuple[float, float]:
     """Return the minimum and maximum finite weight as views show it; (0.0, 0.0) without one."""
@@ -142,9 +131,15 @@ def _updated(
 ) -> Histogram | None:
     """Return the histogram updated for a moved cut; None if more than the last cut changed."""
     layers = resolution.layers.get(name, ())
-    own, kept = DraftCut.of(resolution, name), before.kept_by(layers[:-1])
-    if own is None or kept is None or layers[-1].step in {step.step for step in layers[:-1]}:
+    own, earlier, last = DraftCut.of(resolution, name), layers[:-1], before.layers[-1:]
+    steps = {applied.step for applied in earlier}
+    if own is None or layers[-1].step in steps:
         return None
+    kept = before.counts[0]  # known after the counted steps, and after those without the last one
+    if before.layers != earlier:
+        if not last or before.layers[:-1] != earlier or last[0].step in steps:
+            return None
+        kept = kept + before.counts[before.codes.index(last[0].step)]
     pruned = own.count_pruned(before.edges, kept, monitor)
     rows = dict(zip(before.codes, before.counts, strict=True))
     rows.update({KEPT: kept - pruned, layers[-1].step: pruned})

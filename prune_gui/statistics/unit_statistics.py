@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +14,6 @@ from prune_gui.pruning.layouts import CoupledGroup, Member, MemberRole
 from prune_gui.pruning.methods.listed_units import TOKENS
 from prune_gui.pruning.predicates import AnyCut, ChannelCut, Predicate, PrunedUnits, UnitCut
 from prune_gui.recipe import Resolution
-from prune_gui.recipe.compaction.network import removable_units
 from prune_gui.recipe.recipe import IN_FILE, KEPT
 from prune_gui.statistics.channel_statistics import channels, norms
 
@@ -75,13 +73,6 @@ def count_units(resolution: Resolution, group: CoupledGroup, monitor: Monitor) -
         dead = without_effect(remaining, group.size)[0] & (by_code[KEPT] > 0)
     counted = np.stack([by_code[code] for code in codes])
     return CountsByUnit(codes, counted, tuple(members), dead)
-
-
-def count_removable(
-    resolution: Resolution, groups: Sequence[CoupledGroup], monitor: Monitor
-) -> list[int]:
-    """Return the number of units of each group that are pruned in all of their tensors."""
-    return [int(np.count_nonzero(one)) for one in removable_units(resolution, groups, monitor)]
 
 
 def _of_channels(

@@ -103,10 +103,13 @@ class TreeGrouping:
         groups_of = {n: space.groups for n, space in spaces if self._model.has_pruned(n)}
 
         def work(monitor: Monitor) -> PrunedUnits:
-            from prune_gui.statistics import unit_statistics  # torch: slow to import
+            # torch: slow to import
+            from prune_gui.recipe.compaction.network import removable_units
 
-            count = unit_statistics.count_removable
-            return {number: count(resolution, some, monitor) for number, some in groups_of.items()}
+            return {
+                number: [int(one.sum()) for one in removable_units(resolution, groups, monitor)]
+                for number, groups in groups_of.items()
+            }
 
         def then(found: PrunedUnits) -> None:
             if ticket == self._ticket and outline is self._model.outline:

@@ -160,6 +160,23 @@ def test_the_cut_of_a_structured_draft_can_be_dragged(norms, draft, bench, hand)
     assert norms._row.measured.channels.pruned.tolist().count(6) == 6
 
 
+def test_the_cut_of_an_added_step_is_shown_and_dragging_it_edits_the_step(
+    norms, draft, bench, hand
+):
+    draft_l2(draft, bench)
+    draft.commit.click()
+    bench.until_idle()
+    assert bench.draft.current is None
+    assert norms._norm_box.currentText().startswith("step 1")
+    assert norms._plot._cut.label.format.startswith("step 1: up to")
+    ranks, plot = sorted(norms._row.measured.norms), norms._plot
+    middle = (ranks[5] + ranks[6]) / 2
+    hand.drag(plot, hand.point(plot, 4, plot._cut.value()), hand.point(plot, 4, middle))
+    bench.until_idle()
+    assert bench.draft.current.replaces == 0
+    assert bench.draft.current.step.method.amount == 6 / 8
+
+
 def test_the_draft_scores_are_offered_while_there_is_a_draft(norms, draft, bench):
     draft_l2(draft, bench, dim=1, n=1)
     assert norms._dim_box.currentData() == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from prune_gui.pruning.layouts import CoupledGroup, Member
     from prune_gui.recipe import Resolution
     from prune_gui.session.subjects import Subject
+
 
 NORM = 2.0
 """The order of the norms that stand in for scores."""
@@ -114,8 +114,17 @@ def measure_group(
     Raises:
         RecipeError: the parameter is no member of a group, or a table does not fit the file.
     """
+    from prune_gui.architecture.groups import analysis, coupled_groups
+    from prune_gui.recipe.compaction.network import removable_units
+    from prune_gui.statistics.channel_statistics import ChannelStatistics
+    from prune_gui.statistics.unit_statistics import count_units
+
     choices = groups_of(subject.resolution, subject.name)
-    chosen = _first_wanted(choices, wanted)
+    chosen = choices[0]
+    if wanted is not None:  # it itself, or else the first of its space
+        chosen = max(
+            choices, key=lambda one: (one.group == wanted, one.group.space == wanted.space)
+        )
     if (
         before is not None
         and before.group == chosen.group
@@ -124,21 +133,6 @@ def measure_group(
     ):
         units = replace(before.units, subject=subject)
         return replace(before, subject=subject, choices=choices, units=units)
-    return _measured(subject, choices, chosen, before, monitor)
-
-
-def _measured(
-    subject: Subject,
-    choices: tuple[TitledGroup, ...],
-    chosen: TitledGroup,
-    before: GroupData | None,
-    monitor: Monitor,
-) -> GroupData:
-    from prune_gui.architecture.groups import analysis, coupled_groups
-    from prune_gui.recipe.compaction.network import removable_units
-    from prune_gui.statistics.channel_statistics import ChannelStatistics
-    from prune_gui.statistics.unit_statistics import count_units
-
     resolution = subject.resolution
     counts = count_units(resolution, chosen.group, monitor)
     table = resolution.recipe.table_path
@@ -171,13 +165,6 @@ def _measured(
         architecture.family if architecture is not None else "",
         table.name if table is not None else "",
     )
-
-
-def _first_wanted(choices: Sequence[TitledGroup], wanted: CoupledGroup | None) -> TitledGroup:
-    """Return the wanted group, else the first of its space, else the first of all."""
-    if wanted is None:
-        return choices[0]
-    return max(choices, key=lambda one: (one.group == wanted, one.group.space == wanted.space))
 
 
 def groups_of(resolution: Resolution, name: str) -> tuple[TitledGroup, ...]:
@@ -216,7 +203,8 @@ def _scores(
     from prune_gui.statistics.unit_statistics import unit_norms, units_of_step
 
     resolution = subject.resolution
-    for step in _steps(subject):
+    numbers = range(len(resolution.outcomes), 0, -1)  # the draft comes first, then the last step
+    for step in sorted(numbers, key=lambda step: step != subject.draft):
         method = resolution.recipe.steps[step - 1].method
         if method.coupled_space == group.space:
             ranked = units_of_step(resolution, group, step)
@@ -231,11 +219,6 @@ def _scores(
     ):
         return before.units.norms, NORM, None
     return unit_norms(resolution.checkpoint, group, monitor), NORM, None
-
-
-def _steps(subject: Subject) -> list[int]:
-    numbers = range(1, len(subject.resolution.outcomes) + 1)
-    return sorted(numbers, key=lambda step: (step == subject.draft, step), reverse=True)
 
 
 def _parts(

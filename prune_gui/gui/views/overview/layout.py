@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -157,32 +156,16 @@ class OverviewLayout:
 
     def tile(self, position: Position) -> ThumbnailRect:
         """Return the square in which the thumbnail of a parameter is centred."""
-        section = self.arrangement.sections[position.section]
-        pitch = self.pitch(section)
-        x = self.label_width + position.column * pitch + (pitch - self.side) / 2
-        y = self.tops[position.section] + self.heading_height(section)
-        y += position.row * self.row_height(section) + (0 if section.roles else self.line)
-        return ThumbnailRect(x, y, self.side, self.side)
+        cell = self.cell(position)
+        x = cell.x + (cell.width - self.side) / 2
+        return ThumbnailRect(x, cell.y + cell.height - self.side - self.line, self.side, self.side)
 
     def cell(self, position: Position) -> ThumbnailRect:
-        tile = self.tile(position)
         section = self.arrangement.sections[position.section]
-        above, pitch = 0 if section.roles else self.line, self.pitch(section)
-        x = self.label_width + position.column * pitch
-        return ThumbnailRect(x, tile.y - above, pitch, self.side + above + self.line)
-
-    def name_at(self, x: float, y: float) -> str | None:
-        index = bisect_right(self.tops, y) - 1
-        if not 0 <= index < len(self.arrangement.sections) or x < self.label_width:
-            return None
-        section = self.arrangement.sections[index]
-        below = y - self.tops[index] - self.heading_height(section)
-        row, within = divmod(below, self.row_height(section))
-        column = int((x - self.label_width) // self.pitch(section))
-        if below < 0 or row >= len(section.rows) or within > self.row_height(section) - GAP_PX:
-            return None
-        names = section.rows[int(row)].names
-        return names[column] if column < len(names) else None
+        pitch, height = self.pitch(section), self.row_height(section)
+        top = self.tops[position.section] + self.heading_height(section)
+        x, y = self.label_width + position.column * pitch, top + position.row * height
+        return ThumbnailRect(x, y, pitch, height - GAP_PX)
 
     def rows_between(self, top: float, bottom: float) -> Iterator[tuple[int, range]]:
         """Yield each section that overlaps a range of y, with the overlapping rows."""

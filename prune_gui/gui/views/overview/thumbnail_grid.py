@@ -331,8 +331,8 @@ class ThumbnailGrid(QAbstractScrollArea):
     # Input
 
     def _name_at(self, at: QPointF) -> str:
-        point = at - self._offset()
-        return (self._shown and self._shown.layout.name_at(point.x(), point.y())) or ""
+        names = (name for name, _ in self._visible() if self.rect_of(name).contains(at))
+        return next(names, "")
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802
         self._point_at(self._name_at(event.position()))

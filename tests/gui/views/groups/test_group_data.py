@@ -19,6 +19,7 @@ from prune_gui.session.subjects import Subject
 
 UP = "encoder.layer.0.intermediate.dense.weight"
 QUERY = "encoder.layer.0.attention.self.query.weight"
+CHANNELS = {"method": "channels"}
 COUPLED = {"method": "coupled", "targets": ["*.intermediate.dense.weight"], "space": "ffn"}
 
 
@@ -69,14 +70,9 @@ def test_units_have_the_joined_norm_of_their_weights_until_a_step_ranks_them(sub
         [COUPLED | {"scope": "global"}],
         [{"method": "l1_unstructured", "targets": ["*0*dense.weight"], "amount": 0.9}],
         [
-            {"method": "channels", "targets": [UP], "channels": [1, 4], "dim": 0},
-            {"method": "channels", "targets": ["*.0.intermediate*bias"], "channels": [4], "dim": 0},
-            {
-                "method": "channels",
-                "targets": ["*.0.output.dense.weight"],
-                "channels": [1, 4],
-                "dim": 1,
-            },
+            CHANNELS | {"targets": [UP], "channels": [1, 4], "dim": 0},
+            CHANNELS | {"targets": ["*.0.intermediate*bias"], "channels": [4], "dim": 0},
+            CHANNELS | {"targets": ["*.0.output.dense.weight"], "channels": [1, 4], "dim": 1},
         ],
         [
             {"method": "channels", "targets": ["*.0.output.dense*"], "channels": "0-7", "dim": 0},

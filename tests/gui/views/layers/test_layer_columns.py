@@ -10,6 +10,8 @@ from prune_gui.statistics.file_zeros import FileZeros, ZeroPatterns
 from prune_gui.statistics.layer_rows import Grouping, Rows
 from prune_gui.table import sorted_rows, table_of
 
+DEAD = {"dead": [4, 0, 0]}
+
 
 def rows(**of):
     """Return the rows of one module and two parameters."""
@@ -63,17 +65,9 @@ def test_unknown_values_look_different_from_undefined_ones():
         ({"counts": [[0, 0, 9], [0, 0, 0]]}, 2, ["only 1 of 10 remain"]),
         ({"nearly_empty": [2, 0, 0]}, 0, ["2 parameters nearly empty"]),
         ({"nan": [3, 0, 0], "infinite": [1, 0, 0]}, 0, ["3 NaN", "1 infinite"]),
-        ({"dead": [4, 0, 0]}, 0, ["4 of 10 channels dead"]),
-        (
-            {"dead": [4, 0, 0], "dead_in_file": [1, 0, 0]},
-            0,
-            ["4 of 10 channels dead (1 in the file)"],
-        ),
-        (
-            {"dead": [4, 0, 0], "dead_in_file": [4, 0, 0]},
-            0,
-            ["4 of 10 channels dead (all in the file)"],
-        ),
+        (DEAD, 0, ["4 of 10 channels dead"]),
+        (DEAD | {"dead_in_file": [1, 0, 0]}, 0, ["4 of 10 channels dead (1 in the file)"]),
+        (DEAD | {"dead_in_file": [4, 0, 0]}, 0, ["4 of 10 channels dead (all in the file)"]),
     ],
 )
 def test_each_warning_is_shown(of, row, expected):

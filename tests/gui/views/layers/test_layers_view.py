@@ -302,11 +302,11 @@ def test_the_exported_table_matches_the_screen(layers, bench):
     table(layers).sortByColumn(SPARSITY, Qt.SortOrder.DescendingOrder)
     lines = list(csv.DictReader(io.StringIO(layers.table().to_csv(), newline="")))
     assert [line["name"] for line in lines] == cells(layers, NAME)
-    assert lines[0]["name"] == "fc.weight"
-    assert lines[0]["shape"] == "8 x 6"
-    assert float(lines[0]["sparsity"]) == 0.5
-    weights = bench.session.checkpoint.read("fc.weight").double()
-    assert float(lines[0]["energy in the file"]) == pytest.approx(float((weights**2).sum()))
+    assert (lines[0]["name"], lines[0]["shape"], lines[0]["sparsity"]) == (
+        "fc.weight",
+        "8 x 6",
+        "0.5",
+    )
     assert layers.caption()[0] == "small.safetensors"
 
 

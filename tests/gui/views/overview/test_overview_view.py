@@ -98,6 +98,8 @@ def test_another_checkpoint_opens_on_the_overview_but_a_reload_keeps_the_view(
 
 def test_a_click_opens_the_parameter_in_the_mask(tabs, bench, grid):
     name = "layer.2.output.dense.weight"
+    QTest.mouseClick(grid.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(3, 3))
+    assert tabs.current is tabs.view("overview")
     QTest.mouseClick(grid.viewport(), Qt.MouseButton.LeftButton, pos=at(grid, name))
     bench.until_idle()
     assert bench.chosen == name

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
+from prune_gui import statistics
 from prune_gui.engine import Job
 from prune_gui.gui.modules.tree_model import TreeModel
 from prune_gui.gui.workbench import Workbench
@@ -103,9 +104,7 @@ class TreeGrouping:
         groups_of = {n: space.groups for n, space in spaces if self._model.has_pruned(n)}
 
         def work(monitor: Monitor) -> PrunedUnits:
-            from prune_gui.statistics import unit_statistics  # torch: slow to import
-
-            count = unit_statistics.count_removable
+            count = statistics.unit_statistics.count_removable
             return {number: count(resolution, some, monitor) for number, some in groups_of.items()}
 
         def then(found: PrunedUnits) -> None:

@@ -18,6 +18,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from prune_gui import raster, statistics
+from prune_gui.architecture.projections import attention_heads, split_evenly
 from prune_gui.gui.views.controls import IconToggle
 from prune_gui.gui.views.maps.canvas import CellTexts, MapCanvas
 from prune_gui.gui.views.maps.margins import Titles
@@ -207,8 +209,7 @@ class HeadReader(Reader):
         size = subject.info.numel // len(bands.labels)
 
         def compute(monitor: Monitor) -> list[str]:
-            from prune_gui.raster.density import head_shares  # torch: slow to import
-
+            head_shares = raster.density.head_shares
             shares = head_shares(subject.marked, subject.name, layout, bands, monitor)
             return [sparsity(round(float(share) * size), size) for share in shares]
 
@@ -232,14 +233,12 @@ class HeadReader(Reader):
 
 
 def _bands_of(subject: Subject, layout: ParameterLayout, count: int) -> HeadBands | None:
-    from prune_gui.architecture import projections  # torch: slow to import
-
     if count == OFF:
         return None
     checkpoint, name = subject.resolution.checkpoint, subject.name
     if count == AUTO:
-        return head_bands(projections.attention_heads(checkpoint, name), layout)
-    return head_bands(projections.split_evenly(checkpoint, name, count), layout)
+        return head_bands(attention_heads(checkpoint, name), layout)
+    return head_bands(split_evenly(checkpoint, name, count), layout)
 
 
 VISIBLE_ROWS: Final = 3  # number of steps that are visible at once; more are scrolled
@@ -381,8 +380,7 @@ class ElementReader(Reader):
             self.rest_timer.start()
 
         def read(_: Monitor) -> Element:
-            from prune_gui.statistics.element_values import element_at  # torch: slow to import
-
+            element_at = statistics.element_values.element_at
             return element_at(subject.resolution, subject.name, layout.flat(*cursor))
 
         def show(weight: Element) -> None:

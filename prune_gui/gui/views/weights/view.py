@@ -11,6 +11,7 @@ from PySide6.QtCore import QRect, QRectF, Qt
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QPushButton, QSizePolicy, QWidget
 
+from prune_gui import statistics
 from prune_gui.errors import one_line
 from prune_gui.gui.dialogs.questions import ask_checkpoint
 from prune_gui.gui.runtime.locale import escape_mnemonics
@@ -183,8 +184,7 @@ class WeightsView(MapView):
 
     def _prepare(self, subject: Subject, *, is_whole: bool) -> None:
         """Offer the steps that rank the parameter; select the last unless another was chosen."""
-        from prune_gui.statistics.element_values import ranking_steps  # torch: slow to import
-
+        ranking_steps = statistics.element_values.ranking_steps
         self._is_whole = is_whole
         self._choose_file.setVisible(self._quantity.value == "difference")
         steps = ranking_steps(subject.resolution, subject.name) if self._style.of_step else ()

@@ -27,6 +27,16 @@ Modifiers = Qt.KeyboardModifier
 PLAIN = Modifiers.NoModifier
 
 
+DELAYS = ("compare.view.DELAY_MS", "maps.map_view.BACKGROUND_DELAY_MS", "maps.readers.REST_MS")
+
+
+@pytest.fixture(autouse=True)
+def _short_delays(monkeypatch) -> None:
+    """Let views compute at once what can wait."""
+    for name in DELAYS:
+        monkeypatch.setattr(f"prune_gui.gui.views.{name}", 1)
+
+
 class Bench(Workbench):
     """A workbench that can wait for its engine."""
 

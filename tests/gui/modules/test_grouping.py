@@ -28,7 +28,6 @@ DOWN = "encoder.layer.0.output.dense.weight"
 
 
 def names(model, parent=ROOT):
-    """Return the tree as nested dictionaries of names."""
     rows = (model.index(row, 0, parent) for row in range(model.rowCount(parent)))
     return {index.data(): names(model, index) for index in rows}
 
@@ -106,7 +105,6 @@ def test_counts_and_marks_are_shown_at_all_rows_of_a_parameter(model):
 
 @pytest.fixture
 def bert(window, open_file, tmp_path, qtbot):
-    """Return a window with a small BERT, grouped by unit."""
     open_file(write_bert(tmp_path))
     window.menu_actions["group_by_space"].trigger()
     qtbot.waitUntil(lambda: isinstance(window.tree._model.outline, SpaceOutline))

@@ -49,7 +49,6 @@ def model(qtbot):
 
 
 def names(model, parent=ROOT):
-    """Return the tree as nested dictionaries of names."""
     rows = (model.index(row, 0, parent) for row in range(model.rowCount(parent)))
     return {index.data(): names(model, index) for index in rows}
 

@@ -15,7 +15,6 @@ from prune_gui.gui.panels.notices import CorrectionNotice
 
 @pytest.fixture
 def notice(window, open_file, tmp_path):
-    """Return the notice of a window with a model that has a recording."""
     model = nn.Sequential(nn.Linear(6, 4), nn.ReLU(), nn.Linear(4, 3))
     save_file(model.state_dict(), tmp_path / "model.safetensors")
     with prune_gui.record(model, "second_moments") as recording:
@@ -67,7 +66,6 @@ def test_the_user_closes_it_until_the_file_is_opened_again(
 
 @pytest.fixture
 def path(window, open_file, tmp_path, demo_checkpoint, workbench, make_step):
-    """The path of an open copy of the demo, with an unsaved step."""
     path = tmp_path / "model.safetensors"
     path.write_bytes(demo_checkpoint.read_bytes())
     open_file(path)

@@ -27,7 +27,6 @@ def model(workbench, open_file, demo_checkpoint):
 
 @pytest.fixture
 def noted(model, workbench, make_step, settle):
-    """Return the model of three steps, of which the second has a note."""
     for parameters in ({"amount": 0.1}, CAPPED, {"amount": 0.2}):
         step = make_step(**parameters)
         workbench.edit(lambda session, step=step: session.add(step))
@@ -37,7 +36,6 @@ def noted(model, workbench, make_step, settle):
 
 
 def notes(model):
-    """Return for each step whether a limit is noted."""
     return [bool(model.index(row).data(CARD).limits) for row in range(model.rowCount())]
 
 

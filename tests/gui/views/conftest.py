@@ -48,7 +48,6 @@ class Bench(Workbench):
 
     @staticmethod
     def step(method: str = "l1_unstructured", **parameters: object) -> Step:
-        """Return a step for fc.weight, unless other targets are given."""
         return Step.model_validate({"method": method, "targets": ["fc.weight"], **parameters})
 
     def until_idle(self) -> None:
@@ -93,15 +92,12 @@ class Hand:
         self._qtbot = qtbot
 
     def point(self, plot: QGraphicsView, x: float, y: float) -> QPointF:
-        """Return the viewport position of the point (x, y) in axis coordinates."""
         return QPointF(plot.mapFromScene(plot.view.mapViewToScene(QPointF(x, y))))
 
     def hover(self, plot: QGraphicsView, at: QPointF) -> None:
-        """Move the cursor to a viewport position."""
         self._send(plot, MOVE, at, NONE, NONE)
 
     def click(self, plot: QGraphicsView, at: QPointF, modifiers: Modifiers = PLAIN) -> None:
-        """Click with the left button."""
         self._send(plot, QEvent.Type.MouseButtonPress, at, LEFT, LEFT, modifiers)
         self._send(plot, QEvent.Type.MouseButtonRelease, at, LEFT, NONE, modifiers)
 
@@ -196,7 +192,6 @@ def mask(bench, checkpoint, shown):
 
 @pytest.fixture
 def large(tmp_path: Path) -> Path:
-    """A parameter that is larger than its picture."""
     path = tmp_path / "large.safetensors"
     weights = torch.randn(1000, 1000, generator=torch.Generator().manual_seed(0))
     save_file({"fc.weight": weights}, path)

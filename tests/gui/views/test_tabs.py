@@ -152,8 +152,6 @@ def test_actions_and_memory_limit_apply_to_views_created_before_and_after(
 
 
 class NameView(View[Subject]):
-    """Shows the name of the parameter."""
-
     lane = "name"
 
     def __init__(self, workbench):
@@ -177,7 +175,6 @@ def test_every_view_has_a_key_and_a_lane_of_its_own(bench, qtbot):
 
 @pytest.fixture
 def with_name_view(monkeypatch):
-    """Add a view to the list by one line."""
     spec = ViewSpec("name", "Name", "registry:NameView")
     monkeypatch.setattr(registry, "NameView", NameView, raising=False)
     monkeypatch.setattr(tabs, "VIEWS", (*VIEWS, spec))

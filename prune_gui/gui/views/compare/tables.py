@@ -109,13 +109,9 @@ class OverlapTable(ParameterTable["Overlap"]):
     """Shows how much two states prune of each parameter."""
 
     def __init__(self) -> None:
-        super().__init__(
-            OVERLAP_COLUMNS,
-            tr("Every parameter in both"),
-            lambda row: row.name,
-            min_name_px=MIN_NAME_WIDTH_PX,
-            min_column_px=MIN_COLUMN_WIDTH_PX,
-        )
+        widths = {"min_name_px": MIN_NAME_WIDTH_PX, "min_column_px": MIN_COLUMN_WIDTH_PX}
+        name = tr("Every parameter in both")
+        super().__init__(OVERLAP_COLUMNS, name, lambda row: row.name, **widths)
 
     def show_rows(
         self, rows: Sequence[Overlap], marked: Callable[[Overlap], bool] | None = None

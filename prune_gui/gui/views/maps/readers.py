@@ -146,13 +146,12 @@ class HeadsBox(QSpinBox):
         self.setKeyboardTracking(False)
         self.setPrefix(tr("Heads: "))
         self.setAccessibleName(tr("Attention heads"))
-        self.setToolTip(
-            tr(
-                "Lines between attention heads, and the share of each that is pruned, or zero in "
-                "the file.\n"
-                "auto: the number of heads in config.json; else type a number, or off."
-            )
+        tip = tr(
+            "Lines between attention heads, and the share of each that is pruned, or zero in "
+            "the file.\n"
+            "auto: the number of heads in config.json; else type a number, or off."
         )
+        self.setToolTip(tip)
 
     def textFromValue(self, value: int) -> str:  # noqa: N802
         if value == OFF:
@@ -258,10 +257,8 @@ class ElementInspector(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.setAccessibleName(tr("Weight under the cursor, or the pinned one"))
-        self._labels = [
-            ElidedLabel(name)
-            for name in (tr("Index"), tr("Value"), tr("State"), tr("Whether it is pinned"))
-        ]
+        names = (tr("Index"), tr("Value"), tr("State"), tr("Whether it is pinned"))
+        self._labels = [ElidedLabel(name) for name in names]
         self._labels[0].setFont(bold(self.font()))
         self._model = RecordModel[StepRow](COLUMNS, self)
         self._table = TableView(self._model, tr("Score of the weight in every step"))

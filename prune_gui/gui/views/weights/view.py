@@ -100,13 +100,8 @@ class WeightsView(MapView):
     bar: RampBar
 
     def __init__(self, workbench: Workbench, viewport: Viewport) -> None:
-        super().__init__(
-            workbench,
-            viewport,
-            tr("Weights"),
-            tr("Picture of the weights"),
-            tr("Show the mean of the finite values in each row and column"),
-        )
+        tip = tr("Show the mean of the finite values in each row and column")
+        super().__init__(workbench, viewport, tr("Weights"), tr("Picture of the weights"), tip)
         titles = {quantity: tr(style.title) for quantity, style in QUANTITIES.items()}
         titles["difference"] += "…"
         items = [(title, quantity) for quantity, title in titles.items()]
@@ -114,11 +109,8 @@ class WeightsView(MapView):
         self._step = Choice(tr("Step"), changed=self.refresh, tip=tr("Step of the scores"))
         self._choose_file = QPushButton(tr("File…"))
         self._choose_file.setToolTip(tr(CHOOSE))
-        self._full_range = switch(
-            tr("Full range"),
-            tr("Scale the colours up to the outermost number; else to 99.9 % of the numbers"),
-            self.refresh,
-        )
+        tip = tr("Scale the colours up to the outermost number; else to 99.9 % of the numbers")
+        self._full_range = switch(tr("Full range"), tip, self.refresh)
         self._other = ""
         self._files: AuxiliaryFiles | None = None
         self._reach_cache = ReachCache()

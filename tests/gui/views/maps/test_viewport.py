@@ -21,8 +21,6 @@ def tabs(bench, checkpoint, shown):
 
 @pytest.fixture
 def show(tabs, bench):
-    """Return a function that brings a view to the front."""
-
     def bring(view):
         tabs.findChild(QTabWidget).setCurrentWidget(view)
         bench.until_idle()

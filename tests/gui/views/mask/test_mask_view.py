@@ -316,7 +316,6 @@ def in_strips(monkeypatch):
 
 @pytest.fixture
 def seen(mask, bench, large, in_strips):
-    """Return a record of what is on the screen after each picture of a large parameter."""
     mask.resize(700, 700)
     bench.files.open(large)
     bench.until_idle()
@@ -327,7 +326,6 @@ def seen(mask, bench, large, in_strips):
 
 
 def _follow(mask):
-    """Return a list that records what is on the screen after each new picture."""
     seen = []
 
     def note():

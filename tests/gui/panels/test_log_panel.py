@@ -8,6 +8,7 @@ import pytest
 from PySide6.QtCore import QItemSelectionModel, Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QApplication
+from view_page import cells
 
 from prune_gui.gui.panels.log_panel import LogPanel
 from prune_gui.gui.runtime.log_feed import MAX_ENTRIES, LogEntry
@@ -26,14 +27,6 @@ def panel(qtbot, tmp_path):
     made.resize(600, 300)
     made.show()
     return made
-
-
-def texts(panel):
-    model = panel.model
-    return [
-        [model.index(row, column).data() for column in range(model.columnCount())]
-        for row in range(model.rowCount())
-    ]
 
 
 def select(panel, row):
@@ -65,7 +58,7 @@ def test_only_entries_of_the_chosen_level_are_shown_and_copied(panel, chosen, sh
     panel.add((NOTE, WARNED))
     panel.level.setCurrentText(chosen)
     panel.add((FAULT,))
-    assert texts(panel) == [[one.when, one.level_name, one.line] for one in shown]
+    assert cells(panel.table) == [[one.when, one.level_name, one.line] for one in shown]
     panel.copy.click()
     assert QGuiApplication.clipboard().text() == "\n".join(one.whole for one in shown)
     select(panel, 0)
@@ -76,10 +69,10 @@ def test_the_list_can_be_cleared_and_filled_again(panel):
     panel.add((NOTE, FAULT))
     select(panel, 1)
     panel.clear.click()
-    assert texts(panel) == []
+    assert cells(panel.table) == []
     assert not panel.details.isVisible()
     panel.add((NOTE,))
-    assert texts(panel) == [["16:20:01", "Info", NOTE.line]]
+    assert cells(panel.table) == [["16:20:01", "Info", NOTE.line]]
 
 
 @pytest.mark.very_slow

@@ -104,7 +104,6 @@ class TreeModel(QAbstractItemModel):
 
     @contextmanager
     def _reset(self) -> Iterator[None]:
-        """Change what is shown. All rows are made again."""
         self.beginResetModel()
         yield
         self._child_numbers: dict[int, list[int]] = {}

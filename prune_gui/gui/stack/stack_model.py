@@ -76,7 +76,7 @@ class StackModel(QAbstractListModel):
         return 0 if parent.isValid() else len(self._steps)
 
     def flags(self, index: Index) -> Qt.ItemFlag:
-        """Steps can be dragged between others; those with an amount of their own are editable."""
+        """Return flags: steps with an amount are editable, unless all targets have their own."""
         flag = Qt.ItemFlag
         if not index.isValid():
             return flag.ItemIsDropEnabled

@@ -190,7 +190,6 @@ class MapCanvas(Plot):
             self._update_overlay()
 
     def show_whole(self, pixels: Pixels) -> None:
-        """Show the overview, below the tiles."""
         assert self.layout_shown is not None
         _show(self.whole, pixels, extent(self.layout_shown))
 

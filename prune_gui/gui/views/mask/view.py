@@ -138,7 +138,6 @@ class DensityBar(ColourBar):
         return (event.position().x() - HANDLE_WIDTH_PX / 2) / max(1, self._length)
 
     def _table(self) -> NDArray[np.uint8]:
-        """Return the colours from no weight kept to all kept."""
         assert self._colours is not None
         one_step = slice(1 << SHARE_BITS, 2 << SHARE_BITS)
         return density_table(self._colours, self.contrast)[one_step][::-1]

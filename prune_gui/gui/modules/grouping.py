@@ -84,10 +84,8 @@ class TreeGrouping:
             self._count_units()
         else:
             self._show(session, session.module_index)
-            note = tr(
-                "The tree is grouped by module: no units are known in {name}.",
-                name=session.checkpoint.path.name,
-            )
+            name = session.checkpoint.path.name
+            note = tr("The tree is grouped by module: no units are known in {name}.", name=name)
             self._workbench.noted.emit(note)
 
     def _show(self, session: Session, outline: Outline) -> None:

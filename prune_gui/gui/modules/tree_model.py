@@ -11,11 +11,12 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from PySide6.QtCore import QAbstractItemModel, QModelIndex, QObject, QPersistentModelIndex, Qt
+from PySide6.QtCore import QAbstractItemModel, QModelIndex, QObject, Qt
 
 from prune_gui.checkpoint import ModuleNode, TensorInfo
 from prune_gui.checkpoint.roles import KINDS
 from prune_gui.errors import one_line
+from prune_gui.gui.widgets.table_widgets import RIGHT, ROOT, Index, Role
 from prune_gui.gui.widgets.theme import icon
 from prune_gui.language import deferred, format_number, join_clauses, join_items, tr, trn
 from prune_gui.number_formats import sparsity
@@ -25,11 +26,7 @@ from prune_gui.session.space_outline import UnitNode
 from prune_gui.statistics.file_zeros import FileZeros
 from prune_gui.table import Table
 
-Index = QModelIndex | QPersistentModelIndex
-Role = Qt.ItemDataRole
-ROOT: Final = QModelIndex()
 SELECTABLE: Final = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
-RIGHT: Final = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
 ICONS: Final = ("module", "lock", "tensor", "tensor-pruned", "tensor-off")
@@ -104,7 +101,6 @@ class TreeModel(QAbstractItemModel):
 
     @contextmanager
     def _reset(self) -> Iterator[None]:
-        """Change what is shown. All rows are made again."""
         self.beginResetModel()
         yield
         self._child_numbers: dict[int, list[int]] = {}

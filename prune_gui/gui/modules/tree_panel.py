@@ -59,13 +59,12 @@ class TreePanel(QWidget):
 
         self.filter = QLineEdit()
         self.filter.setPlaceholderText(tr("Filter: query, *.bias, type:Linear"))
-        self.filter.setToolTip(
-            tr(
-                "Part of a name, or a glob for the whole name  (Ctrl+F)\n"
-                "{conditions}\nEnter or Down goes to the first match.",
-                conditions=conditions_help(),
-            )
+        tip = tr(
+            "Part of a name, or a glob for the whole name  (Ctrl+F)\n"
+            "{conditions}\nEnter or Down goes to the first match.",
+            conditions=conditions_help(),
         )
+        self.filter.setToolTip(tip)
         self.filter.setAccessibleName(tr("Filter modules and parameters by name"))
         self.filter.setClearButtonEnabled(True)
         self.filter.setMaxLength(MAX_PATTERN_CHARS)

@@ -28,7 +28,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.gui.modules.tree_model import RIGHT, Index, TreeColumn, TreeModel
+from prune_gui.gui.modules.tree_model import TreeColumn, TreeModel
+from prune_gui.gui.widgets.table_widgets import RIGHT, Index
 from prune_gui.gui.widgets.theme import colours, icon
 from prune_gui.language import tr
 from prune_gui.number_formats import sparsity

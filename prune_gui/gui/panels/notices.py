@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from pathlib import Path
 from typing import Final
 
@@ -29,8 +30,9 @@ MAX_NAME_CHARS: Final = 60  # limit of a shown file name
 class Notice(QWidget):
     """A message, a button that acts on it, and one that hides it; hidden at first."""
 
-    def __init__(self, action: str, tool_tip: str) -> None:
+    def __init__(self, workbench: Workbench, action: str, tool_tip: str) -> None:
         super().__init__()
+        self._workbench = workbench
         self._is_closed = False
         self._text = ""
         self._label = ElidedLabel(tr("Notice"))
@@ -43,7 +45,18 @@ class Notice(QWidget):
         self._close.clicked.connect(self._hide_for_good)
         parts, margin = ((self._label, 1), self.button, self._close), (GAP_PX, TIGHT_PX) * 2
         layouts.row(*parts, of=self, margin=margin)
+        workbench.changed.connect(self._on_changed)
         self.hide()
+
+    @abstractmethod
+    def _wanted_text(self) -> str:
+        """Return what the notice says now; "" for nothing."""
+
+    def _on_changed(self, changes: Changes) -> None:
+        if changes.file:
+            self._is_closed = False
+        if changes.file or changes.zeros or changes.recipe or changes.resolution:
+            self.say(self._wanted_text())
 
     @property
     def text(self) -> str:
@@ -69,21 +82,13 @@ class ZeroNotice(Notice):
     """Visible while many zeros do not count as pruned."""
 
     def __init__(self, workbench: Workbench, treat_as_pruned: QAction) -> None:
-        super().__init__(tr("Treat as pruned"), treat_as_pruned.toolTip())
-        self._workbench = workbench
+        super().__init__(workbench, tr("Treat as pruned"), treat_as_pruned.toolTip())
         self.button.clicked.connect(treat_as_pruned.trigger)
-        workbench.changed.connect(self._on_changed)
 
-    def _on_changed(self, changes: Changes) -> None:
-        if changes.file:
-            self._is_closed = False
-        if changes.file or changes.zeros or changes.recipe or changes.resolution:
-            self._show()
-
-    def _show(self) -> None:
+    def _wanted_text(self) -> str:
         session, zeros = self._workbench.session, self._workbench.unpruned_zeros
         is_wanted = session is not None and session.recipe.start == "dense" and zeros > 0
-        self.say(session.file_zeros.summary() if session is not None and is_wanted else "")
+        return session.file_zeros.summary() if session is not None and is_wanted else ""
 
 
 class CorrectionNotice(Notice):
@@ -92,21 +97,11 @@ class CorrectionNotice(Notice):
     draft_wanted = Signal(object)  # (request) the user wants this `StepRequest` as the draft
 
     def __init__(self, workbench: Workbench) -> None:
-        super().__init__(
-            tr("Draft correction"),
-            tr("Draft a step that corrects the kept weights with the recorded inputs of layers"),
-        )
-        self._workbench = workbench
+        tip = tr("Draft a step that corrects the kept weights with the recorded inputs of layers")
+        super().__init__(workbench, tr("Draft correction"), tip)
         self.button.clicked.connect(self._draft)
-        workbench.changed.connect(self._on_changed)
 
-    def _on_changed(self, changes: Changes) -> None:
-        if changes.file:
-            self._is_closed = False
-        if changes.file or changes.recipe or changes.resolution:
-            self.say(self._message())
-
-    def _message(self) -> str:
+    def _wanted_text(self) -> str:
         session, resolved = self._workbench.session, self._workbench.resolved
         if session is None or session.correction is None or resolved is None:
             return ""

@@ -190,14 +190,13 @@ class StatusBar(QStatusBar):
     def _show_pruned(self) -> None:
         if self._workbench.shown is not None:
             pruned, total = self._workbench.shown.total
-            self._pruned.setText(
-                tr(
-                    "{pruned} of {total} pruned ({share})",
-                    pruned=number_formats.short_count(pruned),
-                    total=number_formats.short_count(total),
-                    share=number_formats.sparsity(pruned, total),
-                )
+            text = tr(
+                "{pruned} of {total} pruned ({share})",
+                pruned=number_formats.short_count(pruned),
+                total=number_formats.short_count(total),
+                share=number_formats.sparsity(pruned, total),
             )
+            self._pruned.setText(text)
 
     def _show_zeros(self) -> None:
         session = self._workbench.session

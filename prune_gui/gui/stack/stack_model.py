@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, Qt
+from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, Qt
 
 from prune_gui.errors import RecipeError
 from prune_gui.gui import formatting
 from prune_gui.gui.draft.amount_fields import share_error
+from prune_gui.gui.widgets.table_widgets import Index, Role
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
 from prune_gui.recipe import Step
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from prune_gui.recipe import Outcome
     from prune_gui.worker.jobs import Resolved
 
-Index = QModelIndex | QPersistentModelIndex
-Role = Qt.ItemDataRole
 CARD: Final = Role.UserRole  # the role of a `CardContent`
 UNCHECKED: Final = Qt.CheckState.Unchecked
 
@@ -76,7 +75,7 @@ class StackModel(QAbstractListModel):
         return 0 if parent.isValid() else len(self._steps)
 
     def flags(self, index: Index) -> Qt.ItemFlag:
-        """Steps can be dragged between others; those with an amount of their own are editable."""
+        """Return flags: steps with an amount are editable, unless all targets have their own."""
         flag = Qt.ItemFlag
         if not index.isValid():
             return flag.ItemIsDropEnabled

@@ -46,8 +46,9 @@ from PySide6.QtWidgets import (
 from prune_gui.errors import one_line
 from prune_gui.gui import formatting
 from prune_gui.gui.draft.amount_fields import NumberBox
-from prune_gui.gui.stack.stack_model import CARD, CardContent, Index, StackModel
+from prune_gui.gui.stack.stack_model import CARD, CardContent, StackModel
 from prune_gui.gui.widgets import layouts
+from prune_gui.gui.widgets.table_widgets import Index
 from prune_gui.gui.widgets.theme import TIGHT_PX, WIDE_PX, bold, colours
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr

@@ -37,7 +37,6 @@ class ViewSpec:
         return self.load()(workbench, *([viewport] if self.is_map else []))
 
     def load(self) -> Callable[..., View[Any]]:
-        """Import the factory."""
         module, _, name = self.factory.partition(":")
         factory: Callable[..., View[Any]] = getattr(import_module(f"{__package__}.{module}"), name)
         return factory

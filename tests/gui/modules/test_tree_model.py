@@ -9,6 +9,7 @@ from PySide6.QtGui import QPalette
 from PySide6.QtTest import QAbstractItemModelTester
 from PySide6.QtWidgets import QAbstractItemView, QStyleOptionViewItem, QTreeView
 from safetensors.torch import save_file
+from view_page import tree_names
 
 from prune_gui.checkpoint import TensorInfo
 from prune_gui.checkpoint.parameters import parameters
@@ -49,12 +50,6 @@ def model(qtbot):
     del tester
 
 
-def names(model, parent=ROOT):
-    """Return the tree as nested dictionaries of names."""
-    rows = (model.index(row, 0, parent) for row in range(model.rowCount(parent)))
-    return {index.data(): names(model, index) for index in rows}
-
-
 def cell(model, path, column, role=Qt.ItemDataRole.DisplayRole):
     index = model.find(path)
     assert index.isValid()
@@ -85,7 +80,7 @@ FULL_TREE = {
 def test_a_filter_shows_matches_and_the_modules_above_them(model, text, number, found):
     model.filter("weight")
     assert model.filter(text) == (number, 9)
-    assert repr(names(model)) == repr(found)  # in this order
+    assert repr(tree_names(model)) == repr(found)  # in this order
 
 
 def test_a_module_shows_the_sums_of_its_prunable_parameters(model):
@@ -101,7 +96,7 @@ def test_a_module_shows_the_sums_of_its_prunable_parameters(model):
 
 
 def test_new_counts_emit_data_changed_for_existing_rows_beside_a_change(model, qtbot):
-    names(model)
+    tree_names(model)
     model.count({"embed.weight": (1, 40)})
     changed = []
     model.dataChanged.connect(lambda first, last: changed.append((first, last)))
@@ -178,7 +173,7 @@ def test_rows_are_made_when_their_module_is_expanded(qtbot):
 def test_the_icon_changes_when_a_parameter_becomes_pruned(model):
     changed = []
     model.dataChanged.connect(lambda first, _: changed.append(TreeColumn(first.column())))
-    names(model)
+    tree_names(model)
     whole = model.row(model.find("embed.weight")).icon
     model.count({"embed.weight": (3, 40)})
     assert set(changed) == {TreeColumn.SPARSITY, TreeColumn.NAME}

@@ -41,8 +41,6 @@ def drag(norms, hand, first, last, modifiers=PLAIN):
 
 @pytest.fixture
 def click(norms, hand):
-    """Return a function that clicks at a position of the bars."""
-
     def at(x, modifiers=PLAIN):
         hand.click(norms._plot, _at(norms, x), modifiers)
 

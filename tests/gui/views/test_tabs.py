@@ -6,6 +6,7 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QTabWidget
 from safetensors.torch import save_file
 from small_bert import write_bert
+from view_page import text
 
 from prune_gui.gui.draft.draft_panel import DraftPanel
 from prune_gui.gui.views import ViewTabs, registry, tabs
@@ -15,23 +16,18 @@ from prune_gui.session.draft_request import ChannelRequest
 from prune_gui.session.subjects import Subject
 
 
-def _label(tabs, name):
-    [label] = [label for label in tabs.findChildren(QLabel) if label.accessibleName() == name]
-    return label
-
-
 def created_views(tabs):
     return [spec.key for spec in VIEWS if spec.key in tabs._views]
 
 
 def test_the_header_shows_the_chosen_parameter_and_its_sparsity(bench, checkpoint, shown):
     tabs = shown(ViewTabs(bench))
-    assert _label(tabs, "Chosen parameter").text() == ""
+    assert text(tabs, "Chosen parameter") == ""
     bench.open_and_choose(checkpoint, "conv.weight")
     bench.add(bench.step(amount=0.5, targets=["conv.*"]))
-    assert _label(tabs, "Chosen parameter").text() == "conv.weight"
+    assert text(tabs, "Chosen parameter") == "conv.weight"
     shape = "4 \N{MULTIPLICATION SIGN} 3 \N{MULTIPLICATION SIGN} 5 \N{MULTIPLICATION SIGN} 2"
-    facts = _label(tabs, "Shape, type and sparsity").text()
+    facts = text(tabs, "Shape, type and sparsity")
     assert facts == f"{shape} · bfloat16 · 60 of 120 pruned (50.0 %)"
 
 
@@ -72,10 +68,11 @@ def test_a_long_name_is_elided_in_the_middle(bench, checkpoint, shown):
     name = max(bench.session.checkpoint.tensors, key=len)
     bench.choose(name)
     tabs.resize(tabs.minimumSizeHint().width(), 400)
-    start, end = _label(tabs, "Chosen parameter").text().split("…")
+    start, end = text(tabs, "Chosen parameter").split("…")
     assert name.startswith(start or "-")
     assert name.endswith(end or "-")
-    assert _label(tabs, "Chosen parameter").toolTip() == name
+    [label] = [each for each in tabs.findChildren(QLabel) if each.toolTip() == name]
+    assert label.accessibleName() == "Chosen parameter"
 
 
 def test_each_tab_shows_its_view_when_it_comes_to_the_front(bench, tmp_path, shown):
@@ -99,8 +96,8 @@ def test_opening_another_checkpoint_replaces_everything(bench, checkpoint, shown
     bench.files.open(checkpoint)
     bench.until_idle()
     assert tabs.view("mask").subject is None
-    assert _label(tabs, "Chosen parameter").text() == ""
-    assert _label(tabs, "Shape, type and sparsity").text() == ""
+    assert text(tabs, "Chosen parameter") == ""
+    assert text(tabs, "Shape, type and sparsity") == ""
 
 
 def test_a_view_is_created_when_its_tab_is_first_shown(bench, checkpoint, shown):
@@ -152,8 +149,6 @@ def test_actions_and_memory_limit_apply_to_views_created_before_and_after(
 
 
 class NameView(View[Subject]):
-    """Shows the name of the parameter."""
-
     lane = "name"
 
     def __init__(self, workbench):
@@ -177,7 +172,6 @@ def test_every_view_has_a_key_and_a_lane_of_its_own(bench, qtbot):
 
 @pytest.fixture
 def with_name_view(monkeypatch):
-    """Add a view to the list by one line."""
     spec = ViewSpec("name", "Name", "registry:NameView")
     monkeypatch.setattr(registry, "NameView", NameView, raising=False)
     monkeypatch.setattr(tabs, "VIEWS", (*VIEWS, spec))

@@ -145,7 +145,6 @@ def test_every_legend_line_starts_with_a_colour(bench, checkpoint):
 
 @pytest.fixture
 def widget(shown):
-    """Return a legend at the bottom of a page."""
     page, made = QWidget(), Legend()
     layout = QVBoxLayout(page)
     layout.addWidget(QWidget(), 1)

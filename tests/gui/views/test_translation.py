@@ -23,7 +23,6 @@ pytestmark = pytest.mark.usefixtures("foreign_language")
 
 @pytest.fixture
 def tabs(bench, shown, monkeypatch):
-    """Return the views; the dialog for another checkpoint is cancelled."""
     for module in (compare_view, weights_view):
         monkeypatch.setattr(module, "ask_checkpoint", lambda *_: None)
     return shown(ViewTabs(bench))
@@ -36,7 +35,6 @@ def untranslated_texts(texts, bench):
 
 
 def texts_of(tabs):
-    """Return all texts of the views, and the exports of the view in front."""
     view = tabs.current
     texts = {*texts_in(tabs), *view.caption(), view.legend()}
     if (table := view.table()) is not None:
@@ -45,7 +43,6 @@ def texts_of(tabs):
 
 
 def point(tabs, hand):
-    """Move the cursor over the view in front."""
     for plot in tabs.current.findChildren(Plot):
         if plot.isVisible():
             size = plot.viewport().size()

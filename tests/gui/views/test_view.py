@@ -33,7 +33,6 @@ MAP_AND_PLOT = pytest.mark.parametrize("kind", [mask_view, NormsView])
 
 @pytest.fixture
 def view(kind, bench, checkpoint, shown):
-    """Return a view of `fc.weight`."""
     made = shown(kind(bench))
     bench.open_and_choose(checkpoint, "fc.weight")
     return made
@@ -179,7 +178,6 @@ def test_a_picture_follows_the_theme(view, bench, qapp, share_of):
 
 
 def is_corner(button):
-    """Return whether a button is that in the corner of a table, which Qt makes."""
     return isinstance(button.parent(), QTableView)
 
 

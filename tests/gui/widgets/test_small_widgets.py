@@ -214,7 +214,6 @@ def test_a_choice_that_does_not_fit_ends_in_an_ellipsis(boxes):
 
 
 def framed(window: QWidget, widget: QWidget) -> bool:
-    """Return whether a widget has a frame in the highlight colour."""
     picture = window.grab().toImage()
     at = widget.mapTo(window, widget.rect().center())
     half = widget.width() // 2 + 1
@@ -224,7 +223,6 @@ def framed(window: QWidget, widget: QWidget) -> bool:
 
 @pytest.fixture
 def active(window, qtbot):
-    """Return an active window."""
     window.activateWindow()
     qtbot.waitUntil(window.isActiveWindow)
     return window
@@ -258,7 +256,6 @@ NAMES = sorted(path.stem for path in resource("icons").glob("*.svg"))
 
 
 def inks(made: QIcon, mode: QIcon.Mode) -> list[QColor]:
-    """Return the colours of the opaque pixels."""
     image = made.pixmap(24, mode).toImage()
     points = [(x, y) for x in range(image.width()) for y in range(image.height())]
     painted = [image.pixelColor(*point) for point in points]

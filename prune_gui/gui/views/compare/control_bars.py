@@ -187,7 +187,6 @@ class SidePicker(Choice):
         self.activated.connect(self._choose)
 
     def offer_sides(self) -> None:
-        """Update the choices, and select the chosen side."""
         comparison = self._workbench.comparison
         offered: list[tuple[str, SideChoice]] = [(comparison.text(s), s) for s in comparison.sides]
         offered += [(file_text(path), path) for path in self._recent]
@@ -262,7 +261,6 @@ class SegmentedSwitch(QWidget, Generic[Value]):
     changed = Signal()
 
     def __init__(self, name: str, items: Mapping[Value, tuple[str, str]]) -> None:
-        """Make a button for each value, with a text and a tool tip."""
         super().__init__()
         self.setAccessibleName(name)
         self._values = list(items)

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from prune_gui import comparison, raster
 from prune_gui.gui.views.maps.tiles import MIN_SHADE, Pixels, RasterBlock, TileRegion
 from prune_gui.monitor import Monitor
 from prune_gui.raster.colours import Colours, mixed, rgb
@@ -55,22 +56,18 @@ class ComparePainter:
     @property
     def has_corrected(self) -> bool:
         """Whether steps give kept elements other values on both sides."""
-        from prune_gui.comparison.mask_overlap import corrects_differently  # torch: slow to import
-
         if self.left is None or self.right is None:
             return False
-        return corrects_differently(self.left.resolution, self.right.resolution, self.subject.name)
+        left, right = self.left.resolution, self.right.resolution
+        return comparison.mask_overlap.corrects_differently(left, right, self.subject.name)
 
     def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
         """Paint a rectangle. The only kind of rare cells: those with a difference."""
-        from prune_gui.comparison.mask_overlap import shares  # torch: slow to import
-        from prune_gui.raster.cell_grid import CellGrid
-
         assert isinstance(layout, SliceLayout)  # the chooser offers no kernel grids
         left = None if self.left is None else self.left.resolution
         right = None if self.right is None else self.right.resolution
-        grid = CellGrid.over(layout, part.cells, part.rows, part.columns)
-        found = shares(left, right, self.subject.name, grid, monitor)
+        grid = raster.cell_grid.CellGrid.over(layout, part.cells, part.rows, part.columns)
+        found = comparison.mask_overlap.shares(left, right, self.subject.name, grid, monitor)
         shades = Shades.of(self.colours)
         both = (found.both, shades.both)
         only_left, only_right = (found.left, shades.left), (found.right, shades.right)

@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QPalette
 from PySide6.QtWidgets import QGridLayout, QLabel, QWidget
 
+from prune_gui import comparison, statistics
 from prune_gui.gui.views.compare.text import (
     OVERLAP_COLUMNS,
     PATTERNS,
@@ -108,13 +109,9 @@ class OverlapTable(ParameterTable["Overlap"]):
     """Shows how much two states prune of each parameter."""
 
     def __init__(self) -> None:
-        super().__init__(
-            OVERLAP_COLUMNS,
-            tr("Every parameter in both"),
-            lambda row: row.name,
-            min_name_px=MIN_NAME_WIDTH_PX,
-            min_column_px=MIN_COLUMN_WIDTH_PX,
-        )
+        widths = {"min_name_px": MIN_NAME_WIDTH_PX, "min_column_px": MIN_COLUMN_WIDTH_PX}
+        name = tr("Every parameter in both")
+        super().__init__(OVERLAP_COLUMNS, name, lambda row: row.name, **widths)
 
     def show_rows(
         self, rows: Sequence[Overlap], marked: Callable[[Overlap], bool] | None = None
@@ -165,17 +162,18 @@ class ComparedTables(QObject):
             return
 
         def work(monitor: Monitor) -> Summary:
-            from prune_gui.comparison.summary import summarize  # torch: slow to import
-            from prune_gui.statistics.dispatch import read_budget
-
             if before is not None and known:
                 left, right = (side.statistics.resolution for side in (before.left, before.right))
             else:
                 left, right = compared.left.resolution(), compared.right.resolution()
             reference = subject.resolution
             is_fetched = reference.checkpoint.is_fetched
-            wanted = read_budget(counted=known) if is_fetched else lambda _: False
-            return summarize(subject.name, left, right, reference, before, wanted, monitor)
+            wanted = (
+                statistics.dispatch.read_budget(counted=known) if is_fetched else lambda _: False
+            )
+            return comparison.summary.summarize(
+                subject.name, left, right, reference, before, wanted, monitor
+            )
 
         def show(summary: Summary) -> None:
             if not compared.same_as(self.compared):
@@ -194,8 +192,7 @@ class ComparedTables(QObject):
             return
 
         def count(monitor: Monitor) -> tuple[tuple[Overlap, ...], str]:
-            from prune_gui.comparison import mask_overlap  # torch: slow to import
-
+            mask_overlap = comparison.mask_overlap
             left, right = compared.left.resolution(), compared.right.resolution()
             names = [name for name in right.counts if mask_overlap.comparable(left, right, name)]
             rows = mask_overlap.overlaps(left, right, names, monitor)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QSplitter, QWidget
 
+from prune_gui import statistics
 from prune_gui.gui.dialogs.questions import ask_checkpoint
 from prune_gui.gui.views.compare.control_bars import BlinkBar, FilmBar, SegmentedSwitch, SidesBar
 from prune_gui.gui.views.compare.data import ComparePainter, pictures, split
@@ -297,8 +298,7 @@ class CompareView(TiledView):
             sides = [side for side in (painter.left, painter.right) if side is not None]
 
         def read(_: Monitor) -> list[tuple[Subject, Element]]:
-            from prune_gui.statistics.element_values import element_at  # torch: slow to import
-
+            element_at = statistics.element_values.element_at
             at = layout.flat(*cursor)
             return [(side, element_at(side.resolution, side.name, at)) for side in sides]
 

@@ -190,7 +190,6 @@ class MapCanvas(Plot):
             self._update_overlay()
 
     def show_whole(self, pixels: Pixels) -> None:
-        """Show the overview, below the tiles."""
         assert self.layout_shown is not None
         _show(self.whole, pixels, extent(self.layout_shown))
 
@@ -198,10 +197,8 @@ class MapCanvas(Plot):
     def readable(self) -> bool:
         size, sight, metrics = self.view.rect(), self.sight, self.fontMetrics()
         width = metrics.horizontalAdvance("0" * MAX_CHARACTERS) + 2 * TEXT_MARGIN_PX
-        return bool(
-            size.width() >= width * sight.width()
-            and size.height() >= metrics.height() * sight.height()
-        )
+        fits_across = size.width() >= width * sight.width()
+        return bool(fits_across and size.height() >= metrics.height() * sight.height())
 
     def pin(self, cell: tuple[int, int] | None) -> None:
         if cell != self._pinned:
@@ -257,13 +254,10 @@ class MapCanvas(Plot):
             return
         size, sight = self.view.rect(), self.sight
         region = sight & extent(self.layout_shown)
-        lines = grid_lines(
-            (region.left(), region.right()),
-            (region.top(), region.bottom()),
-            across=size.width() > MIN_GRID_CELL_PX * sight.width(),
-            down=size.height() > MIN_GRID_CELL_PX * sight.height(),
-        )
-        self._grid.setData(*lines)
+        x, y = (region.left(), region.right()), (region.top(), region.bottom())
+        across = size.width() > MIN_GRID_CELL_PX * sight.width()
+        down = size.height() > MIN_GRID_CELL_PX * sight.height()
+        self._grid.setData(*grid_lines(x, y, across=across, down=down))
         self.texts.setVisible(self.readable)
         cell_px = min(size.width() / sight.width(), size.height() / sight.height())
         small = cell_px < MAX_MARKED_CELL_PX

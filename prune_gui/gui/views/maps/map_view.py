@@ -71,7 +71,6 @@ class ColourBar(QWidget):
         painter.drawImage(rect, image)
 
     def sizeHint(self) -> QSize:  # noqa: N802
-        """Return the size of the bar and of a line of text below it."""
         return QSize(self._length_px, self._thickness_px + self.fontMetrics().height() + 2)
 
 
@@ -125,7 +124,6 @@ class TiledView(View[Subject]):
         """Show a picture, which may be partial, or the message of an error."""
 
     def _show_layout(self, subject: Subject, layout: ParameterLayout) -> None:
-        """Show another parameter, or another layout of it."""
         labels = layout_labels(dim_names_of(self._workbench, subject), layout, self._chooser.dims)
         for canvas in reversed(self._canvases):
             canvas.take(layout, labels)
@@ -141,7 +139,6 @@ class TiledView(View[Subject]):
             canvas.show_tiles(rendered, pixels, has_overview=has_overview)
 
     def _show_overview(self, overview: RenderedView) -> None:
-        """Show the complete overview below the picture."""
         self._overview = overview
         for canvas, pixels in zip(self._canvases, self._pictures(overview), strict=False):
             canvas.show_whole(pixels)

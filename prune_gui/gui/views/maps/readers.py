@@ -18,6 +18,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from prune_gui import raster, statistics
+from prune_gui.architecture.projections import attention_heads, split_evenly
 from prune_gui.gui.views.controls import IconToggle
 from prune_gui.gui.views.maps.canvas import CellTexts, MapCanvas
 from prune_gui.gui.views.maps.margins import Titles
@@ -144,13 +146,12 @@ class HeadsBox(QSpinBox):
         self.setKeyboardTracking(False)
         self.setPrefix(tr("Heads: "))
         self.setAccessibleName(tr("Attention heads"))
-        self.setToolTip(
-            tr(
-                "Lines between attention heads, and the share of each that is pruned, or zero in "
-                "the file.\n"
-                "auto: the number of heads in config.json; else type a number, or off."
-            )
+        tip = tr(
+            "Lines between attention heads, and the share of each that is pruned, or zero in "
+            "the file.\n"
+            "auto: the number of heads in config.json; else type a number, or off."
         )
+        self.setToolTip(tip)
 
     def textFromValue(self, value: int) -> str:  # noqa: N802
         if value == OFF:
@@ -207,8 +208,7 @@ class HeadReader(Reader):
         size = subject.info.numel // len(bands.labels)
 
         def compute(monitor: Monitor) -> list[str]:
-            from prune_gui.raster.density import head_shares  # torch: slow to import
-
+            head_shares = raster.density.head_shares
             shares = head_shares(subject.marked, subject.name, layout, bands, monitor)
             return [sparsity(round(float(share) * size), size) for share in shares]
 
@@ -232,14 +232,12 @@ class HeadReader(Reader):
 
 
 def _bands_of(subject: Subject, layout: ParameterLayout, count: int) -> HeadBands | None:
-    from prune_gui.architecture import projections  # torch: slow to import
-
     if count == OFF:
         return None
     checkpoint, name = subject.resolution.checkpoint, subject.name
     if count == AUTO:
-        return head_bands(projections.attention_heads(checkpoint, name), layout)
-    return head_bands(projections.split_evenly(checkpoint, name, count), layout)
+        return head_bands(attention_heads(checkpoint, name), layout)
+    return head_bands(split_evenly(checkpoint, name, count), layout)
 
 
 VISIBLE_ROWS: Final = 3  # number of steps that are visible at once; more are scrolled
@@ -259,10 +257,8 @@ class ElementInspector(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.setAccessibleName(tr("Weight under the cursor, or the pinned one"))
-        self._labels = [
-            ElidedLabel(name)
-            for name in (tr("Index"), tr("Value"), tr("State"), tr("Whether it is pinned"))
-        ]
+        names = (tr("Index"), tr("Value"), tr("State"), tr("Whether it is pinned"))
+        self._labels = [ElidedLabel(name) for name in names]
         self._labels[0].setFont(bold(self.font()))
         self._model = RecordModel[StepRow](COLUMNS, self)
         self._table = TableView(self._model, tr("Score of the weight in every step"))
@@ -381,8 +377,7 @@ class ElementReader(Reader):
             self.rest_timer.start()
 
         def read(_: Monitor) -> Element:
-            from prune_gui.statistics.element_values import element_at  # torch: slow to import
-
+            element_at = statistics.element_values.element_at
             return element_at(subject.resolution, subject.name, layout.flat(*cursor))
 
         def show(weight: Element) -> None:

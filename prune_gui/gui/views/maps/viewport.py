@@ -87,11 +87,8 @@ class LayoutChooser(QWidget):
         self._viewport = viewport
         self._kernel_grids = kernel_grids
         self._shape: tuple[int, ...] = ()
-        self._box = Choice(
-            tr("Layout of the parameter"),
-            changed=self._choose,
-            tip=tr("Flatten all weights, or show a slice along two dimensions"),
-        )
+        tip = tr("Flatten all weights, or show a slice along two dimensions")
+        self._box = Choice(tr("Layout of the parameter"), changed=self._choose, tip=tip)
         self._box.setObjectName("layout")
         self._sliders: dict[int, QSlider] = {}
         self.sliders = QWidget(self)

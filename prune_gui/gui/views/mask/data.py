@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from prune_gui import raster, statistics
 from prune_gui.gui.views.maps.text import Texts, texts
 from prune_gui.gui.views.maps.tiles import MIN_SHADE, Pixels, RasterBlock, TileRegion
 from prune_gui.raster.colours import TABLE_SIZE, Colours, Ramp, rgb
+from prune_gui.raster.parameter_layouts import flat_span
 from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO
 from prune_gui.session.subjects import Subject
 
@@ -148,21 +150,15 @@ class MaskPainter:
 
     def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
         """Paint a rectangle. Rare cells: with a pruned element or a zero, with a kept one."""
-        from prune_gui.raster.cell_grid import CellGrid  # torch: slow to import
-        from prune_gui.raster.density import density
-
         subject = self.subject
-        grid = CellGrid.over(layout, part.cells, part.rows, part.columns)
-        cells = density(subject.marked, subject.name, grid, monitor)
+        grid = raster.cell_grid.CellGrid.over(layout, part.cells, part.rows, part.columns)
+        cells = raster.density.density(subject.marked, subject.name, grid, monitor)
         levels = mask_levels(cells, subject.draft)
         return RasterBlock(levels, (cells.share > 0, cells.share < 1))
 
     def texts(self, layout: ParameterLayout, rows: range, columns: range) -> Texts:
-        from prune_gui.raster.parameter_layouts import flat_span  # torch: slow to import
-        from prune_gui.statistics.element_values import weights
-
-        subject = self.subject
-        measure = weights(subject.resolution, subject.name, flat_span(layout, rows, columns))
+        subject, span = self.subject, flat_span(layout, rows, columns)
+        measure = statistics.element_values.weights(subject.resolution, subject.name, span)
         return texts(measure, layout, rows, columns)
 
     @property
@@ -171,6 +167,5 @@ class MaskPainter:
 
     def profiles(self, layout: ParameterLayout, monitor: Monitor) -> Profiles:
         """Return the share of each row and column that is pruned, or zero in the file."""
-        from prune_gui.raster.cell_statistics import pruned_shares  # torch: slow to import
-
+        pruned_shares = raster.cell_statistics.pruned_shares
         return pruned_shares(self.subject.marked, self.subject.name, layout, monitor)

@@ -138,7 +138,6 @@ class DensityBar(ColourBar):
         return (event.position().x() - HANDLE_WIDTH_PX / 2) / max(1, self._length)
 
     def _table(self) -> NDArray[np.uint8]:
-        """Return the colours from no weight kept to all kept."""
         assert self._colours is not None
         one_step = slice(1 << SHARE_BITS, 2 << SHARE_BITS)
         return density_table(self._colours, self.contrast)[one_step][::-1]
@@ -177,13 +176,8 @@ class MaskView(MapView):
     bar: DensityBar
 
     def __init__(self, workbench: Workbench, viewport: Viewport) -> None:
-        super().__init__(
-            workbench,
-            viewport,
-            tr("Mask"),
-            tr("Picture of the mask"),
-            tr("Show the share of each row and column that is pruned, or zero in the file"),
-        )
+        tip = tr("Show the share of each row and column that is pruned, or zero in the file")
+        super().__init__(workbench, viewport, tr("Mask"), tr("Picture of the mask"), tip)
         self._colour_by = Choice(
             tr("Colour by"),
             [
@@ -199,13 +193,11 @@ class MaskView(MapView):
         )
         self.bar = DensityBar()
         self.bar.moved.connect(self._set_contrast)
-        self._local = switch(
-            tr("Local range"),
-            tr(
-                "Fit the contrast to the visible cells: between the smallest and the largest share "
-                "kept,\nwithout 1 % of the cells at either end"
-            ),
+        tip = tr(
+            "Fit the contrast to the visible cells: between the smallest and the largest share "
+            "kept,\nwithout 1 % of the cells at either end"
         )
+        self._local = switch(tr("Local range"), tip)
         self._local.clicked.connect(self._toggle_local)
         self._cell_size = ElidedLabel(tr("Size of a cell"))
         self._lay_out_map([self._colour_by], [self.bar, self._local, self._cell_size])
@@ -237,10 +229,9 @@ class MaskView(MapView):
             widget.setEnabled(dense)
         local = local_contrast(visible) if dense and self._local.isChecked() else None
         self.bar.show_contrast(local or before, self.colours())
+        down, across = cell
         size = tr(
-            "{down:,} \N{MULTIPLICATION SIGN} {across:,} weights per cell",
-            down=cell[0],
-            across=cell[1],
+            "{down:,} \N{MULTIPLICATION SIGN} {across:,} weights per cell", down=down, across=across
         )
         self._cell_size.say(size if dense else "")
         return self.bar.contrast != before
@@ -252,15 +243,10 @@ class MaskView(MapView):
         return coloured(levels, step_table(self.colours(), plain=plain))
 
     def _picture_legend(self, subject: Subject, rendered: RenderedView) -> str:
-        plain = self._colour_by.value == "plain"
-        return legend(
-            subject,
-            self.colours(),
-            plain=plain,
-            marks=len(rendered.painted.marks),
-            zeros=0 if plain else subject.zeros,
-            filled=not self._shows_density(rendered.tile_grid.cell),
-        )
+        plain, marks = self._colour_by.value == "plain", len(rendered.painted.marks)
+        zeros, colours = 0 if plain else subject.zeros, self.colours()
+        filled = not self._shows_density(rendered.tile_grid.cell)
+        return legend(subject, colours, plain=plain, marks=marks, zeros=zeros, filled=filled)
 
     def _profile_titles(self, subject: Subject) -> Titles:
         if subject.zeros:

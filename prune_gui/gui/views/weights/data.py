@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 from cachetools import LRUCache
 
+from prune_gui import raster, statistics
 from prune_gui.checkpoint.base import UNASKED_FETCH_BYTES
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.views.bars.data import inner_limit
@@ -19,6 +20,7 @@ from prune_gui.gui.views.maps.tiles import RasterBlock, TileRegion
 from prune_gui.language import deferred, tr
 from prune_gui.monitor import Monitor
 from prune_gui.raster.colours import Colours, Ramp, ramp, rgb
+from prune_gui.raster.parameter_layouts import flat_span
 from prune_gui.session.subjects import Subject
 
 if TYPE_CHECKING:
@@ -169,23 +171,17 @@ class WeightsPainter:
 
     def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
         """Paint a rectangle. Rare cells are those with a non-finite number."""
-        from prune_gui.raster.cell_grid import CellGrid  # torch: slow to import
-        from prune_gui.raster.cell_statistics import cell_statistics
-        from prune_gui.raster.parameter_layouts import flat_span
-
         reach = self._colour_limit(monitor)
         measure = self._measure(flat_span(layout, part.rows, part.columns))
-        grid = CellGrid.over(layout, part.cells, part.rows, part.columns)
-        statistics = cell_statistics(measure, grid, monitor)
-        numbers = statistics.mean if self.style.averaged else statistics.farthest
+        grid = raster.cell_grid.CellGrid.over(layout, part.cells, part.rows, part.columns)
+        cells = raster.cell_statistics.cell_statistics(measure, grid, monitor)
+        numbers = cells.mean if self.style.averaged else cells.farthest
         pixels = self.ramp.table()[self.ramp.indices(numbers, reach)]
         pixels[np.isnan(numbers), :3] = rgb(self.colours.grid)
-        pixels[statistics.non_finite, :3] = rgb(self.colours.warning)
-        return RasterBlock(pixels, (statistics.non_finite,))
+        pixels[cells.non_finite, :3] = rgb(self.colours.warning)
+        return RasterBlock(pixels, (cells.non_finite,))
 
     def texts(self, layout: ParameterLayout, rows: range, columns: range) -> Texts:
-        from prune_gui.raster.parameter_layouts import flat_span
-
         measure = self._measure(flat_span(layout, rows, columns))
         return texts(measure, layout, rows, columns)
 
@@ -195,16 +191,14 @@ class WeightsPainter:
 
     def profiles(self, layout: ParameterLayout, monitor: Monitor) -> Profiles:
         """Average each row and column; of absolute values, unless cells show means too."""
-        from prune_gui.raster.cell_statistics import means  # torch: slow to import
-        from prune_gui.statistics.element_values import absolute
-
         measure = self._measure()
-        return means(measure if self.style.averaged else absolute(measure), layout, monitor)
+        if not self.style.averaged:
+            measure = statistics.element_values.absolute(measure)
+        return raster.cell_statistics.means(measure, layout, monitor)
 
     def _measure(self, span: tuple[int, int] | None = None) -> Measure:
         """Return a reader of the numbers, of which only a span of flat indices may be read."""
-        from prune_gui.statistics import element_values  # torch: slow to import
-
+        element_values = statistics.element_values
         resolution, name = self.subject.resolution, self.subject.name
         if self.style.of_step:
             if not self.step:
@@ -228,15 +222,14 @@ class WeightsPainter:
         return of_value(resolution, name, span)
 
     def _colour_limit(self, monitor: Monitor) -> float:
-        from prune_gui.statistics.element_values import sampled_weights
-
+        sampled = statistics.element_values.sampled_weights
         subject, is_part = self.subject, self.is_part
         reach = math.inf if is_part else self._reach(monitor)
         if self.full_range:
             return reach
         limit = self.reach_cache.get(self._limit_key)
         if limit is None:
-            samples = sampled_weights(subject.resolution, subject.name) if is_part else None
+            samples = sampled(subject.resolution, subject.name) if is_part else None
             measure, size = samples or self._measure(), subject.info.numel
             limit = min(reach, colour_limit(measure, size, monitor, few_spans=is_part))
             self.reach_cache.keep(self._limit_key, limit)
@@ -248,15 +241,13 @@ class WeightsPainter:
 
     def _reach(self, monitor: Monitor) -> float:
         """Return the largest finite distance from zero of the whole parameter's numbers."""
-        from prune_gui.raster import cell_statistics  # torch: slow to import
-
         reach, subject = self.reach_cache.get(self.numbers_key), self.subject
         if reach is None:
-            of_value = cell_statistics.max_weight_magnitude
+            cells = raster.cell_statistics
             if self.quantity in SPANNED:
-                reach = of_value(subject.resolution, subject.name, monitor)
+                reach = cells.max_weight_magnitude(subject.resolution, subject.name, monitor)
             else:
-                reach = cell_statistics.reach_of(self._measure(), subject.info.numel, monitor)
+                reach = cells.reach_of(self._measure(), subject.info.numel, monitor)
             self.reach_cache.keep(self.numbers_key, reach)
         return reach
 

@@ -11,6 +11,7 @@ from PySide6.QtCore import QRect, QRectF, Qt
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QPushButton, QSizePolicy, QWidget
 
+from prune_gui import statistics
 from prune_gui.errors import one_line
 from prune_gui.gui.dialogs.questions import ask_checkpoint
 from prune_gui.gui.runtime.locale import escape_mnemonics
@@ -99,13 +100,8 @@ class WeightsView(MapView):
     bar: RampBar
 
     def __init__(self, workbench: Workbench, viewport: Viewport) -> None:
-        super().__init__(
-            workbench,
-            viewport,
-            tr("Weights"),
-            tr("Picture of the weights"),
-            tr("Show the mean of the finite values in each row and column"),
-        )
+        tip = tr("Show the mean of the finite values in each row and column")
+        super().__init__(workbench, viewport, tr("Weights"), tr("Picture of the weights"), tip)
         titles = {quantity: tr(style.title) for quantity, style in QUANTITIES.items()}
         titles["difference"] += "…"
         items = [(title, quantity) for quantity, title in titles.items()]
@@ -113,11 +109,8 @@ class WeightsView(MapView):
         self._step = Choice(tr("Step"), changed=self.refresh, tip=tr("Step of the scores"))
         self._choose_file = QPushButton(tr("File…"))
         self._choose_file.setToolTip(tr(CHOOSE))
-        self._full_range = switch(
-            tr("Full range"),
-            tr("Scale the colours up to the outermost number; else to 99.9 % of the numbers"),
-            self.refresh,
-        )
+        tip = tr("Scale the colours up to the outermost number; else to 99.9 % of the numbers")
+        self._full_range = switch(tr("Full range"), tip, self.refresh)
         self._other = ""
         self._files: AuxiliaryFiles | None = None
         self._reach_cache = ReachCache()
@@ -183,8 +176,7 @@ class WeightsView(MapView):
 
     def _prepare(self, subject: Subject, *, is_whole: bool) -> None:
         """Offer the steps that rank the parameter; select the last unless another was chosen."""
-        from prune_gui.statistics.element_values import ranking_steps  # torch: slow to import
-
+        ranking_steps = statistics.element_values.ranking_steps
         self._is_whole = is_whole
         self._choose_file.setVisible(self._quantity.value == "difference")
         steps = ranking_steps(subject.resolution, subject.name) if self._style.of_step else ()

@@ -3,7 +3,7 @@ import torch
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QComboBox
 from safetensors.torch import load_file, save_file
-from view_page import text
+from view_page import options, sight, text
 
 from prune_gui.gui.views.compare.data import ComparePainter, Shades
 from prune_gui.gui.widgets.table_widgets import ParameterTable
@@ -39,11 +39,6 @@ def _choose(compare, bench, text, which="left"):
     bench.until_idle()
 
 
-def _sight(plot):
-    (left, right), (top, bottom) = plot.view.viewRange()
-    return left, right, top, bottom
-
-
 def _row(compare, name):
     model = compare.findChild(ParameterTable).model()
     rows = {model.index(i, 0).data(): i for i in range(model.rowCount())}
@@ -64,8 +59,7 @@ def test_the_file_is_on_the_left_and_the_stack_on_the_right(compare, bench, shar
 
 
 def _offered(compare, which="left"):
-    box = _box(compare, which)
-    return [box.itemText(i) for i in range(box.count())]
+    return options(_box(compare, which))
 
 
 def test_both_sides_offer_the_file_each_step_the_stack_and_the_draft(compare, bench):
@@ -284,7 +278,7 @@ def test_a_film_shows_the_mask_after_each_step(compare, bench, qtbot, share_of):
     assert _frame(compare) == "After step 2: Channels, 37.5 % pruned"
     by_step = [LIGHT.steps[0], LIGHT.steps[1]]
     assert all(share_of(compare.pair, shade) > 0.02 for shade in by_step)
-    sight = _sight(compare.pair.left)
+    before = sight(compare.pair.left)
     qtbot.keyClick(film.slider, Qt.Key.Key_Left)
     bench.until_idle()
     assert _frame(compare) == "After step 1: Channels, 25.0 % pruned"
@@ -293,7 +287,7 @@ def test_a_film_shows_the_mask_after_each_step(compare, bench, qtbot, share_of):
     bench.until_idle()
     assert _frame(compare) == "The original file, 0.0 % pruned"
     assert share_of(compare.pair, by_step[0]) < 0.001
-    assert _sight(compare.pair.left) == sight
+    assert sight(compare.pair.left) == before
     assert compare.caption()[1].endswith(_frame(compare))
 
 
@@ -308,19 +302,19 @@ def test_a_film_ends_with_the_draft(compare, bench):
 
 
 def test_both_pictures_zoom_and_pan_together(compare, bench, qtbot, hand):
-    whole = _sight(compare.pair.left)
+    whole = sight(compare.pair.left)
     compare.pair.right.setFocus()
     qtbot.keyClick(compare.pair.right, Qt.Key.Key_Plus)
-    assert _sight(compare.pair.right)[1] < whole[1]
-    assert _sight(compare.pair.left) == pytest.approx(_sight(compare.pair.right))
+    assert sight(compare.pair.right)[1] < whole[1]
+    assert sight(compare.pair.left) == pytest.approx(sight(compare.pair.right))
     plot = compare.pair.right
     hand.drag(plot, hand.point(plot, 2, 2), hand.point(plot, 3, 3))
     bench.until_idle()
-    assert _sight(compare.pair.left) == pytest.approx(_sight(compare.pair.right))
+    assert sight(compare.pair.left) == pytest.approx(sight(compare.pair.right))
     qtbot.keyClick(compare.pair.left, Qt.Key.Key_F)
-    assert _sight(compare.pair.right) == pytest.approx(whole, abs=0.01)
+    assert sight(compare.pair.right) == pytest.approx(whole, abs=0.01)
     qtbot.keyClick(compare.pair.left, Qt.Key.Key_1)
-    assert _sight(compare.pair.left)[1] > 20
+    assert sight(compare.pair.left)[1] > 20
     bench.until_idle()
 
 

@@ -3,6 +3,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QDoubleSpinBox
+from view_page import sight
 
 from prune_gui.gui.views.compare.control_bars import BlinkBar, FilmBar
 from prune_gui.gui.views.compare.picture_pair import LinkedPlot, PicturePair
@@ -145,13 +146,8 @@ def _pixels(plot, *, layout=PLANE, same=False, level=200):
     plot.show_tiles(rendered, pixels, has_overview=same)
 
 
-def _sight(plot):
-    (left, right), (top, bottom) = plot.view.viewRange()
-    return left, right, top, bottom
-
-
 def test_a_new_layout_is_shown_whole_with_its_labels(plot):
-    left, right, top, bottom = _sight(plot)
+    left, right, top, bottom = sight(plot)
     assert left < -0.5 < 5.5 < right
     assert top < -0.5 < 7.5 < bottom
     assert plot.plotItem.getAxis("left").labelText == "down"
@@ -170,11 +166,11 @@ def test_a_label_is_elided_in_a_narrow_plot(plot, qtbot):
 
 def test_the_visible_region_stays_for_a_layout_of_the_same_size(plot):
     plot.zoom(0.5)
-    sight = _sight(plot)
+    before = sight(plot)
     plot.take(SliceLayout((8, 6), 8, 6, 6, first=0), ("", ""))
-    assert _sight(plot) == pytest.approx(sight)
+    assert sight(plot) == pytest.approx(before)
     plot.take(SliceLayout.flattened((80, 6)), ("", ""))
-    assert _sight(plot)[3] > 79
+    assert sight(plot)[3] > 79
 
 
 def test_the_whole_picture_is_hidden_if_it_is_outdated(plot, share_of):

@@ -59,7 +59,6 @@ class Screen:
         self.pipeline.request(Plain(key), tile_grid, keep_previous=keep_previous)
 
     def show(self, key, tile_grid=WHOLE):
-        """Show a complete picture."""
         self.request(key, tile_grid)
         while self.jobs:
             self.run()
@@ -68,7 +67,6 @@ class Screen:
 
 @pytest.fixture
 def screen(monkeypatch):
-    """Return a screen for which each job renders one row of tiles."""
     monkeypatch.setattr(tiles, "STRIP_LIMIT_ELEMENTS", 1)
     monkeypatch.setattr(tile_pipeline, "RENDER_INTERVAL_S", 0.0)
     return Screen()
@@ -159,8 +157,6 @@ def test_the_overview_of_a_replaced_picture_is_dropped(screen):
 
 @dataclass
 class Sums:
-    """Paints the sum of the numbers in each cell."""
-
     numbers: np.ndarray
     key: str = "sums"
     painted: int = 0

@@ -28,7 +28,6 @@ def _paint(part):
 
 
 def _all(tile_grid, missing, paint=_paint):
-    """Return the tiles of all strips together."""
     return dict(pair for strip in tile_grid.paint(missing, paint) for pair in strip.items())
 
 

@@ -1,6 +1,7 @@
 import pytest
 from PySide6.QtCore import QRectF
 from PySide6.QtWidgets import QComboBox, QSlider, QTabWidget
+from view_page import options
 
 from prune_gui.gui.views import ViewTabs
 from prune_gui.gui.views.maps.viewport import LayoutChooser, Viewport
@@ -21,8 +22,6 @@ def tabs(bench, checkpoint, shown):
 
 @pytest.fixture
 def show(tabs, bench):
-    """Return a function that brings a view to the front."""
-
     def bring(view):
         tabs.findChild(QTabWidget).setCurrentWidget(view)
         bench.until_idle()
@@ -107,8 +106,7 @@ def chooser(qtbot):
 
 def _pick(chooser, text):
     combo = chooser.findChild(QComboBox)
-    texts = [combo.itemText(i) for i in range(combo.count())]
-    combo.setCurrentText(next(each for each in texts if each.startswith(text)))
+    combo.setCurrentText(next(each for each in options(combo) if each.startswith(text)))
 
 
 def test_a_layout_that_another_view_does_not_offer_leaves_it_unchanged(chooser, qtbot):
@@ -146,8 +144,7 @@ def test_a_section_follows_its_sliders(chooser, qtbot):
 
 def test_dimensions_of_size_one_are_not_offered(chooser):
     chooser.set_shape((4, 3, 5, 1))
-    combo = chooser.findChild(QComboBox)
-    assert [combo.itemText(i) for i in range(combo.count())] == [
+    assert options(chooser.findChild(QComboBox)) == [
         "grid of kernels",
         "flattened",
         f"dim 0 {SHAPE_SEPARATOR} dim 1",

@@ -51,7 +51,6 @@ def _density(shares, theme, contrast):
 
 
 def _lightness(pixels):
-    """Return the relative luminance of sRGB pixels."""
     linear = (pixels[..., :3] / 255) ** 2.2
     return linear @ np.array([0.2126, 0.7152, 0.0722])
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QPushButton
-from view_page import button
+from view_page import button, sight
 
 from prune_gui.gui.views.maps import readers, tile_pipeline, tiles
 from prune_gui.gui.views.maps.text import PENDING
@@ -13,11 +13,6 @@ from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.mask.data import MIN_CONTRAST, Contrast
 from prune_gui.gui.views.mask.view import DensityBar
 from prune_gui.raster.colours import LIGHT
-
-
-def _sight(mask):
-    (left, right), (top, bottom) = mask.canvas.view.viewRange()
-    return left, right, top, bottom
 
 
 def _entry(mask):
@@ -56,18 +51,18 @@ def test_the_element_under_the_cursor_is_described(mask, bench, hand, qtbot):
 
 def test_keys_zoom_and_pan_and_buttons_fit_too(mask, bench, qtbot):
     mask.canvas.setFocus()
-    whole = _sight(mask)
+    whole = sight(mask.canvas)
     qtbot.keyClick(mask.canvas, Qt.Key.Key_Plus)
-    zoomed = _sight(mask)
+    zoomed = sight(mask.canvas)
     assert zoomed[1] - zoomed[0] < whole[1] - whole[0]
     qtbot.keyClick(mask.canvas, Qt.Key.Key_Right)
-    assert _sight(mask)[0] > zoomed[0]
+    assert sight(mask.canvas)[0] > zoomed[0]
     for press in (partial(qtbot.keyClick, mask.canvas), lambda text: button(mask, text).click()):
         press("1")
-        left, right, _, _ = _sight(mask)
+        left, right, _, _ = sight(mask.canvas)
         assert right - left == pytest.approx(mask.canvas.view.width(), rel=0.01)
         press("F")
-        assert _sight(mask) == pytest.approx(whole)
+        assert sight(mask.canvas) == pytest.approx(whole)
     bench.until_idle()
 
 
@@ -162,21 +157,21 @@ def test_in_a_large_parameter_only_the_pinned_element_has_ranks(
 def test_the_picture_does_not_move_when_an_element_is_hovered_or_pinned(mask, bench, hand, qtbot):
     bench.add(*(bench.step(amount=1) for _ in range(5)))
     inspector, plot = mask._elements.inspector, mask.canvas
-    before = plot.geometry(), inspector.geometry(), _sight(mask)
+    before = plot.geometry(), inspector.geometry(), sight(mask.canvas)
     hand.hover(plot, hand.point(plot, 3, 2))
     bench.until_idle()
-    assert (plot.geometry(), inspector.geometry(), _sight(mask)) == before
+    assert (plot.geometry(), inspector.geometry(), sight(mask.canvas)) == before
     _click(mask, hand, qtbot, 3, 2)
     bench.until_idle()
     assert len(_pinned(mask)) == 4 + 5 * 4
-    assert (plot.geometry(), inspector.geometry(), _sight(mask)) == before
+    assert (plot.geometry(), inspector.geometry(), sight(mask.canvas)) == before
     hand.hover(plot, hand.point(plot, 4, 4))
     bench.until_idle()
     assert _pinned(mask)[0] == "[2, 3]"  # the pinned element stays
     qtbot.keyClick(plot, Qt.Key.Key_Escape)
     bench.until_idle()
     assert _entry(mask)[0] == "[4, 4]"
-    assert (plot.geometry(), inspector.geometry(), _sight(mask)) == before
+    assert (plot.geometry(), inspector.geometry(), sight(mask.canvas)) == before
 
 
 def test_zoomed_out_the_mask_shows_densities_and_zoomed_in_steps(mask, bench, large, share_of):
@@ -222,7 +217,7 @@ def test_a_handle_of_the_scale_changes_the_colours_without_a_new_picture(
 
 def test_square_cells_are_shown_on_demand_and_remembered(mask, bench):
     def pixels_per_cell():
-        left, right, top, bottom = _sight(mask)
+        left, right, top, bottom = sight(mask.canvas)
         size = mask.canvas.view.rect()
         return size.width() / (right - left), size.height() / (bottom - top)
 
@@ -231,7 +226,7 @@ def test_square_cells_are_shown_on_demand_and_remembered(mask, bench):
     mask._square.click()
     across, down = pixels_per_cell()
     assert across == pytest.approx(down, rel=1e-3)
-    left, right, top, bottom = _sight(mask)
+    left, right, top, bottom = sight(mask.canvas)
     assert left < -0.5 < 5.5 < right
     assert top < -0.5 < 7.5 < bottom
     assert Viewport().square_cells
@@ -316,7 +311,6 @@ def in_strips(monkeypatch):
 
 @pytest.fixture
 def seen(mask, bench, large, in_strips):
-    """Return a record of what is on the screen after each picture of a large parameter."""
     mask.resize(700, 700)
     bench.files.open(large)
     bench.until_idle()
@@ -327,7 +321,6 @@ def seen(mask, bench, large, in_strips):
 
 
 def _follow(mask):
-    """Return a list that records what is on the screen after each new picture."""
     seen = []
 
     def note():

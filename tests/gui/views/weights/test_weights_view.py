@@ -148,7 +148,6 @@ def test_non_finite_numbers_have_the_warning_colour(weights, bench):
 
 
 def _bars(weights):
-    """Return the heights of the bars of the columns and of the rows."""
     (_, heights), (widths, _) = (
         item.getData() for item in (weights.canvas.margins._columns, weights.canvas.margins._rows)
     )

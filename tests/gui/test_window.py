@@ -113,21 +113,6 @@ def test_a_folder_of_shards_is_opened_as_one_checkpoint(window, qtbot, answer, s
     assert Settings.load().recent == (str(index),)
 
 
-def test_shards_are_saved_to_a_folder_beside_theirs(
-    window, workbench, open_file, shards, monkeypatch, qtbot, make_step
-):
-    open_file(shards)
-    workbench.edit(lambda session: session.add(make_step()))
-    monkeypatch.setattr(SaveDialog, "exec", lambda _: QDialog.DialogCode.Accepted)
-    with qtbot.waitSignal(workbench.saved, timeout=60_000) as saved:
-        window.menu_actions["save_checkpoint"].trigger()
-    out = shards.parent / "demo-pruned"
-    assert saved.args == [out]
-    with open_checkpoint(out) as pruned:
-        assert len(pruned.files) == 3
-        assert int((pruned.read("features.conv1.weight") == 0).sum()) == 72
-
-
 def test_the_suggested_recipe_name_for_shards_is_that_of_their_folder(
     window, open_file, shards, monkeypatch
 ):

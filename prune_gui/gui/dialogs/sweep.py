@@ -244,20 +244,14 @@ class SweepDialog(JobSequenceDialog):
             return
         index, step = self._swept
         changed = with_amount(step, row.amount)
-        current = session.steps[index : index + 1]
-        if (
-            not current
-            or not has_amount(current[0].method)
-            or with_amount(current[0], row.amount) != changed
-        ):
+        current = [step for step in session.steps[index : index + 1] if has_amount(step.method)]
+        if [with_amount(step, row.amount) for step in current] != [changed]:
             self.note.say(tr("Step {number} has changed. Run the sweep again.", number=index + 1))
             return
         self.amount_wanted.emit(index, row.amount)
-        self.note.say(
-            tr(
-                "Step {number} is edited with the amount {amount}: Apply it, or cancel.",
-                number=index + 1,
-                amount=amount_text(row.amount),
-            ),
-            warning=False,
+        text = tr(
+            "Step {number} is edited with the amount {amount}: Apply it, or cancel.",
+            number=index + 1,
+            amount=amount_text(row.amount),
         )
+        self.note.say(text, warning=False)

@@ -188,19 +188,17 @@ class SearchTab(EvaluationTab):
         return is_current
 
     def _take_chosen(self) -> None:
-        chosen = self._chosen
-        if chosen is not None and self._is_current():
-            steps = chosen.steps
+        if (trial := self._chosen) is not None and self._is_current():
+            steps = trial.steps
             self._workbench.edit(lambda session: session.take_steps((*session.steps, *steps)))
 
     def _draft(self, row: int) -> None:
         trial = self._found[row]
         if trial.error or not self._is_current():
             return
-        if len(trial.steps) == 1:
+        count = len(trial.steps)
+        if count == 1:
             self.draft_wanted.emit(StepRequest(trial.steps[0]))
         else:
-            text = tr(
-                "This trial has {count:,} steps. Take recipe adds them.", count=len(trial.steps)
-            )
+            text = tr("This trial has {count:,} steps. Take recipe adds them.", count=count)
             self.note.say(text, warning=False)

@@ -113,10 +113,7 @@ class SessionFiles(QObject):
 
 
 class ZeroCounter(QObject):
-    """Keeps `Session.file_zeros` up to date, in jobs that run when the engine is idle.
-
-    Zeros of a file that was opened before and is unchanged are not counted again.
-    """
+    """Keeps `Session.file_zeros` up to date, in jobs that run when the engine is idle."""
 
     counted = Signal()  # the session has more zeros than at the last signal
 
@@ -135,7 +132,7 @@ class ZeroCounter(QObject):
         """
         self.stop()
         self._session = session
-        known = self._remembered.get(_key(session))
+        known = self._remembered.get(_key(session))  # of the unchanged file
         if known is not None:
             session.file_zeros = known
             self.counted.emit()

@@ -154,8 +154,7 @@ class Workbench(QObject):
     def drafted_channels(self, dim: int) -> frozenset[int] | None:
         """Return the channels of the chosen parameter that the draft prunes along `dim`.
 
-        None if the draft does not prune channels along `dim`, has other targets, or is not
-        resolved.
+        None if the draft prunes others, too, or is not resolved.
         """
         draft, resolved = self.draft.current, self.resolved
         if draft is None or resolved is None or self.chosen is None or self.session is None:
@@ -165,11 +164,7 @@ class Workbench(QObject):
         return drafted_channels(draft.step, outcome, dim, self.chosen, self.session.checkpoint)
 
     def drafted_units(self, group: CoupledGroup) -> frozenset[int] | None:
-        """Return the units of a coupled group that the draft prunes.
-
-        None if the draft does not prune units of the group, prunes those of other groups, too, or
-        is not resolved.
-        """
+        """Return the units of a group that the draft prunes; see `drafted_channels`."""
         draft, resolved = self.draft.current, self.resolved
         if draft is None or resolved is None or self.session is None:
             return None

@@ -9,13 +9,7 @@ import pytest
 from pages import errors
 from PySide6.QtCore import QEvent, QMimeData, QObject, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent
-from PySide6.QtWidgets import (
-    QApplication,
-    QDialog,
-    QDockWidget,
-    QLineEdit,
-    QMessageBox,
-)
+from PySide6.QtWidgets import QApplication, QDialog, QDockWidget, QLineEdit, QMessageBox
 from waiting import change
 
 from prune_gui import open_checkpoint
@@ -200,12 +194,7 @@ def test_closing_does_not_ask_about_a_saved_recipe(demo_window, answer):
 
 @pytest.mark.parametrize(
     ("reply", "name", "closes"),
-    [
-        ("discard", "", True),
-        ("cancel", "", False),
-        ("save", "a.yaml", True),
-        ("save", "", False),
-    ],
+    [("discard", "", True), ("cancel", "", False), ("save", "a.yaml", True), ("save", "", False)],
 )
 def test_closing_asks_about_an_unsaved_recipe(changed, answer, tmp_path, reply, name, closes):
     asked = answer("ask_unsaved", reply)

@@ -72,10 +72,7 @@ class Try:
 
 
 class SearchTab(EvaluationTab):
-    """Searches for steps after the stack; a click on a trial makes its step the draft.
-
-    The trials of Optuna have several steps, which only `take` adds.
-    """
+    """Searches for steps after the stack; a click on a trial makes its one step the draft."""
 
     name = title = deferred("Search")
 

@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from PySide6.QtCore import QModelIndex, QObject, Qt
 from PySide6.QtGui import QColor
-from PySide6.QtWidgets import (
-    QHeaderView,
-    QLabel,
-    QLineEdit,
-    QSpinBox,
-    QStyledItemDelegate,
-    QWidget,
-)
+from PySide6.QtWidgets import QHeaderView, QLabel, QLineEdit, QSpinBox, QStyledItemDelegate, QWidget
 
 from prune_gui.errors import PruneGuiError
 from prune_gui.evaluation.evaluation_jobs import scan_job

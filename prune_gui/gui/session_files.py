@@ -71,10 +71,6 @@ class SessionFiles(QObject):
         checkpoint = before.checkpoint
         self._bridge.run(open_job(checkpoint.path, state=checkpoint.state_dict or None), reloaded)
 
-    def prepare(self, path: Path, then: Callable[[Session], None]) -> None:
-        """Open another checkpoint, and call `then`, which passes it to `switch_to` or closes it."""
-        self._bridge.run(open_job(path), then)
-
     def switch_to(self, session: Session) -> None:
         """Switch to another session; keep the recipe, its history and the chosen parameter."""
         if self.session is not None:

@@ -179,12 +179,12 @@ def test_the_program_ends_without_waiting_for_compilation(way):
     done = run(
         f"""
         import threading
-        from prune_gui.gui import workbench
+        from prune_gui.worker import jobs
         from prune_gui import engine
         from prune_gui.engine import Job, Started
         engine.CLOSE_TIMEOUT_S = 10_000
         never = threading.Event()
-        workbench.compile_jobs = lambda: [Job("Preparing", lambda _: never.wait(), idle=True)]
+        jobs.compile_jobs = lambda: [Job("Preparing", lambda _: never.wait(), idle=True)]
         shown = MainWindow.showEvent
         def look(window, event):
             shown(window, event)

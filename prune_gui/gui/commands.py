@@ -151,7 +151,6 @@ class Commands:
             self.use_recipe(path)
 
     def use_recipe(self, path: Path) -> None:
-        """Replace the steps by those of a recipe file. Can be undone."""
         try:
             recipe = Recipe.load(path)
         except PruneGuiError as error:

@@ -163,7 +163,6 @@ class Windows(QObject):
                 window.leave()
 
     def log(self, entries: Sequence[LogEntry]) -> None:
-        """Show log entries in every window; an entry may concern more than one."""
         for window in self:
             window.log.add(entries)
 

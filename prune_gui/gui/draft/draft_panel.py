@@ -135,7 +135,6 @@ class DraftPanel(QWidget):
         self._update()
 
     def stop_editing(self) -> None:
-        """End editing without a change of the step."""
         if self._editing is not None:
             self._reset()
 

@@ -156,7 +156,6 @@ class TargetsField(QWidget):
         layouts.described(self.use_filtered, tip, tip)
 
     def follow_again(self) -> None:
-        """Discard typed globs, and follow the selection again."""
         self._set_following(following=True)
         self._write_selection()
 
@@ -188,7 +187,6 @@ class TargetsField(QWidget):
         self.line.setSelection(text.find(patterns[index], start), len(patterns[index]))
 
     def _replace(self, character: str) -> None:
-        """Begin to type new globs in place of all."""
         self._edit(-1)
         self.line.selectAll()
         self.line.insert(character)

@@ -218,7 +218,6 @@ class EvaluatorChooser(QWidget):
             self.problem.say(tr("The text is too long."))
 
     def _use(self, choice: EvaluatorChoice) -> None:
-        """Choose an evaluator if it can be made, else show why not."""
         try:
             choice.make()
         except PruneGuiError as error:
@@ -320,7 +319,6 @@ class OptionsDialog(QDialog):
             self.python.setText(path)
 
     def accept_options(self) -> None:
-        """Accept the options, or show why they cannot be used."""
         memory, limit = self.memory.text().strip(), self._before.memory_limit
         try:
             if memory != self._shown_memory:

@@ -133,7 +133,6 @@ class MetricPlot(PointPlot):
     def show_curves(
         self, curves: Sequence[MetricCurve], dense: float, title: str, colours: Colours
     ) -> None:
-        """Show curves; the current point is forgotten."""
         self.recolour(colours)
         self.label("left", title)
         self.dense = dense
@@ -206,7 +205,6 @@ class SweepPlot(PointPlot):
         self.label("left", tr("kept energy, %"))
 
     def show_curve(self, curve: SweepCurve, colours: Colours) -> None:
-        """Show curves; the current point is forgotten."""
         self.recolour(colours)
         self._curve = curve
         for at, (name, _) in enumerate(ENERGIES):

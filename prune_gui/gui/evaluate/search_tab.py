@@ -65,7 +65,6 @@ class Try:
 
     @property
     def status(self) -> str:
-        """Whether this is the best trial, or why it failed."""
         if self.trial.error:
             return tr("Failed: {error}", error=self.trial.error)
         return tr("Best") if self.best else ""

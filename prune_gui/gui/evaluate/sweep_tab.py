@@ -215,7 +215,6 @@ class SweepTab(EvaluationTab):
         self.curves.mark(self._shades())
 
     def _shades(self) -> dict[str, str]:
-        """Return the colour of each curve that is drawn, by its label."""
         shades = colours(self.palette())
         labels = dict.fromkeys(point.swept.label for point in self._found)
         return {label: curve_colour(shades, at) for at, label in enumerate(labels)}

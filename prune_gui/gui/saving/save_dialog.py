@@ -198,7 +198,6 @@ class SaveDialog(QDialog):
         self._measure()
 
     def explain(self, failure: str) -> None:
-        """Show why the last save failed, until the input changes."""
         self._failure.say(failure)
 
     def done(self, result: int) -> None:

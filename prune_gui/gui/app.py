@@ -49,14 +49,8 @@ def run(
 ) -> int:
     """Show the first window, open the given files, and return the exit code after the last closes.
 
-    If the program runs already, its window opens the files, and this start ends at once.
-
-    Args:
-        checkpoint: file or folder to open, if any.
-        recipe: recipe file to apply to the checkpoint, if any.
-        methods: Python files with pruning methods. The user named them on the command line, which
-            counts as consent to run them.
-        new_instance: whether to start another program beside a running one.
+    If the program runs already, its window opens the files, and this start ends at once, unless a
+    new instance is wanted. To name methods on the command line counts as consent to run them.
     """
     crash_trail = CrashTrace()
     crash_trail.start()

@@ -127,7 +127,6 @@ class RunOnField(QWidget):
         self._check()
 
     def _check(self) -> None:
-        """Accept what is shown, or say why not."""
         is_cluster = self.place.currentIndex() == CLUSTER
         self.address.setVisible(is_cluster)
         address = self.address.text().strip() if is_cluster else ""

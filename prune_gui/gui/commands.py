@@ -27,7 +27,7 @@ from prune_gui.resources import is_shipped, resource
 from prune_gui.session import Settings
 from prune_gui.session.changes import Changes
 from prune_gui.session.session import start_folder
-from prune_gui.worker.jobs import mask_step_job, table_job
+from prune_gui.worker.jobs import mask_step_job, open_job, table_job
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
@@ -66,7 +66,7 @@ class Commands:
         """Open another checkpoint with the current recipe, if the user accepts how it matches."""
         path = questions.ask_checkpoint(self.window, self.folder)
         if path is not None:
-            self._workbench.files.prepare(path, self._agree_to_switch)
+            self._workbench.bridge.run(open_job(path), self._agree_to_switch)
 
     def _agree_to_switch(self, other: Session) -> None:
         from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog  # rarely shown
@@ -151,7 +151,6 @@ class Commands:
             self.use_recipe(path)
 
     def use_recipe(self, path: Path) -> None:
-        """Replace the steps by those of a recipe file. Can be undone."""
         try:
             recipe = Recipe.load(path)
         except PruneGuiError as error:

@@ -147,7 +147,6 @@ class Comparison(QObject):
                 self._resolve(side.name, self.changed.emit)
 
     def forget_session(self, *, continued: bool) -> None:
-        """Forget what belongs to the previous session."""
         self._states.clear()
         if not continued:
             self.notice = ""

@@ -144,12 +144,7 @@ def ask_location(parent: QWidget) -> Path | None:
 
 
 def agree_to_fetch(parent: QWidget, url: str, needed: int, missing: int) -> int:
-    """Ask how much of a remote checkpoint to fetch.
-
-    Args:
-        needed: bytes to fetch for what the user wants to see.
-        missing: bytes of the checkpoint that were not fetched yet.
-    """
+    """Ask how many bytes to fetch: those `needed` for what the user wants to see, or all."""
     buttons = {"part": (Role.AcceptRole, tr("&Fetch {size}", size=short_bytes(needed)))}
     if missing > needed:
         text = tr("Fetch the &whole checkpoint ({size})", size=short_bytes(missing))

@@ -71,10 +71,6 @@ class SessionFiles(QObject):
         checkpoint = before.checkpoint
         self._bridge.run(open_job(checkpoint.path, state=checkpoint.state_dict or None), reloaded)
 
-    def prepare(self, path: Path, then: Callable[[Session], None]) -> None:
-        """Open another checkpoint, and call `then`, which passes it to `switch_to` or closes it."""
-        self._bridge.run(open_job(path), then)
-
     def switch_to(self, session: Session) -> None:
         """Switch to another session; keep the recipe, its history and the chosen parameter."""
         if self.session is not None:
@@ -113,10 +109,7 @@ class SessionFiles(QObject):
 
 
 class ZeroCounter(QObject):
-    """Keeps `Session.file_zeros` up to date, in jobs that run when the engine is idle.
-
-    Zeros of a file that was opened before and is unchanged are not counted again.
-    """
+    """Keeps `Session.file_zeros` up to date, in jobs that run when the engine is idle."""
 
     counted = Signal()  # the session has more zeros than at the last signal
 
@@ -135,7 +128,7 @@ class ZeroCounter(QObject):
         """
         self.stop()
         self._session = session
-        known = self._remembered.get(_key(session))
+        known = self._remembered.get(_key(session))  # of the unchanged file
         if known is not None:
             session.file_zeros = known
             self.counted.emit()

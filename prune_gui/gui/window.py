@@ -126,10 +126,6 @@ class MainWindow(PanelWindow):
         self.views.limit_memory((self.commands.settings.picture_memory << 20) // windows)
 
     def setVisible(self, visible: bool) -> None:  # noqa: N802
-        """Show the window, then its floating docks.
-
-        A dock that is shown before the window would be stacked below it.
-        """
         super().setVisible(visible)
         if visible:
             self.docks.show_floating()

@@ -25,10 +25,7 @@ CASCADE_PX: Final = QPoint(32, 32)
 
 
 def cascaded_position(frame: QRect, screen: QRect) -> QPoint:
-    """Return the position of the next window: below and to the right of `frame`.
-
-    If it would leave the screen there, this is the top left corner of the screen.
-    """
+    """Return a position below and to the right of `frame`, or at the top left if it leaves that."""
     moved = frame.translated(CASCADE_PX)
     return moved.topLeft() if screen.contains(moved) else screen.topLeft()
 
@@ -119,8 +116,7 @@ class Windows(QObject):
         window = self.make()
         window.views.make_ahead()
         self.begin(window)  # before opening: two engines that import at once slow each other down
-        if checkpoint is not None:
-            window.commands.open_path(checkpoint)
+        window.commands.open_path(checkpoint)
         return window
 
     def serve(self, request: OpenRequest) -> None:
@@ -167,7 +163,6 @@ class Windows(QObject):
                 window.leave()
 
     def log(self, entries: Sequence[LogEntry]) -> None:
-        """Show log entries in every window; an entry may concern more than one."""
         for window in self:
             window.log.add(entries)
 

@@ -20,16 +20,8 @@ from prune_gui.recipe.amounts import has_amount
 from prune_gui.session.changes import OPENED, Changes, changed_parameters
 from prune_gui.session.draft_request import drafted_channels, drafted_units
 from prune_gui.session.subjects import model_subject_of, subject_of
-from prune_gui.worker.jobs import (
-    Draft,
-    Resolved,
-    compile_jobs,
-    import_job,
-    link_job,
-    methods_job,
-    resolve_job,
-    warm_up_job,
-)
+from prune_gui.worker import jobs
+from prune_gui.worker.jobs import Draft, Resolved
 
 if TYPE_CHECKING:
     from prune_gui.errors import PluginError
@@ -154,8 +146,7 @@ class Workbench(QObject):
     def drafted_channels(self, dim: int) -> frozenset[int] | None:
         """Return the channels of the chosen parameter that the draft prunes along `dim`.
 
-        None if the draft does not prune channels along `dim`, has other targets, or is not
-        resolved.
+        None if the draft prunes others, too, or is not resolved.
         """
         draft, resolved = self.draft.current, self.resolved
         if draft is None or resolved is None or self.chosen is None or self.session is None:
@@ -165,11 +156,7 @@ class Workbench(QObject):
         return drafted_channels(draft.step, outcome, dim, self.chosen, self.session.checkpoint)
 
     def drafted_units(self, group: CoupledGroup) -> frozenset[int] | None:
-        """Return the units of a coupled group that the draft prunes.
-
-        None if the draft does not prune units of the group, prunes those of other groups, too, or
-        is not resolved.
-        """
+        """Return the units of a group that the draft prunes; see `drafted_channels`."""
         draft, resolved = self.draft.current, self.resolved
         if draft is None or resolved is None or self.session is None:
             return None
@@ -190,7 +177,7 @@ class Workbench(QObject):
 
     def resolve(self) -> None:
         if self.session is not None:
-            job = resolve_job(self.session, self.draft.current)
+            job = jobs.resolve_job(self.session, self.draft.current)
             self.resolve_ticket = self.bridge.run(job, self._set_resolved)
 
     def choose(self, name: str | None, group: CoupledGroup | None = None) -> None:
@@ -216,7 +203,7 @@ class Workbench(QObject):
 
     def link_libraries(self) -> None:
         """Link the engine's libraries in the background, so that `warm_up` need not wait for it."""
-        self.bridge.run(link_job(), lambda _: None)
+        self.bridge.run(jobs.link_job(), lambda _: None)
 
     def warm_up(self) -> None:
         """Load the engine's libraries in the background.
@@ -230,11 +217,11 @@ class Workbench(QObject):
             self.files.opened.connect(lambda _: QTimer.singleShot(PAINT_MS, painted.set), once)
         else:
             painted.set()
-        self.bridge.run(warm_up_job(painted), self._warmed_up)
+        self.bridge.run(jobs.warm_up_job(painted), self._warmed_up)
 
     def load_methods(self, path: Path) -> None:
         """Run a Python file and register its methods; the caller has asked the user."""
-        self.bridge.run(methods_job(path), self._methods_loaded)
+        self.bridge.run(jobs.methods_job(path), self._methods_loaded)
 
     def renew_methods(self) -> None:
         """Update the steps to the methods registered now, after another window loaded a file."""
@@ -302,13 +289,13 @@ class Workbench(QObject):
 
     def _warmed_up(self, problems: tuple[PluginError, ...]) -> None:
         self.changed.emit(Changes(methods=True))
-        self.bridge.run(import_job(), self._libraries_loaded)
+        self.bridge.run(jobs.import_job(), self._libraries_loaded)
         for problem in problems:
             self.fail(deferred("Loading installed methods"), problem)
 
     def _libraries_loaded(self, _: None) -> None:
         self.ready.emit()
-        for job in compile_jobs():
+        for job in jobs.compile_jobs():
             self.bridge.run(job, lambda missing: self.loops_missing.emit() if missing else None)
 
     def _methods_loaded(self, methods: list[type[Method]]) -> None:

@@ -54,10 +54,7 @@ def failures(workbench):
     return found
 
 
-VIEWS = pytest.mark.parametrize(
-    "name",
-    [spec.key for spec in registry.VIEWS],
-)
+VIEWS = pytest.mark.parametrize("name", [spec.key for spec in registry.VIEWS])
 
 
 @pytest.mark.slow

@@ -9,13 +9,7 @@ import pytest
 from pages import errors
 from PySide6.QtCore import QEvent, QMimeData, QObject, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent
-from PySide6.QtWidgets import (
-    QApplication,
-    QDialog,
-    QDockWidget,
-    QLineEdit,
-    QMessageBox,
-)
+from PySide6.QtWidgets import QApplication, QDialog, QDockWidget, QLineEdit, QMessageBox
 from waiting import change
 
 from prune_gui import open_checkpoint
@@ -113,21 +107,6 @@ def test_a_folder_of_shards_is_opened_as_one_checkpoint(window, qtbot, answer, s
     assert Settings.load().recent == (str(index),)
 
 
-def test_shards_are_saved_to_a_folder_beside_theirs(
-    window, workbench, open_file, shards, monkeypatch, qtbot, make_step
-):
-    open_file(shards)
-    workbench.edit(lambda session: session.add(make_step()))
-    monkeypatch.setattr(SaveDialog, "exec", lambda _: QDialog.DialogCode.Accepted)
-    with qtbot.waitSignal(workbench.saved, timeout=60_000) as saved:
-        window.menu_actions["save_checkpoint"].trigger()
-    out = shards.parent / "demo-pruned"
-    assert saved.args == [out]
-    with open_checkpoint(out) as pruned:
-        assert len(pruned.files) == 3
-        assert int((pruned.read("features.conv1.weight") == 0).sum()) == 72
-
-
 def test_the_suggested_recipe_name_for_shards_is_that_of_their_folder(
     window, open_file, shards, monkeypatch
 ):
@@ -215,12 +194,7 @@ def test_closing_does_not_ask_about_a_saved_recipe(demo_window, answer):
 
 @pytest.mark.parametrize(
     ("reply", "name", "closes"),
-    [
-        ("discard", "", True),
-        ("cancel", "", False),
-        ("save", "a.yaml", True),
-        ("save", "", False),
-    ],
+    [("discard", "", True), ("cancel", "", False), ("save", "a.yaml", True), ("save", "", False)],
 )
 def test_closing_asks_about_an_unsaved_recipe(changed, answer, tmp_path, reply, name, closes):
     asked = answer("ask_unsaved", reply)

@@ -21,11 +21,7 @@ from prune_gui.session import Settings
     ("error", "text", "details"),
     [
         (ZeroDivisionError("zero"), "See the log at prune-gui.log.", "ZeroDivisionError: zero"),
-        (
-            CheckpointError("It is gone."),
-            "It is gone.",
-            ": It is gone.\nOSError: no",
-        ),
+        (CheckpointError("It is gone."), "It is gone.", ": It is gone.\nOSError: no"),
     ],
 )
 def test_a_fault_names_the_log_file_and_an_error_its_cause(window, workbench, error, text, details):

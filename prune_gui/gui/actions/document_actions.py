@@ -93,16 +93,10 @@ DOCUMENT_ACTIONS: Final[dict[str, ActionSpec]] = {
         lambda w: w.show_report(),
     ),
     "close_window": ActionSpec(
-        deferred("Close &window"),
-        deferred("Close this window"),
-        lambda w: w.close(),
-        "Ctrl+W",
+        deferred("Close &window"), deferred("Close this window"), lambda w: w.close(), "Ctrl+W"
     ),
     "quit": ActionSpec(
-        deferred("&Quit"),
-        deferred("Close all windows"),
-        lambda w: w.quit_wanted.emit(),
-        "Ctrl+Q",
+        deferred("&Quit"), deferred("Close all windows"), lambda w: w.quit_wanted.emit(), "Ctrl+Q"
     ),
     "undo": ActionSpec(
         undo_text,
@@ -154,9 +148,7 @@ DOCUMENT_ACTIONS: Final[dict[str, ActionSpec]] = {
         "Ctrl+,",
     ),
     "guide": ActionSpec(
-        deferred("&User guide"),
-        deferred("How to use this program"),
-        lambda w: w.show_guide(),
+        deferred("&User guide"), deferred("How to use this program"), lambda w: w.show_guide()
     ),
     "palette": ActionSpec(
         deferred("&Command palette…"),

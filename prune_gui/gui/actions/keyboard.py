@@ -104,10 +104,7 @@ def _descendants(part: QWidget) -> Iterator[QWidget]:
 
 def _focus_target(pane: QWidget) -> QWidget | None:
     """Return the last focus widget of a pane, else its first usable tab stop, None if none."""
-    last = pane.focusWidget()
-    stops = _tab_stops(pane)
-    if last in stops:
-        stops.insert(0, last)
+    stops = sorted(_tab_stops(pane), key=lambda stop: stop is not pane.focusWidget())
     return next((stop for stop in stops if stop.isVisible() and stop.isEnabled()), None)
 
 

@@ -78,10 +78,7 @@ MENUS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
         ("load_methods",),
         ("resolve", "cancel"),
     ),
-    deferred("&Help"): (
-        ("guide", "palette", "shortcuts"),
-        ("demo", "last_crash", "about"),
-    ),
+    deferred("&Help"): (("guide", "palette", "shortcuts"), ("demo", "last_crash", "about")),
 }
 """For each menu, the names of the actions between two separators."""
 ACTIONS: Final = DOCUMENT_ACTIONS | PRUNING_ACTIONS

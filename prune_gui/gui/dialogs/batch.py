@@ -7,14 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import (
-    QCheckBox,
-    QComboBox,
-    QGridLayout,
-    QGroupBox,
-    QLineEdit,
-    QWidget,
-)
+from PySide6.QtWidgets import QCheckBox, QComboBox, QGridLayout, QGroupBox, QLineEdit, QWidget
 
 from prune_gui import number_formats
 from prune_gui.errors import PruneGuiError, one_line
@@ -43,12 +36,8 @@ EXPLANATION: Final = deferred(
 )
 OUTPUT_FOLDER: Final = deferred("Folder for the pruned checkpoints")
 ADD_FOLDER: Final = deferred("Add the checkpoints in a folder")
-NONE_YET: Final = deferred("Add checkpoints to apply the stack to.")
-NO_STEPS: Final = deferred("The stack is empty. Add a step first.")
 NO_FOLDER: Final = deferred("Enter a folder, or write no files.")
 NOT_A_FOLDER: Final = deferred("The path of the folder contains a file. Enter another folder.")
-NEW_FOLDER: Final = deferred("The folder does not exist. It will be created.")
-TOOL_TIP: Final = Qt.ItemDataRole.ToolTipRole
 COLUMNS: Final[tuple[Column[Sequence[BatchRow]], ...]] = (
     record_column(
         deferred("Checkpoint"),
@@ -104,7 +93,9 @@ class BatchDialog(JobSequenceDialog):
         self.model: RecordModel[BatchRow] = RecordModel(COLUMNS, self)
         self.results = ResultTable(self.model, tr("Checkpoints and their results"), RESULT_COLUMN)
         tip = tr("All checkpoints in a folder, or in its subfolders")
-        self.add_files = layouts.button(tr("Add &files…"), self._ask_files)
+        self.add_files = layouts.button(
+            tr("Add &files…"), lambda: self.add(questions.ask_checkpoints(self, folder))
+        )
         self.add_folder = layouts.button(tr("Add f&older…"), self._ask_folder, tip)
         self._remove = layouts.button(tr("Re&move"), self._remove_selected)
         self.write = QCheckBox(tr("&Write the pruned checkpoints to"))
@@ -113,7 +104,8 @@ class BatchDialog(JobSequenceDialog):
         self.form = layouts.described(QComboBox(), tr("Form"))
         for form, (name, explanation) in FORMS.items():
             self.form.addItem(without_mnemonics(tr(name)), form)
-            self.form.setItemData(self.form.count() - 1, tr(explanation), TOOL_TIP)
+            role = Qt.ItemDataRole.ToolTipRole
+            self.form.setItemData(self.form.count() - 1, tr(explanation), role)
         self.overwrite = QCheckBox(tr("Re&place existing files"))
         self.compressed = QCheckBox(tr("Compre&ss .pt files"))
         self.compressed.setToolTip(tr(COMPRESSED_NOTE))
@@ -174,9 +166,6 @@ class BatchDialog(JobSequenceDialog):
         if changes.recipe:
             self._refresh()
 
-    def _ask_files(self) -> None:
-        self.add(questions.ask_checkpoints(self, self._start_folder))
-
     def _ask_folder(self) -> None:
         path = questions.ask_folder(self, self._start_folder, ADD_FOLDER)
         if path is not None:
@@ -223,7 +212,7 @@ class BatchDialog(JobSequenceDialog):
         elif done or self._sequence.running:
             text = tr("{done:,} of {total:,} done", done=done, total=len(rows))
         elif self.write.isChecked() and not self._output.exists():
-            text = tr(NEW_FOLDER)
+            text = tr("The folder does not exist. It will be created.")
         else:
             text = tr(EXPLANATION)
         self._problem.say(text, warning=failed > 0)
@@ -232,40 +221,36 @@ class BatchDialog(JobSequenceDialog):
         """Return why the recipe cannot be applied, to be translated; "" if it can."""
         session = self._workbench.session
         if session is None or not session.steps:
-            return NO_STEPS
+            return deferred("The stack is empty. Add a step first.")
         if not self.model.rows:
-            return NONE_YET
+            return deferred("Add checkpoints to apply the stack to.")
         if not self.write.isChecked():
             return ""
         if not self.folder.text().strip():
             return NO_FOLDER
-        existing = self._existing_parent()
-        return "" if existing is not None and existing.is_dir() else NOT_A_FOLDER
+        try:  # the folder or the nearest of its parents that exists
+            existing = next(p for p in (self._output, *self._output.parents) if p.exists())
+        except (OSError, ValueError, StopIteration):  # such as a name that is too long
+            return NOT_A_FOLDER
+        return "" if existing.is_dir() else NOT_A_FOLDER
 
     @property
     def _output(self) -> Path:
         return Path(self.folder.text().strip()).absolute()
-
-    def _existing_parent(self) -> Path | None:
-        """Return the entered path or the nearest of its parents that exists."""
-        try:
-            return next(p for p in (self._output, *self._output.parents) if p.exists())
-        except (OSError, ValueError, StopIteration):  # such as a name that is too long
-            return None
 
     def _run(self) -> None:
         session = self._workbench.session
         if session is None:
             return
         folder = self._output if self.write.isChecked() else None
-        if folder is not None:
-            try:
+        try:
+            if folder is not None:
                 folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                reason = error.strerror or str(error)
-                message = tr("{path} cannot be created: {reason}.", path=folder, reason=reason)
-                self._problem.say(message)
-                return
+        except OSError as error:
+            reason = error.strerror or str(error)
+            text = tr("{path} cannot be created: {reason}.", path=folder, reason=reason)
+            self._problem.say(text)
+            return
         paths = [row.path for row in self.model.rows]
         self.model.show(map(BatchRow, paths))
         options = OutputOptions(

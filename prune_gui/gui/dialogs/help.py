@@ -30,11 +30,10 @@ class HelpWindow(QDialog):
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
         self.setWindowTitle(tr("User guide"))
-        self.browser = QTextBrowser()
+        self.browser = QTextBrowser(openLinks=False)
         self.browser.setAccessibleName(tr("User guide"))
         self.browser.document().setDocumentMargin(MARGIN_PX)
         self.browser.setMarkdown(guide_path(language()).read_text(encoding="utf-8"))
-        self.browser.setOpenLinks(False)
         self.browser.anchorClicked.connect(self.follow)
         layouts.column(self.browser, of=self, margin=0)
         free = parent.screen().availableSize() - QSize(0, TITLE_BAR_PX)

@@ -252,10 +252,7 @@ def show_remarks(parent: QWidget, name: str, remarks: Sequence[str]) -> None:
 
 
 class ErrorBox:
-    """Shows errors in one message box; errors that occur while it is open are added.
-
-    The details contain the log entry of each error. Copy copies the details.
-    """
+    """Shows errors in one message box; errors that occur while it is open are added."""
 
     def __init__(self, parent: QWidget) -> None:
         self._parent = parent

@@ -49,10 +49,9 @@ class ReportDialog(JobSequenceDialog):
         self.table = QCheckBox(tr("&Table of all layers as CSV, in a second file"))
         self.folders = QCheckBox(tr("Name the &folders of the files in the report"))
         self.overwrite = QCheckBox(tr("Re&place existing files"))
-        draft = Message()
+        draft, self.note = Message(), Message()
         if workbench.draft.current is not None:
             draft.say(tr("The previewed step is not in the report: add or apply it first."))
-        self.note = Message()
         keep_room(self.note, lines=2)
         policy = self.note.sizePolicy()
         policy.setRetainSizeWhenHidden(True)

@@ -7,14 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtWidgets import (
-    QComboBox,
-    QLabel,
-    QLineEdit,
-    QSizePolicy,
-    QSplitter,
-    QWidget,
-)
+from PySide6.QtWidgets import QComboBox, QLabel, QLineEdit, QSizePolicy, QSplitter, QWidget
 
 from prune_gui import number_formats
 from prune_gui.errors import PruneGuiError, one_line
@@ -88,11 +81,7 @@ PROBLEM_COLUMN: Final = len(COLUMNS) - 1
 
 
 class SweepDialog(JobSequenceDialog):
-    """Resolves the current recipe with several amounts of one step, and shows a row for each.
-
-    Curves beside the table show the kept energy by sparsity. The step at `index`, from 0, is
-    selected at first.
-    """
+    """Tries several amounts of one step: a row for each, and curves of the energy by sparsity."""
 
     ticket: int | None = None  # None: there is no job that computes the picture; see `View`
     pictured = Signal()  # as of `View`; the picture needs no job, so it is never emitted
@@ -244,20 +233,14 @@ class SweepDialog(JobSequenceDialog):
             return
         index, step = self._swept
         changed = with_amount(step, row.amount)
-        current = session.steps[index : index + 1]
-        if (
-            not current
-            or not has_amount(current[0].method)
-            or with_amount(current[0], row.amount) != changed
-        ):
+        current = [step for step in session.steps[index : index + 1] if has_amount(step.method)]
+        if [with_amount(step, row.amount) for step in current] != [changed]:
             self.note.say(tr("Step {number} has changed. Run the sweep again.", number=index + 1))
             return
         self.amount_wanted.emit(index, row.amount)
-        self.note.say(
-            tr(
-                "Step {number} is edited with the amount {amount}: Apply it, or cancel.",
-                number=index + 1,
-                amount=amount_text(row.amount),
-            ),
-            warning=False,
+        text = tr(
+            "Step {number} is edited with the amount {amount}: Apply it, or cancel.",
+            number=index + 1,
+            amount=amount_text(row.amount),
         )
+        self.note.say(text, warning=False)

@@ -134,7 +134,7 @@ class AmountField(Field):
         self._slider.setMaximum(SLIDER_STEPS)
         self._slider.setPageStep(SLIDER_STEPS // 20)
         self._slider.setSingleStep(SLIDER_STEPS // 100)
-        self._slider.valueChanged.connect(self._on_slider_moved)
+        self._slider.valueChanged.connect(lambda at: self._choose(at / SLIDER_STEPS))
         self._box = layouts.described(NumberBox(), tr("Amount to prune"))
         self._box.valueChanged.connect(self._on_typed)
         tip = tr("Enter a share in percent, or a whole number")
@@ -168,10 +168,6 @@ class AmountField(Field):
             with QSignalBlocker(self._slider):
                 self._slider.setValue(round(self._value * SLIDER_STEPS))
 
-    def _on_slider_moved(self, position: int) -> None:
-        if not self._showing:
-            self._choose(position / SLIDER_STEPS)
-
     def _on_typed(self, amount: float) -> None:
         # Not `set_value`, which would reformat the text while the user types.
         is_share = isinstance(self._value, float)
@@ -184,8 +180,9 @@ class AmountField(Field):
             self._choose(0.5 if kind == 0 else 1)
 
     def _choose(self, value: float) -> None:
-        self.set_value(value)
-        self.changed.emit()
+        if not self._showing:
+            self.set_value(value)
+            self.changed.emit()
 
 
 class AmountsField(Field):
@@ -193,9 +190,7 @@ class AmountsField(Field):
 
     def __init__(self, placeholder: str) -> None:
         super().__init__()
-        self._text = QPlainTextEdit()
-        self._text.setPlaceholderText(placeholder)
-        self._text.setTabChangesFocus(True)
+        self._text = QPlainTextEdit(placeholderText=placeholder, tabChangesFocus=True)
         self._text.setFixedHeight(
             VISIBLE_LINES * self._text.fontMetrics().lineSpacing()
             + 2 * round(self._text.document().documentMargin() + self._text.frameWidth())

@@ -72,7 +72,8 @@ class DraftPanel(QWidget):
         self._heading = QLabel()
         self._heading.setFont(bold(self._heading.font()))
         self.method = MethodBox()
-        self.method.activated.connect(self._change_method)
+        self.method.activated.connect(self._use_method)
+        self.method.activated.connect(self._changed_by_user)
         self._summary = layouts.remark()
         self.targets = TargetsField(workbench)
         self.targets.changed.connect(self._targets_changed)
@@ -134,7 +135,6 @@ class DraftPanel(QWidget):
         self._update()
 
     def stop_editing(self) -> None:
-        """End editing without a change of the step."""
         if self._editing is not None:
             self._reset()
 
@@ -209,9 +209,9 @@ class DraftPanel(QWidget):
             self._reset()
 
     def take_shares(self, number: int | None) -> None:
-        """Draft a step with own amounts: the shares that another step, or the draft, prunes.
+        """Draft a step with the shares that another step, which it replaces, or the draft prunes.
 
-        It replaces the other step. Its method is that of the draft, if there is one.
+        Its method is that of the draft, if there is one.
         """
         workbench = self._workbench
         shown, draft = workbench.shown, workbench.draft.current
@@ -305,10 +305,6 @@ class DraftPanel(QWidget):
             self.method.choose(methods[0].name)
             self._use_method()
             self._update()
-
-    def _change_method(self) -> None:
-        self._use_method()
-        self._changed_by_user()
 
     def _use_method(self) -> None:
         self.form.use(METHODS[self.method.currentData()])

@@ -145,10 +145,7 @@ class MethodForm(QWidget):
         }
 
     def _make_rows(self, method: type[Method]) -> None:
-        """Make the rows of the main fields, and below *More* those of the others.
-
-        The fields of `ScoredMethod` come last.
-        """
+        """Make the rows of the main fields, and below *More* the others; general ones come last."""
         content, folded = QWidget(), QWidget()
         forms = layouts.form(), layouts.form()
         folded.setLayout(forms[True])

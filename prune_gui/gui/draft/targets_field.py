@@ -17,14 +17,7 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtWidgets import (
-    QCompleter,
-    QLabel,
-    QLineEdit,
-    QStackedLayout,
-    QToolButton,
-    QWidget,
-)
+from PySide6.QtWidgets import QCompleter, QLabel, QLineEdit, QStackedLayout, QToolButton, QWidget
 
 from prune_gui.checkpoint.tree import is_usually_pruned
 from prune_gui.errors import RecipeError
@@ -163,7 +156,6 @@ class TargetsField(QWidget):
         layouts.described(self.use_filtered, tip, tip)
 
     def follow_again(self) -> None:
-        """Discard typed globs, and follow the selection again."""
         self._set_following(following=True)
         self._write_selection()
 
@@ -195,7 +187,6 @@ class TargetsField(QWidget):
         self.line.setSelection(text.find(patterns[index], start), len(patterns[index]))
 
     def _replace(self, character: str) -> None:
-        """Begin to type new globs in place of all."""
         self._edit(-1)
         self.line.selectAll()
         self.line.insert(character)

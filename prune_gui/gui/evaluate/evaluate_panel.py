@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from prune_gui.gui.export import Exporter
 
 
-NO_CHECKPOINT: Final = deferred("Open a checkpoint to evaluate it.")
 NO_EVALUATOR: Final = deferred(
     "Choose an evaluator to see what the pruned model is worth by your own measure: a function in "
     "a Python file, such as eval.py:evaluate, which gets a state dict or a path and returns a "
@@ -102,9 +101,9 @@ class EvaluatePanel(QWidget):
         ):
             tab.draft_wanted.connect(self.draft_wanted)
             self.tabs.addTab(tab, title)
-        self._empty = QLabel(alignment=Qt.AlignmentFlag.AlignCenter, wordWrap=True)
+        self._empty = layouts.remark()
+        self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._empty.setMargin(4 * GAP_PX)
-        self._empty.setForegroundRole(self._empty.palette().ColorRole.PlaceholderText)
         self.pages = QStackedWidget()
         self.pages.addWidget(self._empty)
         self.pages.addWidget(self.tabs)
@@ -119,7 +118,8 @@ class EvaluatePanel(QWidget):
         has_file = self._workbench.session is not None
         has_evaluator = self.evaluations is not None and self.evaluations.choice is not None
         self.chooser.setEnabled(has_file)
-        self._empty.setText(tr(NO_EVALUATOR if has_file else NO_CHECKPOINT))
+        no_checkpoint = tr("Open a checkpoint to evaluate it.")
+        self._empty.setText(tr(NO_EVALUATOR) if has_file else no_checkpoint)
         self.pages.setCurrentIndex(int(has_file and has_evaluator))
 
 
@@ -153,9 +153,8 @@ class EvaluatorChooser(QWidget):
         line.editingFinished.connect(self._use_text)
         self.browse = layouts.button(tr("Browse…"), self._browse)
         self.options = layouts.button(tr("Options…"), self._edit_options)
-        self.metric_box = ElidedComboBox()
-        self.metric_box.setAccessibleName(tr("Metric"))
-        self.metric_box.setToolTip(tr("Which of the numbers that the evaluator returns counts"))
+        tip = tr("Which of the numbers that the evaluator returns counts")
+        self.metric_box = layouts.described(ElidedComboBox(), tr("Metric"), tip)
         self.metric_box.activated.connect(
             lambda index: evaluations.choose_metric(self.metric_box.itemText(index))
         )
@@ -218,16 +217,14 @@ class EvaluatorChooser(QWidget):
         except ValidationError:
             self.problem.say(tr("The text is too long."))
 
-    def _use(self, choice: EvaluatorChoice) -> bool:
-        """Choose an evaluator if it can be made, else show why not."""
+    def _use(self, choice: EvaluatorChoice) -> None:
         try:
             choice.make()
         except PruneGuiError as error:
             self.problem.say(str(error))
-            return False
-        self.problem.say("")
-        self._evaluations.choose(choice)
-        return True
+        else:
+            self.problem.say("")
+            self._evaluations.choose(choice)
 
     def _browse(self) -> None:
         folder = start_folder(self._workbench.session)
@@ -249,13 +246,11 @@ class EvaluatorChooser(QWidget):
         self._use(EvaluatorChoice(text=f"{path}:{name}"))
 
     def _edit_options(self) -> None:
-        choice = self._evaluations.choice
-        if choice is None:
-            return
-        dialog = OptionsDialog(choice, self)
-        if dialog.exec() and dialog.choice is not None:
-            self._use(dialog.choice)
-        dialog.deleteLater()
+        if (choice := self._evaluations.choice) is not None:
+            dialog = OptionsDialog(choice, self)
+            if dialog.exec() and dialog.choice is not None:
+                self._use(dialog.choice)
+            dialog.deleteLater()
 
 
 BETTER: Final = {
@@ -273,17 +268,13 @@ WIDTH_PX: Final = 520
 
 
 class OptionsDialog(QDialog):
-    """Edits the options of an evaluator.
-
-    Attributes:
-        choice: the evaluator with the edited options; None until the user accepts.
-    """
+    """Edits the options of an evaluator."""
 
     def __init__(self, before: EvaluatorChoice, parent: QWidget) -> None:
         super().__init__(parent)
         self.setWindowTitle(tr("Evaluator options"))
         self._before = before
-        self.choice: EvaluatorChoice | None = None
+        self.choice: EvaluatorChoice | None = None  # with the options, when the user has accepted
         evaluator = ElidedLabel(tr("Evaluator"))
         evaluator.say(before.text)
         self.python = QLineEdit(before.python or "", placeholderText=tr("That of this program"))
@@ -328,7 +319,6 @@ class OptionsDialog(QDialog):
             self.python.setText(path)
 
     def accept_options(self) -> None:
-        """Accept the options, or show why they cannot be used."""
         memory, limit = self.memory.text().strip(), self._before.memory_limit
         try:
             if memory != self._shown_memory:

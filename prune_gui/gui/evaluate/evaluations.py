@@ -91,19 +91,16 @@ class Evaluations(QObject):
             self.choose(first)
 
     def choose(self, choice: EvaluatorChoice | None) -> None:
-        """Use another evaluator, and remember it."""
         before, self.choice = self.choice, choice
         if choice is not None and not choice.is_shipped:
             now = self._preferences.now.with_evaluator(choice)
             self._preferences.change("evaluators", now.evaluators)
         if before == choice:
             return
-        if _without_metric(before) == _without_metric(choice):
-            self.metric_changed.emit()
-            return
-        self.cancel()
-        self.metrics, self._reader = (), None
-        self.chosen.emit()
+        if _without_metric(before) != _without_metric(choice):
+            self.cancel()
+            self.metrics, self._reader = (), None
+            self.chosen.emit()
         self.metric_changed.emit()
 
     def choose_metric(self, name: str) -> None:
@@ -133,9 +130,8 @@ class Evaluations(QObject):
         self.failed.emit("")
         self.run = run = EvaluationRun(self)
         self._count, self._load = "", ""
-        self._ticket = self._workbench.bridge.run(
-            make_job(evaluator, self.metric), lambda _: None, lambda _: None
-        )
+        job = make_job(evaluator, self.metric)
+        self._ticket = self._workbench.bridge.run(job, lambda _: None, lambda _: None)
         self._tell()
         self.running_changed.emit()
         return run
@@ -210,10 +206,8 @@ class Evaluations(QObject):
         from prune_gui.isolated.watching import Status  # loaded by the job that reports it
 
         if isinstance(found, Status):
-            memory = short_bytes(found.memory)
-            self._load = tr(
-                "{seconds} s, {memory}", seconds=format_number(found.seconds, ".0f"), memory=memory
-            )
+            seconds, memory = format_number(found.seconds, ".0f"), short_bytes(found.memory)
+            self._load = tr("{seconds} s, {memory}", seconds=seconds, memory=memory)
             self._tell()
             return
         self.note(getattr(found, "evaluation", None))

@@ -65,17 +65,13 @@ class Try:
 
     @property
     def status(self) -> str:
-        """Whether this is the best trial, or why it failed."""
         if self.trial.error:
             return tr("Failed: {error}", error=self.trial.error)
         return tr("Best") if self.best else ""
 
 
 class SearchTab(EvaluationTab):
-    """Searches for steps after the stack; a click on a trial makes its step the draft.
-
-    The trials of Optuna have several steps, which only `take` adds.
-    """
+    """Searches for steps after the stack; a click on a trial makes its one step the draft."""
 
     name = title = deferred("Search")
 
@@ -188,19 +184,17 @@ class SearchTab(EvaluationTab):
         return is_current
 
     def _take_chosen(self) -> None:
-        chosen = self._chosen
-        if chosen is not None and self._is_current():
-            steps = chosen.steps
+        if (trial := self._chosen) is not None and self._is_current():
+            steps = trial.steps
             self._workbench.edit(lambda session: session.take_steps((*session.steps, *steps)))
 
     def _draft(self, row: int) -> None:
         trial = self._found[row]
         if trial.error or not self._is_current():
             return
-        if len(trial.steps) == 1:
+        count = len(trial.steps)
+        if count == 1:
             self.draft_wanted.emit(StepRequest(trial.steps[0]))
         else:
-            text = tr(
-                "This trial has {count:,} steps. Take recipe adds them.", count=len(trial.steps)
-            )
+            text = tr("This trial has {count:,} steps. Take recipe adds them.", count=count)
             self.note.say(text, warning=False)

@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QColor, QIcon, QPixmap
-from PySide6.QtWidgets import (
-    QCheckBox,
-    QFrame,
-    QLabel,
-    QLineEdit,
-    QScrollArea,
-    QWidget,
-)
+from PySide6.QtWidgets import QCheckBox, QFrame, QLabel, QLineEdit, QScrollArea, QWidget
 
 from prune_gui import number_formats
 from prune_gui.errors import one_line
@@ -228,7 +221,6 @@ class SweepTab(EvaluationTab):
         self.curves.mark(self._shades())
 
     def _shades(self) -> dict[str, str]:
-        """Return the colour of each curve that is drawn, by its label."""
         shades = colours(self.palette())
         labels = dict.fromkeys(point.swept.label for point in self._found)
         return {label: curve_colour(shades, at) for at, label in enumerate(labels)}

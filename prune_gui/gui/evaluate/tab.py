@@ -140,7 +140,6 @@ class EvaluationTab(QWidget):
         self._enable()
 
     def _start(self, make_job: MakeJob) -> bool:
-        """Start a run; return whether it has started."""
         run = self._evaluations.start(make_job)
         if run is None:
             return False

@@ -44,10 +44,7 @@ class _FileDialogTexts(QTranslator):
 
 
 def set_language(app: QApplication, language: str) -> None:
-    """Set the language of the program and of Qt's own dialogs.
-
-    Numbers use the system's locale in any language; see `numbers_of`.
-    """
+    """Set the language of the program and of Qt's own dialogs, but the system's number format."""
     system = QLocale.system()
     code = language_of(system) if language == SYSTEM else language
     numbers = numbers_of(system)

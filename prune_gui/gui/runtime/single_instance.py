@@ -190,19 +190,14 @@ AbsolutePath = Annotated[StatePath, AfterValidator(_check_absolute)]
 
 
 class OpenRequest(BaseModel):
-    """Files to open. All paths are absolute: the receiver has another working folder.
-
-    Attributes:
-        methods: Python files with pruning methods, which the user named on the command line.
-        token: by which the desktop lets the receiver raise its window; "" if there is none.
-    """
+    """Files to open. All paths are absolute: the receiver has another working folder."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     checkpoint: AbsolutePath | None = None  # a file or folder; None to show the window only
     recipe: AbsolutePath | None = None
     methods: Annotated[tuple[AbsolutePath, ...], Field(max_length=100)] = ()
-    token: Annotated[str, Field(max_length=MAX_TOKEN_CHARS)] = ""
+    token: Annotated[str, Field(max_length=MAX_TOKEN_CHARS)] = ""  # to raise a window
 
     def to_line(self) -> bytes:
         # pydantic's own JSON cannot hold surrogates, which occur in paths that are not UTF-8.

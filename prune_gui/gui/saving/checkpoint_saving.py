@@ -45,7 +45,6 @@ class CheckpointSaving:
         return self._workbench.bridge.waits_for(self._ticket)
 
     def cancel(self) -> None:
-        """Cancel the job that writes; the files are as before."""
         if self._ticket is not None:
             self._workbench.bridge.cancel(self._ticket)
 

@@ -164,11 +164,7 @@ class SaveDialog(QDialog):
 
     @property
     def options(self) -> OutputOptions:
-        """How the checkpoint is to be written.
-
-        Raises:
-            ValueError: the size of the shards is not valid.
-        """
+        """How to write the checkpoint; a `ValueError` if the size of the shards is not valid."""
         wanted = self._shard_size.text().strip()
         return OutputOptions(
             form=self.form,
@@ -202,7 +198,6 @@ class SaveDialog(QDialog):
         self._measure()
 
     def explain(self, failure: str) -> None:
-        """Show why the last save failed, until the input changes."""
         self._failure.say(failure)
 
     def done(self, result: int) -> None:

@@ -27,8 +27,7 @@ def parent(qtbot):
 
 
 @pytest.mark.parametrize(
-    ("text", "reply"),
-    [("Save recipe…", "Save"), ("Discard", "Discard"), ("Cancel", "Cancel")],
+    ("text", "reply"), [("Save recipe…", "Save"), ("Discard", "Discard"), ("Cancel", "Cancel")]
 )
 def test_the_question_about_an_unsaved_recipe_has_three_answers(parent, answer_box, text, reply):
     asked = answer_box(text)

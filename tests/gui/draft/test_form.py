@@ -72,10 +72,7 @@ PARAMETERS = {
         "scope": scopes,
         "max_sparsity": st.floats(0, 1),
     },
-    "channels": {
-        "channels": listed,
-        "dim": dims,
-    },
+    "channels": {"channels": listed, "dim": dims},
     "coupled": ranked
     | {
         "space": st.sampled_from(["ffn", "experts"]),
@@ -234,8 +231,7 @@ def test_the_shown_text_of_a_norm_parses_to_it_with_a_decimal_comma(norm):
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["m must be at least n", "分组大小m不能小于保留个数n", "n不能大于m。"],
+    "text", ["m must be at least n", "分组大小m不能小于保留个数n", "n不能大于m。"]
 )
 def test_the_field_of_a_problem_is_found_in_any_language(text):
     assert _field_of(METHODS["n_m"], (), text) == "m"

@@ -335,6 +335,15 @@ def test_cancelling_at_any_time_leaves_only_the_old_folder(demo, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"demo", "out"}
 
 
+def test_a_folder_without_room_or_parent_is_refused(demo, tmp_path, monkeypatch):
+    with pytest.raises(CheckpointError, match="does not exist"):
+        written(demo, tmp_path / "none" / "out")
+    monkeypatch.setattr(atomic.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 3})())
+    with pytest.raises(CheckpointError, match="has 3 free"):
+        written(demo, tmp_path / "out")
+    assert {path.name for path in tmp_path.iterdir()} == {"demo"}
+
+
 KILL_AT_EVERY_STEP = """
 import os, sys
 from pathlib import Path

@@ -387,11 +387,6 @@ class Renumbering:
             self._lists[path] = _Numbers(new, names)
 
 
-def prunes_tokens(recipe: Recipe) -> bool:
-    """Return whether a step prunes tokens. Else the vocabulary stays, even where it is zero."""
-    return bool(list(_methods(recipe)))
-
-
 def remove_tokens(resolution: Resolution, groups: Iterable[GroupUnits]) -> RemovedTokens | None:
     """Return what changes with the removal of tokens; None if none is removed."""
     for group, units in groups:
@@ -400,13 +395,14 @@ def remove_tokens(resolution: Resolution, groups: Iterable[GroupUnits]) -> Remov
             removable = vocabulary.removable(set(np.flatnonzero(units).tolist()))
             units[:] = False
             units[list(removable)] = True
-            corpora = [Path(one.corpus) for one in _methods(resolution.recipe) if one.corpus]
+            corpora = [Path(one.corpus) for one in token_steps(resolution.recipe) if one.corpus]
             texts = chain.from_iterable(map(corpus_texts, corpora))
             return without_tokens(vocabulary, units, texts) if removable else None
     return None
 
 
-def _methods(recipe: Recipe) -> Iterator[Tokens]:
+def token_steps(recipe: Recipe) -> Iterator[Tokens]:
+    """Yield the methods that prune tokens. Without one, the vocabulary stays, even if zero."""
     for step in recipe.steps:
         if step.enabled and isinstance(step.method, Tokens):
             yield step.method

@@ -106,8 +106,6 @@ def restore(folder: Path, content: State) -> None:
 
 
 class Outcome(NamedTuple):
-    """The result of a save with an injected fault."""
-
     fault: str
     raised: PruneGuiError | Killed | None
     old: State

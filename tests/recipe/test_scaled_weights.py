@@ -102,7 +102,6 @@ def opened_pair(folder, kind, seed=0, dtype=E4M3):
 
 @pytest.fixture
 def pair(tmp_path):
-    """Return a function that opens a quantized checkpoint and its float32 copy."""
     with ExitStack() as opened:
         yield lambda kind: opened.enter_context(opened_pair(tmp_path, kind))
 

@@ -54,7 +54,6 @@ def source(tmp_path):
 
 
 def loaded(out):
-    """Return the tensors of a file, or of all shards of a folder."""
     files = sorted(out.glob("*.safetensors")) if out.is_dir() else [out]
     return {key: value for file in files for key, value in load_file(file).items()}
 

@@ -60,7 +60,6 @@ class RecordedNetwork:
 
 @pytest.fixture
 def recorded_network(tmp_path) -> Callable[[nn.Module, torch.Tensor], RecordedNetwork]:
-    """Return a maker of recorded networks."""
     return lambda network, inputs: RecordedNetwork(tmp_path, network, inputs)
 
 

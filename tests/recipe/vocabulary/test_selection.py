@@ -32,7 +32,6 @@ def folder(tmp_path):
 
 
 def pruned(folder, **fields):
-    """Return the ids that a step prunes, and its notes."""
     recipe = Recipe(steps=[{"method": "tokens", "targets": [EMBEDDING], **fields}])
     with applied(folder / "model.safetensors", recipe) as resolution:
         gone = ~resolution.mask(EMBEDDING).any(1)

@@ -151,11 +151,11 @@ def _ordered(examples: Mapping[str, str]) -> dict[str, BlockRole]:
     first: dict[str, int] = {}
     for index, (path, role) in enumerate(roles.items()):
         group_ranks[role.group] = min(ranks[path], group_ranks.get(role.group, ranks[path]))
-        for starred in (_pattern(role.group), _pattern(_module(path))):
+        for starred in (_pattern(role.group), _pattern(path.rpartition(".")[0])):
             first.setdefault(starred, index)
 
     def key(path: str) -> tuple[object, ...]:
-        group, module = roles[path].group, _module(path)
+        group, module = roles[path].group, path.rpartition(".")[0]
         of_group = group_ranks[group], first[_pattern(group)], _numbers(group), group
         of_module = ranks[path], first[_pattern(module)], _numbers(module), module
         return *of_group, *of_module, path != f"{module}.weight"
@@ -183,10 +183,6 @@ def _role(path: str, name: str) -> BlockRole:
 def _rank(name: str) -> int:
     kind = projection(name)
     return len(_RANKS) if kind is None else _RANKS[kind]
-
-
-def _module(path: str) -> str:
-    return path.rpartition(".")[0]
 
 
 def _loose_rows(names: Sequence[str]) -> Iterator[BlockRow]:

@@ -280,7 +280,9 @@ def build_group(
         if rule.dim is None or rule.shared_length:
             continue
         for found in slot.found.get(index, ()):
-            length = _length(file, found.info, rule.dim)
+            length = found.info.shape[rule.dim] if rule.dim < len(found.info.shape) else 0
+            if not length:
+                raise _misfit(file, found.info, tr("dimension {dim}", dim=rule.dim))
             parts = [known[part] if isinstance(part, str) else part for part in rule.parts]
             if parts:
                 quotient, remainder = divmod(length, sum(parts))
@@ -376,12 +378,6 @@ def _whole_members(space: SpaceRule, slot: Slot) -> list[Member]:
             number_at = None if tied else component
             members.append(Member(found.info.name, None, found.unit, 1, rule.role, number_at))
     return sorted(members, key=lambda member: member.offset)
-
-
-def _length(file: str, info: TensorInfo, dim: int) -> int:
-    if dim >= len(info.shape) or not info.shape[dim]:
-        raise _misfit(file, info, tr("dimension {dim}", dim=dim))
-    return info.shape[dim]
 
 
 def _misfit(file: str, info: TensorInfo, other: str) -> RecipeError:

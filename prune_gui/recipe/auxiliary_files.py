@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import torch
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from prune_gui.checkpoint import Checkpoint, TensorInfo, open_checkpoint
 from prune_gui.checkpoint.parameters import COMPILED_PREFIX, DATA_PARALLEL_PREFIX
@@ -175,20 +175,20 @@ def mask_reader(file: Checkpoint, info: TensorInfo) -> TensorScores:
     return TensorScores(read, info.shape, read().dtype)
 
 
-@dataclass(frozen=True)
-class RecordedScores:
+class RecordedScores(BaseModel):
     """What a file of recorded scores tells; `transposed` weights have input channels first."""
 
+    model_config = ConfigDict(frozen=True)
+
     statistic: str
-    shapes: Mapping[str, tuple[int, ...]]
-    aliases: Mapping[str, str]
-    transposed: frozenset[str]
+    shapes: dict[str, tuple[int, ...]]
+    aliases: dict[str, str]
+    transposed: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, file: Checkpoint) -> RecordedScores | None:
         """Read the metadata of a file; None if it has none of a recording, or is malformed."""
-        text = file.metadata.get(RECORDING_KEY)
-        return None if text is None else _parsed(text)
+        return _parsed(file.metadata.get(RECORDING_KEY, ""))
 
     def name_of(self, target: TensorInfo) -> str | None:
         """Return the name of a parameter of a checkpoint in the recording; None if it has none."""
@@ -253,12 +253,8 @@ def _candidates(name: str) -> Iterator[str]:
 @lru_cache(maxsize=4)
 def _parsed(text: str) -> RecordedScores | None:
     try:
-        values: Any = json.loads(text)
-        shapes = {name: tuple(map(int, shape)) for name, shape in values["shapes"].items()}
-        aliases = {alias: str(name) for alias, name in values["aliases"].items()}
-        transposed = frozenset(map(str, values.get("transposed", ())))
-        return RecordedScores(str(values["statistic"]), shapes, aliases, transposed)
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+        return RecordedScores.model_validate_json(text)
+    except ValidationError:
         return None
 
 

@@ -123,11 +123,14 @@ def compute_cuts(
     decisions: Sequence[Decision], targets: Sequence[Target], monitor: Monitor
 ) -> None:
     """Compute the cuts of decisions that are not computed yet, one task per parameter."""
-    found = [
-        (decision.predicate, (lazy, target.weights.nbytes))
-        for decision, target in zip(decisions, targets, strict=True)
-        if (lazy := _cut_of(decision.predicate)) is not None and not lazy.is_computed
-    ]
+    found = []
+    for decision, target in zip(decisions, targets, strict=True):
+        cut: Predicate | None = decision.predicate
+        lazy: Lazy[Any] | None = (
+            cut.cuts if isinstance(cut, RowCut) else cut.lazy if cut is not None else None
+        )
+        if lazy is not None and not lazy.is_computed:
+            found.append((cut, (lazy, target.weights.nbytes)))
     missing = [task for _, task in found]
     monitor.expect(sum(nbytes for _, nbytes in missing))
     with monitor.in_charge():
@@ -159,9 +162,3 @@ def _compute(task: tuple[Lazy[Any], int], monitor: Monitor) -> object:
     value = lazy()
     monitor.advance(nbytes)
     return value
-
-
-def _cut_of(predicate: Predicate | None) -> Lazy[Any] | None:
-    if isinstance(predicate, RowCut):
-        return predicate.cuts
-    return None if predicate is None else predicate.lazy

@@ -83,8 +83,8 @@ def measure(resolution: Resolution, target: OutputPath, monitor: Monitor) -> Siz
         try:
             if form == "compact":
                 check_format(target.format, target.file.name)
-            parts = parts_to_write(resolution, OutputOptions(form), monitor)
             options = OutputOptions(form)
+            parts = parts_to_write(resolution, options, monitor)
             output = output_of(resolution, target, options, [part.entry for part in parts])
             metadata = metadata_for(resolution, options, ANY_FINGERPRINT)
             nbytes = output.nbytes({**metadata, CHECKSUMS_KEY: ""}, monitor)

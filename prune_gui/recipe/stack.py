@@ -19,6 +19,7 @@ from prune_gui.pruning.selection.keys import RemainingMask
 from prune_gui.recipe.recipe import KEPT
 
 Tile = tuple[slice, ...]
+Codes = NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +30,13 @@ class AppliedStep:
     predicate: Predicate
 
 
-Evaluate = Callable[[Sequence[AppliedStep], int, int, "NDArray[np.uint8] | None"], NDArray[Any]]
+Evaluate = Callable[[Sequence[AppliedStep], int, int, Codes | None], NDArray[Any]]
 """`pruned_by` or `kept`."""
 
 
 def pruned_by(
-    applied_steps: Sequence[AppliedStep],
-    start: int,
-    stop: int,
-    out: NDArray[np.uint8] | None = None,
-) -> NDArray[np.uint8]:
+    applied_steps: Sequence[AppliedStep], start: int, stop: int, out: Codes | None = None
+) -> Codes:
     """Return the step that pruned each element with flat index in [start, stop), or `KEPT`."""
     codes = np.empty(stop - start, np.uint8) if out is None else out
     codes[:] = KEPT
@@ -48,10 +46,7 @@ def pruned_by(
 
 
 def kept(
-    applied_steps: Sequence[AppliedStep],
-    start: int,
-    stop: int,
-    out: NDArray[np.uint8] | None = None,
+    applied_steps: Sequence[AppliedStep], start: int, stop: int, out: Codes | None = None
 ) -> NDArray[np.bool_]:
     """Return the mask of the flat indices [start, stop), True where kept; see `pruned_by`."""
     codes = pruned_by(applied_steps, start, stop, out)
@@ -128,9 +123,7 @@ class Masks:
             return self._tile(name, tile)
         return self._whole(name, pruned_by, torch.uint8)
 
-    def pruned_by_within(
-        self, name: str, start: int, stop: int, out: NDArray[np.uint8] | None = None
-    ) -> NDArray[np.uint8]:
+    def pruned_by_within(self, name: str, start: int, stop: int, out: Codes | None = None) -> Codes:
         """Return `pruned_by` of the elements with flat (row-major) indices [start, stop)."""
         return pruned_by(self.layers.get(name, ()), start, stop, out)
 

@@ -29,7 +29,6 @@ TOKENS = "tokens"
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    """Return a function that gives the folder of a family's model."""
     folders = {}
 
     def folder_of(family):

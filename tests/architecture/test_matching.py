@@ -47,8 +47,6 @@ def llama(blocks=2):
 
 @pytest.fixture
 def llama_with(checkpoint_of):
-    """Return a function that opens a checkpoint of a small Llama with other tensors."""
-
     def open_with(others=(), without=(), integers=()):
         shapes = {name: shape for name, shape in llama().items() if name not in without}
         return checkpoint_of(CONFIG, shapes | dict(others), integers=integers)

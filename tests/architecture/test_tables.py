@@ -23,8 +23,6 @@ TABLE = {
 
 @pytest.fixture
 def table_file(tmp_path):
-    """Return a function that writes a table with some fields changed."""
-
     def write(**changes):
         path = tmp_path / "own.yaml"
         path.write_text(dump_yaml(TABLE | changes))

@@ -27,8 +27,6 @@ LEGACY = {"_use_new_zipfile_serialization": False}
 
 @dataclass
 class Settings:
-    """A class of the owner's program."""
-
     widths: list[int] = field(default_factory=lambda: [4, 8])
 
 
@@ -92,7 +90,6 @@ def changed(path: Path, out: Path) -> set[str]:
 
 
 def deflated(path: Path) -> Path:
-    """Compress the records of an archive, and return the path."""
     out = io.BytesIO()
     with zipfile.ZipFile(path) as old, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as new:
         for name in old.namelist():

@@ -232,19 +232,15 @@ WEIGHTS = {"a.weight": torch.ones(2, 2)}
 STATE = {**WEIGHTS, "a._extra_state": b"scales", "note": "kept"}
 
 
-def nested(folder):
-    torch.save({"model": STATE, "epoch": 3, "optimizer": {"state": {}}}, folder / "m.pt")
-    return folder / "m.pt"
+NESTED = {"model": STATE, "epoch": 3, "optimizer": {"state": {}}}
 
 
-def flat(folder):
-    torch.save(STATE, folder / "m.pt")
-    return folder / "m.pt"
+def torch_file(content):
+    def save(folder):
+        torch.save(content, folder / "m.pt")
+        return folder / "m.pt"
 
-
-def tensors_alone(folder):
-    torch.save(WEIGHTS, folder / "m.pt")
-    return folder / "m.pt"
+    return save
 
 
 def safetensors(folder):
@@ -270,11 +266,16 @@ def shards_with_metadata(folder):
 @pytest.mark.parametrize(
     ("source", "out", "shard_size", "lost"),
     [
-        (nested, "o.safetensors", None, ["epoch", "optimizer", "a._extra_state", "note"]),
-        (nested, "o", 100, ["epoch", "optimizer", "a._extra_state", "note"]),
-        (nested, "o.pt", None, None),
-        (flat, "o.npz", None, ["a._extra_state", "note"]),
-        (tensors_alone, "o.safetensors", None, None),
+        (
+            torch_file(NESTED),
+            "o.safetensors",
+            None,
+            ["epoch", "optimizer", "a._extra_state", "note"],
+        ),
+        (torch_file(NESTED), "o", 100, ["epoch", "optimizer", "a._extra_state", "note"]),
+        (torch_file(NESTED), "o.pt", None, None),
+        (torch_file(STATE), "o.npz", None, ["a._extra_state", "note"]),
+        (torch_file(WEIGHTS), "o.safetensors", None, None),
         (safetensors, "o.pt", None, None),
         (torch_shards, "o.safetensors", None, ["a._extra_state", "note"]),
         (torch_shards, "o", 100, ["a._extra_state", "note"]),

@@ -33,15 +33,11 @@ def rewritten(path: Path, out: Path, *, steps=(HALF,), form="finalized") -> tupl
 
 
 class Colour(enum.Enum):
-    """A value of the owner's program."""
-
     RED = 1
 
 
 @dataclass
 class Box:
-    """An object of the owner's program."""
-
     tensor: torch.Tensor
 
 

@@ -45,7 +45,6 @@ def weights(seed: int = 0) -> dict[str, torch.Tensor]:
 
 @pytest.fixture
 def resolved():
-    """Return a function that saves and opens tensors and resolves steps on them."""
     with ExitStack() as opened:
 
         def resolve_steps(

@@ -13,6 +13,7 @@ import torch
 from applied import applied, exported
 from safetensors.torch import load_file, save_file
 
+from prune_gui import load_methods
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import CheckpointError
 from prune_gui.recipe import Recipe, export, resolve
@@ -166,7 +167,6 @@ def test_tensors_that_the_script_cannot_write_are_refused_in_one_line(tmp_path, 
         python_script(resolution, tmp_path / "o.safetensors")
 
 
-STEP = {"method": "l1_unstructured", "targets": ["*.weight"], "amount": 0.4}
 MASK = {"method": "custom_from_mask", "targets": ["a.weight"], "mask": "masks.safetensors"}
 
 
@@ -187,7 +187,7 @@ def test_the_command_writes_the_same_file_from_any_folder(tmp_path, saved):
     weights = {"a.weight": torch.randn(5, 4), "b.weight": torch.randn(3, 4)}
     save_file(weights, folder / "model.safetensors")
     save_file({"a.weight": torch.ones(5, 4).tril()}, folder / "masks.safetensors")
-    recipe = Recipe.from_yaml(Recipe(steps=[STEP, MASK]).to_yaml(), folder=folder)
+    recipe = Recipe.from_yaml(Recipe(steps=[L1, MASK]).to_yaml(), folder=folder)
     (folder / "recipe.yaml").write_text(recipe.to_yaml())
     with open_checkpoint(folder / "model.safetensors") as checkpoint:
         path = folder / "recipe.yaml" if saved else None
@@ -199,8 +199,6 @@ def test_the_command_writes_the_same_file_from_any_folder(tmp_path, saved):
 
 
 def test_the_command_names_the_state_dict_and_the_plugin_file(tmp_path, plugin_file):
-    from prune_gui import load_methods
-
     path = plugin_file(
         """
         class Nothing(prune.BasePruningMethod):
@@ -220,12 +218,8 @@ def test_the_command_names_the_state_dict_and_the_plugin_file(tmp_path, plugin_f
 
 
 HOSTILE = [
-    "a\nb",
-    "\x03\ntouch ran\n#.d",
-    "\x1b[31m",
-    "it's \u202e",
-    '"; touch ran; "',
-    "$(touch ran)\r.d",
+    *("a\nb", "\x03\ntouch ran\n#.d", "\x1b[31m"),
+    *("it's \u202e", '"; touch ran; "', "$(touch ran)\r.d"),
 ]
 
 

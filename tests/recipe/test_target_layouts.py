@@ -71,7 +71,6 @@ def written(folder, kind, *, is_usual):
 
 
 def masks(path, *steps):
-    """Return the masks after steps, and the resolution."""
     steps = [{"targets": ["*.weight", "*.kernel"], **step} for step in steps]
     for step in steps:
         if "importance" in step:

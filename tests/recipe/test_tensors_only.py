@@ -41,8 +41,6 @@ PLAIN = argparse.Namespace(lr=0.1)
 
 
 class RunsProgram:
-    """An object that runs a program when it is unpickled."""
-
     def __init__(self, command: str) -> None:
         self.command = command
 
@@ -51,8 +49,6 @@ class RunsProgram:
 
 
 class Executes(RunsProgram):
-    """An object that executes source text when it is unpickled."""
-
     def __reduce__(self):
         return exec, (f"import os; os.system({self.command!r})",)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -17,11 +16,19 @@ from prune_gui.architecture.tables import ConfigRule, SpaceRule
 from prune_gui.checkpoint import TensorInfo
 from prune_gui.checkpoint.folder import MODEL_TYPE, TEXT_CONFIG
 from prune_gui.errors import RecipeError
-from prune_gui.language import join_items, tr
+from prune_gui.language import deferred, join_items, tr
 from prune_gui.pruning.layouts import Member
 from prune_gui.recipe.compaction.network import GroupUnits, Json, Units
 
 MAX_PERIOD: Final = 1 << 20
+NO_MULTIPLE: Final = deferred(
+    "config.json: {field} would be {value:,}, which is not a multiple of {other:,}. Keep another "
+    "number."
+)
+NO_DIVISOR: Final = deferred(
+    "config.json: {field} would be {value:,}, which does not divide {divided:,}. Keep another "
+    "number."
+)
 
 
 @dataclass(slots=True)
@@ -33,11 +40,6 @@ class AdaptedConfig:
     differing: set[str] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
     _ratios: list[tuple[str, int, str, bool]] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, config: Json | None) -> AdaptedConfig:
-        """Return a copy of a config to adapt."""
-        return cls(copy.deepcopy(config))
 
     def apply(
         self, space: str, rule: SpaceRule, groups: Sequence[GroupUnits], counts: Mapping[str, int]
@@ -85,22 +87,9 @@ class AdaptedConfig:
             other = counts.get(name, 0)
             divisor, multiple = (other, value) if is_multiple else (value, other)
             if divisor and multiple % divisor:
+                problem = NO_MULTIPLE if is_multiple else NO_DIVISOR
                 self.problems.append(
-                    tr(
-                        "config.json: {field} would be {value:,}, which is not a multiple of "
-                        "{other:,}. Keep another number.",
-                        field=key,
-                        value=value,
-                        other=other,
-                    )
-                    if is_multiple
-                    else tr(
-                        "config.json: {field} would be {value:,}, which does not divide "
-                        "{divided:,}. Keep another number.",
-                        field=key,
-                        value=value,
-                        divided=other,
-                    )
+                    tr(problem, field=key, value=value, other=other, divided=other)
                 )
 
     def _find(self, rule: ConfigRule) -> tuple[str, Json]:

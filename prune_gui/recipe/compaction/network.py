@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
@@ -128,26 +128,7 @@ def architecture_of(checkpoint: Checkpoint, table: Path | None = None) -> Archit
     known = analysis(checkpoint, table)
     groups = tuple(group for space in rules for group in coupled_groups(checkpoint, space, table))
     config = read_config(checkpoint.path.parent)
-    return Architecture(
-        rules,
-        groups,
-        known.table.counts if known.table else {},
-        checkpoint.hf_config,
-        config,
-        {**known.readings, **readings_of_rules(rules, groups, config, checkpoint.tensors)},
-        known.windows,
-        known.guessed,
-    )
-
-
-def readings_of_rules(
-    rules: Mapping[str, SpaceRule],
-    groups: Iterable[CoupledGroup],
-    config: Json | None,
-    names: Collection[str],
-) -> dict[str, Reading]:
-    """Return how layers read the units of tables, by the name of their weight."""
-    result: dict[str, Reading] = {}
+    readings = dict(known.readings)
     for group in groups:
         rule = rules[group.space]
         if rule.activation:
@@ -155,9 +136,18 @@ def readings_of_rules(
             function = next(values, None)
             # The fields of the config of several models may be about another one.
             is_known = isinstance(function, str) and TEXT_CONFIG not in (config or {})
-            known = str(function) if is_known else None
-            result |= readings_of_rule(group, rule, known, names)
-    return result
+            activation = str(function) if is_known else None
+            readings |= readings_of_rule(group, rule, activation, checkpoint.tensors)
+    return Architecture(
+        rules,
+        groups,
+        known.table.counts if known.table else {},
+        checkpoint.hf_config,
+        config,
+        readings,
+        known.windows,
+        known.guessed,
+    )
 
 
 def read_config(folder: Path) -> Json | None:
@@ -387,11 +377,6 @@ class Renumbering:
             self._lists[path] = _Numbers(new, names)
 
 
-def prunes_tokens(recipe: Recipe) -> bool:
-    """Return whether a step prunes tokens. Else the vocabulary stays, even where it is zero."""
-    return bool(list(_methods(recipe)))
-
-
 def remove_tokens(resolution: Resolution, groups: Iterable[GroupUnits]) -> RemovedTokens | None:
     """Return what changes with the removal of tokens; None if none is removed."""
     for group, units in groups:
@@ -400,13 +385,14 @@ def remove_tokens(resolution: Resolution, groups: Iterable[GroupUnits]) -> Remov
             removable = vocabulary.removable(set(np.flatnonzero(units).tolist()))
             units[:] = False
             units[list(removable)] = True
-            corpora = [Path(one.corpus) for one in _methods(resolution.recipe) if one.corpus]
+            corpora = [Path(one.corpus) for one in token_steps(resolution.recipe) if one.corpus]
             texts = chain.from_iterable(map(corpus_texts, corpora))
             return without_tokens(vocabulary, units, texts) if removable else None
     return None
 
 
-def _methods(recipe: Recipe) -> Iterator[Tokens]:
+def token_steps(recipe: Recipe) -> Iterator[Tokens]:
+    """Yield the methods that prune tokens. Without one, the vocabulary stays, even if zero."""
     for step in recipe.steps:
         if step.enabled and isinstance(step.method, Tokens):
             yield step.method

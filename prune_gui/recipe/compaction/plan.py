@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -155,7 +156,7 @@ def planned(
     removable: list[CoupledGroup] = []
     masked: list[CoupledGroup] = []
     for group in architecture.groups:
-        if group.space == TOKENS and not network.prunes_tokens(resolution.recipe):
+        if group.space == TOKENS and not any(network.token_steps(resolution.recipe)):
             continue  # the vocabulary becomes smaller only if that is asked for
         loadable = allow_unloadable or spaces[group.space].loadable
         (removable if loadable else masked).append(group)
@@ -195,7 +196,7 @@ def planned(
     by_space: dict[str, list[network.GroupUnits]] = defaultdict(list)
     for group, units in remaining:
         by_space[group.space].append((group, units))
-    config = AdaptedConfig.of(architecture.config)
+    config = AdaptedConfig(copy.deepcopy(architecture.config))
     problems: list[str] = []
     for space, members in by_space.items():
         if any(units.any() for _, units in members):

@@ -34,8 +34,8 @@ class CorrectedValues:
     """An LRU cache of corrected parameters of a checkpoint. Thread-safe."""
 
     def __init__(self) -> None:
-        self._cached: LRUCache[Hashable, _LazyValues] = LRUCache(
-            CACHE_BYTES, lambda values: min(values.nbytes, CACHE_BYTES)
+        self._cached: LRUCache[Hashable, tuple[Lazy[Tensor], int]] = LRUCache(
+            CACHE_BYTES, lambda entry: min(entry[1], CACHE_BYTES)
         )
         self._lock = threading.Lock()
 
@@ -55,11 +55,10 @@ class CorrectedValues:
             return masks.checkpoint.view(name)
         key = values_key(masks, corrections, name, before)
         with self._lock:
-            values = self._cached.get(key)
-            if values is None:
-                nbytes = masks.checkpoint.tensors[name].nbytes
-                work = partial(self._computed, masks, corrections, name, last)
-                values = self._cached[key] = _LazyValues(nbytes, work)
+            if key not in self._cached:
+                values = Lazy(partial(self._computed, masks, corrections, name, last))
+                self._cached[key] = values, masks.checkpoint.tensors[name].nbytes
+            values, _ = self._cached[key]
         return values()
 
     def _computed(
@@ -101,12 +100,6 @@ class CorrectedValues:
         last.file.check()
         checkpoint.check()
         return corrected
-
-
-class _LazyValues(Lazy[Tensor]):
-    def __init__(self, nbytes: int, work: partial[Tensor]) -> None:
-        super().__init__(work)
-        self.nbytes = nbytes
 
 
 def refitted(

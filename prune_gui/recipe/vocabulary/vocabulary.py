@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -25,6 +25,7 @@ from prune_gui.recipe.vocabulary.models import (
     new_id,
 )
 from prune_gui.regular_files import read_regular
+from prune_gui.resources import resource
 
 TOKENIZER: Final = "tokenizer.json"
 VOCAB: Final = "vocab.txt"
@@ -183,34 +184,20 @@ def read_json(path: Path) -> Json:
 
 def _word_piece(vocab: dict[str, int], config: Json) -> Json:
     """Return the tokenizer.json that transformers makes of a vocab.txt for BERT."""
-    lowercase = config.get("do_lower_case", True) is not False
-    accents = config.get("strip_accents")
+    content: dict[str, Any] = json.loads(resource("networks", "word_piece.json").read_text())
     names = [name for name in BERT_SPECIALS if name in vocab]
     plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
-    specials = [{"id": vocab[name], "content": name, "special": True, **plain} for name in names]
-    return {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": specials,
-        "normalizer": {
-            "type": "BertNormalizer",
-            "clean_text": True,
-            "handle_chinese_chars": config.get("tokenize_chinese_chars", True) is not False,
-            "strip_accents": accents if isinstance(accents, bool) else None,
-            "lowercase": lowercase,
-        },
-        "pre_tokenizer": {"type": "BertPreTokenizer"},
-        "post_processor": None,
-        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
-        "model": {
-            "type": "WordPiece",
-            "unk_token": "[UNK]",
-            "continuing_subword_prefix": "##",
-            "max_input_chars_per_word": 100,
-            "vocab": vocab,
-        },
+    content["added_tokens"] = [
+        {"id": vocab[name], "content": name, "special": True, **plain} for name in names
+    ]
+    accents = config.get("strip_accents")
+    content["normalizer"] |= {
+        "handle_chinese_chars": config.get("tokenize_chinese_chars", True) is not False,
+        "strip_accents": accents if isinstance(accents, bool) else None,
+        "lowercase": config.get("do_lower_case", True) is not False,
     }
+    content["model"]["vocab"] = vocab
+    return content
 
 
 def is_id(key: str) -> bool:

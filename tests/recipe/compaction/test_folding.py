@@ -43,8 +43,6 @@ class Block(nn.Module):
 
 
 class Network(nn.Module):
-    """Feed-forward blocks one after the other."""
-
     def __init__(self, function: str, sizes: list[int], bias: bool = True) -> None:
         super().__init__()
         self.decoder = nn.ModuleDict({"layers": nn.ModuleList(Block(size, bias) for size in sizes)})

@@ -181,7 +181,6 @@ DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn, tor
 
 @st.composite
 def cut_tensors(draw):
-    """Draw a tensor and the kept channels of some of its dimensions."""
     shape = tuple(draw(st.lists(st.integers(1, 6), min_size=1, max_size=4)))
     kept = {}
     for dim in draw(st.sets(st.integers(0, len(shape) - 1))):

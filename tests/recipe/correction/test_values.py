@@ -21,16 +21,13 @@ from torch.nn import functional
 
 import prune_gui
 from prune_gui.errors import PruneGuiError
+from prune_gui.recipe import Recipe
 from prune_gui.recipe.correction import least_squares
 from prune_gui.recipe.correction.corrected_values import correction_beside
 from prune_gui.recipe.correction.least_squares import fit_rows
 from prune_gui.recipe.script import python_script
 
 HALF = {"method": "l1_unstructured", "targets": ["*weight"], "amount": 0.5}
-
-
-def recipe_of(*steps):
-    return prune_gui.Recipe.validated({"steps": steps}, "recipe", None)
 
 
 class RecordedNetwork:
@@ -55,7 +52,7 @@ class RecordedNetwork:
     def finalized(self, *steps: dict[str, object], form: str = "finalized"):
         """Return the tensors of a form, and the notes on each step."""
         out = self.folder / "out.safetensors"
-        with applied(self.path, recipe_of(*steps)) as resolution:
+        with applied(self.path, Recipe(steps=steps)) as resolution:
             prune_gui.export(resolution, out, form=form, overwrite=True)
             notes = [dict(outcome.notes) for outcome in resolution.outcomes]
         return load_file(out), notes
@@ -63,7 +60,6 @@ class RecordedNetwork:
 
 @pytest.fixture
 def recorded_network(tmp_path) -> Callable[[nn.Module, torch.Tensor], RecordedNetwork]:
-    """Return a maker of recorded networks."""
     return lambda network, inputs: RecordedNetwork(tmp_path, network, inputs)
 
 
@@ -97,7 +93,7 @@ def test_a_linear_layer_with_the_weight_of_an_embedding_is_refitted(tokens, tmp_
     [moments] = recording.save(tmp_path / "moments.safetensors")
     torch.save({"0.weight": head.weight.detach()}, tmp_path / "tied.pt")
     refit = {"method": "refit", "targets": ["*"], "moments": str(moments), "damping": 1e-6}
-    recipe = recipe_of(HALF, refit)
+    recipe = Recipe(steps=[HALF, refit])
     kept = exported(tmp_path / "tied.pt", tmp_path / "out.pt", recipe)["0.weight"]
     found = torch.load(tmp_path / "out.pt")["0.weight"]
     dense = head.weight.detach()
@@ -253,7 +249,7 @@ def test_forms_without_room_for_corrections_name_those_that_have(linear, form):
 
 
 def test_values_are_computed_once_while_the_masks_are_the_same(linear):
-    with applied(linear.path, recipe_of(HALF, linear.step("refit"))) as resolution:
+    with applied(linear.path, Recipe(steps=[HALF, linear.step("refit")])) as resolution:
         checkpoint = resolution.checkpoint
         assert resolution.is_corrected("0.weight")
         assert not resolution.is_corrected("0.bias")
@@ -289,7 +285,7 @@ def test_recordings_that_are_not_finite_are_refused(recorded_network):
 
 def test_a_script_with_torch_is_refused(linear, tmp_path):
     with (
-        applied(linear.path, recipe_of(linear.step("refit"))) as resolution,
+        applied(linear.path, Recipe(steps=[linear.step("refit")])) as resolution,
         pytest.raises(PruneGuiError, match="Step 1 corrects kept weights"),
     ):
         python_script(resolution, tmp_path / "out.safetensors")
@@ -451,7 +447,7 @@ def test_second_moments_beside_a_checkpoint_make_a_refit_possible(
     [path] = save_recording(model, "second_moments", tmp_path / folder)
     step = correction_beside(checkpoint)
     assert (step.method.name, step.method.moments) == ("refit", str(path))
-    prune_gui.resolve(prune_gui.Recipe(steps=(step,)), checkpoint)
+    prune_gui.resolve(Recipe(steps=(step,)), checkpoint)
 
 
 def test_refit_precedes_bias_correction(model, checkpoint, tmp_path):

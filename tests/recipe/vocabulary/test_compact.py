@@ -204,7 +204,6 @@ def test_transformers_gives_the_same_outputs_for_kept_tokens(
 
 
 def outputs(model, tokens):
-    """Return the logits for some tokens."""
     with torch.no_grad():
         if model.config.is_encoder_decoder:
             return model(input_ids=tokens, decoder_input_ids=tokens.flip(1)).logits

@@ -28,7 +28,6 @@ def vocabulary(request, tmp_path_factory):
 
 
 def without(vocabulary, removed):
-    """Return the tokenizer without some tokens, and the new ids."""
     kept = sorted(set(range(vocabulary.size)) - removed)
     new_ids = [0] * vocabulary.size
     for new, old in enumerate(kept):

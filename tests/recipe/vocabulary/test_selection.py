@@ -32,7 +32,6 @@ def folder(tmp_path):
 
 
 def pruned(folder, **fields):
-    """Return the ids that a step prunes, and its notes."""
     recipe = Recipe(steps=[{"method": "tokens", "targets": [EMBEDDING], **fields}])
     with applied(folder / "model.safetensors", recipe) as resolution:
         gone = ~resolution.mask(EMBEDDING).any(1)
@@ -103,12 +102,9 @@ def test_a_list_that_cannot_be_read_is_one_clear_message(folder):
 
 def test_either_a_list_or_a_corpus_is_needed():
     for fields in ({}, {"listed": "a", "corpus": "b"}):
+        step = {"method": "tokens", "targets": ["*"], **fields}
         with pytest.raises(RecipeError, match="either a list of tokens or a corpus"):
-            Recipe.from_yaml(
-                json.dumps(
-                    {"version": 1, "steps": [{"method": "tokens", "targets": ["*"], **fields}]}
-                )
-            )
+            Recipe.validated({"steps": [step]}, "recipe.yaml", None)
 
 
 def test_targets_without_tokens_are_refused(folder):
@@ -160,14 +156,9 @@ def test_without_a_tokenizer_there_is_one_clear_message(folder):
 
 
 def test_dead_units_are_no_tokens(folder):
-    steps = [
-        {
-            "method": "tokens",
-            "targets": [EMBEDDING],
-            "listed": written(folder, "l.txt", "Ġtogether\n"),
-        },
-        {"method": "dead_units", "targets": ["*"]},
-    ]
+    listed = written(folder, "l.txt", "Ġtogether\n")
+    tokens = {"method": "tokens", "targets": [EMBEDDING], "listed": listed}
+    steps = [tokens, {"method": "dead_units", "targets": ["*"]}]
     with applied(folder / "model.safetensors", Recipe(steps=steps)) as resolution:
         protected = Recipe(steps=steps[1:], protect=[EMBEDDING])
         assert EMBEDDING not in resolve(protected, resolution.checkpoint).layers

@@ -325,3 +325,29 @@ def test_nan_is_pruned_last_and_infinity_before_it(method, parameters, dtype):
         [new] = set(rows.nonzero()[0].tolist()) - set(gone)
         gone.append(new)
     assert gone == [1, 3, 2, 0]
+
+
+def test_identity_prunes_nothing():
+    [decision] = decide("identity", target(torch.zeros(3)))
+    assert decision.pruned == 0
+    assert decision.predicate is None
+
+
+def test_scope_row_treats_a_vector_as_one_row():
+    weights = noise(10)
+    [decision] = decide("l1_unstructured", target(weights), scope="row", amount=4)
+    assert pruned(decision, weights).sum() == 4
+
+
+def test_max_sparsity_limits_a_global_structured_step():
+    small, large = noise(8, 3) / 100, noise(8, 3, seed=1)
+    decisions = decide(
+        "ln_structured",
+        target(small, "small"),
+        target(large, "large"),
+        scope="global",
+        amount=0.5,
+        max_sparsity=0.75,
+    )
+    assert [decision.pruned for decision in decisions] == [6 * 3, 2 * 3]
+    assert "limited to 75 %" in decisions[0].note

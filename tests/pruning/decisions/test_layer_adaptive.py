@@ -228,3 +228,19 @@ def test_earlier_pruning_counts_according_to_amount_of(amount_of, expected):
     first, second = (one.pruned for one in decide("erk", *targets, amount=0.5, amount_of=amount_of))
     assert first + second == expected
     assert abs((80 - first) - (100 - second)) <= 1
+
+
+def test_densities_agree_with_a_calculation_by_hand():
+    # The sums of dimensions are 20, 110, 7; the last target has only 7 elements.
+    layers = [torch.rand(10, 10), torch.rand(100, 10), torch.rand(7)]
+    decisions = decide("erk", *map(target, layers), amount=1107 - 397)
+    # 390 = f * (20 + 110), so f = 3: 60 of 100, 330 of 1000, and all 7.
+    assert [decision.pruned for decision in decisions] == [40, 670, 0]
+
+
+def test_of_equal_elements_in_a_target_the_lowest_index_is_pruned_first():
+    first = torch.tensor([[3.0, -1.0], [1.0, 5.0]])
+    decisions = decide("erk", target(first), target(first * 100), amount=4)
+    for decision in decisions:
+        assert decision.pruned == 2
+        assert decision.predicate.prunes(0, 4).tolist() == [False, True, True, False]

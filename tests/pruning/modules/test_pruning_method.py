@@ -1,7 +1,9 @@
 """The base class: the reparametrization, its hook, failing calls; and containers of methods."""
 
 import copy
+import io
 import math
+import pickle
 import weakref
 
 import pytest
@@ -253,3 +255,26 @@ def test_two_hooks_on_one_parameter_are_refused():
     layer.register_forward_pre_hook(hook)
     with pytest.raises(AssertionError, match="PruningContainer"):
         pruning.identity(layer, "weight")
+
+
+def test_pickle_and_state_dict_round_trip():
+    layer = pruning.l1_unstructured(nn.Linear(4, 3), "weight", 5)
+    twin = pickle.loads(pickle.dumps(layer))
+    assert torch.equal(twin(torch.ones(1, 4)), layer(torch.ones(1, 4)))
+    buffer = io.BytesIO()
+    torch.save(layer.state_dict(), buffer)
+    buffer.seek(0)
+    other = pruning.identity(nn.Linear(4, 3), "weight")
+    other.load_state_dict(torch.load(buffer, weights_only=True))
+    assert torch.equal(other(torch.ones(1, 4)), layer(torch.ones(1, 4)))
+
+
+def test_torch_recognises_modules_that_we_pruned():
+    layer = nn.Linear(4, 3)
+    pruning.l1_unstructured(layer, "weight", 5)
+    assert reference.is_pruned(layer)
+    reference.random_unstructured(layer, "weight", 2)
+    assert int((layer.weight_mask == 0).sum()) == 7
+    reference.remove(layer, "weight")
+    assert not reference.is_pruned(layer)
+    assert int((layer.weight == 0).sum()) == 7

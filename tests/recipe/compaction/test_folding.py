@@ -256,8 +256,6 @@ X = torch.linspace(-9, 9, 401, dtype=torch.float64)
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_a_function_is_that_of_transformers_with_the_same_name(name):
-    from transformers.activations import ACT2FN
-
     expected = ACT2FN[name](X)
     # The constant 0.7978845608 of gelu_fast has ten digits.
     torch.testing.assert_close(ACTIVATIONS[name](X), expected, rtol=1e-9, atol=1e-9)
@@ -272,13 +270,8 @@ def test_a_value_is_what_the_layers_compute_from_zeros(affine):
         state[name].uniform_(0.2, 2)
     state["scale"] = torch.randn(5, dtype=torch.float64)
     before = Bias("scale")
-    normed = BatchNorm(
-        before,
-        "weight" if affine else None,
-        "bias" if affine else None,
-        "running_mean",
-        "running_var",
-    )
+    scale_and_shift = ("weight", "bias") if affine else (None, None)
+    normed = BatchNorm(before, *scale_and_shift, "running_mean", "running_var")
     value = Pair("product", Activation(Pair("sum", normed, before), "silu"), Bias("scale"))
     scale = state["scale"]
     expected = functional.silu(norm(scale[None, :, None, None])[0, :, 0, 0] + scale) * scale

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 pytest.importorskip("tokenizers")
 from applied import exported
@@ -108,12 +109,11 @@ def test_a_vocabulary_of_word_piece_alone_is_rewritten(tmp_path, corpus):
     save_llama(source, content)
     (source / "tokenizer.json").unlink()
     vocab = json.loads(content)["model"]["vocab"]
-    (source / "vocab.txt").write_text(
-        "".join(f"{token}\n" for token in sorted(vocab, key=vocab.get))
-    )
+    lines = sorted(vocab, key=vocab.get)
+    (source / "vocab.txt").write_text("".join(f"{token}\n" for token in lines))
     compact(source, out, corpus)
     kept = (out / "vocab.txt").read_text().splitlines()
-    assert kept == [token for token in sorted(vocab, key=vocab.get) if token in set(kept)]
+    assert kept == [token for token in lines if token in set(kept)]
     assert {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "mat"} < set(kept)
     assert "together" not in kept
     rows = load_file(out / "model.safetensors")["lm_head.weight"].shape[0]
@@ -124,8 +124,6 @@ def test_a_vocabulary_of_word_piece_alone_is_rewritten(tmp_path, corpus):
 def test_zero_rows_stay_unless_a_step_prunes_tokens(tmp_path, corpus):
     source, out = tmp_path / "source", tmp_path / "out"
     save_llama(source, tokenizer_json("unigram"), tied=True)
-    from safetensors.torch import save_file
-
     state = load_file(source / "model.safetensors")
     state["model.embed_tokens.weight"][[0, 1, 2, 5]] = 0
     save_file(state, source / "model.safetensors", {"format": "pt"})
@@ -145,7 +143,7 @@ def test_nothing_is_written_if_the_verification_fails(tmp_path, corpus, monkeypa
     with pytest.raises(RecipeError, match="would not be encoded as before"):
         compact(source, out, corpus)
     monkeypatch.undo()
-    monkeypatch.setitem(__import__("sys").modules, "tokenizers", None)
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
     with pytest.raises(RecipeError, match=r"Install prune-gui\[tokens\]"):
         compact(source, out, corpus)
     assert not out.exists()

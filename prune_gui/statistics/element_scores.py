@@ -11,6 +11,7 @@ from itertools import takewhile
 import numpy as np
 from numpy.typing import NDArray
 
+from prune_gui.pruning.arrays import Bits
 from prune_gui.pruning.methods import LAMP_KINDS, ScoreKind
 from prune_gui.pruning.predicates import (
     BlockCut,
@@ -21,7 +22,7 @@ from prune_gui.pruning.predicates import (
     PrunedUnits,
     RowCut,
 )
-from prune_gui.pruning.selection.keys import Bits, KeySource, RandomKeys, ScoreKeys
+from prune_gui.pruning.selection.keys import KeySource, RandomKeys, ScoreKeys
 from prune_gui.recipe import Resolution
 from prune_gui.recipe.auxiliary_files import weight_reader
 from prune_gui.recipe.recipe import IN_FILE

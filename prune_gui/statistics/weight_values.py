@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from prune_gui.checkpoint import Checkpoint
-from prune_gui.pruning.selection.keys import Bits, raw_bits
+from prune_gui.pruning.arrays import Bits
+from prune_gui.pruning.selection.keys import raw_bits
 from prune_gui.pruning.selection.scores import wide_dtype
 from prune_gui.recipe import Resolution
 

@@ -41,8 +41,6 @@ def drag(norms, hand, first, last, modifiers=PLAIN):
 
 @pytest.fixture
 def click(norms, hand):
-    """Return a function that clicks at a position of the bars."""
-
     def at(x, modifiers=PLAIN):
         hand.click(norms._plot, _at(norms, x), modifiers)
 
@@ -147,14 +145,6 @@ def test_the_keyboard_moves_selects_and_prunes(norms, draft, bench, qtbot):
     assert norms._channels == frozenset()
 
 
-def test_the_current_channel_stays_visible(norms, qtbot):
-    norms._plot.setXRange(-0.5, 2.5, padding=0)
-    for _ in range(5):
-        qtbot.keyClick(norms._plot, Qt.Key.Key_Right)
-    low, high = norms._plot.view.viewRange()[0]
-    assert low <= norms._current <= high
-
-
 def test_the_cut_of_a_structured_draft_can_be_dragged(norms, draft, bench, hand):
     draft_l2(draft, bench)
     ranks = sorted(norms._row.measured.norms)
@@ -209,3 +199,11 @@ def test_a_late_cut_does_not_change_manually_chosen_channels(draft, bench, caplo
     bench.until_idle()
     assert drafted(bench) == before
     assert "failed" not in caplog.text
+
+
+def test_the_current_channel_stays_visible(norms, qtbot):
+    norms._plot.setXRange(-0.5, 2.5, padding=0)
+    for _ in range(5):
+        qtbot.keyClick(norms._plot, Qt.Key.Key_Right)
+    low, high = norms._plot.view.viewRange()[0]
+    assert low <= norms._current <= high

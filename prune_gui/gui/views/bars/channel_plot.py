@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QPalette
 
-from prune_gui.gui.views.axes import IndexAxis
 from prune_gui.gui.views.bars.data import ChannelData, ChannelRow, ScoreOf
-from prune_gui.gui.views.plot import OverflowMark, Plot, bar_item, pen
+from prune_gui.gui.views.plot import IndexAxis, OverflowMark, Plot, bar_item, pen
 from prune_gui.language import tr
 from prune_gui.raster.colours import Colours
 from prune_gui.recipe.recipe import KEPT

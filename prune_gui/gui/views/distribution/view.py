@@ -12,7 +12,6 @@ import pyqtgraph as pg
 from PySide6.QtCore import QPointF
 from PySide6.QtGui import QColor
 
-from prune_gui.gui.views.axes import CountAxis
 from prune_gui.gui.views.bars.data import (
     FLOOR,
     MIN_LENGTH,
@@ -34,7 +33,7 @@ from prune_gui.gui.views.distribution.data import (
     steps_with_own_scores,
 )
 from prune_gui.gui.views.legend_text import SEPARATOR, legend, unbroken
-from prune_gui.gui.views.plot import OverflowMark, Plot, pen
+from prune_gui.gui.views.plot import CountAxis, OverflowMark, Plot, pen
 from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.workbench import Workbench

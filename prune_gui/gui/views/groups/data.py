@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from prune_gui.recipe import Resolution
     from prune_gui.session.subjects import Subject
 
+
 NORM = 2.0
 """The order of the norms that stand in for scores."""
 
@@ -114,7 +115,7 @@ def measure_group(
         RecipeError: the parameter is no member of a group, or a table does not fit the file.
     """
     from prune_gui.architecture.groups import analysis, coupled_groups
-    from prune_gui.recipe.compaction.removal import removable_units
+    from prune_gui.recipe.compaction.network import removable_units
     from prune_gui.statistics.channel_statistics import ChannelStatistics
     from prune_gui.statistics.unit_statistics import count_units
 

@@ -21,8 +21,8 @@ from prune_gui.gui.views.controls import Choice, note
 from prune_gui.gui.views.groups import text
 from prune_gui.gui.views.groups.data import GroupData, GroupRow, MemberRow, measure_group
 from prune_gui.gui.views.legend_text import SEPARATOR, legend, marked, unbroken
-from prune_gui.gui.views.parameter_table import ParameterTable
 from prune_gui.gui.widgets.eliding import ElidedLabel
+from prune_gui.gui.widgets.table_widgets import ParameterTable
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr, trn
 from prune_gui.monitor import Monitor

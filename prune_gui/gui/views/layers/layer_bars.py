@@ -12,11 +12,10 @@ from PySide6.QtCore import QPointF, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QHideEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from prune_gui.gui.views.axes import CountAxis, IndexAxis
 from prune_gui.gui.views.bars.data import visible_positions
 from prune_gui.gui.views.controls import add_axis_shortcuts, fill
 from prune_gui.gui.views.layers.data import MAX_BARS, Bars, bars_of
-from prune_gui.gui.views.plot import Plot, bar_item
+from prune_gui.gui.views.plot import CountAxis, IndexAxis, Plot, bar_item
 from prune_gui.gui.views.view import SETTLE_MS
 from prune_gui.language import deferred, format_number, tr
 from prune_gui.raster.colours import Colours

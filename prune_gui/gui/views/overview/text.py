@@ -12,7 +12,7 @@ import numpy as np
 from prune_gui.gui.views.layers.columns import UNDEFINED_TEXT
 from prune_gui.language import format_number, join_items, tr
 from prune_gui.number_formats import short_bytes, short_count, sparsity
-from prune_gui.pruning.methods.dead_units import DeadUnits
+from prune_gui.pruning.methods.coupled import DeadUnits
 from prune_gui.recipe.recipe import IN_FILE
 
 if TYPE_CHECKING:

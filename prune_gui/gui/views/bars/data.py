@@ -106,7 +106,6 @@ class ChannelBars:
         return int(np.diff(self.edges).max())
 
     def any_of(self, marked: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return whether a channel of each bar is marked, given a bool per position."""
         within = marked[self.edges[0] : self.edges[-1]]
         result: NDArray[np.bool_] = np.logical_or.reduceat(within, self.edges[:-1] - self.edges[0])
         return result

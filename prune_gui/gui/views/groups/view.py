@@ -241,7 +241,6 @@ def _dead_text(data: GroupData, link_colour: str, colours: Colours) -> str:
 
 
 def _height(data: GroupData) -> str:
-    """Return the label of the axis of heights."""
     if not isinstance(data.units.by, ScoreOf):
         return tr("2-norm of the unit")
     step, file = data.units.by.step, data.score_file

@@ -31,7 +31,6 @@ class Rect(NamedTuple):
 
     @property
     def turned(self) -> Rect:
-        """The rectangle with x and y exchanged."""
         return Rect(self.y, self.x, self.height, self.width)
 
 
@@ -137,7 +136,6 @@ def _worst(largest: float, smallest: float, strip: float, side: float) -> float:
 
 
 def _cut_off(areas: Sequence[float], strip: float, rect: Rect) -> tuple[list[Rect], Rect]:
-    """Return the rectangles of a strip along the shorter side, and the remaining rectangle."""
     if rect.width < rect.height:
         turned, remaining = _cut_off(areas, strip, rect.turned)
         return [one.turned for one in turned], remaining.turned

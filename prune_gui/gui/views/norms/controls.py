@@ -83,7 +83,6 @@ class NormBox(QComboBox):
         self._write()
 
     def leave_scores(self) -> None:
-        """Select the last norm instead of the scores of a step."""
         self.order = self._norm
         self._write()
 

@@ -142,7 +142,6 @@ class CardPanel(QScrollArea):
         return self._list(heading, found) if found.total else ""
 
     def _link(self, row: CardRow, text: str) -> str:
-        """Return rich text as a link if the row leads to a parameter."""
         if row.parameter is None:
             return text
         self._targets.append(row.parameter)

@@ -41,11 +41,7 @@ def size_of(resolution: Resolution) -> int:
 
 @contextmanager
 def tensors_file(resolution: Resolution, monitor: Monitor) -> Iterator[int]:
-    """Write the finalized tensors to an anonymous safetensors file and yield its descriptor.
-
-    The file is in memory on Linux, if there is room; else in the folder for temporary files. It is
-    a new one each time, because an evaluator may keep tensors of the last one.
-    """
+    """Write the finalized tensors to a new anonymous safetensors file and yield its descriptor."""
     for info in resolution.checkpoint.tensors.values():
         if info.special is not None or info.dtype not in CODES:
             raise EvaluationError(
@@ -67,8 +63,8 @@ def tensors_file(resolution: Resolution, monitor: Monitor) -> Iterator[int]:
 def handover_folder(resolution: Resolution) -> Iterator[Path]:
     """Create a private folder with room for a checkpoint, and remove it after the block.
 
-    It is in shared memory on Linux, if there is room; else in the folder for temporary files.
-    Folders that killed programs have left in both are removed.
+    It is in shared memory, if there is room, else among temporary files; abandoned ones are
+    removed.
     """
     nbytes = size_of(resolution)
     bases = [Path(tempfile.gettempdir())]
@@ -76,7 +72,8 @@ def handover_folder(resolution: Resolution) -> Iterator[Path]:
         bases.insert(0, SHARED_MEMORY)
     for base in bases:
         remove_abandoned(base)
-    base = bases[0] if _has_room(bases[0], nbytes) and _fits_in_memory(nbytes) else bases[-1]
+    has_room = nbytes + HEADER_BYTES <= shutil.disk_usage(bases[0]).free
+    base = bases[0] if has_room and _fits_in_memory(nbytes) else bases[-1]
     with temporary(base / "evaluate", lambda path: path.mkdir(mode=0o700)) as folder:
         yield folder
 
@@ -85,9 +82,9 @@ def write_checkpoint_in(folder: Path, resolution: Resolution, monitor: Monitor) 
     """Write the finalized checkpoint into a folder, and return its path.
 
     The file has the name and the format of the input; for shards, it is the folder, and for the
-    parts of a split file the first one. If there is a config.json beside the input, it and the
-    other files, such as tokenizers, are linked into the folder. If no step prunes anything, this is
-    the path of the input itself, unless it is remote.
+    parts of a split file the first one. Files beside the input, such as tokenizers, are linked into
+    the folder if config.json is one. If no step prunes anything, this is the path of the input
+    itself, unless it is remote.
     """
     checkpoint = resolution.checkpoint
     is_sharded = isinstance(checkpoint, ShardedCheckpoint)
@@ -116,7 +113,3 @@ def write_checkpoint_in(folder: Path, resolution: Resolution, monitor: Monitor) 
 
 def _fits_in_memory(nbytes: int) -> bool:
     return bool(nbytes * FREE_MEMORY_RATIO <= psutil.virtual_memory().available)
-
-
-def _has_room(folder: Path, nbytes: int) -> bool:
-    return nbytes + HEADER_BYTES <= shutil.disk_usage(folder).free

@@ -203,9 +203,9 @@ def add_to_window() -> list[str]:
         text=lambda rows, row: str(len(rows.names[row])),
     )
     columns.LAYER_COLUMNS = (*columns.LAYER_COLUMNS, length)
-    action = ActionSpec("greet", "Greet", "Greet", lambda _: greetings.append("Good day."))
-    menus.TABLE = (*menus.TABLE, action)
-    menus.MENUS["&Help"] = (*menus.MENUS["&Help"], action)
+    action = ActionSpec("Greet", "Greet", lambda _: greetings.append("Good day."))
+    menus.ACTIONS["greet"] = action
+    menus.MENUS["&Help"] = (*menus.MENUS["&Help"], ("greet",))
     return greetings
 
 

@@ -117,6 +117,13 @@ def demo_window(window, open_file, demo_checkpoint) -> MainWindow:
 
 
 @pytest.fixture
+def draft(demo_window, qtbot) -> DraftPanel:
+    """Return the panel of the draft, with the targets of the selected parameter."""
+    qtbot.waitUntil(lambda: bool(demo_window.draft.targets.patterns()))
+    return demo_window.draft
+
+
+@pytest.fixture
 def settle(qtbot, workbench) -> Callable[[], None]:
     """Return a function that waits until the current recipe and draft are resolved.
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from applied import exported
 from click.testing import CliRunner
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
@@ -22,7 +23,7 @@ from prune_gui.checkpoint.write.content import CHECKSUMS_KEY, checksums_in, with
 from prune_gui.cli.program import cli
 from prune_gui.errors import Cancelled
 from prune_gui.recipe import Recipe, export, resolve, verify
-from prune_gui.recipe.provenance import PREFIX, Provenance
+from prune_gui.recipe.recipe import PREFIX, Provenance
 from prune_gui.session import Session
 
 HALF = {"method": "l1_unstructured", "targets": ["*.weight"], "amount": 0.5}
@@ -60,9 +61,7 @@ def saved(state, folder: Path, kind: str, form: str = "finalized") -> Path:
     else:
         save_file(state, source)
     name, shard_size = KINDS[kind]
-    with open_checkpoint(source) as checkpoint:
-        resolution = resolve(Recipe(steps=[HALF]), checkpoint)
-        export(resolution, folder / name, form, shard_size=shard_size)
+    exported(source, folder / name, Recipe(steps=[HALF]), form, shard_size=shard_size)
     return folder / name
 
 

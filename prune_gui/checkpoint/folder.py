@@ -43,9 +43,10 @@ def find_checkpoint(folder: Path) -> tuple[Path, tuple[str, ...]]:
     names = [path.name for path in visible_files(folder)]
     for pattern in _preferred_names():
         matches = [name for name in names if re.fullmatch(pattern, name, re.IGNORECASE)]
+        firsts = {(part_names(name) or (name,))[0]: name for name in reversed(matches)}
         candidates = [
             name
-            for name in _without_parts(matches)
+            for name in reversed(firsts.values())  # without further parts of a split file
             if _without_variant(name) == name or _without_variant(name) not in matches
         ]
         if len(candidates) == 1:
@@ -69,11 +70,6 @@ def _preferred_names() -> Iterator[str]:
         yield index_pattern(file_format)
         yield file_format.preferred_name
         yield f".+({'|'.join(map(re.escape, file_format.suffixes))})"
-
-
-def _without_parts(names: Sequence[str]) -> list[str]:
-    """Return the names without those of further parts of a split file; `names` are sorted."""
-    return list({(part_names(name) or (name,))[0]: name for name in reversed(names)}.values())[::-1]
 
 
 def _without_variant(name: str) -> str:

@@ -13,23 +13,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from prune_gui.checkpoint import spans
 from prune_gui.checkpoint.base import Read, Surroundings
 from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.keras.listing import UNUSUAL, ListingError, is_installed, list_datasets
 from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.source import Source
-from prune_gui.checkpoint.spans import (
-    NUMPY_DTYPES,
-    Header,
-    Span,
-    SpanCheckpoint,
-    SpanTensor,
-    check_spans,
-    checked_nbytes,
-    copy_chunks,
-    dotted,
-    in_place,
-)
 from prune_gui.checkpoint.tensor_info import RawTensor
 from prune_gui.checkpoint.torch.archive import MAX_PLAIN_BYTES
 from prune_gui.checkpoint.torch.zip_layout import MAX_SMALL_BYTES
@@ -50,7 +39,7 @@ OPTIMIZERS: Final = ("optimizer", "optimizer_weights")
 TRAILER_MAGIC: Final = b"prune_gui.json\0\0"
 LENGTH_BYTES: Final = 8
 MAX_METADATA_BYTES: Final = 1 << 26
-DTYPES: Final = {**NUMPY_DTYPES, "bfloat16": "bfloat16"}
+DTYPES: Final = {**spans.NUMPY_DTYPES, "bfloat16": "bfloat16"}
 FAULTS: Final = {
     "damaged": deferred("the HDF5 library cannot read it (a partial download?)"),
     "link": deferred("it has links, or values in other files"),
@@ -58,7 +47,7 @@ FAULTS: Final = {
 }
 
 
-class KerasCheckpoint(SpanCheckpoint):
+class KerasCheckpoint(spans.SpanCheckpoint):
     """A file of `model.save_weights`, or an archive of `model.save`.
 
     Attributes:
@@ -87,9 +76,11 @@ class KerasCheckpoint(SpanCheckpoint):
             problem = FAULTS.get(str(fault), FAULTS["damaged"])
             raise FalseClaimError(problem) from None
         self.format = KERAS_NAME if self.archive else HDF5_NAME
-        super().__init__(source, Header(_tensors(datasets, *self.hdf5), metadata), surroundings)
+        super().__init__(
+            source, spans.Header(_tensors(datasets, *self.hdf5), metadata), surroundings
+        )
 
-    def _hdf5_span(self, source: Source) -> Span:
+    def _hdf5_span(self, source: Source) -> spans.Span:
         """Return the span of the HDF5 file: the whole file, or a record of an archive."""
         source.file.seek(0)
         if source.file.read(len(MAGIC)) == MAGIC:
@@ -123,7 +114,7 @@ class KerasCheckpoint(SpanCheckpoint):
             self._checks.check(entry)
 
 
-def _without_trailer(source: Source, span: Span) -> tuple[Span, dict[str, str]]:
+def _without_trailer(source: Source, span: spans.Span) -> tuple[spans.Span, dict[str, str]]:
     """Return the span without what this program wrote at its end, and the metadata there.
 
     The HDF5 library ignores bytes behind the end that the file declares.
@@ -149,20 +140,20 @@ def trailer(metadata: Mapping[str, str]) -> bytes:
     return text + len(text).to_bytes(LENGTH_BYTES, "little") + TRAILER_MAGIC
 
 
-def _tensors(datasets: list[dict[str, Any]], start: int, stop: int) -> dict[str, SpanTensor]:
+def _tensors(datasets: list[dict[str, Any]], start: int, stop: int) -> dict[str, spans.SpanTensor]:
     """Return the tensors of the datasets of an HDF5 file that is at a span."""
     model = [each for each in datasets if each["path"].partition("/")[0] not in OPTIMIZERS]
     shown = model or datasets
-    separator = dotted([each["path"] for each in shown])
-    tensors: dict[str, SpanTensor] = {}
+    separator = spans.dotted([each["path"] for each in shown])
+    tensors: dict[str, spans.SpanTensor] = {}
     for each in shown:
         key = each["path"].replace("/", separator)
         tensors[key] = _tensor(key, each, start)
-    check_spans(tensors, stop)
+    spans.check_spans(tensors, stop)
     return tensors
 
 
-def _tensor(key: str, dataset: dict[str, Any], start: int) -> SpanTensor:
+def _tensor(key: str, dataset: dict[str, Any], start: int) -> spans.SpanTensor:
     dtype, shape = DTYPES.get(dataset["dtype"]), dataset["shape"]
     if dataset["dtype"] == UNUSUAL:
         raise FalseClaimError(
@@ -170,15 +161,15 @@ def _tensor(key: str, dataset: dict[str, Any], start: int) -> SpanTensor:
         )
     if dtype is None or shape is None:
         special = deferred("HDF5 type {dtype}", dtype=one_line(dataset["dtype"], 40))
-        return SpanTensor(RawTensor((), "uint8", special=special))
-    nbytes = checked_nbytes(key, shape, dtype)
+        return spans.SpanTensor(RawTensor((), "uint8", special=special))
+    nbytes = spans.checked_nbytes(key, shape, dtype)
     if nbytes == 0:
-        return SpanTensor(RawTensor(tuple(shape), dtype))
+        return spans.SpanTensor(RawTensor(tuple(shape), dtype))
     if dataset["start"] is None:
         special = deferred("not written") if dataset["contiguous"] else deferred("stored in chunks")
-        return SpanTensor(RawTensor(tuple(shape), dtype, special=special))
+        return spans.SpanTensor(RawTensor(tuple(shape), dtype, special=special))
     first = start + dataset["start"]
-    return SpanTensor(RawTensor(tuple(shape), dtype, view=first), ((first, first + nbytes),))
+    return spans.SpanTensor(RawTensor(tuple(shape), dtype, view=first), ((first, first + nbytes),))
 
 
 LOAD_CODE: Final = (
@@ -224,7 +215,7 @@ def _file_nbytes(content: FileContent, *, name: str) -> int:
 
 
 def _template(content: FileContent, name: str) -> KerasCheckpoint:
-    keras = in_place(content, name)
+    keras = spans.in_place(content, name)
     assert isinstance(keras, KerasCheckpoint)
     return keras
 
@@ -232,7 +223,7 @@ def _template(content: FileContent, name: str) -> KerasCheckpoint:
 def _hdf5_chunks(
     keras: KerasCheckpoint, content: FileContent, checksums: dict[str, int], monitor: Monitor
 ) -> Iterator[bytes | memoryview]:
-    yield from copy_chunks(keras, content, keras.hdf5, checksums, monitor)
+    yield from spans.copy_chunks(keras, content, keras.hdf5, checksums, monitor)
     yield trailer(content.texts(checksums))
 
 

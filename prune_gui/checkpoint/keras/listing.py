@@ -12,7 +12,6 @@ import sys
 from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from prune_gui.regular_files import SpanFile
@@ -26,10 +25,6 @@ MAX_DEPTH: Final = 64
 TIMEOUT_S: Final = 60
 UNUSUAL: Final = "unusual"
 """The dtype of numbers that are stored in another form than NumPy's."""
-START_CODE: Final = (
-    "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from prune_gui.checkpoint.keras.listing import main; main()"
-)
 
 
 class ListingError(Exception):
@@ -45,8 +40,9 @@ def list_datasets(file: BinaryIO, start: int, size: int) -> list[dict[str, Any]]
     """Return what `_dataset` says of each dataset of an HDF5 file, which is at a span of a file."""
     import subprocess  # slow to import
 
-    root = str(Path(__file__).parents[3])
-    command = [sys.executable, "-P", "-c", START_CODE, root, str(start), str(size)]
+    from prune_gui.isolated.processes import isolated_command
+
+    command = isolated_command("prune_gui.checkpoint.keras.listing", str(start), str(size))
     try:
         done = subprocess.run(
             command, stdin=file, capture_output=True, timeout=TIMEOUT_S, check=False
@@ -81,7 +77,7 @@ def main() -> None:
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
         resource.setrlimit(resource.RLIMIT_CPU, (TIMEOUT_S, TIMEOUT_S))  # if the program ends
-    start, size = map(int, sys.argv[2:4])
+    start, size = map(int, sys.argv[3:5])
     try:
         answer: object = _datasets(SpanFile(partial(os.pread, sys.stdin.fileno()), start, size))
     except ListingError as fault:

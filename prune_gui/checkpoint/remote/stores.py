@@ -20,18 +20,8 @@ import obstore
 from obstore import exceptions
 from urllib3.exceptions import HTTPError
 
+from prune_gui.checkpoint.remote import web
 from prune_gui.checkpoint.remote.buckets import FIRST_PAUSE_S, awaited, located
-from prune_gui.checkpoint.remote.web import (
-    PIECE_BYTES,
-    UNTRUSTED,
-    Answer,
-    Patience,
-    RangesIgnoredError,
-    TooLargeError,
-    TooSlowError,
-    WebError,
-    request,
-)
 from prune_gui.errors import CheckpointError, PruneGuiError
 from prune_gui.language import tr
 from prune_gui.location import quoted
@@ -81,13 +71,13 @@ class FileState(NamedTuple):
         return cls(meta["size"], meta["e_tag"] or meta["last_modified"].isoformat())
 
     @classmethod
-    def of_answer(cls, answer: Answer) -> FileState:
+    def of_answer(cls, answer: web.Answer) -> FileState:
         """Return the state in the answer of a web server."""
         size = answer.headers.get("Content-Length")
         if size is None and answer.octets:
             return cls(len(answer.octets), "")
         if not WHOLE_NUMBER.fullmatch(size or ""):
-            raise WebError
+            raise web.WebError
         return cls(int(size or ""), _tag_of(answer))
 
 
@@ -133,8 +123,8 @@ def file_state(url: str) -> FileState:
     """Return the state of a remote file."""
 
     def ask() -> FileState:
-        if web := _web(url):
-            return FileState.of_answer(request("HEAD", *web, {}, HTTPStatus.OK, 0))
+        if place := _web(url):
+            return FileState.of_answer(web.request("HEAD", *place, {}, HTTPStatus.OK, 0))
         return FileState.of_object(awaited(lambda _: obstore.head_async(*located(url))))
 
     return _asked(url, ask)
@@ -164,10 +154,10 @@ def _part(
 ) -> FilePart:
     """Return bytes of a file in a state, all of them if there is no span."""
     condition = state.condition if state else None
-    if web := _web(url):
-        return _web_part(*web, limit, span, condition)
+    if place := _web(url):
+        return _web_part(*place, limit, span, condition)
 
-    async def read(patience: Patience) -> FilePart:
+    async def read(patience: web.Patience) -> FilePart:
         options: GetOptions = {}
         if span is not None:
             options["range"] = span
@@ -176,8 +166,8 @@ def _part(
         answer = await obstore.get_async(*located(url), options=options)
         octets = bytearray()
         if answer.range[1] - answer.range[0] > limit:
-            raise TooLargeError
-        async for piece in answer.stream(PIECE_BYTES):
+            raise web.TooLargeError
+        async for piece in answer.stream(web.PIECE_BYTES):
             patience.advance(len(piece))
             octets += memoryview(piece)
         return FilePart(FileState.of_object(answer.meta), answer.range, bytes(octets))
@@ -189,31 +179,31 @@ def _web_part(
     url: str, token: str, limit: int, span: tuple[int, int] | None, condition: str | None
 ) -> FilePart:
     if span is None:
-        answer = request("GET", url, token, {}, HTTPStatus.OK, limit)
+        answer = web.request("GET", url, token, {}, HTTPStatus.OK, limit)
         found = FileState.of_answer(answer)
         return FilePart(found, (0, found.size), answer.octets)
     headers = {"range": f"bytes={span[0]}-{span[1] - 1}"}
     if condition is not None:
         headers["if-match"] = condition
-    answer = request("GET", url, token, headers, HTTPStatus.PARTIAL_CONTENT, limit)
+    answer = web.request("GET", url, token, headers, HTTPStatus.PARTIAL_CONTENT, limit)
     if answer.status != HTTPStatus.PARTIAL_CONTENT:
-        raise RangesIgnoredError
+        raise web.RangesIgnoredError
     sent = CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
     if sent is None:
-        raise WebError
+        raise web.WebError
     first, last, size = map(int, sent.groups())
     return FilePart(FileState(size, _tag_of(answer)), (first, last + 1), answer.octets)
 
 
-def _tag_of(answer: Answer) -> str:
+def _tag_of(answer: web.Answer) -> str:
     tag = answer.headers.get("ETag") or answer.headers.get("Last-Modified")
     if not tag:
-        raise WebError
+        raise web.WebError
     return tag
 
 
 def _may_pass(error: Exception) -> bool:
-    if isinstance(error, WebError):
+    if isinstance(error, web.WebError):
         cause = error.__cause__
         passing = isinstance(cause, (HTTPError, HTTPException, OSError))
         passing = passing and not isinstance(cause, (gaierror, ValueError))
@@ -327,17 +317,17 @@ def _explained(url: str, error: Exception | None) -> CheckpointError:
     found = STATUS.search(str(error))
     status = found[0].strip() if found else ""
     match error:
-        case TooLargeError():
+        case web.TooLargeError():
             return CheckpointError(
                 "{url} is larger than it declares, or than it may be. Check the URL.", url=name
             )
-        case TooSlowError():
+        case web.TooSlowError():
             return CheckpointError(
                 "{url} cannot be read: the server sends too slowly. Try again later, or "
                 "download the file.",
                 url=name,
             )
-        case exceptions.NotSupportedError() | RangesIgnoredError():
+        case exceptions.NotSupportedError() | web.RangesIgnoredError():
             return CheckpointError(
                 "{url} cannot be read in parts: the server ignores ranges. Download the file.",
                 url=name,
@@ -355,7 +345,7 @@ def _explained(url: str, error: Exception | None) -> CheckpointError:
                 url=name,
             )
         )
-    if UNTRUSTED in str(error):
+    if web.UNTRUSTED in str(error):
         return CheckpointError(
             "{url} cannot be reached: its certificate is not trusted. If you trust it, name a "
             "file with it in the environment variable {variable}, and open it again.",

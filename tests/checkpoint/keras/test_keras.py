@@ -14,8 +14,8 @@ import pytest
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.checkpoint.keras import format as keras_format
-from prune_gui.checkpoint.keras import listing
 from prune_gui.errors import CheckpointError
+from prune_gui.isolated import processes
 from prune_gui.recipe import Recipe, export, resolve, sizes, verify
 
 GENERATOR = np.random.default_rng(0)
@@ -143,7 +143,7 @@ def test_a_model_whose_library_is_missing_says_what_to_install(model, monkeypatc
 
 
 def test_a_crash_of_the_library_is_a_message(model, monkeypatch):
-    monkeypatch.setattr(listing, "START_CODE", "import os; os.abort()")
+    monkeypatch.setattr(processes, "START_CODE", "import os; os.abort()")
     with pytest.raises(CheckpointError, match="the HDF5 library cannot read it"):
         open_checkpoint(model)
 
@@ -160,7 +160,7 @@ def test_a_crash_of_the_library_is_a_message(model, monkeypatch):
 def test_a_forged_list_of_the_library_is_a_message(model, monkeypatch, change):
     dataset = {"path": "a", "shape": [2], "dtype": "<f4", "start": 0, "contiguous": True}
     for answer in ([dataset | change], {"a": 1}, [[]], 3, None):
-        monkeypatch.setattr(listing, "START_CODE", f"print({json.dumps(answer)!r})")
+        monkeypatch.setattr(processes, "START_CODE", f"print({json.dumps(answer)!r})")
         with pytest.raises(CheckpointError, match="Download the file again"):
             open_checkpoint(model)
 

@@ -1,1 +1,5 @@
 """Differences between two masks, and between two checkpoints."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -22,12 +22,12 @@ from prune_gui.evaluation.running import FunctionProcess, run_command
 from prune_gui.evaluation.spec import FINAL, TIMEOUT_S, EvaluatorSpec, PassAs
 from prune_gui.isolated.watching import MemoryLimitError, ShowStatus, Watch
 from prune_gui.monitor import CancelFlag, Monitor, Report
-from prune_gui.recipe.provenance import own_version
-from prune_gui.recipe.recipe import Recipe
+from prune_gui.recipe.recipe import Recipe, own_version
 
 if TYPE_CHECKING:
     from prune_gui.recipe.recipe import Step
     from prune_gui.recipe.resolution import Resolution
+
 
 MEMORY_SHARE: Final = 0.9
 """The share of the free memory that an evaluator may take by default."""

@@ -15,9 +15,8 @@ import psutil
 
 from prune_gui.checkpoint import ShardedCheckpoint
 from prune_gui.checkpoint.folder import CONFIG_NAME, is_weight_file, visible_files
-from prune_gui.checkpoint.safetensors.format import SAFETENSORS
-from prune_gui.checkpoint.safetensors.header import CODES
-from prune_gui.checkpoint.write.entries import keyed_writers
+from prune_gui.checkpoint.safetensors.format import CODES, SAFETENSORS
+from prune_gui.checkpoint.write.content import FileContent, keyed_writers
 from prune_gui.checkpoint.write.temp_files import remove_abandoned, temporary
 from prune_gui.errors import EvaluationError
 from prune_gui.isolated.processes import anonymous_file
@@ -53,10 +52,10 @@ def tensors_file(resolution: Resolution, monitor: Monitor) -> Iterator[int]:
             )
     tensors = [part.entry for part in parts_to_write(resolution, DEFAULTS)]
     writers = keyed_writers(tensors, resolution.checkpoint)
-    writers = [writer.checked(resolution.checkpoint.check) for writer in writers]
+    content = FileContent(writers, None, {}).checked(resolution.checkpoint.check)
     with anonymous_file(in_memory=_fits_in_memory(size_of(resolution))) as file:
         with monitor.in_charge():  # corrections are computed here
-            SAFETENSORS.write(Path(f"/dev/fd/{file.fileno()}"), writers, None, {}, monitor)
+            SAFETENSORS.write(Path(f"/dev/fd/{file.fileno()}"), content, monitor)
         yield file.fileno()
 
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from prune_gui.checkpoint.safetensors.header import DTYPES
+from prune_gui.checkpoint.safetensors.format import DTYPES
 from prune_gui.errors import CheckpointError, EvaluationError, one_line
 from prune_gui.evaluation.metrics import metrics_in, metrics_of
 from prune_gui.evaluation.spec import CHECKPOINT, FOLDER, OUTPUT, SPLIT, EvaluatorSpec

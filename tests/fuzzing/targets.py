@@ -39,7 +39,7 @@ from prune_gui.pruning.selection.row_column_scores import BlockSums
 from prune_gui.pruning.selection.rows import RowCuts
 from prune_gui.recipe import Recipe
 from prune_gui.recipe.selector import patterns_in, select
-from prune_gui.recipe.share_files import DIGEST_BYTES, MAGIC, Share, read_share, write_share
+from prune_gui.recipe.shares import DIGEST_BYTES, MAGIC, Share, read_share, write_share
 
 MAX_MESSAGE_CHARS = 1000
 """The limit for a refusal, including lines of Python for the user to run."""

@@ -20,7 +20,6 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.checkpoint import Checkpoint
-from prune_gui.gui.stack.stack_model import StackModel, StepRole
 
 IGNORED_PROPERTIES = {
     *("objectName", "styleSheet", "windowIconText", "windowRole", "windowFilePath"),
@@ -89,7 +88,6 @@ def _of_model(model: QAbstractItemModel, parent: QModelIndex | None = None) -> I
     parent = parent or QModelIndex()
     rows = model.rowCount(parent)
     columns = 1 if isinstance(model, QAbstractListModel) else model.columnCount(parent)
-    roles = (*ROLES, StepRole.OUTCOME) if isinstance(model, StackModel) else ROLES
     heads = [
         model.headerData(section, way, role)
         for way, count in ((Qt.Orientation.Horizontal, columns), (Qt.Orientation.Vertical, rows))
@@ -97,7 +95,7 @@ def _of_model(model: QAbstractItemModel, parent: QModelIndex | None = None) -> I
         for role in ROLES
     ]
     places = [model.index(row, column, parent) for row in range(rows) for column in range(columns)]
-    cells = [place.data(role) for place in places for role in roles]
+    cells = [place.data(role) for place in places for role in ROLES]
     yield from (text for text in (*heads, *cells) if isinstance(text, str))
     for place in places:
         if model.rowCount(place):

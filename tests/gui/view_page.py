@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from PySide6.QtCore import QAbstractItemModel, QModelIndex
 from PySide6.QtWidgets import QAbstractButton, QComboBox, QLabel, QTableView, QWidget
+
+ROOT = QModelIndex()
 
 
 def text(view: QWidget, name: str) -> str:
@@ -41,3 +46,20 @@ def cells(table: QTableView) -> list[list[str]]:
         [model.index(row, column).data() for column in range(model.columnCount())]
         for row in range(model.rowCount())
     ]
+
+
+def options(box: QComboBox) -> list[str]:
+    """Return the texts that a combo box offers."""
+    return [box.itemText(index) for index in range(box.count())]
+
+
+def sight(plot: QWidget) -> tuple[float, float, float, float]:
+    """Return the ends of the visible region of a plot: left, right, top, bottom."""
+    (left, right), (top, bottom) = plot.view.viewRange()
+    return left, right, top, bottom
+
+
+def tree_names(model: QAbstractItemModel, parent: QModelIndex = ROOT) -> dict[str, Any]:
+    """Return a tree as nested dictionaries of names."""
+    rows = (model.index(row, 0, parent) for row in range(model.rowCount(parent)))
+    return {index.data(): tree_names(model, index) for index in rows}

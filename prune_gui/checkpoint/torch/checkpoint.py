@@ -17,10 +17,9 @@ import torch
 
 from prune_gui.checkpoint.base import NO_SURROUNDINGS, FileCheckpoint, Surroundings
 from prune_gui.checkpoint.named_code import code_statement, runs_programs, with_code_statement
-from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.source import Source
-from prune_gui.checkpoint.tensor_info import ELEMENT_BITS
+from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, RawTensor
 from prune_gui.checkpoint.torch.pickle_machine import MAX_OPCODES, MIN_OPCODES
 from prune_gui.checkpoint.torch.state_dict_search import (
     BARE_TENSOR,

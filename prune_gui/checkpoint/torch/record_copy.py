@@ -29,7 +29,7 @@ from prune_gui.checkpoint.torch.storages import (
 )
 from prune_gui.checkpoint.torch.zip_layout import METADATA_RECORD, TorchLayout
 from prune_gui.checkpoint.write.atomic import flush
-from prune_gui.checkpoint.write.entries import KeyedWriter, TensorWriter
+from prune_gui.checkpoint.write.content import KeyedWriter, TensorWriter
 from prune_gui.checkpoint.write.plain_files import prefetch
 from prune_gui.errors import CheckpointError
 from prune_gui.language import deferred

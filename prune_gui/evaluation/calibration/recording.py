@@ -18,8 +18,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parameter import UninitializedParameter
 
 from prune_gui.checkpoint import TensorWriter, open_checkpoint
-from prune_gui.checkpoint.write.metadata import CHECKSUMS_KEY
-from prune_gui.checkpoint.write.writing import write_checkpoint
+from prune_gui.checkpoint.write.content import CHECKSUMS_KEY
+from prune_gui.checkpoint.write.writing import FileOutput
 from prune_gui.errors import CheckpointError, RecordingError
 from prune_gui.evaluation.calibration.layer_inputs import (
     RUNNING_MEAN,
@@ -51,7 +51,7 @@ from prune_gui.language import deferred, join_items
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.selection.scores import wide_dtype
 from prune_gui.recipe.auxiliary_files import RECORDING_KEY
-from prune_gui.recipe.provenance import own_version
+from prune_gui.recipe.recipe import own_version
 
 SUFFIX: Final = ".safetensors"
 NO_INPUTS: Final = deferred(
@@ -229,9 +229,8 @@ class Recording:
             for name in recorded  # in the order of the model
         ]
         metadata = {RECORDING_KEY: json.dumps(record), CHECKSUMS_KEY: ""}
-        write_checkpoint(
-            path, writers, template=None, metadata=metadata, overwrite=overwrite, monitor=Monitor()
-        )
+        output = FileOutput(path=path, tensors=writers, template=None, overwrite=overwrite)
+        output.write(metadata, Monitor())
 
     def _attach(self, hooks: ExitStack) -> None:
         """Add the hooks to the model; closing `hooks` removes them."""

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import Literal
 
 from prune_gui.engine import Job
 from prune_gui.gui.modules.tree_model import TreeModel
+from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
+from prune_gui.monitor import Monitor
+from prune_gui.pruning.layouts import CoupledGroup
+from prune_gui.session import Session
+from prune_gui.session.changes import Changes
+from prune_gui.session.module_index import Outline
 from prune_gui.session.space_outline import SpaceOutline
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from prune_gui.gui.workbench import Workbench
-    from prune_gui.monitor import Monitor
-    from prune_gui.pruning.layouts import CoupledGroup
-    from prune_gui.session import Session
-    from prune_gui.session.changes import Changes
-    from prune_gui.session.module_index import Outline
-
 
 GroupBy = Literal["module", "space"]
 PrunedUnits = dict[int, list[int]]
@@ -27,10 +23,7 @@ PrunedUnits = dict[int, list[int]]
 
 
 class TreeGrouping:
-    """Finds the nodes of the tree, and counts the pruned units of spaces and groups.
-
-    Without spaces, or with a table that does not fit, the tree shows modules.
-    """
+    """Groups the tree by modules or by spaces of units, and counts pruned units."""
 
     def __init__(
         self, workbench: Workbench, model: TreeModel, arrange: Callable[[Outline], None]
@@ -43,18 +36,15 @@ class TreeGrouping:
         self._ticket: int | None = None
 
     def group_by(self, by: GroupBy) -> None:
-        """Show the parameters below their modules, or below the spaces of their units."""
         if by != self._by:
             self._by = by
             self._update()
 
     def group_of(self, number: int) -> CoupledGroup | None:
-        """Return the coupled group at or above the node of a number; None if there is none."""
         outline = self._model.outline
         return outline.group_of(number) if isinstance(outline, SpaceOutline) else None
 
     def follow(self, changes: Changes) -> None:
-        """Update the nodes and the numbers of pruned units."""
         session = self._workbench.session
         if session is None or self._by == "module":
             return
@@ -82,10 +72,8 @@ class TreeGrouping:
         def then(found: SpaceOutline) -> None:
             self._show_spaces(session, found)
 
-        name = session.checkpoint.path.name
-        job = Job(
-            deferred("Looking for units in {name}", name=name), work, lane="tree.spaces", long=True
-        )
+        title = deferred("Looking for units in {name}", name=session.checkpoint.path.name)
+        job = Job(title, work, lane="tree.spaces", long=True)
         self._workbench.bridge.run(job, then, failed)
 
     def _show_spaces(self, session: Session, found: SpaceOutline) -> None:
@@ -96,10 +84,8 @@ class TreeGrouping:
             self._count_units()
         else:
             self._show(session, session.module_index)
-            note = tr(
-                "The tree is grouped by module: no units are known in {name}.",
-                name=session.checkpoint.path.name,
-            )
+            name = session.checkpoint.path.name
+            note = tr("The tree is grouped by module: no units are known in {name}.", name=name)
             self._workbench.noted.emit(note)
 
     def _show(self, session: Session, outline: Outline) -> None:
@@ -111,19 +97,15 @@ class TreeGrouping:
         outline, resolution = self._model.outline, self._workbench.shown
         if not isinstance(outline, SpaceOutline) or resolution is None:
             return
-        groups_of = {
-            number: space.groups
-            for number, space in enumerate(outline.spaces, start=1)
-            if self._model.has_pruned(number)
-        }
+        spaces = enumerate(outline.spaces, start=1)
+        groups_of = {n: space.groups for n, space in spaces if self._model.has_pruned(n)}
 
         def work(monitor: Monitor) -> PrunedUnits:
-            from prune_gui.statistics.unit_statistics import (
-                count_removable,  # torch: slow to import
-            )
+            # torch: slow to import
+            from prune_gui.recipe.compaction.network import removable_units
 
             return {
-                number: count_removable(resolution, groups, monitor)
+                number: [int(one.sum()) for one in removable_units(resolution, groups, monitor)]
                 for number, groups in groups_of.items()
             }
 
@@ -138,7 +120,6 @@ class TreeGrouping:
 
 
 def _by_node(outline: SpaceOutline, found: PrunedUnits) -> dict[int, int]:
-    """Return the numbers of pruned units by the number of the node of a space or group."""
     numbers = {}
     for space, counts in found.items():
         if any(counts):

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import compress
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from PySide6.QtCore import QAbstractItemModel, QModelIndex, QObject, QPersistentModelIndex, Qt
+from PySide6.QtCore import QAbstractItemModel, QModelIndex, QObject, Qt
 
 from prune_gui.checkpoint import ModuleNode, TensorInfo
 from prune_gui.checkpoint.roles import KINDS
 from prune_gui.errors import one_line
+from prune_gui.gui.widgets.table_widgets import RIGHT, ROOT, Index, Role
 from prune_gui.gui.widgets.theme import icon
 from prune_gui.language import deferred, format_number, join_clauses, join_items, tr, trn
 from prune_gui.number_formats import sparsity
@@ -24,28 +26,10 @@ from prune_gui.session.space_outline import UnitNode
 from prune_gui.statistics.file_zeros import FileZeros
 from prune_gui.table import Table
 
-Index = QModelIndex | QPersistentModelIndex
-Role = Qt.ItemDataRole
-ROOT: Final = QModelIndex()
 SELECTABLE: Final = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
-RIGHT: Final = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
-MODULE, LOCK, TENSOR, PRUNED, OFF = ICONS = (
-    "module",
-    "lock",
-    "tensor",
-    "tensor-pruned",
-    "tensor-off",
-)
-HEADINGS: Final = (
-    deferred("Name"),
-    deferred("Sparsity"),
-    deferred("Zeros"),
-    deferred("Shape"),
-    deferred("Type"),
-    deferred("Parameters"),
-)
+ICONS: Final = ("module", "lock", "tensor", "tensor-pruned", "tensor-off")
 
 
 class TreeColumn(enum.IntEnum):
@@ -59,21 +43,24 @@ class TreeColumn(enum.IntEnum):
     PARAMETERS = 5
 
 
-COLUMNS: Final = len(TreeColumn)
+HEADINGS: Final = {
+    TreeColumn.NAME: deferred("Name"),
+    TreeColumn.SPARSITY: deferred("Sparsity"),
+    TreeColumn.ZEROS: deferred("Zeros"),
+    TreeColumn.SHAPE: deferred("Shape"),
+    TreeColumn.TYPE: deferred("Type"),
+    TreeColumn.PARAMETERS: deferred("Parameters"),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class TreeRow:
-    """The contents of the cells of one row.
-
-    Attributes:
-        zero_share: the share that is zero in the file; None while not all of it is counted.
-    """
+    """The contents of the cells of one row."""
 
     path: str
     texts: tuple[str, ...]  # one per column
     share: float | None  # the pruned share in [0, 1]; None where nothing can be pruned
-    zero_share: float | None
+    zero_share: float | None  # zero in the file; None while not all of it is counted
     icon: str
     can_be_opened: bool  # whether the node is a module with parameters that pass the filter
 
@@ -81,61 +68,48 @@ class TreeRow:
 class TreeModel(QAbstractItemModel):
     """The model of parameters under their modules, all of them or those that pass a filter.
 
-    `RowDelegate` paints the cells from `TreeRow` objects, not role by role.
-
     The internal id of an index is the number of a node of the outline: the `ModuleIndex`, or a
-    `SpaceOutline`, in which a parameter may have several nodes. Rows are made when
-    their parent is expanded, so that the cost depends on the visible part, also for 100,000
-    parameters.
+    `SpaceOutline`, in which a parameter may have several nodes. Rows are made when their parent is
+    expanded, so that the cost depends on the visible part, also for 100,000 parameters.
     """
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._module_index = ModuleIndex(())
-        self._outline: Outline = self._module_index
-        self._pruned_units: Mapping[int, int] = {}
-        self._counts: Mapping[str, tuple[int, int]] = {}
-        self._pruned, self._shown = self._module_index.pruned({}), self._module_index.matches("")
-        self.has_zeros = False  # whether the column of zeros in the file is wanted
-        self._zeros = FileZeros()
-        self._zero_counts, self._counted = self._pruned, self._pruned
-        self._countable = self._module_index.prunable
         self._protected: frozenset[str] = frozenset()
-        self.chosen: str | None = None
-        self._child_numbers: dict[int, list[int]] = {}
-        self._rows: dict[int, int] = {}
-        self._row_cache: dict[int, TreeRow] = {}
+        self.show(ModuleIndex(()))
         for name in ICONS:  # fills the icon cache before a file is opened
             icon(name)
 
     def show(self, module_index: ModuleIndex) -> None:
         """Show the parameters of another checkpoint below their modules, unfiltered."""
-        self.beginResetModel()
-        self._module_index = self._outline = module_index
-        self._counts, self._pruned_units = {}, {}
-        self._pruned = module_index.pruned({})
-        self.has_zeros = False
-        self._set_zeros(FileZeros())
-        self._countable = module_index.prunable
-        self._shown = module_index.matches("")
-        self.chosen = None
-        self._child_numbers, self._rows, self._row_cache = {}, {}, {}
-        self.endResetModel()
+        with self._reset():
+            self.module_index = module_index
+            self.outline: Outline = module_index
+            self._pruned_units: Mapping[int, int] = {}
+            self._counts: Mapping[str, tuple[int, int]] = {}
+            self._pruned = module_index.pruned({})
+            self._countable = module_index.prunable
+            self._shown = module_index.matches("")
+            self.has_zeros = False  # whether the column of zeros in the file is wanted
+            self._set_zeros(FileZeros())
+            self.chosen: str | None = None
 
     def arrange(self, outline: Outline) -> None:
         """Show the parameters below other nodes. The filter stays."""
+        with self._reset():
+            self.outline, self._pruned_units = outline, {}
+
+    @contextmanager
+    def _reset(self) -> Iterator[None]:
         self.beginResetModel()
-        self._outline, self._pruned_units = outline, {}
-        self._child_numbers, self._rows, self._row_cache = {}, {}, {}
+        yield
+        self._child_numbers: dict[int, list[int]] = {}
+        self._rows: dict[int, int] = {}
+        self._row_cache: dict[int, TreeRow] = {}
         self.endResetModel()
 
-    @property
-    def outline(self) -> Outline:
-        return self._outline
-
     def has_pruned(self, number: int) -> bool:
-        """Return whether an element is pruned at or below the node of a number."""
-        return bool(self._pruned[self._outline[number].places].any())
+        return bool(self._pruned[self.outline[number].places].any())
 
     def show_pruned_units(self, numbers: Mapping[int, int]) -> None:
         """Show how many units are pruned, by the number of the node of a space or group."""
@@ -144,45 +118,34 @@ class TreeModel(QAbstractItemModel):
             changed = [one for one in below if before.get(one, 0) != numbers.get(one, 0)]
             for one in changed:
                 self._row_cache.pop(one, None)
-            if changed:
-                self._changed(below, TreeColumn.NAME)
+            self._changed(below if changed else (), TreeColumn.NAME)
 
     def filter(self, text: str) -> tuple[int, int]:
-        """Show only parameters that `text` matches; see `ModuleIndex.matches`.
-
-        Returns the number of shown parameters and of all parameters.
-        """
-        shown = self._module_index.matches(text, self._counts)
-        self.beginResetModel()
-        self._shown = shown
-        self._child_numbers, self._rows, self._row_cache = {}, {}, {}
-        self.endResetModel()
-        return int(self._shown.sum()), len(self._shown)
-
-    @property
-    def module_index(self) -> ModuleIndex:
-        return self._module_index
+        """Show only matching parameters; return the numbers of shown ones and of all."""
+        shown = self.module_index.matches(text, self._counts)
+        with self._reset():
+            self._shown = shown
+        return int(shown.sum()), len(shown)
 
     def count(self, counts: Mapping[str, tuple[int, int]]) -> None:
-        """Show the sparsity from the counts (pruned, total) by parameter name."""
         before, countable_before = self._pruned, self._countable
         self._counts = counts
-        self._pruned = self._module_index.pruned(counts)
-        self._countable = self._module_index.countable(counts)
+        self._pruned = self.module_index.pruned(counts)
+        self._countable = self.module_index.countable(counts)
         changed = (before != self._pruned) | (countable_before != self._countable)
-        self._row_cache = {
-            number: row
-            for number, row in self._row_cache.items()
-            if not changed[self._outline[number].places].any()
-        }
+
+        def is_changed(number: int) -> bool:
+            return bool(changed[self.outline[number].places].any())
+
+        kept = {number: row for number, row in self._row_cache.items() if not is_changed(number)}
+        self._row_cache = kept
         if np.any((before > 0) != (self._pruned > 0)):
             self.repaint_icons()
         for number, below in self._child_numbers.items():
-            if changed[self._outline[number].places].any():
+            if is_changed(number):
                 self._changed(below, TreeColumn.SPARSITY)
 
     def show_zeros(self, zeros: FileZeros, *, wanted: bool) -> None:
-        """Show the zeros in the file; the column is hidden if they are not `wanted`."""
         if zeros is self._zeros and wanted == self.has_zeros:
             return
         self.has_zeros = wanted
@@ -193,12 +156,11 @@ class TreeModel(QAbstractItemModel):
 
     def _set_zeros(self, zeros: FileZeros) -> None:
         self._zeros = zeros
-        counts = self._module_index.values_of(zeros.counts, missing=-1)
+        counts = self.module_index.values_of(zeros.counts, missing=-1)
         self._zero_counts = np.maximum(counts, 0)
-        self._counted = (counts >= 0) * self._module_index.prunable
+        self._counted = (counts >= 0) * self.module_index.prunable
 
     def protect(self, names: frozenset[str]) -> None:
-        """Show which parameters are protected from pruning."""
         if names != self._protected:
             self._protected = names
             self._row_cache = {}
@@ -207,61 +169,52 @@ class TreeModel(QAbstractItemModel):
     def emphasize(self, name: str | None) -> None:
         """Mark the parameter that the views show."""
         before, self.chosen = self.chosen, name
-        for path in (before, name):
-            for indexed_node in self._outline.nodes_of(path) if path else ():
+        for path in filter(None, (before, name)):
+            for indexed_node in self.outline.nodes_of(path):
                 if indexed_node.number in self._rows:
                     self._changed([indexed_node.number], TreeColumn.NAME)
 
     def repaint_icons(self) -> None:
-        """Repaint the icons, after a change of the icons or of the palette."""
         for below in self._child_numbers.values():
             self._changed(below, TreeColumn.NAME)
 
     def node(self, index: Index) -> ModuleNode:
-        """Return the node at an index; the root for an invalid one."""
         return self._node(index).node
 
     def find(self, path: str) -> QModelIndex:
         """Return the first index of a node by its dotted path; invalid if it is not shown."""
-        indexed_node = self._outline.find(path)
+        indexed_node = self.outline.find(path)
         return QModelIndex() if indexed_node is None else self.index_of(indexed_node.number)
 
     def index_of(self, number: int) -> QModelIndex:
-        """Return the index of a node by its number; invalid if it is not shown."""
-        indexed_node = self._outline[number]
+        indexed_node = self.outline[number]
         if not self._are_shown([indexed_node]).any():
             return QModelIndex()
-        ancestors = [indexed_node]
-        while ancestors[-1].parent > 0:
-            ancestors.append(self._outline[ancestors[-1].parent])
-        for ancestor in reversed(ancestors):
-            self._children(ancestor.parent)  # makes its row
+        parents = [indexed_node.parent]
+        while parents[-1] > 0:
+            parents.append(self.outline[parents[-1]].parent)
+        for parent in reversed(parents):
+            self._children(parent)  # makes the row
         return self._index(number, TreeColumn.NAME)
-
-    def number(self, index: Index) -> int:
-        """Return the number of the node at an index."""
-        return _number(index)
 
     def selected_parameters(self, indexes: Iterable[Index]) -> frozenset[str]:
         """Return the names of the parameters that are targets if some rows are selected."""
-        return self._module_index.selected_parameters(map(self._node, indexes), self._shown)
+        return self.module_index.selected_parameters(map(self._node, indexes), self._shown)
 
     def count_matches(self) -> int:
         """Return the number of parameters that are targets if all that is shown is selected."""
-        return self._module_index.count_selected(self._node(ROOT), self._shown)
+        return self.module_index.count_selected(self._node(ROOT), self._shown)
 
     def prunable_below(self, indexes: Iterable[Index]) -> frozenset[str]:
-        """Return the names of all shown and prunable parameters at and below some rows."""
-        wanted = self._shown & (self._module_index.prunable > 0)
+        wanted = self._shown & (self.module_index.prunable > 0)
         below = (self._node(index).places for index in indexes)
         tensor_indexes = (i for some in below for i in some[wanted[some]])
-        return frozenset(self._module_index.tensors[i].name for i in tensor_indexes)
+        return frozenset(self.module_index.tensors[i].name for i in tensor_indexes)
 
     def table(self, title: str) -> Table:
-        """Return a table of the shown parameters, in the order of the tree."""
-        outline = self._module_index
-        tensors = [node.tensor for node in outline[0].node.walk() if node.tensor is not None]
-        order = np.array([outline.index_of(tensor.name) for tensor in tensors], np.intp)
+        outline = self.module_index
+        names = [node.tensor.name for node in outline[0].node.walk() if node.tensor is not None]
+        order = np.array([outline.index_of(name) for name in names], np.intp)
         order = order[self._shown[order]]
         shown = [outline.tensors[i] for i in order]
         return Table(
@@ -280,8 +233,8 @@ class TreeModel(QAbstractItemModel):
     # The interface of `QAbstractItemModel`.
 
     def index(self, row: int, column: int, parent: Index = ROOT) -> QModelIndex:
-        below = self._children(_number(parent))
-        if 0 <= row < len(below) and 0 <= column < COLUMNS:
+        below = self._children(number_of(parent))
+        if 0 <= row < len(below) and 0 <= column < len(TreeColumn):
             return self.createIndex(row, column, below[row])
         return QModelIndex()
 
@@ -289,10 +242,10 @@ class TreeModel(QAbstractItemModel):
         return self._index(self._node(index).parent, TreeColumn.NAME)
 
     def rowCount(self, parent: Index = ROOT) -> int:  # noqa: N802
-        return 0 if parent.column() > 0 else len(self._children(_number(parent)))
+        return 0 if parent.column() > 0 else len(self._children(number_of(parent)))
 
     def columnCount(self, parent: Index = ROOT) -> int:  # noqa: N802
-        return COLUMNS
+        return len(TreeColumn)
 
     def hasChildren(self, parent: Index = ROOT) -> bool:  # noqa: N802
         if parent.column() > 0:
@@ -312,7 +265,7 @@ class TreeModel(QAbstractItemModel):
             return None
         if role == Role.TextAlignmentRole and section == TreeColumn.PARAMETERS:
             return RIGHT
-        return tr(HEADINGS[section]) if role == Role.DisplayRole else None
+        return tr(HEADINGS[TreeColumn(section)]) if role == Role.DisplayRole else None
 
     def data(self, index: Index, role: int = Role.DisplayRole) -> Any:  # noqa: ANN401 - as Qt has it
         if not index.isValid():
@@ -324,10 +277,10 @@ class TreeModel(QAbstractItemModel):
         node = self._node(index).node
         protected = node.tensor is not None and node.tensor.name in self._protected
         lines = _description(node)
-        if node.tensor is not None and (layout := self._module_index.layouts().get(node.path)):
+        if node.tensor is not None and (layout := self.module_index.layouts().get(node.path)):
             lines.insert(2, layout.describe(node.tensor.shape))
         if isinstance(node, UnitNode) and node.units:
-            pruned = self._pruned_units.get(_number(index), 0)
+            pruned = self._pruned_units.get(number_of(index), 0)
             lines.append(tr("{units}, {pruned:,} pruned", units=_units(node), pruned=pruned))
         lines += [tr("protected: no step prunes it")] if protected else []
         if node.tensor is not None and (patterns := self._zeros.describe(node.tensor.name)):
@@ -335,11 +288,10 @@ class TreeModel(QAbstractItemModel):
         return "\n".join(map(one_line, lines))
 
     def row(self, index: Index) -> TreeRow:
-        """Return the contents of the row of an index, from a cache."""
-        number = _number(index)
+        number = number_of(index)
         row = self._row_cache.get(number)
         if row is None:
-            row = self._row_cache[number] = self._make_row(self._outline[number])
+            row = self._row_cache[number] = self._make_row(self.outline[number])
         return row
 
     def _make_row(self, indexed_node: Node) -> TreeRow:
@@ -348,28 +300,26 @@ class TreeModel(QAbstractItemModel):
         pruned = self._count(indexed_node, self._pruned)
         counted = self._count(indexed_node, self._counted)
         zeros = self._count(indexed_node, self._zero_counts)
+        elements = self._count(indexed_node, self.module_index.elements)
         below = indexed_node.places[tensor is not None :]  # own tensor is first
         if node.below:
-            icon_name = MODULE
+            icon_name = "module"
         elif not total:
-            icon_name = OFF
+            icon_name = "tensor-off"
         elif tensor is not None and tensor.name in self._protected:
-            icon_name = LOCK
+            icon_name = "lock"
         elif tensor is not None and tensor.kind is not None and not pruned:
-            icon_name = OFF
+            icon_name = "tensor-off"
         else:
-            icon_name = PRUNED if pruned else TENSOR
-        is_inferred = node.module_type and node.is_type_inferred
-        module_type = f"{node.module_type}?" if is_inferred else node.module_type
+            icon_name = "tensor-pruned" if pruned else "tensor"
+        mark = "?" if node.module_type and node.is_type_inferred else ""
         texts = {
             TreeColumn.NAME: self._name(indexed_node),
             TreeColumn.SPARSITY: sparsity(pruned, total) if total else "",
             TreeColumn.ZEROS: sparsity(zeros, total) if total and counted == total else "",
             TreeColumn.SHAPE: _shape(tensor) if tensor else "",
-            TreeColumn.TYPE: _type(tensor) if tensor else module_type,
-            TreeColumn.PARAMETERS: format_number(
-                self._count(indexed_node, self._module_index.elements)
-            ),
+            TreeColumn.TYPE: _type(tensor) if tensor else f"{node.module_type}{mark}",
+            TreeColumn.PARAMETERS: format_number(elements),
         }
         return TreeRow(
             node.path,
@@ -381,7 +331,6 @@ class TreeModel(QAbstractItemModel):
         )
 
     def _name(self, indexed_node: Node) -> str:
-        """Return the name of a node, with the number of its units and of those that are pruned."""
         node, name = indexed_node.node, one_line(indexed_node.node.name)
         if not isinstance(node, UnitNode) or not node.units:
             return name
@@ -391,31 +340,28 @@ class TreeModel(QAbstractItemModel):
         return tr("{name} · {pruned:,} of {count:,}", name=name, pruned=pruned, count=node.units)
 
     def _count(self, indexed_node: Node, elements: NDArray[np.int64]) -> int:
-        """Return the sum of per-parameter counts of elements at and below a node."""
         return int(elements[indexed_node.places].sum())
 
     def _are_shown(self, nodes: Sequence[Node]) -> NDArray[np.bool_]:
-        """Return for each node whether any parameter at or below it is shown."""
         if not nodes:
             return np.zeros(0, np.bool_)
         tensor_indexes = [node.places for node in nodes]
         starts = np.cumsum([0, *map(len, tensor_indexes[:-1])])
-        shown: NDArray[np.bool_] = np.logical_or.reduceat(
-            self._shown[np.concatenate(tensor_indexes)], starts
-        )
+        are_shown = self._shown[np.concatenate(tensor_indexes)]
+        shown: NDArray[np.bool_] = np.logical_or.reduceat(are_shown, starts)
         return shown
 
     def _children(self, number: int) -> list[int]:
         below = self._child_numbers.get(number)
         if below is None:
-            children = self._outline.children(number)
+            children = self.outline.children(number)
             below = [child.number for child in compress(children, self._are_shown(children))]
             self._child_numbers[number] = below
             self._rows.update(zip(below, range(len(below)), strict=True))
         return below
 
     def _node(self, index: Index) -> Node:
-        return self._outline[_number(index)]
+        return self.outline[number_of(index)]
 
     def _index(self, number: int, column: int) -> QModelIndex:
         return self.createIndex(self._rows[number], column, number) if number > 0 else QModelIndex()
@@ -426,7 +372,7 @@ class TreeModel(QAbstractItemModel):
             self.dataChanged.emit(self._index(first, column), self._index(last, column))
 
 
-def _number(index: Index) -> int:
+def number_of(index: Index) -> int:
     """Return the number of the node at an index; 0, that of the root, for an invalid one."""
     return index.internalId() if index.isValid() else 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from PySide6.QtCore import (
     QEvent,
@@ -12,17 +12,12 @@ from PySide6.QtCore import (
     QModelIndex,
     QObject,
     QPoint,
+    QSignalBlocker,
     Qt,
     Signal,
 )
 from PySide6.QtGui import QAction, QGuiApplication, QKeyEvent
-from PySide6.QtWidgets import (
-    QLabel,
-    QLineEdit,
-    QMenu,
-    QToolButton,
-    QWidget,
-)
+from PySide6.QtWidgets import QLabel, QLineEdit, QMenu, QToolButton, QWidget
 
 from prune_gui.checkpoint.named_code import runs_programs
 from prune_gui.errors import RecipeError, one_line
@@ -30,39 +25,28 @@ from prune_gui.gui.dialogs.questions import show_remarks
 from prune_gui.gui.draft.targets_field import ConditionCompleter, conditions_help
 from prune_gui.gui.formatting import wrapped
 from prune_gui.gui.modules.grouping import GroupBy, TreeGrouping
-from prune_gui.gui.modules.tree_model import TreeColumn, TreeModel
+from prune_gui.gui.modules.tree_model import TreeColumn, TreeModel, number_of
 from prune_gui.gui.modules.tree_view import ModuleTree
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, icon
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr, trn
+from prune_gui.pruning.layouts import CoupledGroup
 from prune_gui.recipe.selector import MAX_PATTERN_CHARS
 from prune_gui.session.changes import Changes
+from prune_gui.session.module_index import Outline
+from prune_gui.table import Table
 
-if TYPE_CHECKING:
-    from prune_gui.pruning.layouts import CoupledGroup
-    from prune_gui.session.module_index import Outline
-    from prune_gui.table import Table
-
-INITIAL_ROWS_LIMIT: Final = 40
-"""Limit of the rows that are shown after opening a checkpoint."""
-FILTERED_ROWS_LIMIT: Final = 200
-"""Limit of the rows that are shown after filtering."""
+INITIAL_ROWS_LIMIT: Final = 40  # limit of the rows that are shown after opening a checkpoint
+FILTERED_ROWS_LIMIT: Final = 200  # limit of the rows that are shown after filtering
 
 
 class TreePanel(QWidget):
-    """A filter above the module tree.
+    """A filter above the module tree."""
 
-    Signals:
-        selected: (names) the selected parameters changed; without a selection, these are the
-            parameters of the whole checkpoint.
-        found: (count) the filter changed; the number of targets that its matches stand for, 0
-            without a filter.
-    """
-
-    selected = Signal(object)
+    selected = Signal(object)  # (names) without a selection, the parameters of the whole checkpoint
     targeted = Signal(object)  # (names) the user wants these as the targets of the draft
-    found = Signal(int)
+    found = Signal(int)  # (count) the matches of the filter are so many targets; 0 without a filter
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -75,26 +59,23 @@ class TreePanel(QWidget):
 
         self.filter = QLineEdit()
         self.filter.setPlaceholderText(tr("Filter: query, *.bias, type:Linear"))
-        self.filter.setToolTip(
-            tr(
-                "Part of a name, or a glob for the whole name  (Ctrl+F)\n"
-                "{conditions}\nEnter or Down goes to the first match.",
-                conditions=conditions_help(),
-            )
+        tip = tr(
+            "Part of a name, or a glob for the whole name  (Ctrl+F)\n"
+            "{conditions}\nEnter or Down goes to the first match.",
+            conditions=conditions_help(),
         )
+        self.filter.setToolTip(tip)
         self.filter.setAccessibleName(tr("Filter modules and parameters by name"))
         self.filter.setClearButtonEnabled(True)
         self.filter.setMaxLength(MAX_PATTERN_CHARS)
         self.filter.setAcceptDrops(False)  # the window handles dropped files
-        self._funnel = self.filter.addAction(
-            icon("filter"), QLineEdit.ActionPosition.LeadingPosition
-        )
+        leading = QLineEdit.ActionPosition.LeadingPosition
+        self._funnel = self.filter.addAction(icon("filter"), leading)
         self.filter.textChanged.connect(self._filter)
         self.filter.returnPressed.connect(self._go_to_first_match)
         self.filter.installEventFilter(self)
         ConditionCompleter(self.filter, workbench, parts=r"[\s!]")
-        self._found = QLabel()
-        self._found.setWordWrap(True)
+        self._found = QLabel(wordWrap=True)
         self._found.setContentsMargins(TIGHT_PX, 0, TIGHT_PX, 0)
         self._found.hide()
         self._use_found = QToolButton()
@@ -119,7 +100,6 @@ class TreePanel(QWidget):
         workbench.changed.connect(self._on_changed)
 
     def offer(self, actions: Sequence[QAction]) -> None:
-        """Add actions to the context menu of the tree."""
         self.tree.addActions(actions)
 
     def group_by(self, by: GroupBy) -> None:
@@ -127,11 +107,9 @@ class TreePanel(QWidget):
 
     def table(self) -> Table | None:
         session = self._workbench.session
-        return (
-            self._model.table(tr("{file} modules", file=session.checkpoint.path.name))
-            if session
-            else None
-        )
+        if session is None:
+            return None
+        return self._model.table(tr("{file} modules", file=session.checkpoint.path.name))
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         if event.type() == QEvent.Type.PaletteChange:
@@ -149,16 +127,15 @@ class TreePanel(QWidget):
         return super().eventFilter(watched, event)
 
     def _on_changed(self, changes: Changes) -> None:
+        bench, session = self._workbench, self._workbench.session
         if changes.file:
             self._opened()
-        if changes.recipe and self._workbench.session is not None:
-            self._model.protect(self._workbench.session.protected)
-        if changes.resolution and self._workbench.shown is not None:
-            self._model.count(self._workbench.shown.counts)
-        if (changes.zeros or changes.resolution) and self._workbench.session is not None:
-            self._model.show_zeros(
-                self._workbench.session.file_zeros, wanted=self._workbench.unpruned_zeros > 0
-            )
+        if changes.recipe and session is not None:
+            self._model.protect(session.protected)
+        if changes.resolution and bench.shown is not None:
+            self._model.count(bench.shown.counts)
+        if (changes.zeros or changes.resolution) and session is not None:
+            self._model.show_zeros(session.file_zeros, wanted=bench.unpruned_zeros > 0)
         if changes.selection:
             self._model.emphasize(self._workbench.chosen)
             if not self._selecting:
@@ -166,30 +143,27 @@ class TreePanel(QWidget):
         self._grouping.follow(changes)
 
     def _opened(self) -> None:
-        assert self._workbench.session is not None
+        session = self._workbench.session
+        assert session is not None
         self._selected = []
         self._open_before_filter = None
-        self.filter.blockSignals(True)
-        self.filter.clear()
-        self.filter.blockSignals(False)
+        with QSignalBlocker(self.filter):
+            self.filter.clear()
         self._found.hide()
         self._offer_matches(0)
-        checkpoint = self._workbench.session.checkpoint
+        checkpoint, remarks = session.checkpoint, session.remarks
         self.tree.header().setToolTip(one_line(checkpoint.description))
-        remarks = self._workbench.session.remarks
-        number = len(remarks)
+        text = trn("{count:,} remark on this file", "{count:,} remarks on this file", len(remarks))
+        if checkpoint.foreign:
+            text = _opened_text(checkpoint.foreign, len(remarks) - 1)
+        self._remarks.setText(text)
         self._remarks.setToolTip("\n\n".join(map(wrapped, remarks)))
-        self._remarks.setText(
-            _opened_text(checkpoint.foreign, number - 1)
-            if checkpoint.foreign
-            else trn("{count:,} remark on this file", "{count:,} remarks on this file", number)
-        )
         self._remarks.setIcon(icon("warning"))
-        self._remarks.setVisible(number > 0)
-        self._model.show(self._workbench.session.module_index)
+        self._remarks.setVisible(bool(remarks))
+        self._model.show(session.module_index)
         self._open_rows(INITIAL_ROWS_LIMIT)
         wanted = self._model.selected_parameters([QModelIndex()])
-        most_targeted = self._workbench.session.most_targeted
+        most_targeted = session.most_targeted
         self._choose_first(wanted if most_targeted is None else frozenset({most_targeted}))
         self.selected.emit(wanted)
 
@@ -208,13 +182,12 @@ class TreePanel(QWidget):
             self.tree.selection.setCurrentIndex(index, QItemSelectionModel.SelectionFlag.NoUpdate)
 
     def _show_remarks(self) -> None:
-        assert self._workbench.session is not None
         session = self._workbench.session
+        assert session is not None
         show_remarks(self, session.checkpoint.path.name, session.remarks)
 
     @property
     def prunable_selection(self) -> frozenset[str]:
-        """The names of all prunable parameters at and below the selected rows."""
         return self._model.prunable_below(self.tree.selection.rows())
 
     def toggle_protection(self) -> None:
@@ -239,9 +212,8 @@ class TreePanel(QWidget):
         selection.blockSignals(True)  # parameters that are filtered out stay selected
         shown, everything = self._model.filter(text)
         if text.strip():
-            self._found.setText(
-                tr("{shown:,} of {count:,} parameters", shown=shown, count=everything)
-            )
+            found = tr("{shown:,} of {count:,} parameters", shown=shown, count=everything)
+            self._found.setText(found)
             self._open_rows(FILTERED_ROWS_LIMIT)
         else:
             for number in self._open_before_filter:
@@ -284,13 +256,11 @@ class TreePanel(QWidget):
         )
 
     def target_matches(self) -> None:
-        """Set the matches of the filter as the targets of the draft."""
         self.targeted.emit(self._model.selected_parameters([QModelIndex()]))
 
     def _offer_matches(self, count: int) -> None:
-        self._use_found.setText(
-            trn("Use this {count:,} as the target", "Use these {count:,} as targets", count)
-        )
+        text = trn("Use this {count:,} as the target", "Use these {count:,} as targets", count)
+        self._use_found.setText(text)
         self._use_found.setVisible(count > 0)
         self.found.emit(count)
 
@@ -307,9 +277,9 @@ class TreePanel(QWidget):
         self._selecting = True
         rows = self.tree.selection.rows()
         nodes = [self._model.node(row) for row in rows]
-        self._selected = list(map(self._model.number, rows))
+        self._selected = list(map(number_of, rows))
         parameters = [node.tensor for node in nodes if node.tensor and not node.below]
-        group = self._grouping.group_of(self._model.number(self.tree.currentIndex()))
+        group = self._grouping.group_of(number_of(self.tree.currentIndex()))
         meant = self._parameters_of(rows)
         if parameters:
             current = self._model.node(self.tree.currentIndex()).tensor
@@ -354,7 +324,7 @@ class TreePanel(QWidget):
             for row in range(self._model.rowCount(module)):
                 child = self._model.index(row, TreeColumn.NAME, module)
                 if self.tree.isExpanded(child):
-                    yield self._model.number(child)
+                    yield number_of(child)
                     waiting.append(child)
 
     def _show_menu(self, at: QPoint) -> None:
@@ -382,7 +352,6 @@ class TreePanel(QWidget):
 
 
 def _opened_text(foreign: Sequence[str], more: int) -> str:
-    """Return the text for a file that names code, with the number of other remarks."""
     runs = runs_programs(foreign)
     text = tr("Names code that runs programs") if runs else tr("Opened without running its code")
     return tr("{first} (and {more:,} more)", first=text, more=more) if more else text

@@ -28,7 +28,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.gui.modules.tree_model import RIGHT, Index, TreeColumn, TreeModel
+from prune_gui.gui.modules.tree_model import TreeColumn, TreeModel
+from prune_gui.gui.widgets.table_widgets import RIGHT, Index
 from prune_gui.gui.widgets.theme import colours, icon
 from prune_gui.language import tr
 from prune_gui.number_formats import sparsity
@@ -47,35 +48,26 @@ WIDEST: Final = {
 """Sample texts that define the initial widths; longer texts are elided in the middle."""
 WIDEST_SHAPE: Final = "9999 × 9999 × 9 × 9"  # noqa: RUF001
 """Sample text that limits the automatic width of the shape column."""
-BARS: Final = TreeColumn.SPARSITY, TreeColumn.ZEROS
-"""The columns with a bar beside the share."""
+BARS: Final = TreeColumn.SPARSITY, TreeColumn.ZEROS  # the columns with a bar beside the share
 BAR_PX: Final = 28
 MARGIN_PX: Final = 12
-MEASURED_ROWS: Final = 50
-"""Number of rows outside the viewport that Qt measures; each takes time."""
-MAX_NAME_SHARE: Final = 0.6
-"""Limit of the share of the width for names; longer names are elided."""
-MAX_NAME_SHARE_WITH_ZEROS: Final = 0.5
-"""The same limit while the column of zeros is shown."""
+MEASURED_ROWS: Final = 50  # number of rows outside the viewport that Qt measures; each takes time
+MAX_NAME_SHARE: Final = 0.6  # limit of the share of the width for names; longer names are elided
+MAX_NAME_SHARE_WITH_ZEROS: Final = 0.5  # the same limit while the column of zeros is shown
 BAR_HEIGHT_PX: Final = 7.0
 GAP_PX: Final = 6
-MIN_BAR_PX: Final = 12
-"""Width below which a bar is not drawn, but only its text."""
+MIN_BAR_PX: Final = 12  # width below which a bar is not drawn, but only its text
 INK: Final = QPalette.ColorRole.Text
 WITHOUT_ICON: Final = QStyleOptionViewItem.ViewItemFeature.HasDisplay
 WITH_ICON: Final = WITHOUT_ICON | QStyleOptionViewItem.ViewItemFeature.HasDecoration
 
 
 class WholeRows(QItemSelectionModel):
-    """A selection model for whole rows, without Qt's `Rows` flag.
-
-    With the flag, Qt compares each row with all others, which takes seconds for thousands of rows.
-    """
+    """Selects whole rows without Qt's `Rows` flag, which takes seconds for thousands of rows."""
 
     def select(  # type: ignore[override]
         self, what: QModelIndex | QItemSelection, command: QItemSelectionModel.SelectionFlag
     ) -> None:
-        """Select or deselect the rows of cells, as `command` says."""
         if isinstance(what, QModelIndex):
             what = QItemSelection(what, what)
         model, rows = self.model(), QItemSelection()
@@ -87,7 +79,6 @@ class WholeRows(QItemSelectionModel):
         super().select(rows, command & ~Flag.Rows)
 
     def rows(self) -> list[QModelIndex]:
-        """Return the indexes of the selected rows, in the name column."""
         return [
             self.model().index(row, TreeColumn.NAME, rows.parent())
             for rows in self.selection().toList()
@@ -159,9 +150,8 @@ class ColumnWidths(QObject):
         # Many rows may be expanded at once; the timer measures them once, afterwards.
         self._fit_timer = QTimer(self, singleShot=True, interval=0)
         self._fit_timer.timeout.connect(self._fit)
-        tree.expanded.connect(self._fit_timer.start)
-        tree.collapsed.connect(self._fit_timer.start)
-        tree.model().modelReset.connect(self._fit_timer.start)
+        for changed in (tree.expanded, tree.collapsed, model.modelReset):
+            changed.connect(self._fit_timer.start)
         model.dataChanged.connect(self._fit_for_zeros)
         tree.viewport().installEventFilter(self)
 
@@ -171,7 +161,6 @@ class ColumnWidths(QObject):
         return super().eventFilter(watched, event)
 
     def _fit_for_zeros(self, first: QModelIndex) -> None:
-        """Show or hide the column of zeros when there are zeros, or no longer."""
         hidden = self._tree.isColumnHidden(TreeColumn.ZEROS)
         if first.column() == TreeColumn.ZEROS and hidden == self._model.has_zeros:
             self._fit_timer.start()
@@ -184,7 +173,8 @@ class ColumnWidths(QObject):
         self._fitting = True
         widths = self._widths | {TreeColumn.SHAPE: self._shape_width(free_width)}
         if self._model.has_zeros and free_width < sum(widths[column] for column in BARS):
-            widths |= {column: self._bar_column_width(column) for column in BARS}
+            by_user = self._resized_by_user
+            widths |= {bar: self._width_without_bar for bar in BARS if bar not in by_user}
         for column, wanted in widths.items():
             if column == TreeColumn.ZEROS and not self._model.has_zeros:
                 tree.setColumnHidden(column, True)
@@ -195,13 +185,7 @@ class ColumnWidths(QObject):
                 tree.header().resizeSection(column, wanted)
         self._fitting = False
 
-    def _bar_column_width(self, column: TreeColumn) -> int:
-        """Return the width of a column of shares in a narrow tree: without its bar."""
-        is_resized = column in self._resized_by_user
-        return self._widths[column] if is_resized else self._width_without_bar
-
     def _shape_width(self, free_width: int) -> int:
-        """Return the width of the shape column, given the width that the names leave."""
         width = self._widths[TreeColumn.SHAPE]
         if TreeColumn.SHAPE in self._resized_by_user:
             return width
@@ -245,7 +229,6 @@ class ShareBar(RowDelegate):
         self._text_width = tree.fontMetrics().horizontalAdvance(sparsity(99_999, 100_000))
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
-        """Paint one cell; only its background where nothing can be pruned."""
         style = option.widget.style() if option.widget else QApplication.style()
         style.drawControl(QStyle.ControlElement.CE_ItemViewItem, option, painter, option.widget)
         row = self.model.row(index)
@@ -253,12 +236,10 @@ class ShareBar(RowDelegate):
         share, text = row.share if pruned else row.zero_share, row.texts[index.column()]
         if share is None:
             return
-        palette: QPalette = option.palette
+        palette, roles = option.palette, QPalette.ColorRole
         selected = bool(option.state & QStyle.StateFlag.State_Selected)
-        ink = palette.color(
-            QPalette.ColorRole.HighlightedText if selected else QPalette.ColorRole.Text
-        )
-        mark = palette.color(QPalette.ColorRole.Highlight)
+        ink = palette.color(roles.HighlightedText if selected else roles.Text)
+        mark = palette.color(roles.Highlight)
         fill = ink if selected else mark if pruned else QColor(colours(palette).in_file)
         gap = GAP_PX if option.rect.width() > self._text_width + 2 * GAP_PX else GAP_PX // 2
         cell = QRectF(option.rect).adjusted(gap, 0, -gap, 0)

@@ -41,10 +41,7 @@ COLUMNS: Final[tuple[Column[Sequence[LogEntry]], ...]] = (
     text_column(deferred("Time"), lambda entry: entry.when),
     text_column(deferred("Level"), lambda entry: entry.level_name),
     record_column(
-        deferred("Message"),
-        lambda entry: entry.line,
-        lambda entry: entry.whole,
-        is_number=False,
+        deferred("Message"), lambda entry: entry.line, lambda entry: entry.whole, is_number=False
     ),
 )
 LEVELS: Final = {
@@ -64,7 +61,6 @@ class LogModel(RecordModel[LogEntry]):
         self._level = logging.NOTSET
 
     def add(self, records: Sequence[LogEntry]) -> None:
-        """Append entries; the oldest are removed if there are too many."""
         self._all_entries.extend(records)
         added = self._of_level(records[-MAX_ENTRIES:])
         excess = len(self.rows) + len(added) - len(self._of_level(self._all_entries))
@@ -73,7 +69,6 @@ class LogModel(RecordModel[LogEntry]):
         super().add(added)
 
     def show_from(self, level: int) -> None:
-        """Show the entries at or above a level."""
         self._level = level
         self.show(self._of_level(self._all_entries))
 
@@ -85,7 +80,6 @@ class LogModel(RecordModel[LogEntry]):
         return [entry for entry in entries if entry.level >= self._level]
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:  # noqa: ANN401
-        """Return the data of a cell for a role; warnings have their own colour."""
         if role != Qt.ItemDataRole.ForegroundRole:
             return super().data(index, role)
         if self.rows[index.row()].level >= logging.WARNING:
@@ -124,7 +118,6 @@ class LogPanel(QWidget):
         keys.activated.connect(self._copy)
 
     def add(self, entries: Sequence[LogEntry]) -> None:
-        """Append entries; keep the table scrolled to the end if it was."""
         bar = self.table.verticalScrollBar()
         follows = bar.value() == bar.maximum()
         self.model.add(entries)

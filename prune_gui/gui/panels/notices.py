@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from pathlib import Path
 from typing import Final
 
@@ -20,19 +21,18 @@ from prune_gui.language import tr, trn
 from prune_gui.session.changes import Changes
 from prune_gui.session.draft_request import StepRequest
 
-MAX_RECORDING_CHARS: Final = 40
-"""Limit of a shown file name."""
+MAX_RECORDING_CHARS: Final = 40  # limit of a shown file name
 SETTLE_DELAY_MS: Final = 500
 """Time without a change after which a file counts as completely written."""
-MAX_NAME_CHARS: Final = 60
-"""Limit of a shown file name."""
+MAX_NAME_CHARS: Final = 60  # limit of a shown file name
 
 
 class Notice(QWidget):
     """A message, a button that acts on it, and one that hides it; hidden at first."""
 
-    def __init__(self, action: str, tool_tip: str) -> None:
+    def __init__(self, workbench: Workbench, action: str, tool_tip: str) -> None:
         super().__init__()
+        self._workbench = workbench
         self._is_closed = False
         self._text = ""
         self._label = ElidedLabel(tr("Notice"))
@@ -43,14 +43,20 @@ class Notice(QWidget):
         self._close.setToolTip(tr("Hide this notice until the file is opened again"))
         self._close.setAccessibleName(tr("Hide this notice"))
         self._close.clicked.connect(self._hide_for_good)
-        layouts.row(
-            (self._label, 1),
-            self.button,
-            self._close,
-            of=self,
-            margin=(GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX),
-        )
+        parts, margin = ((self._label, 1), self.button, self._close), (GAP_PX, TIGHT_PX) * 2
+        layouts.row(*parts, of=self, margin=margin)
+        workbench.changed.connect(self._on_changed)
         self.hide()
+
+    @abstractmethod
+    def _wanted_text(self) -> str:
+        """Return what the notice says now; "" for nothing."""
+
+    def _on_changed(self, changes: Changes) -> None:
+        if changes.file:
+            self._is_closed = False
+        if changes.file or changes.zeros or changes.recipe or changes.resolution:
+            self.say(self._wanted_text())
 
     @property
     def text(self) -> str:
@@ -59,13 +65,8 @@ class Notice(QWidget):
     def say(self, text: str) -> None:
         """Show a message, unless the user closed the notice; "" to hide it."""
         self._text = text
-        self._label.say(text)
-        self._label.setToolTip(text)
+        self._label.say(text, tip=text)
         self.setVisible(bool(text) and not self._is_closed)
-
-    def reopen(self) -> None:
-        """Show messages again: another file is open."""
-        self._is_closed = False
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         if event.type() == QEvent.Type.PaletteChange:
@@ -81,21 +82,13 @@ class ZeroNotice(Notice):
     """Visible while many zeros do not count as pruned."""
 
     def __init__(self, workbench: Workbench, treat_as_pruned: QAction) -> None:
-        super().__init__(tr("Treat as pruned"), treat_as_pruned.toolTip())
-        self._workbench = workbench
+        super().__init__(workbench, tr("Treat as pruned"), treat_as_pruned.toolTip())
         self.button.clicked.connect(treat_as_pruned.trigger)
-        workbench.changed.connect(self._on_changed)
 
-    def _on_changed(self, changes: Changes) -> None:
-        if changes.file:
-            self.reopen()
-        if changes.file or changes.zeros or changes.recipe or changes.resolution:
-            self._show()
-
-    def _show(self) -> None:
+    def _wanted_text(self) -> str:
         session, zeros = self._workbench.session, self._workbench.unpruned_zeros
         is_wanted = session is not None and session.recipe.start == "dense" and zeros > 0
-        self.say(session.file_zeros.summary() if session is not None and is_wanted else "")
+        return session.file_zeros.summary() if session is not None and is_wanted else ""
 
 
 class CorrectionNotice(Notice):
@@ -104,22 +97,11 @@ class CorrectionNotice(Notice):
     draft_wanted = Signal(object)  # (request) the user wants this `StepRequest` as the draft
 
     def __init__(self, workbench: Workbench) -> None:
-        super().__init__(
-            tr("Draft correction"),
-            tr("Draft a step that corrects the kept weights with the recorded inputs of layers"),
-        )
-        self._workbench = workbench
+        tip = tr("Draft a step that corrects the kept weights with the recorded inputs of layers")
+        super().__init__(workbench, tr("Draft correction"), tip)
         self.button.clicked.connect(self._draft)
-        workbench.changed.connect(self._on_changed)
 
-    def _on_changed(self, changes: Changes) -> None:
-        if changes.file:
-            self.reopen()
-        if changes.file or changes.recipe or changes.resolution:
-            self.say(self._message())
-
-    def _message(self) -> str:
-        """Return what the notice says now; "" for nothing."""
+    def _wanted_text(self) -> str:
         session, resolved = self._workbench.session, self._workbench.resolved
         if session is None or session.correction is None or resolved is None:
             return ""
@@ -173,10 +155,7 @@ class ReloadNotice(QWidget):
             self._watch()
 
     def _watch(self) -> None:
-        """Watch the files of the open checkpoint, and their folders.
-
-        Qt stops watching a file that is replaced; the folder then reports the new file.
-        """
+        """Watch the files of the checkpoint, and their folders, which report replaced files."""
         session = self._workbench.session
         assert session is not None
         self.hide()
@@ -192,18 +171,16 @@ class ReloadNotice(QWidget):
     def _look(self) -> None:
         changed = self._stamps.changed()
         if changed:
-            name = one_line(changed[0].name, MAX_NAME_CHARS)
-            more = len(changed) - 1
-            self._text.say(
-                trn(
+            name, more = one_line(changed[0].name, MAX_NAME_CHARS), len(changed) - 1
+            text = tr("{name} changed on disk", name=name)
+            if more:
+                text = trn(
                     "{name} and {count:,} more file changed on disk",
                     "{name} and {count:,} more files changed on disk",
                     more,
                     name=name,
                 )
-                if more
-                else tr("{name} changed on disk", name=name)
-            )
+            self._text.say(text)
         self.setVisible(bool(changed))
         unwatched = {str(path.absolute()) for path in changed} - set(self._watcher.files())
         if unwatched:

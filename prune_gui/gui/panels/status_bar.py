@@ -19,14 +19,10 @@ from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
 from prune_gui.session.changes import Changes
 
-JOB_DELAY_MS: Final = 200
-"""Delay before a running job is shown."""
-MEMORY_INTERVAL_MS: Final = 2000
-"""Interval between updates of the memory in use."""
-NOTE_DURATION_MS: Final = 10_000
-"""Time for which a note is shown."""
-MIN_ESTIMATE_S: Final = 1.0
-"""Run time of a job before its remaining time is estimated."""
+JOB_DELAY_MS: Final = 200  # delay before a running job is shown
+MEMORY_INTERVAL_MS: Final = 2000  # interval between updates of the memory in use
+NOTE_DURATION_MS: Final = 10_000  # time for which a note is shown
+MIN_ESTIMATE_S: Final = 1.0  # run time of a job before its remaining time is estimated
 LONGEST_DURATION_S: Final = 90 * 60
 """A remaining time with a long text, for which the progress bar has room."""
 PROGRESS_STEPS: Final = 1000
@@ -44,10 +40,7 @@ class _RunningJob:
 
 
 class StatusBar(QStatusBar):
-    """Shows the running job of the engine, with a button that cancels it.
-
-    Of several running jobs it shows a long one, or else an evaluation.
-    """
+    """Shows a running job, a long one or else an evaluation first, with a button to cancel it."""
 
     busy_changed = Signal()  # `busy` may have changed
     settings_wanted = Signal()  # the user clicked where jobs run
@@ -72,33 +65,29 @@ class StatusBar(QStatusBar):
             self.addWidget(widget)
         self._note = ElidedLabel(tr("Message"))
         self.addWidget(self._note, 1)
-        self._pruned = QLabel()
-        self._pruned.setToolTip(
-            tr("Weights pruned by the stack and the draft, of all prunable weights")
-        )
-        self._zeros = QLabel()
-        self._zeros.setContentsMargins(GAP_PX, 0, GAP_PX, 0)
-        self._zeros.setToolTip(tr("Share of zeros in the file. Not all of them count as pruned."))
-        self._memory = QLabel()
-        self._memory.setToolTip(tr("Memory of this program, mapped pages of the file included"))
-        self._preparation = QLabel()
-        self._preparation.setToolTip(
+        self._preparation = self._add_label(
             tr("Compiling the loops of the engine, once. Until then, large parameters take longer.")
         )
         self._preparation.hide()
-        self.addPermanentWidget(self._preparation)
         if workbench.cluster is not None:
             indicator = ClusterIndicator(workbench.cluster)
             indicator.clicked.connect(self.settings_wanted)
             self.addPermanentWidget(indicator)
-        self.addPermanentWidget(self._pruned)
-        self.addPermanentWidget(self._zeros)
-        self.addPermanentWidget(self._memory)
+        self._pruned = self._add_label(
+            tr("Weights pruned by the stack and the draft, of all prunable weights")
+        )
+        self._zeros = self._add_label(
+            tr("Share of zeros in the file. Not all of them count as pruned.")
+        )
+        self._zeros.setContentsMargins(GAP_PX, 0, GAP_PX, 0)
+        self._memory = self._add_label(
+            tr("Memory of this program, mapped pages of the file included")
+        )
         self._original = QLabel(tr("Original: the checkpoint as it is in the file"))
         self._original.hide()
         self.addWidget(self._original)
         self._job_timer = QTimer(self, singleShot=True, interval=JOB_DELAY_MS)
-        self._job_timer.timeout.connect(self._show_job)
+        self._job_timer.timeout.connect(lambda: self._show_job(shown=True))
         self._note_timer = QTimer(self, singleShot=True, interval=NOTE_DURATION_MS)
         self._note_timer.timeout.connect(lambda: self._note.say(""))
         self._memory_timer = QTimer(self, interval=MEMORY_INTERVAL_MS)
@@ -110,24 +99,26 @@ class StatusBar(QStatusBar):
         self._cancel.setIcon(icon("cancel"))
         # The layout must not move when a job is shown.
         self.setMinimumHeight(self.sizeHint().height())
-        self._hide_job()
+        self._show_job(shown=False)
+
+    def _add_label(self, tip: str) -> QLabel:
+        label = QLabel()
+        label.setToolTip(tip)
+        self.addPermanentWidget(label)
+        return label
 
     def show_preparation(self, done: int, total: int) -> None:
         """Show that `done` of `total` parts of the engine are compiled, until all are."""
-        self._preparation.setText(
-            tr("Preparing for first use: {done} of {total}", done=done, total=total)
-        )
+        text = tr("Preparing for first use: {done} of {total}", done=done, total=total)
+        self._preparation.setText(text)
         self._preparation.setVisible(done < total)
 
     def say(self, note: str) -> None:
-        note = one_line(note)
-        self._note.say(note)
-        self._note.setToolTip(note)
+        self._note.say(one_line(note), tip=one_line(note))
         self._note_timer.start()
 
     @property
     def busy(self) -> bool:
-        """Whether a job is shown that can be cancelled."""
         return not self._cancel.isHidden()
 
     def cancel(self) -> None:
@@ -170,14 +161,14 @@ class StatusBar(QStatusBar):
             return
         self._shown = main
         if main is None:
-            self._hide_job()
+            self._job_timer.stop()
+            self._show_job(shown=False)
             return
         self._title.setText(tr("{job} …", job=one_line(tr(main.job.title))))
         self._show_progress(main)
         self._job_timer.start()
 
     def _show_progress(self, running: _RunningJob) -> None:
-        """Show the progress, and the remaining time at the average speed after `MIN_ESTIMATE_S`."""
         self._progress.setFormat(tr("%p %"))
         if running.steps is None:
             self._progress.setRange(0, 0)
@@ -189,31 +180,23 @@ class StatusBar(QStatusBar):
         if elapsed >= MIN_ESTIMATE_S and share > 0:
             self._progress.setFormat(_format(elapsed * (1 - share) / share))
 
-    def _show_job(self) -> None:
+    def _show_job(self, *, shown: bool) -> None:
         self._cancel.setIcon(icon("cancel"))
-        for widget in self._job:
-            widget.show()
-        self.busy_changed.emit()
-
-    def _hide_job(self) -> None:
-        self._job_timer.stop()
-        if not self.busy:
-            return
-        for widget in self._job:
-            widget.hide()
-        self.busy_changed.emit()
+        if shown or self.busy:
+            for widget in self._job:
+                widget.setVisible(shown)
+            self.busy_changed.emit()
 
     def _show_pruned(self) -> None:
         if self._workbench.shown is not None:
             pruned, total = self._workbench.shown.total
-            self._pruned.setText(
-                tr(
-                    "{pruned} of {total} pruned ({share})",
-                    pruned=number_formats.short_count(pruned),
-                    total=number_formats.short_count(total),
-                    share=number_formats.sparsity(pruned, total),
-                )
+            text = tr(
+                "{pruned} of {total} pruned ({share})",
+                pruned=number_formats.short_count(pruned),
+                total=number_formats.short_count(total),
+                share=number_formats.sparsity(pruned, total),
             )
+            self._pruned.setText(text)
 
     def _show_zeros(self) -> None:
         session = self._workbench.session
@@ -228,5 +211,4 @@ class StatusBar(QStatusBar):
 
 
 def _format(seconds: float) -> str:
-    """Return the format of the progress bar with the remaining time."""
     return tr("%p %, {time} left", time=number_formats.duration(seconds))

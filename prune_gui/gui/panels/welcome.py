@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QCommandLinkButton, QLabel, QVBoxLayout, QWidget
 from prune_gui.checkpoint.formats import known_suffixes
 from prune_gui.errors import one_line
 from prune_gui.gui.runtime.locale import escape_mnemonics
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.frames import FitScrollArea
 from prune_gui.gui.widgets.theme import TITLE, WIDE_PX, app_icon, icon, scaled
 from prune_gui.language import deferred, tr
@@ -22,12 +23,9 @@ PURPOSE: Final = deferred(
     "See the zeros in a neural network, prune any of its weights, and save the result. Open a "
     "checkpoint, or drop one here. Nothing in the file is run, and the file is not changed."
 )
-MAX_RECENT: Final = 5
-"""Limit of the recent files that are shown."""
-MIN_WIDTH_PX: Final = 420
-"""Minimum width at which no explanation is cut off."""
-MIN_HEIGHT_PX: Final = 200
-"""Minimum height; what does not fit is scrolled."""
+MAX_RECENT: Final = 5  # limit of the recent files that are shown
+MIN_WIDTH_PX: Final = 420  # minimum width at which no explanation is cut off
+MIN_HEIGHT_PX: Final = 200  # minimum height; what does not fit is scrolled
 
 
 class Welcome(QWidget):
@@ -61,26 +59,21 @@ class Welcome(QWidget):
             self._column.addWidget(button)
         self._recent = QVBoxLayout()
         self._column.addLayout(self._recent)
-        middle = QWidget()
+        middle = QWidget(minimumWidth=MIN_WIDTH_PX)
         middle.setLayout(self._column)
-        middle.setMinimumWidth(MIN_WIDTH_PX)
-        layout = QVBoxLayout(self)
-        layout.addStretch()
         scroll_area = FitScrollArea(middle, MIN_HEIGHT_PX)
-        layout.addWidget(scroll_area, alignment=Qt.AlignmentFlag.AlignHCenter)
-        layout.addStretch()
+        layout = layouts.column(layouts.STRETCH, scroll_area, layouts.STRETCH, of=self)
+        layout.setAlignment(scroll_area, Qt.AlignmentFlag.AlignHCenter)
         self._show_icons()
 
     def show_recent(self, paths: Sequence[str]) -> None:
-        """Show a button for each of the first `MAX_RECENT` paths."""
         while (item := self._recent.takeAt(0)) is not None:
             widget = item.widget()
             if widget is not None:
                 widget.deleteLater()
         for path in map(Path, paths[:MAX_RECENT]):
-            button = QCommandLinkButton(
-                escape_mnemonics(path.name), one_line(str(Location.at(path.parent)))
-            )
+            folder = one_line(str(Location.at(path.parent)))
+            button = QCommandLinkButton(escape_mnemonics(path.name), folder)
             button.clicked.connect(lambda _=False, path=path: self.wanted.emit(path))
             button.setIcon(icon("tensor"))
             self._recent.addWidget(button)

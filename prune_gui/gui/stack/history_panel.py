@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from PySide6.QtCore import QSignalBlocker, Qt
 from PySide6.QtWidgets import (
-    QHBoxLayout,
     QInputDialog,
     QLabel,
     QListWidget,
@@ -21,28 +20,23 @@ from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.theme import GAP_PX, bold
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
+from prune_gui.session import Session
 from prune_gui.session.changes import Changes
-
-if TYPE_CHECKING:
-    from prune_gui.session import Session
 
 STATE: Final = deferred("{name}  ({steps})")
 STATE_NOW: Final = deferred("{name}  ({steps}, current)")
 
 
 class HistoryPanel(QWidget):
-    """Lists the history entries, the latest last; a click returns to the state after that entry.
-
-    The named states are listed below. They stay until the user removes them, independent of undo.
-    """
+    """Lists the history, where a click returns to an entry, and the named states below."""
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._workbench = workbench
         self.entry_list = QListWidget()
         self.entry_list.setAccessibleName(tr("History of the stack"))
-        self.entry_list.itemClicked.connect(self._go)
-        self.entry_list.itemActivated.connect(self._go)
+        for acted in (self.entry_list.itemClicked, self.entry_list.itemActivated):
+            acted.connect(self._go)
         self.named = QListWidget()
         self.named.setAccessibleName(tr("Named states of the stack"))
         self.named.itemActivated.connect(self._return)
@@ -59,12 +53,9 @@ class HistoryPanel(QWidget):
         self.remove = layouts.button(tr("Remove"), self._remove)
         heading = QLabel(tr("Named states"))
         heading.setBuddy(self.named)
-        buttons = QHBoxLayout()
-        for button in (self.name, self.back, self.remove):
-            buttons.addWidget(button)
-        layouts.column(
-            (self.entry_list, 2), heading, (self.named, 1), buttons, of=self, margin=GAP_PX
-        )
+        buttons = layouts.row(self.name, self.back, self.remove)
+        parts = ((self.entry_list, 2), heading, (self.named, 1), buttons)
+        layouts.column(*parts, of=self, margin=GAP_PX)
         workbench.changed.connect(self._on_changed)
         self._show()
 
@@ -91,9 +82,8 @@ class HistoryPanel(QWidget):
                 item.setToolTip(tr("Undone: click to redo"))
             self.entry_list.addItem(item)
         self.entry_list.setCurrentRow(history.position)
-        with QSignalBlocker(
-            self.named
-        ):  # a list without a current row would disable the focused button
+        # A list without a current row would disable the focused button.
+        with QSignalBlocker(self.named):
             self._show_named(session, chosen)
         self._enable()
 
@@ -121,21 +111,18 @@ class HistoryPanel(QWidget):
         name, session = text.strip(), self._workbench.session
         if not agreed or not name or session is None:
             return
-        if name not in session.named_states or self._agree_to_replace(name):
-            self._workbench.edit(lambda session: session.name_state(name))
-
-    def _agree_to_replace(self, name: str) -> bool:
-        text = tr("A state {name} already exists. Replace it?", name=name)
-        return agree(self, tr("Replace the named state?"), one_line(text), tr("&Replace"))
+        if name in session.named_states:
+            question = one_line(tr("A state {name} already exists. Replace it?", name=name))
+            if not agree(self, tr("Replace the named state?"), question, tr("&Replace")):
+                return
+        self._workbench.edit(lambda session: session.name_state(name))
 
     def _return(self) -> None:
-        name = self._chosen_name()
-        if name is not None:
+        if (name := self._chosen_name()) is not None:
             self._workbench.edit(lambda session: session.return_to(name))
 
     def _remove(self) -> None:
-        name = self._chosen_name()
-        if name is not None:
+        if (name := self._chosen_name()) is not None:
             self._workbench.edit(lambda session: session.forget_state(name))
 
     def _chosen_name(self) -> str | None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
 
-from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, QPersistentModelIndex, Qt
+from PySide6.QtCore import QAbstractListModel, QModelIndex, QObject, Qt
 
 from prune_gui.errors import RecipeError
 from prune_gui.gui import formatting
 from prune_gui.gui.draft.amount_fields import share_error
+from prune_gui.gui.widgets.table_widgets import Index, Role
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
 from prune_gui.recipe import Step
@@ -19,36 +20,45 @@ from prune_gui.session.changes import Changes
 
 if TYPE_CHECKING:
     from prune_gui.recipe import Outcome
-
-    FormatNotes = Callable[[Mapping[str, str]], list[str]]
     from prune_gui.worker.jobs import Resolved
 
-Index = QModelIndex | QPersistentModelIndex
-Role = Qt.ItemDataRole
-Kind = Literal["limits", "warnings"]
-"""The two kinds of notes on a step; see `Outcome`."""
-
-
+CARD: Final = Role.UserRole  # the role of a `CardContent`
 UNCHECKED: Final = Qt.CheckState.Unchecked
 
 
-class StepRole(enum.IntEnum):
-    """Custom data roles of a row.
+@dataclass(frozen=True, slots=True)
+class CardContent:
+    """What the card of a step shows. Notes and share stay until the new outcome is known."""
 
-    `LIMITS`, `WARNINGS` and `SHARE` keep the old values until the new outcome is known. `SHARE` is
-    the share of the targets that the step prunes, or None. `TITLE` is without the amount, which is
-    `AMOUNT` as text, and the edit role as a number; "" if all targets have their own.
-    """
+    title: str  # without the amount
+    amount: str  # "" if the method has none, or all targets have their own
+    targets: str
+    outcome: str
+    has_failed: bool
+    is_known: bool
+    limits: list[str]
+    warnings: list[str]
+    share: float | None  # of the targets that the step prunes
 
-    TARGETS = Role.UserRole
-    OUTCOME = Role.UserRole + 1
-    FAILED = Role.UserRole + 2
-    WARNINGS = Role.UserRole + 3
-    KNOWN = Role.UserRole + 4
-    LIMITS = Role.UserRole + 5
-    TITLE = Role.UserRole + 6
-    AMOUNT = Role.UserRole + 7
-    SHARE = Role.UserRole + 8
+
+class KnownOutcome:
+    """An outcome with its notes as texts, which take long to make for many targets."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        self.outcome = outcome
+
+    @cached_property
+    def limits(self) -> list[str]:
+        return formatting.short_notes(self.outcome.limits)
+
+    @cached_property
+    def warnings(self) -> list[str]:
+        return formatting.short_notes(self.outcome.warnings)
+
+    @cached_property
+    def notes(self) -> list[str]:
+        """All notes on the targets, with their names."""
+        return formatting.notes(self.outcome.limits) + formatting.notes(self.outcome.warnings)
 
 
 class StackModel(QAbstractListModel):
@@ -58,76 +68,62 @@ class StackModel(QAbstractListModel):
         super().__init__(parent)
         self._workbench = workbench
         self._steps: tuple[Step, ...] = ()
-        self._last_outcomes: dict[int, Outcome] = {}  # by row: the last known outcome
-        self._notes_cache: dict[
-            tuple[int, FormatNotes, Kind], tuple[Mapping[str, str], list[str]]
-        ] = {}
+        self._known: dict[int, KnownOutcome] = {}  # by row: the last known outcome
         workbench.changed.connect(self._on_changed)
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008, N802
         return 0 if parent.isValid() else len(self._steps)
 
     def flags(self, index: Index) -> Qt.ItemFlag:
-        """Return the flags of an item: steps are checkable, and can be dragged between others.
-
-        Those with an amount are editable, unless all targets have their own.
-        """
+        """Return flags: steps with an amount are editable, unless all targets have their own."""
+        flag = Qt.ItemFlag
         if not index.isValid():
-            return Qt.ItemFlag.ItemIsDropEnabled
-        editable = self._has_amount(index.row())
-        return (
-            (Qt.ItemFlag.ItemIsEditable if editable else Qt.ItemFlag.NoItemFlags)
-            | Qt.ItemFlag.ItemIsEnabled
-            | Qt.ItemFlag.ItemIsSelectable
-            | Qt.ItemFlag.ItemIsUserCheckable
-            | Qt.ItemFlag.ItemIsDragEnabled
-            | Qt.ItemFlag.ItemNeverHasChildren
-        )
+            return flag.ItemIsDropEnabled
+        flags = flag.ItemIsEnabled | flag.ItemIsSelectable | flag.ItemIsUserCheckable
+        flags |= flag.ItemIsDragEnabled | flag.ItemNeverHasChildren
+        return flags | flag.ItemIsEditable if self._has_amount(index.row()) else flags
 
     def supportedDropActions(self) -> Qt.DropAction:  # noqa: N802
         return Qt.DropAction.MoveAction
 
     def data(self, index: Index, role: int = Role.DisplayRole) -> Any:  # noqa: ANN401 - as Qt has it
-        """Return the data of a step for a role; see `StepRole`."""
         if not index.isValid():
             return None
         row = index.row()
         step = self._steps[row]
-        outcome, failed = self._outcome(row)
         match role:
             case Role.DisplayRole:
                 return formatting.title(step)
             case Role.EditRole:
                 return dict(step.method).get("amount")
-            case StepRole.TITLE:
-                return formatting.title_without_amount(step)
-            case StepRole.AMOUNT:
-                return formatting.amount(step) if self._has_amount(row) else ""
-            case StepRole.SHARE:
-                pruned, total = (
-                    self._last_outcomes[row].total if row in self._last_outcomes else (0, 0)
-                )
-                return pruned / total if total else None
             case Role.CheckStateRole:
                 return Qt.CheckState.Checked if step.enabled else UNCHECKED
             case Role.AccessibleTextRole | Role.ToolTipRole:
-                notes = self._all_notes(row) if self._resolved else []
-                lines = (f"{row + 1}. {formatting.title(step)}", formatting.targets(step), outcome)
-                wrap = formatting.wrapped if role == Role.ToolTipRole else str
-                return "\n".join(map(wrap, [*lines, *notes]))
-            case StepRole.TARGETS:
-                return formatting.targets(step)
-            case StepRole.OUTCOME:
-                return outcome
-            case StepRole.FAILED:
-                return failed
-            case StepRole.LIMITS:
-                return self._notes(row, formatting.short_notes, "limits")
-            case StepRole.WARNINGS:
-                return self._notes(row, formatting.short_notes, "warnings")
-            case StepRole.KNOWN:
-                return self._resolved is not None
+                notes = self._known[row].notes if self._resolved and row in self._known else []
+                heading = f"{row + 1}. {formatting.title(step)}"
+                lines = (heading, formatting.targets(step), self._outcome(row)[0], *notes)
+                return "\n".join(
+                    map(formatting.wrapped if role == Role.ToolTipRole else str, lines)
+                )
+            case _ if role == CARD:
+                return self.card(row)
         return None
+
+    def card(self, row: int) -> CardContent:
+        step, known = self._steps[row], self._known.get(row)
+        outcome, has_failed = self._outcome(row)
+        pruned, total = known.outcome.total if known else (0, 0)
+        return CardContent(
+            formatting.title_without_amount(step),
+            formatting.amount(step) if self._has_amount(row) else "",
+            formatting.targets(step),
+            outcome,
+            has_failed,
+            self._resolved is not None,
+            known.limits if known else [],
+            known.warnings if known else [],
+            pruned / total if total else None,
+        )
 
     def setData(self, index: Index, value: Any, role: int = Role.EditRole) -> bool:  # noqa: ANN401, N802
         if not index.isValid():
@@ -165,7 +161,7 @@ class StackModel(QAbstractListModel):
 
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:
-            self._last_outcomes = {}
+            self._known = {}
         if changes.recipe:
             self._sync()
         elif changes.resolution:
@@ -180,31 +176,33 @@ class StackModel(QAbstractListModel):
         tail = 0
         while tail < shorter - head and old[-1 - tail] == new[-1 - tail]:
             tail += 1
+        last = head + abs(len(new) - len(old)) - 1
         if len(new) < len(old):
-            self.beginRemoveRows(QModelIndex(), head, head + len(old) - len(new) - 1)
-            self._set_steps(new)
+            self.beginRemoveRows(QModelIndex(), head, last)
+        elif len(new) > len(old):
+            self.beginInsertRows(QModelIndex(), head, last)
+        self._set_steps(new)
+        if len(new) < len(old):
             self.endRemoveRows()
         elif len(new) > len(old):
-            self.beginInsertRows(QModelIndex(), head, head + len(new) - len(old) - 1)
-            self._set_steps(new)
             self.endInsertRows()
-        else:
-            self._set_steps(new)
         self._outcomes_changed()
 
     def _set_steps(self, steps: tuple[Step, ...]) -> None:
         """Set the steps. A known outcome moves with its step, or stays in the row of an edit."""
-        old, outcomes = self._steps, self._last_outcomes
-        before = {id(step): outcomes[row] for row, step in enumerate(old) if row in outcomes}
-        self._steps, self._last_outcomes = steps, {}
+        old, known = self._steps, self._known
+        before = {id(step): known[row] for row, step in enumerate(old) if row in known}
+        self._steps, self._known = steps, {}
         for row, step in enumerate(steps):
-            edited = outcomes.get(row) if len(steps) == len(old) else None
+            edited = known.get(row) if len(steps) == len(old) else None
             if (outcome := before.get(id(step), edited)) is not None:
-                self._last_outcomes[row] = outcome
+                self._known[row] = outcome
 
     def _outcomes_changed(self) -> None:
         if (resolved := self._resolved) is not None:
-            self._last_outcomes = dict(enumerate(resolved.resolution.outcomes))
+            made = {id(known.outcome): known for known in self._known.values()}
+            outcomes = enumerate(resolved.resolution.outcomes)
+            self._known = {row: made.get(id(one)) or KnownOutcome(one) for row, one in outcomes}
         if self._steps:
             self.dataChanged.emit(self.index(0), self.index(len(self._steps) - 1))
 
@@ -217,7 +215,6 @@ class StackModel(QAbstractListModel):
         return resolved if session.steps is self._steps else None
 
     def _outcome(self, row: int) -> tuple[str, bool]:
-        """Return the text of a step's outcome, and whether the step failed."""
         resolved = self._resolved
         if resolved is None:
             return "…", False
@@ -230,20 +227,6 @@ class StackModel(QAbstractListModel):
         return tr("waits for step {number}", number=resolved.error.step), False
 
     def _has_amount(self, row: int) -> bool:
-        outcome = self._last_outcomes.get(row)
-        is_common = outcome is None or outcome.has_common_amount
+        known = self._known.get(row)
+        is_common = known is None or known.outcome.has_common_amount
         return is_common and has_amount(self._steps[row].method)
-
-    def _all_notes(self, row: int) -> list[str]:
-        kinds: tuple[Kind, ...] = ("limits", "warnings")
-        return [note for kind in kinds for note in self._notes(row, formatting.notes, kind)]
-
-    def _notes(self, row: int, format_notes: FormatNotes, kind: Kind) -> list[str]:
-        if row not in self._last_outcomes:
-            return []
-        outcome, key = self._last_outcomes[row], (row, format_notes, kind)
-        notes = outcome.limits if kind == "limits" else outcome.warnings
-        cached = self._notes_cache.get(key)
-        if cached is None or cached[0] is not notes:
-            cached = self._notes_cache[key] = notes, format_notes(notes)
-        return cached[1]

@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from PySide6.QtCore import QEvent, QSignalBlocker, Qt
 from PySide6.QtGui import QKeySequence, QShortcut
-from PySide6.QtWidgets import (
-    QBoxLayout,
-    QCheckBox,
-    QLabel,
-    QLayout,
-    QToolButton,
-    QWidget,
-)
+from PySide6.QtWidgets import QBoxLayout, QCheckBox, QLabel, QLayout, QToolButton, QWidget
 
 from prune_gui.gui.widgets.eliding import ElidedComboBox
 from prune_gui.gui.widgets.theme import icon
@@ -24,8 +17,7 @@ if TYPE_CHECKING:
     from prune_gui.gui.views.plot import Plot
 
 
-Items = Sequence[tuple[str, Any]]
-"""Texts with their values."""
+Items = Sequence[tuple[str, Any]]  # texts with their values
 
 
 class Choice(ElidedComboBox):
@@ -49,12 +41,10 @@ class Choice(ElidedComboBox):
 
     @property
     def items(self) -> Items:
-        """The texts with their values."""
         return [(self.itemText(i), self.itemData(i)) for i in range(self.count())]
 
     @property
     def value(self) -> Any:  # noqa: ANN401 - whatever the items have
-        """The chosen value."""
         return self.currentData()
 
     def choose(self, value: object) -> None:
@@ -125,7 +115,6 @@ class IconToggle(QToolButton):
         self.setIcon(icon(icon_name))
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Follow the theme."""
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange:
             self.setIcon(icon(self._icon_name))
@@ -144,10 +133,7 @@ PANS: Final = {
 
 
 def add_axis_shortcuts(plot: Plot) -> None:
-    """Let plus and minus zoom a plot along its horizontal axis, and the arrow keys pan it.
-
-    F shows the whole range of the axis limits. The plot needs the focus.
-    """
+    """Let plus and minus zoom a plot along its horizontal axis, arrow keys pan it, and F fit it."""
 
     def move(share: float) -> None:
         plot.view.translateBy(x=share * plot.viewRect().width())
@@ -162,8 +148,9 @@ def add_axis_shortcuts(plot: Plot) -> None:
     shortcut("F", fit, plot)
 
 
-def shortcut(key: str, action: Callable[[], None], widget: QWidget) -> None:
+def shortcut(key: str, action: Callable[[], None], widget: QWidget) -> QShortcut:
     """Let a key act while a widget or a part of it has the focus."""
-    shortcut = QShortcut(QKeySequence(key), widget)
-    shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
-    shortcut.activated.connect(action)
+    made = QShortcut(QKeySequence(key), widget)
+    made.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+    made.activated.connect(action)
+    return made

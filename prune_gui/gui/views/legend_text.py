@@ -14,8 +14,7 @@ from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO
 
 SEPARATOR: Final = "&nbsp;&nbsp; "
 """Separator of legend items. Lines break after it, so that all lines start with an item."""
-MAX_NAMED_COLOURS = 12
-"""Maximum number of colours with a name; the others are counted together."""
+MAX_NAMED_COLOURS = 12  # maximum number of colours with a name; the others are counted together
 BREAKABLE_CHARACTERS: Final = re.compile("[…\u2e80-\uffef]")
 """Characters that allow a line break after them: the ellipsis, and those of some scripts."""
 
@@ -59,16 +58,12 @@ def legend(
     if plain:
         kept = subject.counts().get(KEPT, 0)
         parts = [(colours.kept, tr("kept"), kept), (colours.steps[0], tr("pruned"), total - kept)]
-        rest = []
     else:
-        parts = [
-            (colours.of(code, subject.draft), subject.title(code), count)
-            for code, count in counts[:MAX_NAMED_COLOURS]
-        ]
-        rest = counts[MAX_NAMED_COLOURS:]
-    if rest:
-        more = tr("{count:,} more", count=len(rest))
-        parts.append((colours.grid, more, sum(count for _, count in rest)))
+        named, rest = counts[:MAX_NAMED_COLOURS], counts[MAX_NAMED_COLOURS:]
+        parts = [(colours.of(code, subject.draft), subject.title(code), n) for code, n in named]
+        if rest:
+            more = tr("{count:,} more", count=len(rest))
+            parts.append((colours.grid, more, sum(count for _, count in rest)))
     hollow = set() if filled else {colour for colour, _, _ in parts} - {colours.kept}
     items = [
         marked(colour, counted(title, count, total), "□" if colour in hollow else "■")

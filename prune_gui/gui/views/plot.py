@@ -1,7 +1,8 @@
-"""A plot in the colours of the theme, its bars, and marks of what is beyond its axes."""
+"""A plot in the colours of the theme, its axes and bars, and marks of what is beyond it."""
 
 from __future__ import annotations
 
+import math
 from html import escape
 from typing import Any, Final, Literal
 
@@ -11,14 +12,18 @@ from PySide6.QtCore import QEvent, QPointF, Signal
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QApplication
 
-from prune_gui.gui.views.axes import ValueAxis
+from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.gui.widgets import theme
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, WIDE_PX
-from prune_gui.language import join_clauses, tr
+from prune_gui.gui.workbench import Workbench
+from prune_gui.language import deferred, format_number, join_clauses, tr
+from prune_gui.number_formats import SHAPE_SEPARATOR
+from prune_gui.pruning.layouts import USUAL, WeightLayout
 from prune_gui.raster.colours import Colours
+from prune_gui.raster.parameter_layouts import KernelLayout, ParameterLayout
+from prune_gui.session.subjects import Subject
 
-Ends = NDArray[Any] | float
-"""The position of a side of each bar."""
+Ends = NDArray[Any] | float  # the position of a side of each bar
 Side = Literal["left", "right", "top", "peak"]
 ANCHORS: Final[dict[Side, tuple[float, float]]] = {
     "left": (0.0, 0.5),
@@ -26,18 +31,13 @@ ANCHORS: Final[dict[Side, tuple[float, float]]] = {
     "top": (1.0, 0.0),
     "peak": (0.0, 0.5),
 }
-MARK_Z: Final = 102
-"""Stacking order: above the lines of cuts."""
+MARK_Z: Final = 102  # stacking order: above the lines of cuts
 
 
 class Plot(pg.PlotWidget):  # type: ignore[misc]
-    """A plot without pyqtgraph's menu and buttons.
+    """A plot without pyqtgraph's menu and buttons."""
 
-    Signals:
-        left: the cursor left the plot.
-    """
-
-    left = Signal()
+    left = Signal()  # the cursor left the plot
 
     def __init__(
         self, axes: dict[str, pg.AxisItem] | None = None, view: pg.ViewBox | None = None
@@ -63,11 +63,9 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]
 
     @property
     def view(self) -> pg.ViewBox:
-        """The view box that contains the items."""
         return self.plotItem.vb
 
     def leaveEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Emit that the cursor left."""
         super().leaveEvent(event)
         self.left.emit()
 
@@ -83,7 +81,6 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]
         return position if inside and 0 <= position < size else None
 
     def label(self, side: str, text: str) -> None:
-        """Set the label of an axis."""
         axis, html = self.plotItem.getAxis(side), escape(text)
         if html == axis.labelText:  # the axis would be laid out again
             return
@@ -122,7 +119,6 @@ class OverflowMark(pg.TextItem):  # type: ignore[misc]
         plot.addItem(self, ignoreBounds=True)
 
     def show_count(self, count: int, extreme: float, colours: Colours) -> None:
-        """Show a mark for `count` numbers up to `extreme`; no mark if there are none."""
         self.setVisible(count > 0)
         if not count:
             return
@@ -132,7 +128,6 @@ class OverflowMark(pg.TextItem):  # type: ignore[misc]
         self.setPos(x, top if self._side == "top" else bottom + 0.6 * (top - bottom))
 
     def show_peak(self, x: float, count: int, colours: Colours) -> None:
-        """Show a mark beside the bar at a position, which stands for `count` weights."""
         self.show()
         self._write("▴ " + tr("{count:,} weights in this bin", count=count), colours)
         bottom, top = self._plot.view.viewRange()[1]
@@ -150,3 +145,143 @@ def overflow_text(count: int, extreme: float, side: Side) -> str:
         return f"◂ {beyond}\n" + tr("down to {value:.3g}", value=extreme)
     up_to = tr("up to {value:.3g}", value=extreme)
     return f"▴ {join_clauses([beyond, up_to])}" if side == "top" else f"{beyond} ▸\n{up_to}"
+
+
+LABEL_OVERHANG_PX: Final = 8
+"""Pixels by which a tick text may extend beyond the ends of its axis: half a "0" under index 0."""
+EXPONENT_FORM_FROM: Final = 5
+"""Exponent from which powers of ten are written as 10⁵; pyqtgraph does so below 0.0001."""
+
+
+KERNEL_DIMS: Final = {
+    "1d": (deferred("kernel position"),),
+    "2d": (deferred("kernel row"), deferred("kernel column")),
+    "3d": (deferred("kernel plane"), deferred("kernel row"), deferred("kernel column")),
+}
+
+
+def dim_names(
+    module_type: str, name: str, shape: tuple[int, ...], layout: WeightLayout = USUAL
+) -> tuple[str, ...]:
+    """Return the name of each dimension of a parameter."""
+    dims = tuple(tr("dim {dim}", dim=dim) for dim in range(len(shape)))
+    is_convolution = module_type.startswith("Conv")
+    kernel = tuple(map(tr, KERNEL_DIMS.get(module_type[-2:], ()) if is_convolution else ()))
+    if not layout.is_usual:
+        kernel = tuple(map(tr, KERNEL_DIMS.get(f"{len(shape) - 2}d", ())))
+    if not layout.is_usual or (kernel and len(shape) == 2 + len(kernel)):
+        channels = {layout.output_dim: tr("output channel"), layout.input_dim: tr("input channel")}
+        others = iter(kernel)
+        return tuple(channels.get(dim) or next(others, dims[dim]) for dim in range(len(shape)))
+    if len(shape) == 2:
+        return _matrix(module_type, name) or dims
+    if len(shape) == 1 and (module_type == "Linear" or kernel):
+        return (tr("output channel"),)
+    if len(shape) == 1 and "Norm" in module_type:
+        return (tr("feature"),) if module_type in ("LayerNorm", "RMSNorm") else (tr("channel"),)
+    return dims if len(shape) > 1 else (tr("element"),) * len(shape)
+
+
+def dim_names_of(workbench: Workbench, subject: Subject) -> tuple[str, ...]:
+    """Return the name of each dimension of the parameter that a view shows."""
+    name = subject.name
+    layout = weight_layout(subject.resolution.checkpoint, name)
+    return dim_names(workbench.module_type_of(name), name, subject.info.shape, layout)
+
+
+def dim_labels(names: tuple[str, ...]) -> list[str]:
+    """Return the number and the name of each dimension: "dim 0: output channel"."""
+    return [
+        name if name == tr("dim {dim}", dim=dim) else tr("dim {dim}: {name}", dim=dim, name=name)
+        for dim, name in enumerate(names)
+    ]
+
+
+def _matrix(module_type: str, name: str) -> tuple[str, str] | None:
+    """Return the names of the rows and the columns of a matrix; None if they are not known."""
+    leaf = name.rpartition(".")[2]
+    if module_type == "Embedding":
+        return tr("position") if "pos" in name.lower() else tr("token"), tr("feature")
+    if module_type.startswith(("LSTM", "GRU", "RNN")):
+        unit = tr("hidden unit")
+        gates = tr("gate \N{MULTIPLICATION SIGN} hidden unit")
+        down = unit if module_type.startswith("RNN") else gates
+        return down, tr("input") if "_ih" in leaf else unit
+    if "embed" in name.lower():
+        return None
+    return tr("output channel"), tr("input channel")
+
+
+def layout_labels(
+    names: tuple[str, ...], layout: ParameterLayout, dims: tuple[int, int] | None
+) -> tuple[str, str]:
+    """Return the labels of the vertical and the horizontal axis of a picture."""
+    if dims is not None:
+        return names[dims[0]], names[dims[1]]
+    if isinstance(layout, KernelLayout):
+        if layout.across != layout.shape[1]:
+            across = tr("{dim} within a row of {count}", dim=names[0], count=layout.across)
+            return names[0], across
+        down, across = (tr("{dim}, one kernel per cell", dim=name) for name in names[:2])
+        return down, across
+    if len(names) < 2:
+        what = names[0] if names else tr("element")
+        return "" if layout.rows == 1 else tr("row of {count:,}", count=layout.columns), what
+    return names[0], f" {SHAPE_SEPARATOR} ".join(names[1:])
+
+
+def axis_scales(layout: ParameterLayout) -> tuple[tuple[float, int], tuple[float, int]]:
+    """Return for both axes the index units per line, and the index after the last.
+
+    The axes of a kernel grid count channels. One of its rows may hold several channels.
+    """
+    if isinstance(layout, KernelLayout):
+        per_row = layout.shape[0] // layout.down
+        down = per_row / layout.pitch[0], layout.shape[0]
+        return down, (1 / layout.pitch[1], layout.across)
+    return (1.0, layout.rows), (1.0, layout.columns)
+
+
+class ValueAxis(pg.AxisItem):  # type: ignore[misc]
+    """An axis of numbers written as by pyqtgraph, but with the decimal sign of the locale."""
+
+    def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:  # noqa: N802
+        point = format_number(0.5, ".1f").strip("05")
+        return [text.replace(".", point) for text in super().tickStrings(values, scale, spacing)]
+
+    def logTickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:  # noqa: N802
+        """Return the text of each tick: 10 next to 0.1 and 1, where pyqtgraph writes 10¹."""
+        texts = super().logTickStrings(values, scale, spacing)
+        return [
+            f"{10**value:g}" if 1 <= value < EXPONENT_FORM_FROM else text
+            for value, text in zip(values, texts, strict=True)
+        ]
+
+
+class IndexAxis(pg.AxisItem):  # type: ignore[misc]
+    """An axis of indices from 0, with digits grouped: 12,288."""
+
+    def __init__(self, orientation: str) -> None:
+        super().__init__(orientation)
+        self.end: int | None = None  # the index after the last; None if there is no limit
+        self.setStyle(maxTextLevel=0)
+        if orientation == "bottom":
+            self.setStyle(hideOverlappingLabels=LABEL_OVERHANG_PX)
+
+    def tickSpacing(self, low: float, high: float, size: float) -> list[tuple[float, float]]:  # noqa: N802
+        """Return the tick spacings of pyqtgraph, raised to at least 1."""
+        return [(max(1.0, spacing), at) for spacing, at in super().tickSpacing(low, high, size)]
+
+    def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:  # noqa: N802
+        end = math.inf if self.end is None else self.end
+        scaled = [value * scale for value in values]
+        return [format_number(round(value)) if 0 <= value < end else "" for value in scaled]
+
+
+class CountAxis(IndexAxis):
+    """An axis of counts; if it is logarithmic, only the powers of ten have texts."""
+
+    def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:  # noqa: N802
+        if not self.logMode:
+            return super().tickStrings(values, scale, spacing)
+        return [format_number(10 ** round(v)) if v >= 0 and v == round(v) else "" for v in values]

@@ -20,65 +20,35 @@ class ViewSpec:
     """A view that the window offers.
 
     Attributes:
-        key: unique name.
         title: title of the tab; to be translated.
         factory: "module:name" of the class or function that creates the view, below this package.
             It is imported when the view is needed, because the plotting library takes long to load.
-        shares_viewport: whether the factory takes the viewport of all views after the workbench.
-        caches_pictures: whether the view gets a share of the memory for pictures.
+        is_map: whether the factory takes the viewport of all views after the workbench.
+        caches_pictures: whether the view gets a share of the memory for pictures; maps do.
     """
 
     key: str
     title: str
     factory: str
-    shares_viewport: bool = False
+    is_map: bool = False
     caches_pictures: bool = False
 
     def create(self, workbench: Workbench, viewport: Viewport) -> View[Any]:
-        """Return a new view; `viewport` is that of all views."""
-        return self.load()(workbench, *([viewport] if self.shares_viewport else []))
+        return self.load()(workbench, *([viewport] if self.is_map else []))
 
     def load(self) -> Callable[..., View[Any]]:
-        """Import the factory and return it."""
         module, _, name = self.factory.partition(":")
         factory: Callable[..., View[Any]] = getattr(import_module(f"{__package__}.{module}"), name)
         return factory
 
 
 VIEWS: Final = (
-    ViewSpec(
-        "overview",
-        deferred("&Overview"),
-        "overview.view:OverviewView",
-        caches_pictures=True,
-    ),
-    ViewSpec(
-        "mask",
-        deferred("&Mask"),
-        "mask.view:MaskView",
-        shares_viewport=True,
-        caches_pictures=True,
-    ),
-    ViewSpec(
-        "weights",
-        deferred("Wei&ghts"),
-        "weights.view:WeightsView",
-        shares_viewport=True,
-        caches_pictures=True,
-    ),
-    ViewSpec(
-        "distribution",
-        deferred("&Distribution"),
-        "distribution.view:DistributionView",
-    ),
+    ViewSpec("overview", deferred("&Overview"), "overview.view:OverviewView", caches_pictures=True),
+    ViewSpec("mask", deferred("&Mask"), "mask.view:MaskView", is_map=True),
+    ViewSpec("weights", deferred("Wei&ghts"), "weights.view:WeightsView", is_map=True),
+    ViewSpec("distribution", deferred("&Distribution"), "distribution.view:DistributionView"),
     ViewSpec("norms", deferred("&Norms"), "norms.view:NormsView"),
     ViewSpec("groups", deferred("Groups"), "groups.view:GroupsView"),
     ViewSpec("layers", deferred("&Layers"), "layers.view:LayersView"),
-    ViewSpec(
-        "compare",
-        deferred("Compa&re"),
-        "compare.view:CompareView",
-        shares_viewport=True,
-        caches_pictures=True,
-    ),
+    ViewSpec("compare", deferred("Compa&re"), "compare.view:CompareView", is_map=True),
 )

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from PySide6.QtCore import QSignalBlocker, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QShowEvent
-from PySide6.QtWidgets import QTabWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QTabWidget, QWidget
 
 from prune_gui.errors import one_line
 from prune_gui.gui.actions.keyboard import order_tabs
 from prune_gui.gui.runtime.startup import make_classes
-from prune_gui.gui.views.controls import fill
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.registry import VIEWS
 from prune_gui.gui.views.view import View
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, bold
+from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
+from prune_gui.session.changes import Changes
 from prune_gui.session.subjects import Subject, bare_facts
-
-if TYPE_CHECKING:
-    from prune_gui.gui.workbench import Workbench
-    from prune_gui.session.changes import Changes
 
 
 class ViewTabs(QWidget):
@@ -31,14 +29,10 @@ class ViewTabs(QWidget):
 
     A view is created on first use: when it comes to the front, or when `view` returns it. The
     window appears sooner this way, because the plotting library takes long to load.
-
-    Signals:
-        changed: another view is in front, or it has another picture.
-        draft_wanted: (DraftRequest) the user wants the draft changed, in any view.
     """
 
-    changed = Signal()
-    draft_wanted = Signal(object)
+    changed = Signal()  # another view is in front, or it has another picture
+    draft_wanted = Signal(object)  # (DraftRequest) the user wants the draft changed, in any view
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -63,14 +57,13 @@ class ViewTabs(QWidget):
         labels = (self._name, self._facts, self._zeros)
         for label in labels:
             label.setContentsMargins(GAP_PX, TIGHT_PX, GAP_PX, 0)
-        fill(QVBoxLayout(self), *labels, self._tabs, growing=[self._tabs])
+        layouts.column(*labels, (self._tabs, 1), of=self, margin=0, gap=0)
         workbench.changed.connect(self._on_changed)
         workbench.files.opened.connect(self._on_opened)
         self._tabs.currentChanged.connect(self._tab_changed)
         self._update_header()
 
     def view(self, key: str) -> View[Any]:
-        """Return the view with a key of `VIEWS`, created if needed."""
         if key not in self._views:
             self._create(key)
         return self._views[key]
@@ -86,28 +79,26 @@ class ViewTabs(QWidget):
         return self.view(VIEWS[self._tabs.currentIndex()].key)
 
     def bring_forward(self, key: str) -> None:
-        """Show the view with a key of `VIEWS` in front of the others."""
-        index = next(i for i, spec in enumerate(VIEWS) if spec.key == key)
-        self._tabs.setCurrentIndex(index)
+        self._tabs.setCurrentIndex([spec.key for spec in VIEWS].index(key))
 
     def make_ahead(self, then: Callable[[], None] = lambda: None) -> None:
-        """Load the view in front in the background and create it; then load the other views.
-
-        Call it before a file is opened: a view that is needed earlier blocks until it is loaded.
-        """
+        """Load the view in front in the background before a file is opened, then the others."""
         in_front = VIEWS[self._tabs.currentIndex()]
 
         def loaded() -> None:
             self._make_front()
             QTimer.singleShot(0, self, then)
 
+        def load_all() -> None:
+            for spec in VIEWS:
+                spec.load()
+
         for _ in make_classes():
             pass
         self._workbench.bridge.load(in_front.load, loaded)
-        self._workbench.bridge.load(_load_views, lambda: None, idle=True)
+        self._workbench.bridge.load(load_all, lambda: None, idle=True)
 
     def limit_memory(self, nbytes: int) -> None:
-        """Limit the cached pictures of all views together to a number of bytes."""
         self._memory = nbytes
         for view in self._views.values():
             self._limit_view(view)
@@ -125,14 +116,13 @@ class ViewTabs(QWidget):
             plot.deleteLater()
 
     def offer(self, actions: Sequence[QAction]) -> None:
-        """Add actions to the context menu of every view."""
         self._actions = actions
         for view in self._views.values():
             self._offer_on(view)
 
     def _create(self, key: str) -> None:
-        """Create a view in its tab."""
-        index, spec = next((i, spec) for i, spec in enumerate(VIEWS) if spec.key == key)
+        index = [spec.key for spec in VIEWS].index(key)
+        spec = VIEWS[index]
         self._views[key] = view = spec.create(self._workbench, self._viewport)
         self._limit_view(view)
         self._offer_on(view)
@@ -153,7 +143,8 @@ class ViewTabs(QWidget):
 
     def _limit_view(self, view: View[Any]) -> None:
         if self._memory is not None:
-            view.limit_memory(self._memory // sum(spec.caches_pictures for spec in VIEWS))
+            caching = sum(spec.is_map or spec.caches_pictures for spec in VIEWS)
+            view.limit_memory(self._memory // caching)
 
     def _offer_on(self, view: View[Any]) -> None:
         view.addActions(self._actions)
@@ -168,7 +159,6 @@ class ViewTabs(QWidget):
         self.changed.emit()
 
     def _show_wanted(self, key: str) -> None:
-        """Bring a view forward with the focus in it."""
         self.bring_forward(key)
         self.front.setFocus(Qt.FocusReason.OtherFocusReason)
 
@@ -192,17 +182,10 @@ class ViewTabs(QWidget):
             facts, zeros = bare_facts(info) if info else "", ""
         texts = (one_line(name or ""), facts, zeros)
         for label, text in zip((self._name, self._facts, self._zeros), texts, strict=True):
-            label.say(text)
-            label.setToolTip(text)
+            label.say(text, tip=text)
         # The line stays for parameters without zeros, so that the views do not move.
         self._zeros.setVisible(session is not None and session.file_zeros.noticeable() > 0)
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
-        """Create the view in front."""
         super().showEvent(event)
         self._make_front()
-
-
-def _load_views() -> None:
-    for spec in VIEWS:
-        spec.load()

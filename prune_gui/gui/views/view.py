@@ -4,37 +4,32 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from typing import ClassVar, Final, Generic, TypeVar
 
-from PySide6.QtCore import QEvent, Qt, QTimer, Signal
-from PySide6.QtGui import QHideEvent, QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QStackedLayout, QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QHideEvent, QKeyEvent, QResizeEvent, QShowEvent
+from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy, QStackedLayout, QWidget
 from shiboken6 import isValid
 
+from prune_gui.engine import Job
 from prune_gui.errors import Cancelled, ClusterError, PruneGuiError, one_line
 from prune_gui.executor import use_executor
-from prune_gui.gui.views.controls import fill
-from prune_gui.gui.views.legend import Legend
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, colours
+from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
+from prune_gui.monitor import Monitor
 from prune_gui.pruning.kernels.numba_control import COMPILATIONS
 from prune_gui.raster.colours import Colours
+from prune_gui.session.changes import Changes
+from prune_gui.session.draft_request import DraftRequest
 from prune_gui.session.subjects import ModelSubject, Subject
-
-if TYPE_CHECKING:
-    from prune_gui.engine import Job
-    from prune_gui.gui.workbench import Workbench
-    from prune_gui.monitor import Monitor
-    from prune_gui.session.changes import Changes
-    from prune_gui.session.draft_request import DraftRequest
-    from prune_gui.table import Table
-
+from prune_gui.table import Table
 
 Result = TypeVar("Result")
 SubjectT = TypeVar("SubjectT", Subject, ModelSubject)
 
-SETTLE_MS = 25
-"""Interval in which changes of the visible region are merged into one update."""
+SETTLE_MS = 25  # interval in which changes of the visible region are merged into one update
 STALE_TIMEOUT_MS = 400
 """Time for which the picture of the previous parameter may stay on the screen."""
 BUSY_INTERVAL_MS = 200
@@ -47,28 +42,15 @@ class View(QWidget, Generic[SubjectT]):
 
     A view updates only while it is visible. The picture stays while newer data of the same thing is
     computed.
-
-    Attributes:
-        lane: name of the lane of the jobs that compute the picture.
-        busy_text: message while the picture is computed, with a field for the name of the subject.
-        spreads: whether jobs may use the cluster of the settings; see `Job`.
-        has_table: whether `table` returns a table while there is a picture.
-        subject: what the view shows or is about to show.
-        ticket: of the last job that computes the picture.
-
-    Signals:
-        pictured: there is a new picture, or there is none any more.
-        draft_wanted: (DraftRequest) the user wants the draft changed.
-        view_wanted: (key of `VIEWS`) the user wants to see another view.
     """
 
-    lane: str
+    lane: str  # of the jobs that compute the picture
     busy_text: ClassVar[str] = deferred("Reading {name}…")
-    spreads: ClassVar[bool] = False
-    has_table: ClassVar[bool] = False
-    pictured = Signal()
-    draft_wanted = Signal(object)
-    view_wanted = Signal(str)
+    spreads: ClassVar[bool] = False  # whether jobs may use the cluster of the settings; see `Job`
+    has_table: ClassVar[bool] = False  # whether `table` returns one while there is a picture
+    pictured = Signal()  # there is a new picture, or there is none any more
+    draft_wanted = Signal(object)  # (DraftRequest) the user wants the draft changed
+    view_wanted = Signal(str)  # (key of `VIEWS`) the user wants to see another view
 
     def __init__(
         self, workbench: Workbench, current_subject: Callable[[], SubjectT | str], name: str
@@ -76,16 +58,16 @@ class View(QWidget, Generic[SubjectT]):
         super().__init__()
         self.setAccessibleName(name)
         self._current_subject: Callable[[], SubjectT | str] = current_subject
-        self.subject: SubjectT | None = None
+        self.subject: SubjectT | None = None  # what the view shows or is about to show
         self._complete = False
         self._workbench = workbench
         self._pictured: SubjectT | None = None
-        self.ticket: int | None = None
+        self.ticket: int | None = None  # of the last job that computes the picture
         self._shown: QWidget | None = None
         self._busy_shown = ""
         self._legend = Legend()
-        self._message = QLabel(alignment=Qt.AlignmentFlag.AlignCenter, wordWrap=True)
-        self._message.setForegroundRole(self._message.palette().ColorRole.PlaceholderText)
+        self._message = layouts.remark()
+        self._message.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._message.setMargin(24)
         self._picture_page = QWidget()
         self._pages = QStackedLayout(self)
@@ -112,7 +94,6 @@ class View(QWidget, Generic[SubjectT]):
         return subject.name, tr("{what}: {facts}", what=what, facts=subject.facts())
 
     def legend(self) -> str:
-        """Return the legend as rich text, in the colours of the picture."""
         return self._legend.text()
 
     def table(self) -> Table | None:
@@ -126,13 +107,11 @@ class View(QWidget, Generic[SubjectT]):
         self, controls: Sequence[QWidget], picture: QWidget, notes: Sequence[QWidget]
     ) -> None:
         """Lay out controls above the picture; below it the notes in a row, then the legend."""
-        above, below = QHBoxLayout(), QHBoxLayout()
-        fill(above, *controls, margins=(GAP_PX, GAP_PX, GAP_PX, GAP_PX), spacing=GAP_PX)
-        above.addStretch()
-        margins = (GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX)
-        fill(below, *notes, margins=margins, spacing=None, growing=notes[:1])
-        page = QVBoxLayout(self._picture_page)
-        fill(page, above, picture, below, self._legend, growing=[picture])
+        above = layouts.row(*controls, layouts.STRETCH, margin=GAP_PX, gap=GAP_PX)
+        growing = [(note, int(note is notes[0])) for note in notes]
+        below = layouts.row(*growing, margin=(GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX))
+        parts = (above, (picture, 1), below, self._legend)
+        layouts.column(*parts, of=self._picture_page, margin=0, gap=0)
         self._shown = picture
         self._complete = True
 
@@ -149,11 +128,9 @@ class View(QWidget, Generic[SubjectT]):
             self._settle_timer.start()
 
     def colours(self) -> Colours:
-        """Return the colours of the current theme."""
         return colours(self.palette())
 
     def refresh(self) -> None:
-        """Update the view if it is visible."""
         if not self.isVisible():
             return
         subject_or_message = self._current_subject()
@@ -173,13 +150,9 @@ class View(QWidget, Generic[SubjectT]):
         self._request_picture(subject_or_message)
 
     def _on_changed(self, changes: Changes) -> None:
-        """React to changes in the workbench."""
-        if (
-            changes.file
-            or changes.selection
-            or (changes.resolution and self._is_outdated(changes))
-            or (changes.zeros and self._has_new_facts())
-        ):
+        is_outdated = changes.resolution and self._is_outdated(changes)
+        has_new_facts = changes.zeros and self._has_new_facts()
+        if changes.file or changes.selection or is_outdated or has_new_facts:
             self.refresh()
 
     def _has_new_facts(self) -> bool:
@@ -209,7 +182,6 @@ class View(QWidget, Generic[SubjectT]):
     def _show_result(
         self, subject: SubjectT, result: Result, then: Callable[[Result], None]
     ) -> None:
-        """Show a computed picture."""
         self._stop_timers()
         self._pages.setCurrentWidget(self._picture_page)
         then(result)
@@ -225,10 +197,7 @@ class View(QWidget, Generic[SubjectT]):
         *,
         long: bool = False,
     ) -> None:
-        """Run `work` on the engine, and `then` if the view still shows the same parameter.
-
-        A `long` job runs beside other jobs; see `Bridge.run_long_job`.
-        """
+        """Run `work` on the engine, and `then` if the view still shows the same parameter."""
 
         def guarded(monitor: Monitor) -> Result | PruneGuiError:
             try:
@@ -266,7 +235,6 @@ class View(QWidget, Generic[SubjectT]):
         return self.subject is not None and self.subject.same_parameter(self._pictured)
 
     def _request_draft(self, request: DraftRequest) -> None:
-        """Emit `draft_wanted` if the picture is current."""
         if self._is_current:
             self.draft_wanted.emit(request)
 
@@ -317,15 +285,100 @@ class View(QWidget, Generic[SubjectT]):
         self.refresh()
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
-        """Stop the timers."""
         super().hideEvent(event)
         self._stop_timers()
         for timer in self._timers:
             timer.stop()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        """React to a new theme."""
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange and self._complete:
             self._recolour()
             self.refresh()
+
+
+MAX_VISIBLE_LINES: Final = 5  # maximum number of lines that are visible at once; more are scrolled
+
+
+class Legend(QScrollArea):
+    """Shows a legend that wraps and scrolls, and takes the focus only while it can scroll."""
+
+    def __init__(self) -> None:
+        super().__init__(widgetResizable=True)
+        self._label = QLabel(wordWrap=True, textFormat=Qt.TextFormat.RichText)
+        self._label.setAccessibleName(tr("Legend"))
+        self._label.setContentsMargins(GAP_PX, 0, GAP_PX, TIGHT_PX)
+        self._heights: dict[int, int] = {}
+        self.setWidget(self._label)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        # While it accepts no focus, Qt would not give it a place in the tab order.
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setAccessibleName(tr("Legend"))
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
+        policy.setHeightForWidth(True)
+        self.setSizePolicy(policy)
+
+    def text(self) -> str:
+        return self._label.text()
+
+    def setText(self, text: str) -> None:  # noqa: N802 - like QLabel
+        if text != self.text():
+            before = self._needed_size()
+            self._label.setText(text)
+            self._heights.clear()
+            if self._needed_size() != before:  # while a cut is dragged, only the numbers change
+                self.updateGeometry()
+            self._update_scroll_bar()
+
+    def clear(self) -> None:
+        self.setText("")
+
+    def heightForWidth(self, width: int) -> int:  # noqa: N802
+        if width not in self._heights:  # Qt asks often, and each answer lays out the text
+            margins = self._label.contentsMargins()
+            lines = MAX_VISIBLE_LINES * self._label.fontMetrics().lineSpacing()
+            most = lines + margins.top() + margins.bottom()
+            self._heights[width] = min(self._label.heightForWidth(width), most)
+        return self._heights[width]
+
+    def sizeHint(self) -> QSize:  # noqa: N802
+        hint = self._label.sizeHint()
+        return QSize(hint.width(), self.heightForWidth(hint.width()))
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802
+        """Return a minimum width that fits an item, because the legend does not scroll sideways."""
+        scroll_bar_width = self.verticalScrollBar().sizeHint().width()
+        return QSize(self._label.minimumSizeHint().width() + scroll_bar_width, 0)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        self._update_scroll_bar()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
+            self._heights.clear()
+        super().changeEvent(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        """Scroll to the start or the end; Qt handles the arrows and the page keys."""
+        bar = self.verticalScrollBar()
+        if event.key() == Qt.Key.Key_Home:
+            bar.setValue(bar.minimum())
+        elif event.key() == Qt.Key.Key_End:
+            bar.setValue(bar.maximum())
+        else:
+            super().keyPressEvent(event)
+
+    def _needed_size(self) -> QSize:
+        return QSize(self.minimumSizeHint().width(), self.heightForWidth(self.width()))
+
+    def _update_scroll_bar(self) -> None:
+        """Show the scroll bar, and accept the focus, only if the lines do not fit.
+
+        Qt's own policy can keep a scroll bar whose only cause is the width that it takes itself.
+        """
+        overflows = self._label.heightForWidth(self.width()) > self.height()
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus if overflows else Qt.FocusPolicy.NoFocus)
+        on, off = Qt.ScrollBarPolicy.ScrollBarAlwaysOn, Qt.ScrollBarPolicy.ScrollBarAlwaysOff
+        self.setVerticalScrollBarPolicy(on if overflows else off)

@@ -22,27 +22,22 @@ from PySide6.QtWidgets import (
 
 from prune_gui.gui.formatting import wrapped
 
-MARGIN_PX = 2
-"""Margin of Qt on either side of the text, in every style."""
+MARGIN_PX = 2  # margin of Qt on either side of the text, in every style
 
 
-MIN_WIDTH_PX: Final = 84
-"""Minimum width of the box in pixels."""
+MIN_WIDTH_PX: Final = 84  # minimum width of the box in pixels
 
 
 class ElidedLineEdit(QLineEdit):
     """A line edit that elides a long text without the focus. Its tool tip shows the full text."""
 
     def __init__(
-        self,
-        elided: Qt.TextElideMode = Qt.TextElideMode.ElideRight,
-        parent: QWidget | None = None,
+        self, elided: Qt.TextElideMode = Qt.TextElideMode.ElideRight, parent: QWidget | None = None
     ) -> None:
         super().__init__(parent)
         self._elide_mode = elided
 
     def shown(self) -> str:
-        """Return the text, elided to the width of the line."""
         metrics = self.fontMetrics()
         return metrics.elidedText(self.text(), self._elide_mode, self._text_rect().width())
 
@@ -60,7 +55,6 @@ class ElidedLineEdit(QLineEdit):
         painter.end()
 
     def event(self, event: QEvent) -> bool:
-        """Add the full text before the tool tip if it does not fit."""
         shows_tip = event.type() == QEvent.Type.ToolTip and self.shown() != self.text()
         if shows_tip and isinstance(event, QHelpEvent):
             parts = filter(None, (wrapped(self.text()), self.toolTip()))
@@ -96,13 +90,10 @@ class ElidedComboBox(QComboBox):
         self.setMinimumWidth(MIN_WIDTH_PX)
 
     def shown(self) -> str:
-        """Return the current text, elided to the width of the box."""
         option = QStyleOptionComboBox()
         self.initStyleOption(option)
-        field = QStyle.SubControl.SC_ComboBoxEditField
-        control = QStyle.ComplexControl.CC_ComboBox
-        rect = self.style().subControlRect(control, option, field, self)
-        width = rect.width() - 2  # Fusion's margins
+        box, field = QStyle.ComplexControl.CC_ComboBox, QStyle.SubControl.SC_ComboBoxEditField
+        width = self.style().subControlRect(box, option, field, self).width() - 2  # of Fusion
         return self.fontMetrics().elidedText(self.currentText(), self._elide, width)
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
@@ -117,10 +108,7 @@ class ElidedComboBox(QComboBox):
 
 
 class ElidedLabel(QLabel):
-    """A label with selectable text that never makes the window grow.
-
-    A text that is too long is wrapped or elided.
-    """
+    """A label that never makes the window grow: a text that is too long is wrapped or elided."""
 
     def __init__(
         self,
@@ -137,9 +125,11 @@ class ElidedLabel(QLabel):
         self.setAccessibleName(name)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
 
-    def say(self, text: str) -> None:
-        """Show a text, elided to the width unless the label wraps."""
+    def say(self, text: str, *, tip: str | None = None) -> None:
+        """Show a text, elided to the width unless the label wraps, and a tool tip if given."""
         self._full_text = text
+        if tip is not None:
+            self.setToolTip(tip)
         self.setAccessibleDescription(text)
         self._fit()
 

@@ -20,8 +20,7 @@ from PySide6.QtWidgets import (
 
 BORDER_PX: Final = 4
 PADDING_PX: Final = 24
-VEIL_ALPHA: Final = 170
-"""Opacity, of 255, of the background that is laid over the window."""
+VEIL_ALPHA: Final = 170  # opacity, of 255, of the background that is laid over the window
 
 
 FRAMED = (QGraphicsView, QCommandLinkButton, QScrollArea)
@@ -40,7 +39,6 @@ class DropHint(QWidget):
         self.hide()
 
     def say(self, text: str) -> None:
-        """Show a text over the window, until `hide` is called."""
         self._text = text
         self.setGeometry(self._window.rect())
         self.raise_()
@@ -50,24 +48,21 @@ class DropHint(QWidget):
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
         painter = QPainter(self)
         palette = self.palette()
-        veil = QColor(palette.color(QPalette.ColorRole.Window))
+        veil, accent = QColor(palette.window().color()), palette.color(palette.ColorRole.Accent)
         veil.setAlpha(VEIL_ALPHA)
         painter.fillRect(self.rect(), veil)
         inset = BORDER_PX // 2
-        painter.setPen(QPen(palette.color(QPalette.ColorRole.Accent), BORDER_PX))
+        painter.setPen(QPen(accent, BORDER_PX))
         painter.drawRect(self.rect().adjusted(inset, inset, -inset, -inset))
         plate = QRect(0, 0, self.width(), self.fontMetrics().height() + 2 * PADDING_PX)
         plate.moveCenter(self.rect().center())
-        painter.fillRect(plate, palette.color(QPalette.ColorRole.Accent))
+        painter.fillRect(plate, accent)
         painter.setPen(palette.color(QPalette.ColorRole.HighlightedText))
         painter.drawText(plate, Qt.AlignmentFlag.AlignCenter, self._text)
 
 
 class FocusFrame(QFocusFrame):
-    """A frame around the focus widget of a window, if that is one of `FRAMED`.
-
-    The frame is not a child of the widget, so exported pictures do not contain it.
-    """
+    """A frame around a focus widget of `FRAMED`. It is no child, so pictures do not contain it."""
 
     def __init__(self, window: QMainWindow) -> None:
         super().__init__(window)
@@ -86,11 +81,7 @@ class FocusFrame(QFocusFrame):
 
 
 class FitScrollArea(QScrollArea):
-    """A vertical scroll area that is at most as high as its content.
-
-    Args:
-        min_height: the minimum height in pixels.
-    """
+    """A vertical scroll area that is at most as high as its content."""
 
     def __init__(self, content: QWidget, min_height: int) -> None:
         super().__init__()
@@ -109,7 +100,6 @@ class FitScrollArea(QScrollArea):
         return QSize(width, height if height >= 0 else self._content.sizeHint().height())
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802
-        """Return the minimum width of the content, which does not scroll horizontally."""
         bar = self.verticalScrollBar().sizeHint().width()
         return QSize(self._content.minimumSizeHint().width() + bar, self.minimumHeight())
 

@@ -8,6 +8,9 @@ from typing import Final, TypeVar
 from PySide6.QtGui import QPalette
 from PySide6.QtWidgets import (
     QBoxLayout,
+    QDialog,
+    QDialogButtonBox,
+    QFormLayout,
     QHBoxLayout,
     QLabel,
     QLayout,
@@ -16,29 +19,26 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-STRETCH: Final = None
-"""Stands for empty space between parts of a layout."""
+STRETCH: Final = None  # stands for empty space between parts of a layout
 Part = QWidget | QLayout | tuple[QWidget | QLayout, int] | None
 """A widget or a layout, with its stretch factor if that is not 0; or `STRETCH`."""
 Margin = int | tuple[int, int, int, int]
 """Pixels around a layout, on all sides or on the left, top, right and bottom."""
 Box = TypeVar("Box", bound=QBoxLayout)
+Widget = TypeVar("Widget", bound=QWidget)
 
 
 def column(
     *parts: Part, of: QWidget | None = None, margin: Margin | None = None, gap: int | None = None
 ) -> QVBoxLayout:
-    """Return a layout with parts from top to bottom, as the layout `of` a widget if given.
-
-    Without `margin` and `gap`, both are those of the style.
-    """
+    """Return a layout from top to bottom, as that `of` a widget if given; see `row`."""
     return _filled(QVBoxLayout(), parts, of, margin, gap)
 
 
 def row(
     *parts: Part, of: QWidget | None = None, margin: Margin | None = None, gap: int | None = None
 ) -> QHBoxLayout:
-    """Return a layout with parts from left to right; see `column`."""
+    """Return a layout from left to right. Without margin and gap, both are those of the style."""
     return _filled(QHBoxLayout(), parts, of, margin, gap)
 
 
@@ -75,3 +75,34 @@ def remark(text: str = "", *, wrapped: bool = True) -> QLabel:
     label = QLabel(text, wordWrap=wrapped)
     label.setForegroundRole(QPalette.ColorRole.PlaceholderText)
     return label
+
+
+def form(*rows: tuple[str | QLabel, QWidget] | QWidget) -> QFormLayout:
+    """Return a form: rows of a label and a field, which fills the width, or of one part alone."""
+    layout = QFormLayout(fieldGrowthPolicy=QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+    for part in rows:
+        if isinstance(part, tuple):
+            label, field = part
+            layout.addRow(label, field)
+        else:
+            layout.addRow(part)
+    return layout
+
+
+def described(widget: Widget, name: str = "", tip: str = "") -> Widget:
+    """Set the accessible name and the tool tip of a widget, and return it."""
+    widget.setAccessibleName(name)
+    widget.setToolTip(tip)
+    return widget
+
+
+def dialog_buttons(
+    dialog: QDialog,
+    kinds: QDialogButtonBox.StandardButton,
+    accept: Callable[[], object] | None = None,
+) -> QDialogButtonBox:
+    """Return the standard buttons of a dialog; `accept` is called in place of its own method."""
+    buttons = QDialogButtonBox(kinds)
+    buttons.accepted.connect(accept or dialog.accept)
+    buttons.rejected.connect(dialog.reject)
+    return buttons

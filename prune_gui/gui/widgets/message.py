@@ -12,8 +12,7 @@ from PySide6.QtWidgets import QApplication, QLabel, QWidget
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.theme import colours
 
-FADE_DELAY_MS: Final = 400
-"""Delay before an outdated text is shown faintly."""
+FADE_DELAY_MS: Final = 400  # delay before an outdated text is shown faintly
 NOTE_LINES: Final = 3
 
 
@@ -82,10 +81,7 @@ def keep_room(label: QLabel, *, lines: int) -> None:
 
 
 class Messages(QWidget):
-    """Messages one below the other, with room for `NOTE_LINES` lines.
-
-    A dialog does not change its size when one of them appears while the user types.
-    """
+    """Messages with room for `NOTE_LINES` lines: a dialog keeps its size when one appears."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
         super().__init__()

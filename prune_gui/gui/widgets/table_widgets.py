@@ -15,8 +15,9 @@ from PySide6.QtCore import (
     QObject,
     QPersistentModelIndex,
     Qt,
+    Signal,
 )
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHeaderView,
@@ -26,10 +27,11 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.errors import one_line
-from prune_gui.language import tr
+from prune_gui.language import format_number, tr
 from prune_gui.table import Column, Rows, Table, Values, record_column, sorted_rows, table_of
 
 Row = TypeVar("Row")
+Number = TypeVar("Number", bound=float)
 Index = QModelIndex | QPersistentModelIndex
 Role = Qt.ItemDataRole
 ROOT: Final = QModelIndex()
@@ -43,26 +45,29 @@ MIN_COLUMN_WIDTH_PX = 72
 
 def text_column(title: str, text: Callable[[Row], str]) -> Column[Sequence[Row]]:
     """Return a column of words, which are the same on the screen and in files."""
-    return record_column(title, text, text, is_number=False)
+    return record_column(title, text, lambda row: text(row) or None, is_number=False)
 
 
-def float_column(
-    title: str, number: Callable[[Row], float], text: Callable[[float], str]
+def number_column(
+    title: str,
+    number: Callable[[Row], Number | None],
+    text: Callable[[Number], str] = format_number,
 ) -> Column[Sequence[Row]]:
-    """Return a column of numbers; the cells of those that are NaN are empty in files."""
-    return record_column(
-        title,
-        lambda row: text(number(row)),
-        lambda row: None if math.isnan(number(row)) else number(row),
-    )
+    """Return a column of numbers. Cells of None are empty, and in files also those of NaN."""
+
+    def shown(row: Row) -> str:
+        value = number(row)
+        return "" if value is None else text(value)
+
+    def in_file(row: Row) -> Number | None:
+        value = number(row)
+        return None if value is None or math.isnan(value) else value
+
+    return record_column(title, shown, in_file)
 
 
 class TableModel(QAbstractTableModel, Generic[Rows]):
-    """Shows a collection of rows, in its order.
-
-    Attributes:
-        columns: the columns on the screen, from the left.
-    """
+    """Shows a collection of rows, in its order."""
 
     def __init__(
         self, columns: Sequence[Column[Rows]], rows: Rows, parent: QObject | None = None
@@ -80,7 +85,6 @@ class TableModel(QAbstractTableModel, Generic[Rows]):
         return table_of(title, self._all_columns, self.rows, heading=str)
 
     def cell(self, index: Index) -> tuple[str, bool]:
-        """Return the text of a cell, and whether it is a number."""
         column = self.columns[index.column()]
         return one_line(column.text(self.rows, self.row_at(index.row()))), column.is_number
 
@@ -164,7 +168,6 @@ class RecordModel(TableModel[Sequence[Row]], Generic[Row]):
         self.dataChanged.emit(self.index(row, 0), self.index(row, len(self.columns) - 1))
 
     def remove(self, first: int, count: int = 1) -> None:
-        """Remove `count` records, at least one, from `first` on."""
         self.beginRemoveRows(ROOT, first, first + count - 1)
         self.rows = (*self.rows[:first], *self.rows[first + count :])
         self.endRemoveRows()
@@ -208,14 +211,12 @@ class SortableModel(TableModel[Rows]):
             self.dataChanged.emit(self.index(0, 0), last)
 
     def row_at(self, position: int) -> int:
-        """Return the row at a position on the screen."""
         return int(self.order[position])
 
     def position_of(self, row: int) -> int:
         return int(np.flatnonzero(self.order == row)[0])
 
     def table(self, title: str) -> Table:
-        """Return the rows for export, in the order on the screen."""
         return table_of(title, self._all_columns, self.rows, self.order)
 
     def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
@@ -286,11 +287,7 @@ class CellDelegate(QStyledItemDelegate):
 
 
 class ResultTable(TableView):
-    """A table view of results, with columns as wide as their texts.
-
-    Args:
-        wide: the index of the column that takes the remaining width.
-    """
+    """A table of results with columns as wide as their texts; column `wide` takes the rest."""
 
     def __init__(self, model: RecordModel[Any], name: str, wide: int) -> None:
         super().__init__(model, name)
@@ -314,3 +311,85 @@ class ResultTable(TableView):
         used = self.isSignalConnected(QMetaMethod.fromSignal(self.activated))
         if enter and used and self.currentIndex().isValid():
             event.accept()
+
+
+class ParameterTable(TableView, Generic[Row]):
+    """Shows rows with the name of a parameter each; the names get the remaining width."""
+
+    chosen = Signal(str)  # (name) the user selected the row of a parameter
+
+    def __init__(
+        self,
+        columns: Sequence[Column[Sequence[Row]]],
+        name: str,
+        parameter: Callable[[Row], str],
+        *,
+        min_name_px: int = 60,
+        min_column_px: int = 40,
+    ) -> None:
+        self._model: SortableModel[Sequence[Any]] = SortableModel(columns, ())
+        super().__init__(self._model, name)
+        self._parameter = parameter
+        self._min_name_px = min_name_px
+        self._marked: Callable[[Row], bool] = lambda _: False
+        self._marking = False
+        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setTextElideMode(Qt.TextElideMode.ElideMiddle)
+        self.setFrameShape(self.Shape.NoFrame)
+        self.verticalHeader().hide()
+        header = self.horizontalHeader()
+        header.setMinimumSectionSize(min_column_px)
+        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Fixed)
+        header.sectionResized.connect(self._fit_names)
+        header.setSortIndicatorClearable(True)
+        header.setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
+        self.setSortingEnabled(True)
+        self._model.modelReset.connect(self._mark)
+        self._model.layoutChanged.connect(self._follow_order)
+        self.selectionModel().currentRowChanged.connect(self._current_row_changed)
+
+    def show_rows(self, rows: Sequence[Row], marked: Callable[[Row], bool] | None = None) -> None:
+        self._model.show(rows)
+        self._fit_names()
+        self.mark(marked or self._marked)
+
+    def mark(self, marked: Callable[[Row], bool]) -> None:
+        """Mark the first row for which a function holds, without emitting `chosen`."""
+        self._marked = marked
+        self._mark()
+
+    def as_table(self, title: str) -> Table:
+        return self._model.table(title)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        self._fit_names()
+
+    def _fit_names(self, resized: int = 1) -> None:
+        if resized > 0:  # another column than that of the names
+            others = sum(map(self.columnWidth, range(1, len(self._model.columns))))
+            self.setColumnWidth(0, max(self._min_name_px, self.viewport().width() - others))
+
+    def _mark(self) -> None:
+        rows = self._model.rows
+        row = next((i for i, one in enumerate(rows) if self._marked(one)), None)
+        self.executeDelayedItemsLayout()  # otherwise scrolling is limited by the previous rows
+        self._marking = True
+        if row is None:
+            self.selectionModel().clear()
+        else:
+            index = self._model.index(self._model.position_of(row), 0)
+            if index != self.currentIndex():
+                self.setCurrentIndex(index)
+                self.scrollTo(index)
+        self._marking = False
+
+    def _follow_order(self) -> None:
+        self._mark()
+        self.scrollTo(self.currentIndex())
+
+    def _current_row_changed(self, current: QModelIndex) -> None:
+        if current.isValid() and not self._marking:
+            self.chosen.emit(self._parameter(self._model.rows[self._model.row_at(current.row())]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from PySide6.QtCore import QByteArray, QObject, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QIcon, QPainter, QPalette, QPixmap
@@ -18,80 +18,45 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.raster.colours import DARK, LIGHT, Colours
 from prune_gui.resources import resource
-
-if TYPE_CHECKING:
-    from prune_gui.gui.runtime.preferences import Preferences
-
 
 Mode = Literal["system", "light", "dark"]
 Density = Literal["compact", "standard", "large"]
 
 
 _Role = QPalette.ColorRole
-_LIGHT_WIDGETS: Final = {
-    _Role.Window: "#f3f4f6",
-    _Role.WindowText: "#1d2125",
-    _Role.Base: "#ffffff",
-    _Role.AlternateBase: "#f7f8fa",
-    _Role.ToolTipBase: "#ffffff",
-    _Role.ToolTipText: "#1d2125",
-    _Role.PlaceholderText: "#6b727b",
-    _Role.Text: "#1d2125",
-    _Role.Button: "#eceef1",
-    _Role.ButtonText: "#1d2125",
-    _Role.BrightText: "#ffffff",
-    _Role.Link: "#1d5fb8",
-    _Role.LinkVisited: "#6a4fa8",
-    _Role.Highlight: "#2468c4",
-    _Role.HighlightedText: "#ffffff",
-    _Role.Accent: "#2468c4",
-    _Role.Light: "#ffffff",
-    _Role.Midlight: "#f5f6f8",
-    _Role.Mid: "#b9c0c8",
-    _Role.Dark: "#9aa2ab",
-    _Role.Shadow: "#6f767e",
+_WIDGETS: Final = {
+    _Role.Window: ("#f3f4f6", "#24282d"),
+    _Role.WindowText: ("#1d2125", "#e3e6ea"),
+    _Role.Base: ("#ffffff", "#191c20"),
+    _Role.AlternateBase: ("#f7f8fa", "#1f2327"),
+    _Role.ToolTipBase: ("#ffffff", "#2e343a"),
+    _Role.ToolTipText: ("#1d2125", "#e3e6ea"),
+    _Role.PlaceholderText: ("#6b727b", "#8d959e"),
+    _Role.Text: ("#1d2125", "#e3e6ea"),
+    _Role.Button: ("#eceef1", "#30363c"),
+    _Role.ButtonText: ("#1d2125", "#e3e6ea"),
+    _Role.BrightText: ("#ffffff", "#ffffff"),
+    _Role.Link: ("#1d5fb8", "#7db4f5"),
+    _Role.LinkVisited: ("#6a4fa8", "#b9a3ec"),
+    _Role.Highlight: ("#2468c4", "#2f6fc4"),
+    _Role.HighlightedText: ("#ffffff", "#ffffff"),
+    _Role.Accent: ("#2468c4", "#4a8be0"),
+    _Role.Light: ("#ffffff", "#444b53"),
+    _Role.Midlight: ("#f5f6f8", "#3a4047"),
+    _Role.Mid: ("#b9c0c8", "#1b1f23"),
+    _Role.Dark: ("#9aa2ab", "#15181b"),
+    _Role.Shadow: ("#6f767e", "#0b0d0f"),
 }
-_DARK_WIDGETS: Final = {
-    _Role.Window: "#24282d",
-    _Role.WindowText: "#e3e6ea",
-    _Role.Base: "#191c20",
-    _Role.AlternateBase: "#1f2327",
-    _Role.ToolTipBase: "#2e343a",
-    _Role.ToolTipText: "#e3e6ea",
-    _Role.PlaceholderText: "#8d959e",
-    _Role.Text: "#e3e6ea",
-    _Role.Button: "#30363c",
-    _Role.ButtonText: "#e3e6ea",
-    _Role.BrightText: "#ffffff",
-    _Role.Link: "#7db4f5",
-    _Role.LinkVisited: "#b9a3ec",
-    _Role.Highlight: "#2f6fc4",
-    _Role.HighlightedText: "#ffffff",
-    _Role.Accent: "#4a8be0",
-    _Role.Light: "#444b53",
-    _Role.Midlight: "#3a4047",
-    _Role.Mid: "#1b1f23",
-    _Role.Dark: "#15181b",
-    _Role.Shadow: "#0b0d0f",
-}
-_WHEN_DISABLED: Final = (
-    _Role.WindowText,
-    _Role.Text,
-    _Role.ButtonText,
-    _Role.HighlightedText,
-)
-SMALL: Final = 0.85
-"""Scale of texts in and beside pictures."""
-TITLE: Final = 1.8
-"""Scale of the title of a page."""
-TIGHT_PX: Final = 4
-"""Between parts of one thing: a bar and its label, the lines of a legend."""
-GAP_PX: Final = 8
-"""Between neighbours, and from the edge of a panel."""
-WIDE_PX: Final = 16
-"""Between groups."""
+"""The colours of the widgets in the light and in the dark theme."""
+_WHEN_DISABLED: Final = (_Role.WindowText, _Role.Text, _Role.ButtonText, _Role.HighlightedText)
+SMALL: Final = 0.85  # scale of texts in and beside pictures
+TITLE: Final = 1.8  # scale of the title of a page
+TIGHT_PX: Final = 4  # between parts of one thing: a bar and its label, the lines of a legend
+GAP_PX: Final = 8  # between neighbours, and from the edge of a panel
+WIDE_PX: Final = 16  # between groups
 SIZES_PX: Final = (16, 20, 24, 32, 48, 64)
 """Sizes of the pixmaps in physical pixels; Qt chooses the smallest that is large enough."""
 
@@ -177,8 +142,6 @@ class Theme(QObject):
         self.use(mode)
 
     def follow(self, preferences: Preferences) -> None:
-        """Apply the settings of theme and density whenever they change."""
-
         def on_changed(name: str) -> None:
             if name == "theme":
                 self.use(preferences.now.theme)
@@ -188,7 +151,6 @@ class Theme(QObject):
         preferences.changed.connect(on_changed)
 
     def space(self, density: Density) -> None:
-        """Set the size of texts and rows of every widget."""
         text_scale, row_padding = SPACINGS[density]
         font = self._app.font()
         font.setPointSizeF(self._text_size * text_scale)
@@ -197,34 +159,31 @@ class Theme(QObject):
         self.use(self._mode)
 
     def use(self, mode: Mode) -> None:
-        """Set the palette of every widget; pictures update on the palette change event."""
         self._mode = mode
         system_is_dark = self._app.styleHints().colorScheme() == Qt.ColorScheme.Dark
         dark = mode == "dark" or (mode == "system" and system_is_dark)
-        view_colours = DARK if dark else LIGHT
-        shades = _DARK_WIDGETS if dark else _LIGHT_WIDGETS
-        self._app.setPalette(_palette(shades))
-        box_palette = _palette({**shades, _Role.Base: view_colours.box})
+        palette = _palette(dark=dark)
+        self._app.setPalette(palette)
+        palette.setColor(_Role.Base, QColor((DARK if dark else LIGHT).box))
         for kind in (
             "QCheckBox",
             "QRadioButton",
         ):  # the outline of their boxes is faint in the dark
-            self._app.setPalette(box_palette, kind)  # type: ignore[arg-type]  # it accepts only str
+            self._app.setPalette(palette, kind)  # type: ignore[arg-type]  # it accepts only str
 
 
 def light_palette() -> QPalette:
     """Return the palette of the light theme, independent of the current theme."""
-    return _palette(_LIGHT_WIDGETS)
+    return _palette(dark=False)
 
 
-def _palette(shades: dict[QPalette.ColorRole, str]) -> QPalette:
-    palette = QPalette()
-    for role, shade in shades.items():
-        palette.setColor(role, QColor(shade))
-    faint = QColor(shades[_Role.PlaceholderText])
+def _palette(*, dark: bool) -> QPalette:
+    palette, disabled = QPalette(), QPalette.ColorGroup.Disabled
+    for role, shades in _WIDGETS.items():
+        palette.setColor(role, QColor(shades[dark]))
     for role in _WHEN_DISABLED:
-        palette.setColor(QPalette.ColorGroup.Disabled, role, faint)
-    palette.setColor(QPalette.ColorGroup.Disabled, _Role.Highlight, QColor(shades[_Role.Mid]))
+        palette.setColor(disabled, role, palette.color(_Role.PlaceholderText))
+    palette.setColor(disabled, _Role.Highlight, palette.color(_Role.Mid))
     return palette
 
 
@@ -251,12 +210,9 @@ def icon(name: str) -> QIcon:
 def _coloured(name: str, _palette: int) -> QIcon:
     """Cache the icons per palette, because the tree needs an icon in every row that it paints."""
     palette, group, role = QApplication.palette(), QPalette.ColorGroup, QPalette.ColorRole
-    return _draw(
-        name,
-        palette.color(group.Active, role.WindowText).name(),
-        palette.color(group.Disabled, role.WindowText).name(),
-        palette.color(group.Active, role.HighlightedText).name(),
-    )
+    normal = palette.color(group.Active, role.WindowText).name()
+    disabled = palette.color(group.Disabled, role.WindowText).name()
+    return _draw(name, normal, disabled, palette.color(group.Active, role.HighlightedText).name())
 
 
 def app_icon() -> QIcon:
@@ -267,12 +223,8 @@ def app_icon() -> QIcon:
 @lru_cache(maxsize=256)
 def _draw(name: str, colour: str, disabled: str, selected: str) -> QIcon:
     source = resource("icons", f"{name}.svg").read_text(encoding="utf-8")
-    result = QIcon()
-    for mode, shade in (
-        (QIcon.Mode.Normal, colour),
-        (QIcon.Mode.Disabled, disabled),
-        (QIcon.Mode.Selected, selected),
-    ):
+    result, modes = QIcon(), (QIcon.Mode.Normal, QIcon.Mode.Disabled, QIcon.Mode.Selected)
+    for mode, shade in zip(modes, (colour, disabled, selected), strict=True):
         renderer = QSvgRenderer(QByteArray(source.replace("currentColor", shade).encode()))
         for size in SIZES_PX:
             pixmap = QPixmap(size, size)

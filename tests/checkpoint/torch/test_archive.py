@@ -15,7 +15,7 @@ from corpus_forms import archive, call, dictionary, octets_of, tensor, text
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.checkpoint import TensorWriter, open_checkpoint, write_checkpoint
+from prune_gui.checkpoint import FileOutput, TensorWriter, open_checkpoint
 from prune_gui.checkpoint.torch import archive as torch_archive
 from prune_gui.checkpoint.torch import storages
 from prune_gui.checkpoint.torch.archive import (
@@ -129,9 +129,9 @@ def writers(state: dict[str, torch.Tensor], rows: int = 50) -> list[TensorWriter
     return [writer(key, tensor) for key, tensor in state.items()]
 
 
-def write(out: Path, state: dict[str, torch.Tensor], template=None, monitor=None, **more) -> None:
-    options = {"metadata": {"k": "v"}, "compressed": True, "monitor": monitor or Monitor(), **more}
-    write_checkpoint(out, writers(state), template=template, **options)
+def write(out: Path, state: dict[str, torch.Tensor], template=None, monitor=None) -> None:
+    output = FileOutput(path=out, tensors=writers(state), template=template, compressed=True)
+    output.write({"k": "v"}, monitor or Monitor())
 
 
 def methods(out: Path) -> dict[str, int]:
@@ -198,8 +198,11 @@ def test_cancelling_leaves_the_old_file_as_it_was(tmp_path, share):
 
     flag = Flag()
     monitor = Monitor(lambda done, _: setattr(flag, "done", done), flag)
+    output = FileOutput(
+        path=out, tensors=writers(state), template=None, overwrite=True, compressed=True
+    )
     with pytest.raises(Cancelled):
-        write(out, state, monitor=monitor, overwrite=True)
+        output.write({}, monitor)
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("out.pt", b"old")]
 
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from same_values import same
 
-from prune_gui.checkpoint import TensorWriter, open_checkpoint, write_checkpoint
+from prune_gui.checkpoint import FileOutput, TensorWriter, open_checkpoint
 from prune_gui.checkpoint.torch import archive as torch_archive
 from prune_gui.checkpoint.torch.archive import ALIGNMENT
 from prune_gui.checkpoint.torch.writing import pickled
@@ -27,9 +27,8 @@ LEGACY = {"_use_new_zipfile_serialization": False}
 
 
 def write(out, entries, template=None, metadata=None, monitor=None) -> None:
-    write_checkpoint(
-        out, entries, template=template, metadata=metadata or {}, monitor=monitor or Monitor()
-    )
+    output = FileOutput(path=out, tensors=entries, template=template)
+    output.write(metadata or {}, monitor or Monitor())
 
 
 def trained() -> dict[str, object]:

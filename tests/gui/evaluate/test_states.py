@@ -11,7 +11,7 @@ from waiting import change
 from prune_gui.errors import CheckpointError
 from prune_gui.evaluation.spec import DEMO, EvaluatorChoice
 from prune_gui.gui.dialogs import questions
-from prune_gui.gui.evaluate.evaluator_options import OptionsDialog
+from prune_gui.gui.evaluate.evaluate_panel import OptionsDialog
 
 
 def shown(panel, *columns):

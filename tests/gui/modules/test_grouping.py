@@ -8,6 +8,7 @@ from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtTest import QAbstractItemModelTester
 from safetensors.torch import save_file
 from small_bert import EMBEDDINGS, write_bert
+from view_page import tree_names
 from waiting import change
 
 from prune_gui.checkpoint import open_checkpoint
@@ -25,12 +26,6 @@ ROOT = QModelIndex()
 UP = "encoder.layer.0.intermediate.dense.weight"
 QUERY = "encoder.layer.1.attention.self.query.weight"
 DOWN = "encoder.layer.0.output.dense.weight"
-
-
-def names(model, parent=ROOT):
-    """Return the tree as nested dictionaries of names."""
-    rows = (model.index(row, 0, parent) for row in range(model.rowCount(parent)))
-    return {index.data(): names(model, index) for index in rows}
 
 
 def at(model, *rows):
@@ -55,7 +50,7 @@ def model(qtbot, tmp_path):
 
 
 def test_spaces_and_groups_show_their_units(model):
-    tree = names(model)
+    tree = tree_names(model)
     assert list(tree) == [
         "FFN neurons · 24 units",
         "attention heads · 8 units",
@@ -78,7 +73,7 @@ def test_spaces_and_groups_show_their_units(model):
 
 def test_a_filter_shows_matches_below_each_of_their_groups(model):
     model.filter("1.intermediate")
-    assert names(model) == {
+    assert tree_names(model) == {
         "FFN neurons · 24 units": {
             "1 · 12 units": {"intermediate.dense.weight": {}, "intermediate.dense.bias": {}}
         },
@@ -93,7 +88,7 @@ def test_a_filter_shows_matches_below_each_of_their_groups(model):
 
 
 def test_counts_and_marks_are_shown_at_all_rows_of_a_parameter(model):
-    names(model)
+    tree_names(model)
     signals = []
     model.dataChanged.connect(lambda first, last: signals.append(first.data()))
     model.emphasize(UP)
@@ -106,7 +101,6 @@ def test_counts_and_marks_are_shown_at_all_rows_of_a_parameter(model):
 
 @pytest.fixture
 def bert(window, open_file, tmp_path, qtbot):
-    """Return a window with a small BERT, grouped by unit."""
     open_file(write_bert(tmp_path))
     window.menu_actions["group_by_space"].trigger()
     qtbot.waitUntil(lambda: isinstance(window.tree._model.outline, SpaceOutline))
@@ -157,9 +151,9 @@ def test_the_selection_and_the_filter_stay_when_the_grouping_changes(bert, workb
     bert.menu_actions["group_by_module"].trigger()
     assert bert.commands.settings.group_by == "module"
     assert [panel._model.node(row).path for row in panel.tree.selection.rows()] == [QUERY]
-    assert list(names(panel._model)) == ["encoder"]
+    assert list(tree_names(panel._model)) == ["encoder"]
     panel.filter.clear()
-    assert list(names(panel._model)) == ["embeddings", "encoder"]
+    assert list(tree_names(panel._model)) == ["embeddings", "encoder"]
     bert.menu_actions["group_by_space"].trigger()
     qtbot.waitUntil(lambda: isinstance(panel._model.outline, SpaceOutline))
     assert [panel._model.node(row).path for row in panel.tree.selection.rows()] == [QUERY]
@@ -196,7 +190,7 @@ def test_without_units_the_tree_shows_modules_and_says_so(bert, workbench, open_
     with_units = bert.tree._model.outline
     open_file(tmp_path / "other.safetensors")
     assert with_units is not bert.tree._model.outline
-    assert list(names(bert.tree._model)) == ["a"]
+    assert list(tree_names(bert.tree._model)) == ["a"]
     assert notes == ["The tree is grouped by module: no units are known in other.safetensors."]
 
 
@@ -225,20 +219,3 @@ def test_a_table_of_the_user_is_used_undone_and_part_of_the_recipe(
     bert.menu_actions["use_built_in_table"].trigger()
     qtbot.waitUntil(lambda: at(model, 0).data() == "FFN neurons · 24 units")
     assert session.recipe.table is None
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [("family: [", "own.yaml"), ("family: A\n", "stacks"), ("[1]", "not a table of an archi")],
-)
-def test_a_bad_table_is_refused_in_one_line(
-    bert, workbench, own_table, monkeypatch, qtbot, content, message
-):
-    own_table.write_text(content)
-    monkeypatch.setattr(questions, "ask_file", lambda *_: own_table)
-    bert.workbench.failed.disconnect(bert._failed)
-    with qtbot.waitSignal(workbench.failed) as failed:
-        bert.menu_actions["use_table"].trigger()
-    assert message in str(failed.args[1])
-    assert "\n" not in str(failed.args[1])
-    assert workbench.session.recipe.table is None

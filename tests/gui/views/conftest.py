@@ -27,6 +27,16 @@ Modifiers = Qt.KeyboardModifier
 PLAIN = Modifiers.NoModifier
 
 
+DELAYS = ("compare.view.DELAY_MS", "maps.map_view.BACKGROUND_DELAY_MS", "maps.readers.REST_MS")
+
+
+@pytest.fixture(autouse=True)
+def _short_delays(monkeypatch) -> None:
+    """Let views compute at once what can wait."""
+    for name in DELAYS:
+        monkeypatch.setattr(f"prune_gui.gui.views.{name}", 1)
+
+
 class Bench(Workbench):
     """A workbench that can wait for its engine."""
 
@@ -38,7 +48,6 @@ class Bench(Workbench):
 
     @staticmethod
     def step(method: str = "l1_unstructured", **parameters: object) -> Step:
-        """Return a step for fc.weight, unless other targets are given."""
         return Step.model_validate({"method": method, "targets": ["fc.weight"], **parameters})
 
     def until_idle(self) -> None:
@@ -54,6 +63,10 @@ class Bench(Workbench):
     def open_and_choose(self, path: Path, name: str) -> None:
         self.files.open(path)
         self.until_idle()
+        self.show(name)
+
+    def show(self, name: str) -> None:
+        """Choose a parameter, and wait until it is shown."""
         self.choose(name)
         self.until_idle()
 
@@ -79,15 +92,12 @@ class Hand:
         self._qtbot = qtbot
 
     def point(self, plot: QGraphicsView, x: float, y: float) -> QPointF:
-        """Return the viewport position of the point (x, y) in axis coordinates."""
         return QPointF(plot.mapFromScene(plot.view.mapViewToScene(QPointF(x, y))))
 
     def hover(self, plot: QGraphicsView, at: QPointF) -> None:
-        """Move the cursor to a viewport position."""
         self._send(plot, MOVE, at, NONE, NONE)
 
     def click(self, plot: QGraphicsView, at: QPointF, modifiers: Modifiers = PLAIN) -> None:
-        """Click with the left button."""
         self._send(plot, QEvent.Type.MouseButtonPress, at, LEFT, LEFT, modifiers)
         self._send(plot, QEvent.Type.MouseButtonRelease, at, LEFT, NONE, modifiers)
 
@@ -182,7 +192,6 @@ def mask(bench, checkpoint, shown):
 
 @pytest.fixture
 def large(tmp_path: Path) -> Path:
-    """A parameter that is larger than its picture."""
     path = tmp_path / "large.safetensors"
     weights = torch.randn(1000, 1000, generator=torch.Generator().manual_seed(0))
     save_file({"fc.weight": weights}, path)

@@ -41,8 +41,6 @@ def drag(norms, hand, first, last, modifiers=PLAIN):
 
 @pytest.fixture
 def click(norms, hand):
-    """Return a function that clicks at a position of the bars."""
-
     def at(x, modifiers=PLAIN):
         hand.click(norms._plot, _at(norms, x), modifiers)
 
@@ -56,36 +54,29 @@ def drafted(bench):
 
 def test_a_click_selects_a_channel_and_a_control_click_adds_one(click, norms):
     click(3)
-    assert norms._chosen.channels == {3}
+    assert norms._channels == {3}
     click(5, CONTROL)
-    assert norms._chosen.channels == {3, 5}
+    assert norms._channels == {3, 5}
     click(5, CONTROL)
     click(2)
-    assert norms._chosen.channels == {2}
+    assert norms._channels == {2}
     click(2)
-    assert norms._chosen.channels == frozenset()
+    assert norms._channels == frozenset()
 
 
 def test_a_drag_selects_a_range_with_shift_and_pans_without(norms, hand):
     drag(norms, hand, 1, 4, SHIFT)
-    assert norms._chosen.channels == {1, 2, 3, 4}
+    assert norms._channels == {1, 2, 3, 4}
     norms._plot.setXRange(2, 5, padding=0)
     drag(norms, hand, 4, 3)
-    assert norms._chosen.channels == {1, 2, 3, 4}
+    assert norms._channels == {1, 2, 3, 4}
     assert norms._plot.view.viewRange()[0] == pytest.approx([3, 6], abs=0.2)
 
 
 def test_the_select_button_makes_every_drag_select(norms, hand):
     norms.findChild(QToolButton).click()
     drag(norms, hand, 6, 4)
-    assert norms._chosen.channels == {4, 5, 6}
-
-
-def test_in_sorted_order_a_range_selects_the_smallest_norms(norms, bench, hand):
-    norms._sorted.click()
-    bench.until_idle()
-    drag(norms, hand, 0, 2, SHIFT)
-    assert norms._chosen.channels == set(norms._row.measured.norms.argsort()[:3].tolist())
+    assert norms._channels == {4, 5, 6}
 
 
 def test_selected_channels_become_a_step_and_more_can_be_added(click, norms, draft, bench):
@@ -95,27 +86,15 @@ def test_selected_channels_become_a_step_and_more_can_be_added(click, norms, dra
     assert button(norms, "Prune").text() == "Prune 2"
     button(norms, "Prune").click()
     assert drafted(bench) == ("channels", (3, 5), ("fc.weight",))
-    assert norms._chosen.channels == frozenset()
+    assert norms._channels == frozenset()
     click(0)
     button(norms, "Prune").click()
     bench.until_idle()
     assert drafted(bench) == ("channels", (0, 3, 5), ("fc.weight",))
-    assert norms._row.measured.channels.whole.tolist() == [1, 0, 0, 1, 0, 1, 0, 0]
+    assert norms._row.measured.channels.pruned.tolist() == [6, 0, 0, 6, 0, 6, 0, 0]
     draft.commit.click()
     bench.until_idle()
     assert bench.session.steps[0].method.channels == (0, 3, 5)
-
-
-def test_channels_of_another_dimension_become_a_new_step(click, norms, draft, bench):
-    click(3)
-    button(norms, "Prune").click()
-    bench.until_idle()
-    norms._dim_box.setCurrentIndex(1)
-    bench.until_idle()
-    click(4)
-    button(norms, "Prune").click()
-    assert drafted(bench) == ("channels", (4,), ("fc.weight",))
-    assert bench.draft.current.step.method.dim == 1
 
 
 def test_protecting_removes_channels_from_the_draft_and_the_last_one_ends_it(
@@ -143,16 +122,6 @@ def draft_l2(draft, bench, **parameters):
     bench.until_idle()
 
 
-def test_protecting_turns_a_structured_draft_into_a_list_of_the_other_channels(
-    click, norms, draft, bench
-):
-    draft_l2(draft, bench)
-    smallest = norms._row.measured.norms.argsort()[:4].tolist()
-    click(smallest[0])
-    button(norms, "Protect").click()
-    assert drafted(bench) == ("channels", tuple(sorted(smallest[1:])), ("fc.weight",))
-
-
 def test_channels_of_a_draft_of_several_parameters_cannot_be_protected(click, norms, draft, bench):
     draft_l2(draft, bench, targets=["fc.weight", "other.weight"])
     click(0)
@@ -168,20 +137,12 @@ def test_the_keyboard_moves_selects_and_prunes(norms, draft, bench, qtbot):
     qtbot.keyClick(plot, Qt.Key.Key_Space)
     qtbot.keyClick(plot, Qt.Key.Key_End)
     qtbot.keyClick(plot, Qt.Key.Key_Left, SHIFT)
-    assert norms._chosen.channels == {1, 6}
+    assert norms._channels == {1, 6}
     qtbot.keyClick(plot, Qt.Key.Key_Delete)
     assert drafted(bench)[1] == (1, 6)
     qtbot.keyClick(plot, Qt.Key.Key_Space)
     qtbot.keyClick(plot, Qt.Key.Key_Escape)
-    assert norms._chosen.channels == frozenset()
-
-
-def test_the_current_channel_stays_visible(norms, qtbot):
-    norms._plot.setXRange(-0.5, 2.5, padding=0)
-    for _ in range(5):
-        qtbot.keyClick(norms._plot, Qt.Key.Key_Right)
-    low, high = norms._plot.view.viewRange()[0]
-    assert low <= norms._chosen.current <= high
+    assert norms._channels == frozenset()
 
 
 def test_the_cut_of_a_structured_draft_can_be_dragged(norms, draft, bench, hand):
@@ -190,15 +151,11 @@ def test_the_cut_of_a_structured_draft_can_be_dragged(norms, draft, bench, hand)
     assert norms._row.measured.by == ScoreOf(1)
     assert norms._plot._cut.value() == pytest.approx(ranks[3])
     middle = (ranks[5] + ranks[6]) / 2
-    hand.drag(
-        norms._plot,
-        hand.point(norms._plot, 4, ranks[3]),
-        hand.point(norms._plot, 4, middle),
-    )
+    hand.drag(norms._plot, hand.point(norms._plot, 4, ranks[3]), hand.point(norms._plot, 4, middle))
     bench.until_idle()
     assert bench.draft.current.step.method.amount == 6 / 8
     bench.until_idle()
-    assert norms._row.measured.channels.whole.tolist().count(1) == 6
+    assert norms._row.measured.channels.pruned.tolist().count(6) == 6
 
 
 def test_the_cut_of_an_added_step_is_shown_and_dragging_it_edits_the_step(
@@ -210,53 +167,12 @@ def test_the_cut_of_an_added_step_is_shown_and_dragging_it_edits_the_step(
     assert bench.draft.current is None
     assert norms._norm_box.currentText().startswith("step 1")
     assert norms._plot._cut.label.format.startswith("step 1: up to")
-    ranks = sorted(norms._row.measured.norms)
+    ranks, plot = sorted(norms._row.measured.norms), norms._plot
     middle = (ranks[5] + ranks[6]) / 2
-    hand.drag(
-        norms._plot,
-        hand.point(norms._plot, 4, norms._plot._cut.value()),
-        hand.point(norms._plot, 4, middle),
-    )
+    hand.drag(plot, hand.point(plot, 4, plot._cut.value()), hand.point(plot, 4, middle))
     bench.until_idle()
-    assert draft.editing
     assert bench.draft.current.replaces == 0
     assert bench.draft.current.step.method.amount == 6 / 8
-    draft.commit.click()
-    bench.until_idle()
-    assert len(bench.session.recipe.steps) == 1
-    assert bench.session.recipe.steps[0].method.amount == 6 / 8
-
-
-def test_the_scores_of_each_step_that_ranks_channels_are_offered(norms, draft, bench):
-    draft_l2(draft, bench)
-    draft.commit.click()
-    draft_l2(draft, bench, dim=1, n=1)
-    offered = [norms._norm_box.itemText(i).split(":")[0] for i in range(2)]
-    assert offered == ["draft", "step 1"]
-    norms._norm_box.setCurrentIndex(1)
-    bench.until_idle()
-    assert norms._dim_box.currentData() == 0
-    assert norms._row.measured.by == ScoreOf(1)
-
-
-def test_dragging_the_cut_keeps_an_integer_amount_an_integer(norms, draft, bench):
-    draft_l2(draft, bench)
-    draft.form.set_value("amount", 2)
-    bench.until_idle()
-    norms._plot.cut_dragged.emit(sorted(norms._row.measured.norms)[4] * 1.0001)
-    bench.until_idle()
-    amount = bench.draft.current.step.method.amount
-    assert (amount, type(amount)) == (5, int)
-
-
-def test_a_global_cut_counts_the_channels_of_all_targets(norms, draft, bench):
-    draft_l2(draft, bench, targets=["fc.weight", "other.weight"], scope="global")
-    resolution = bench.found().resolution
-    cuts = [p.chosen().ranks for p in resolution.outcomes[0].predicates.values()]
-    rank = float(sorted(norms._row.measured.norms)[2]) * 1.0001
-    norms._plot.cut_dragged.emit(rank)
-    bench.until_idle()
-    assert bench.draft.current.step.method.amount == sum(int((r <= rank).sum()) for r in cuts) / 16
 
 
 def test_the_draft_scores_are_offered_while_there_is_a_draft(norms, draft, bench):
@@ -283,3 +199,11 @@ def test_a_late_cut_does_not_change_manually_chosen_channels(draft, bench, caplo
     bench.until_idle()
     assert drafted(bench) == before
     assert "failed" not in caplog.text
+
+
+def test_the_current_channel_stays_visible(norms, qtbot):
+    norms._plot.setXRange(-0.5, 2.5, padding=0)
+    for _ in range(5):
+        qtbot.keyClick(norms._plot, Qt.Key.Key_Right)
+    low, high = norms._plot.view.viewRange()[0]
+    assert low <= norms._current <= high

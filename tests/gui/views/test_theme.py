@@ -2,9 +2,21 @@ import colorsys
 from itertools import combinations, pairwise
 
 import pytest
-from PySide6.QtGui import QPalette
-from PySide6.QtWidgets import QApplication, QDialogButtonBox, QListWidget, QProxyStyle, QStyle
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QPalette, QTextDocument
+from PySide6.QtWidgets import (
+    QApplication,
+    QDialogButtonBox,
+    QListWidget,
+    QProxyStyle,
+    QStyle,
+    QVBoxLayout,
+    QWidget,
+)
 
+from prune_gui.gui.views import legend_text
+from prune_gui.gui.views.legend_text import legend
+from prune_gui.gui.views.view import MAX_VISIBLE_LINES, Legend
 from prune_gui.gui.widgets.theme import PlainStyle, Theme, colours
 from prune_gui.raster.colours import DARK, LIGHT
 from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO
@@ -118,3 +130,138 @@ def test_a_density_scales_texts_and_rows_of_open_widgets(qapp, qtbot):
     assert sizes[0] < sizes[1] == sizes[3] < sizes[2]
     assert heights[0] < heights[1] == heights[3] < heights[2]
     theme.deleteLater()
+
+
+ZERO_MARK = f'color: {LIGHT.zero}">■'
+
+
+def test_every_legend_line_starts_with_a_colour(bench, checkpoint):
+    bench.open_and_choose(checkpoint, "fc.weight")
+    bench.add(*(bench.step(amount=0.2) for _ in range(6)))
+    text = legend(bench.found(), LIGHT)
+    starts = {start for width in range(300, 800, 10) for start in line_starts(text, width)}
+    assert starts == {"■"}
+
+
+@pytest.fixture
+def widget(shown):
+    page, made = QWidget(), Legend()
+    layout = QVBoxLayout(page)
+    layout.addWidget(QWidget(), 1)
+    layout.addWidget(made)
+    shown(page).resize(300, 500)
+    yield made
+    del page
+
+
+def test_a_long_legend_has_a_limited_height_and_scrolls(widget, bench, checkpoint, qtbot):
+    bench.open_and_choose(checkpoint, "fc.weight")
+    line, bar = widget.fontMetrics().lineSpacing(), widget.verticalScrollBar()
+    widget.setText(legend(bench.found(), LIGHT))
+    qtbot.waitUntil(lambda: line <= widget.height() < 2 * line)
+    assert bar.maximum() == 0
+    bench.add(*(bench.step(amount=0.2) for _ in range(8)))
+    widget.setText(legend(bench.found(), LIGHT))
+    qtbot.waitUntil(
+        lambda: MAX_VISIBLE_LINES * line <= widget.height() < (MAX_VISIBLE_LINES + 1) * line
+    )
+    assert bar.maximum() > 0
+    bar.setValue(bar.maximum())
+    widget.setText(legend(bench.found(), LIGHT))
+    assert bar.value() == bar.maximum()  # unchanged text keeps the scroll position
+    widget.clear()
+    assert bar.value() == 0
+
+
+def test_the_scroll_bar_disappears_when_the_legend_fits_again(widget, qtbot):
+    bar, words = widget.verticalScrollBar(), ["word"]
+    widget.setText("word " * 500)
+    qtbot.waitUntil(bar.isVisible)
+    room, metrics = widget.width() - 16, widget.fontMetrics()
+    while metrics.horizontalAdvance(" ".join([*words, "word"])) < room - 2:
+        words.append("word")
+    widget.setText(" ".join(words))  # fits in one line only without the scroll bar
+    qtbot.waitUntil(lambda: not bar.isVisible())
+    assert widget.height() < 2 * metrics.lineSpacing()
+
+
+def test_a_long_legend_scrolls_by_keys_and_a_short_one_takes_no_focus(widget, qtbot):
+    widget.setText("word")
+    qtbot.waitUntil(lambda: widget.focusPolicy() == Qt.FocusPolicy.NoFocus)
+    widget.setText("word " * 900)
+    bar, line = widget.verticalScrollBar(), widget.fontMetrics().lineSpacing()
+    qtbot.waitUntil(lambda: bar.maximum() > 10 * line)
+    widget.setFocus(Qt.FocusReason.TabFocusReason)
+    values = []
+    for key in ("End", "PageUp", "Up", "Home", "Down", "PageDown"):
+        qtbot.keyClick(widget, getattr(Qt.Key, f"Key_{key}"))
+        values.append(bar.value())
+    end, page_up, up, home, down, page_down = values
+    assert (end, home) == (bar.maximum(), 0)
+    assert up < page_up < end
+    assert home < down < page_down
+
+
+def line_starts(text, width):
+    """Return the first character of each line of rich text, which must have several lines."""
+    document = QTextDocument()
+    document.setHtml(text)
+    document.setTextWidth(width)
+    document.size()  # triggers the layout
+    block = document.firstBlock()
+    layout = block.layout()
+    lines = [layout.lineAt(number) for number in range(layout.lineCount())]
+    assert len(lines) > 1
+    return [block.text()[line.textStart()] for line in lines]
+
+
+@pytest.fixture
+def legend_after(subject_after):
+    """Return a function of amounts that returns the legend after one L1 step for each."""
+
+    def text(*amounts, **options):
+        steps = [{"method": "l1_unstructured", "amount": amount} for amount in amounts]
+        return legend(subject_after(*steps), LIGHT, **options).replace("&nbsp;", " ")
+
+    return text
+
+
+@pytest.mark.parametrize(
+    ("amounts", "options", "texts"),
+    [
+        (
+            [12],
+            {},
+            [LIGHT.kept, LIGHT.steps[0], "kept 36 (75.0 %)", "step 1: L1 unstructured 12 (25.0 %)"],
+        ),
+        (
+            [12, 12],
+            {"plain": True, "marks": 2},
+            ["kept 24 (50.0 %)", "pruned 24 (50.0 %)", "○ 2 lone cells"],
+        ),
+        (
+            [],
+            {"zeros": 12},
+            ["kept 36 (75.0 %)", f"{ZERO_MARK}</span> zero in the file 12 (25.0 %)"],
+        ),
+        ([12], {"zeros": 12}, ["kept 36 (75.0 %)", f"{ZERO_MARK}</span> zero in the file  "]),
+    ],
+)
+def test_the_legend_has_colours_counts_and_shares(legend_after, amounts, options, texts):
+    """Zeros in the file are parted from kept elements unless a step may prune them."""
+    text = legend_after(*amounts, **options)
+    assert all(each in text for each in texts)
+    assert ("step" in text) == ("step 1: L1 unstructured 12 (25.0 %)" in text)
+
+
+def test_the_legend_of_many_steps_stays_short(legend_after, monkeypatch):
+    monkeypatch.setattr(legend_text, "MAX_NAMED_COLOURS", 2)
+    text = legend_after(1, 1, 1, 1)
+    assert "3 more 3 (6.2 %)" in text
+    assert "step 2" not in text
+
+
+def test_colours_that_are_not_in_the_picture_have_hollow_squares(legend_after):
+    assert legend_after(12).count("■") == 2
+    text = legend_after(12, filled=False)
+    assert text.index("■") < text.index("kept") < text.index("□") < text.index("step 1")

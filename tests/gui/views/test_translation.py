@@ -7,7 +7,6 @@ from PySide6.QtGui import QPainter, QTextDocument, QTextOption
 from PySide6.QtWidgets import QAbstractButton, QComboBox, QTabWidget
 from shown import names_in, texts_in
 
-from prune_gui.errors import RecipeError
 from prune_gui.gui.views import ViewTabs
 from prune_gui.gui.views.compare import view as compare_view
 from prune_gui.gui.views.compare.picture_pair import MODES
@@ -18,14 +17,12 @@ from prune_gui.gui.views.maps.map_view import MapView
 from prune_gui.gui.views.plot import Plot
 from prune_gui.gui.views.weights import view as weights_view
 from prune_gui.language import tr
-from prune_gui.statistics import element_values
 
 pytestmark = pytest.mark.usefixtures("foreign_language")
 
 
 @pytest.fixture
 def tabs(bench, shown, monkeypatch):
-    """Return the views; the dialog for another checkpoint is cancelled."""
     for module in (compare_view, weights_view):
         monkeypatch.setattr(module, "ask_checkpoint", lambda *_: None)
     return shown(ViewTabs(bench))
@@ -38,7 +35,6 @@ def untranslated_texts(texts, bench):
 
 
 def texts_of(tabs):
-    """Return all texts of the views, and the exports of the view in front."""
     view = tabs.current
     texts = {*texts_in(tabs), *view.caption(), view.legend()}
     if (table := view.table()) is not None:
@@ -47,7 +43,6 @@ def texts_of(tabs):
 
 
 def point(tabs, hand):
-    """Move the cursor over the view in front."""
     for plot in tabs.current.findChildren(Plot):
         if plot.isVisible():
             size = plot.viewport().size()
@@ -78,7 +73,7 @@ def texts_of_all_choices(tabs, bench, hand):
                 look()
         combo.setCurrentIndex(0)
         combo.activated.emit(0)
-    endless = {tr(MODES["blink"][0]), tr(MODES["film"][0])}
+    endless = {tr(MODES["blink"].text), tr(MODES["film"].text)}
     for button in tabs.current.findChildren(QAbstractButton):
         if button.isCheckable() and button.isVisible() and button.text() not in endless:
             button.toggle()
@@ -110,29 +105,6 @@ def test_all_texts_of_the_views_are_translated(bench, checkpoint, tabs, hand, na
     for index in range(bar.count()):
         bar.setCurrentIndex(index)
         texts |= texts_of_all_choices(tabs, bench, hand)
-    assert untranslated_texts(texts, bench) == set()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("method", "parameters"),
-    [
-        ("ln_structured", {"amount": 2, "n": 2, "dim": 0}),
-        ("block", {"amount": 1, "height": 2, "width": 2}),
-        ("n_m", {"n": 1, "m": 2}),
-        ("random_unstructured", {"amount": 0.5, "seed": 1}),
-    ],
-)
-def test_all_texts_about_a_draft_are_translated(bench, checkpoint, tabs, hand, method, parameters):
-    bench.open_and_choose(checkpoint, "fc.weight")
-    bench.draft_step(bench.step(method, **parameters))
-    texts = set()
-    for view in (tabs.view("distribution"), tabs.view("norms")):
-        tabs.findChild(QTabWidget).setCurrentWidget(view)
-        bench.until_idle()
-        point(tabs, hand)
-        bench.until_idle()
-        texts |= texts_of(tabs)
     assert untranslated_texts(texts, bench) == set()
 
 
@@ -174,13 +146,6 @@ def test_the_treemap_scale_is_translated(bench, checkpoint, tabs, monkeypatch):
     names = bench.session.checkpoint.tensors
     parts = [word.split("…") for word in words]
     assert all(any(all(part in name for part in some) for name in names) for some in parts)
-
-
-def test_audit_errors_are_translated(bench, checkpoint):
-    bench.open_and_choose(checkpoint, "fc.weight")
-    with pytest.raises(RecipeError) as found:
-        element_values.scores(bench.found().resolution, "fc.weight", 1)
-    assert untranslated(str(found.value), "fc.weight") == []
 
 
 def test_a_legend_item_without_spaces_stays_on_one_line(qapp):

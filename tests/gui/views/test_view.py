@@ -1,7 +1,7 @@
 import threading
 
 import pytest
-from PySide6.QtWidgets import QAbstractButton, QComboBox, QGraphicsView, QMenu, QTableView
+from PySide6.QtWidgets import QAbstractButton, QComboBox, QGraphicsView, QTableView
 from shiboken6 import delete
 from view_page import visible_texts
 
@@ -27,6 +27,22 @@ def weights_view(bench):
 
 VIEWS_OF_STEPS = pytest.mark.parametrize("kind", [mask_view, DistributionView, NormsView])
 VIEWS = pytest.mark.parametrize("kind", [mask_view, weights_view, DistributionView, NormsView])
+MAP_AND_PLOT = pytest.mark.parametrize("kind", [mask_view, NormsView])
+"""A view of each kind of picture, for what all views share."""
+
+
+@pytest.fixture
+def view(kind, bench, checkpoint, shown):
+    made = shown(kind(bench))
+    bench.open_and_choose(checkpoint, "fc.weight")
+    return made
+
+
+def held_jobs(bench, monkeypatch):
+    """Return a list of the jobs that are requested from now on, which do not run."""
+    requests = []
+    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments, **_: requests.append(arguments))
+    return requests
 
 
 @VIEWS
@@ -38,9 +54,7 @@ def test_a_view_shows_why_there_is_no_picture(kind, bench, checkpoint, shown):
 
 
 @VIEWS_OF_STEPS
-def test_a_view_follows_the_stack_and_the_draft(kind, bench, checkpoint, shown, share_of):
-    view = shown(kind(bench))
-    bench.open_and_choose(checkpoint, "fc.weight")
+def test_a_view_follows_the_stack_and_the_draft(view, bench, share_of):
     assert share_of(view, LIGHT.kept) > 0.1
     assert share_of(view, LIGHT.draft) == 0
     bench.add(bench.step(amount=0.5))
@@ -51,23 +65,10 @@ def test_a_view_follows_the_stack_and_the_draft(kind, bench, checkpoint, shown, 
     assert share_of(view, LIGHT.draft) < 0.001
 
 
-@pytest.mark.slow
-@VIEWS_OF_STEPS
-@pytest.mark.parametrize("name", ["fc.weight", "fc.bias", "scale", "conv.weight", "odd.weight"])
-def test_parameters_of_every_shape_are_shown(kind, name, bench, checkpoint, shown, share_of):
-    view = shown(kind(bench))
-    bench.open_and_choose(checkpoint, name)
-    assert view.subject.name == name
-    assert share_of(view, LIGHT.kept) > 0.01
-
-
-@VIEWS
-def test_a_hidden_view_does_no_work(kind, bench, checkpoint, shown, monkeypatch):
-    view = shown(kind(bench))
-    bench.open_and_choose(checkpoint, "fc.weight")
+@MAP_AND_PLOT
+def test_a_hidden_view_does_no_work(view, bench, monkeypatch):
     view.hide()
-    requests = []
-    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments, **_: requests.append(arguments))
+    requests = held_jobs(bench, monkeypatch)
     bench.choose("fc.bias")
     bench.add(bench.step(amount=0.5))
     assert requests == []
@@ -75,12 +76,9 @@ def test_a_hidden_view_does_no_work(kind, bench, checkpoint, shown, monkeypatch)
     assert len(requests) == 1
 
 
-@VIEWS
-def test_a_step_on_another_parameter_redraws_nothing(kind, bench, checkpoint, shown, monkeypatch):
-    view = shown(kind(bench))
-    bench.open_and_choose(checkpoint, "fc.weight")
-    requests = []
-    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments, **_: requests.append(arguments))
+@MAP_AND_PLOT
+def test_a_step_on_another_parameter_redraws_nothing(view, bench, shown, monkeypatch):
+    requests = held_jobs(bench, monkeypatch)
     bench.add(bench.step(targets=["other.weight"]))
     assert bench.shown.counts["other.weight"] == (24, 48)
     assert requests == []
@@ -89,13 +87,10 @@ def test_a_step_on_another_parameter_redraws_nothing(kind, bench, checkpoint, sh
     assert view.subject.resolution is bench.shown
 
 
-@VIEWS_OF_STEPS
-def test_a_late_picture_is_not_shown(kind, bench, checkpoint, shown, monkeypatch, share_of):
-    view = shown(kind(bench))
-    bench.open_and_choose(checkpoint, "fc.weight")
+@MAP_AND_PLOT
+def test_a_late_picture_is_not_shown(view, bench, monkeypatch, share_of):
     before = share_of(view, LIGHT.kept)
-    requests = []
-    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments, **_: requests.append(arguments))
+    requests = held_jobs(bench, monkeypatch)
     bench.choose("conv.weight")
     bench.choose("steps")
     _, _, then = requests[0]
@@ -104,14 +99,13 @@ def test_a_late_picture_is_not_shown(kind, bench, checkpoint, shown, monkeypatch
     assert share_of(view, LIGHT.kept) == 0
 
 
-@VIEWS
+@MAP_AND_PLOT
 def test_a_picture_for_a_deleted_view_is_ignored(kind, bench, checkpoint, qtbot, monkeypatch):
     view = kind(bench)
     with qtbot.waitExposed(view):
         view.show()
     bench.open_and_choose(checkpoint, "fc.weight")
-    requests = []
-    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments, **_: requests.append(arguments))
+    requests = held_jobs(bench, monkeypatch)
     bench.choose("other.weight")
     delete(view)
     _, _, then = requests[0]
@@ -119,9 +113,7 @@ def test_a_picture_for_a_deleted_view_is_ignored(kind, bench, checkpoint, qtbot,
 
 
 @VIEWS
-def test_a_read_error_replaces_the_picture(kind, bench, checkpoint, shown, monkeypatch):
-    view = shown(kind(bench))
-    bench.open_and_choose(checkpoint, "fc.weight")
+def test_a_read_error_replaces_the_picture(view, bench, checkpoint, monkeypatch):
 
     def fail(*arguments):
         raise CheckpointError("The file is gone.")
@@ -132,28 +124,23 @@ def test_a_read_error_replaces_the_picture(kind, bench, checkpoint, shown, monke
     bench.add(
         bench.step("random_unstructured", targets=["*.bias"]), bench.step("random_unstructured")
     )
-    bench.choose("fc.bias")
-    bench.until_idle()
+    bench.show("fc.bias")
     assert "The file is gone." in visible_texts(view)
 
 
-@VIEWS
-def test_long_work_is_announced(kind, bench, checkpoint, shown, monkeypatch, qtbot):
-    view = shown(kind(bench))
-    bench.open_and_choose(checkpoint, "fc.weight")
+@MAP_AND_PLOT
+def test_long_work_is_announced(view, bench, monkeypatch, qtbot):
     monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments, **_: None)
     view._stale_timer.setInterval(1)
     bench.choose("conv.weight")
     qtbot.waitUntil(lambda: any("conv.weight…" in text for text in visible_texts(view)))
 
 
-@VIEWS
+@MAP_AND_PLOT
 @pytest.mark.parametrize("hurried", [True, False])
 def test_the_picture_returns_if_the_user_goes_back_before_the_next_one_is_ready(
-    kind, bench, checkpoint, shown, monkeypatch, qtbot, hurried
+    view, bench, monkeypatch, qtbot, hurried
 ):
-    view = shown(kind(bench))
-    bench.open_and_choose(checkpoint, "fc.weight")
     with monkeypatch.context() as held:
         held.setattr(bench.bridge, "run_job", lambda *arguments, **_: None)
         view._stale_timer.setInterval(10_000 if hurried else 1)
@@ -168,12 +155,8 @@ def test_the_picture_returns_if_the_user_goes_back_before_the_next_one_is_ready(
     assert view.picture() is not None
 
 
-@VIEWS_OF_STEPS
-def test_the_picture_stays_until_new_data_arrives(
-    kind, bench, checkpoint, shown, monkeypatch, qtbot, share_of
-):
-    view = shown(kind(bench))
-    bench.open_and_choose(checkpoint, "fc.weight")
+@MAP_AND_PLOT
+def test_the_picture_stays_until_new_data_arrives(view, bench, monkeypatch, qtbot, share_of):
     before = share_of(view, LIGHT.kept)
     monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments, **_: None)
     view._stale_timer.setInterval(1)
@@ -183,10 +166,8 @@ def test_the_picture_stays_until_new_data_arrives(
 
 
 @VIEWS_OF_STEPS
-def test_a_picture_follows_the_theme(kind, bench, checkpoint, shown, qapp, share_of):
+def test_a_picture_follows_the_theme(view, bench, qapp, share_of):
     theme = Theme(qapp, "light")
-    view = shown(kind(bench))
-    bench.open_and_choose(checkpoint, "fc.weight")
     assert share_of(view, LIGHT.kept) > 0.1
     theme.use("dark")
     bench.until_idle()
@@ -196,21 +177,12 @@ def test_a_picture_follows_the_theme(kind, bench, checkpoint, shown, qapp, share
     theme.deleteLater()
 
 
-@VIEWS
-def test_no_menu_of_the_plotting_library_is_visible(kind, bench, checkpoint, shown):
-    view = shown(kind(bench))
-    bench.open_and_choose(checkpoint, "fc.weight")
-    assert not any(menu.isVisible() for menu in view.findChildren(QMenu))
-
-
 def is_corner(button):
-    """Return whether a button is that in the corner of a table, which Qt makes."""
     return isinstance(button.parent(), QTableView)
 
 
 @VIEWS
-def test_every_control_has_an_accessible_name(kind, bench, shown):
-    view = shown(kind(bench))
+def test_every_control_has_an_accessible_name(view):
     assert view.accessibleName()
     assert view.findChild(QGraphicsView).accessibleName()
     buttons = [each for each in view.findChildren(QAbstractButton) if not is_corner(each)]
@@ -218,12 +190,8 @@ def test_every_control_has_an_accessible_name(kind, bench, shown):
     assert all(combo.accessibleName() for combo in view.findChildren(QComboBox))
 
 
-@VIEWS
-def test_the_caption_is_that_of_the_picture_on_the_screen(
-    kind, bench, checkpoint, shown, monkeypatch
-):
-    view = shown(kind(bench))
-    bench.open_and_choose(checkpoint, "fc.weight")
+@MAP_AND_PLOT
+def test_the_caption_is_that_of_the_picture_on_the_screen(view, bench, monkeypatch):
     before = view.caption()
     assert before[0] == "fc.weight"
     with monkeypatch.context() as held:
@@ -249,12 +217,8 @@ def _hold_engine(bench, title):
     return gate
 
 
-@VIEWS
-def test_a_view_without_a_picture_says_which_job_it_waits_for(
-    kind, bench, checkpoint, shown, qtbot
-):
-    view = shown(kind(bench))
-    bench.open_and_choose(checkpoint, "fc.weight")
+@MAP_AND_PLOT
+def test_a_view_without_a_picture_says_which_job_it_waits_for(view, bench, qtbot):
     gate = _hold_engine(bench, "Reading a slow disk")
     view._stale_timer.setInterval(1)
     bench.choose("conv.weight")
@@ -266,7 +230,7 @@ def test_a_view_without_a_picture_says_which_job_it_waits_for(
     assert view.picture() is not None
 
 
-@VIEWS
+@MAP_AND_PLOT
 def test_a_view_says_that_kernels_are_compiled_before_its_first_picture(
     kind, bench, checkpoint, shown, qtbot
 ):
@@ -274,20 +238,18 @@ def test_a_view_says_that_kernels_are_compiled_before_its_first_picture(
     bench.files.open(checkpoint)
     bench.until_idle()
     gate = _hold_engine(bench, "Compiling")
-    COMPILATIONS.add(1)
+    COMPILATIONS.append(None)
     bench.choose("fc.weight")
     compiling = "Compiling the kernels (first run only)…"
     qtbot.waitUntil(lambda: compiling in visible_texts(view), timeout=60_000)
-    COMPILATIONS.add(-1)
+    COMPILATIONS.pop()
     gate.set()
     bench.until_idle()
     assert view.picture() is not None
 
 
-@VIEWS
-def test_a_cancelled_picture_is_not_announced_for_ever(kind, bench, checkpoint, shown, qtbot):
-    view = shown(kind(bench))
-    bench.open_and_choose(checkpoint, "fc.weight")
+@MAP_AND_PLOT
+def test_a_cancelled_picture_is_not_announced_for_ever(view, bench, qtbot):
     gate = _hold_engine(bench, "Reading a slow disk")
     view._stale_timer.setInterval(1)
     bench.choose("conv.weight")

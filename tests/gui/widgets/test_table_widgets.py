@@ -110,16 +110,6 @@ def test_cells_have_tool_tips_and_numbers_are_right_aligned(records):
             assert alignment & side
 
 
-def test_texts_are_shown_in_one_line(records):
-    records.show([("a\nb", 1)])
-    assert texts(records) == [["a\\nb", "1"]]
-
-
-def test_a_file_contains_exact_numbers(records):
-    records.show([("a", 1000)])
-    assert records.table("sizes").to_csv() == "Name,Size\r\na,1000\r\n"
-
-
 @pytest.mark.parametrize(
     ("column", "order", "expected"),
     [
@@ -186,15 +176,9 @@ def test_headings_have_titles_and_rows_are_counted_from_one(model):
     assert model.data(QModelIndex()) is None
 
 
-CELL_COLUMNS = (
-    record_column("Name", lambda row: row[0], lambda row: row[0], is_number=False),
-    record_column("Size", lambda row: f"{row[1]:,}", lambda row: row[1]),
-)
-
-
 @pytest.mark.parametrize("column", range(2))
 def test_the_delegate_paints_what_the_model_returns(qtbot, column):
-    model = RecordModel(CELL_COLUMNS)
+    model = RecordModel(COLUMNS)
     model.show([("a", 1000)])
     table = TableView(model, "Sizes")
     qtbot.addWidget(table)
@@ -205,14 +189,8 @@ def test_the_delegate_paints_what_the_model_returns(qtbot, column):
     assert option.displayAlignment == index.data(Qt.ItemDataRole.TextAlignmentRole)
 
 
-RESULT_COLUMNS = (
-    record_column("Name", lambda row: row[0], lambda row: row[0], is_number=False),
-    record_column("Size", lambda row: f"{row[1]:,}", lambda row: row[1]),
-)
-
-
 def test_columns_widen_for_new_results(qtbot):
-    model = RecordModel(RESULT_COLUMNS)
+    model = RecordModel(COLUMNS)
     table = ResultTable(model, "Results", 0)
     qtbot.addWidget(table)
     table.resize(600, 200)

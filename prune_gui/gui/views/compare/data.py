@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from prune_gui import comparison, raster
 from prune_gui.gui.views.maps.tiles import MIN_SHADE, Pixels, RasterBlock, TileRegion
+from prune_gui.monitor import Monitor
 from prune_gui.raster.colours import Colours, mixed, rgb
-from prune_gui.raster.parameter_layouts import SliceLayout
+from prune_gui.raster.parameter_layouts import ParameterLayout, SliceLayout
 from prune_gui.session.subjects import Subject
-
-if TYPE_CHECKING:
-    from prune_gui.monitor import Monitor
-    from prune_gui.raster.parameter_layouts import ParameterLayout
-
 
 CORRECTED_SHARE: Final = 0.5
 """The share of another colour in that of corrected elements, which are kept ones above all."""
@@ -35,18 +32,13 @@ class Shades:
 
     @classmethod
     def of(cls, colours: Colours) -> Shades:
-        """Choose the colours from those of the theme."""
         corrected = mixed(colours.kept, colours.steps[1], CORRECTED_SHARE)
         return cls(colours.kept, colours.in_file, colours.steps[0], colours.steps[4], corrected)
 
 
 @dataclass(frozen=True, slots=True)
 class ComparePainter:
-    """Paints a parameter in two states: a picture of each, and one of their difference.
-
-    A block has the channels of the three pictures one after another; see `pictures`. A side is None
-    if it cannot be compared.
-    """
+    """Paints a parameter in two states, and their difference: see `pictures`."""
 
     subject: Subject
     left: Subject | None
@@ -55,7 +47,6 @@ class ComparePainter:
 
     @property
     def key(self) -> Hashable:
-        """A key that is equal for equal pictures."""
         sides = (
             None if side is None else (*side.mask_key, side.resolution.values_key(side.name))
             for side in (self.left, self.right)
@@ -65,22 +56,18 @@ class ComparePainter:
     @property
     def has_corrected(self) -> bool:
         """Whether steps give kept elements other values on both sides."""
-        from prune_gui.comparison.mask_overlap import corrects_differently  # torch: slow to import
-
         if self.left is None or self.right is None:
             return False
-        return corrects_differently(self.left.resolution, self.right.resolution, self.subject.name)
+        left, right = self.left.resolution, self.right.resolution
+        return comparison.mask_overlap.corrects_differently(left, right, self.subject.name)
 
     def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
         """Paint a rectangle. The only kind of rare cells: those with a difference."""
-        from prune_gui.comparison.mask_overlap import shares  # torch: slow to import
-        from prune_gui.raster.cell_grid import CellGrid
-
         assert isinstance(layout, SliceLayout)  # the chooser offers no kernel grids
         left = None if self.left is None else self.left.resolution
         right = None if self.right is None else self.right.resolution
-        grid = CellGrid.over(layout, part.cells, part.rows, part.columns)
-        found = shares(left, right, self.subject.name, grid, monitor)
+        grid = raster.cell_grid.CellGrid.over(layout, part.cells, part.rows, part.columns)
+        found = comparison.mask_overlap.shares(left, right, self.subject.name, grid, monitor)
         shades = Shades.of(self.colours)
         both = (found.both, shades.both)
         only_left, only_right = (found.left, shades.left), (found.right, shades.right)
@@ -99,10 +86,7 @@ class ComparePainter:
 
 
 def pictures(pixels: Pixels) -> list[Pixels]:
-    """Return the pictures in the pixels of a painter, each with 4 channels.
-
-    Of a `ComparePainter`: left, right, difference. Other painters paint one picture.
-    """
+    """Return pictures with 4 channels: left, right and difference of a `ComparePainter`, or one."""
     return np.split(pixels, pixels.shape[2] // 4, axis=2)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from PySide6.QtCore import QRect, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import (
@@ -15,93 +15,62 @@ from PySide6.QtGui import (
     QResizeEvent,
     QShowEvent,
 )
-from PySide6.QtWidgets import QLabel, QWidget
+from PySide6.QtWidgets import QWidget
 
-from prune_gui.gui.views.maps.canvas import MapCanvas, add_pan_shortcuts
-from prune_gui.gui.views.maps.tile_pipeline import RenderedView
-from prune_gui.gui.views.maps.tiles import Pixels
+from prune_gui.gui.views.maps.canvas import SIDES, MapCanvas
 from prune_gui.gui.views.maps.viewport import Viewport
-from prune_gui.gui.widgets.segmented_switch import SegmentedSwitch
+from prune_gui.gui.widgets import layouts
 from prune_gui.language import deferred, tr
-from prune_gui.raster.parameter_layouts import ParameterLayout
 
 Arrangement = Literal["sides", "swipe", "blink", "single"]
 MESSAGE_MARGIN_PX: Final = 24
 WIDTH_PX: Final = 17
-GRIP_PX: Final = 28
-"""Height of the grip."""
+GRIP_PX: Final = 28  # height of the grip
 ARROWS: Final = "\N{LEFT RIGHT ARROW}"
-KEY_STEP: Final = 0.02
-"""Step of the arrow keys, as a share of the picture's width."""
+KEY_STEP: Final = 0.02  # step of the arrow keys, as a share of the picture's width
 KEYS: Final = {Qt.Key.Key_Left: -KEY_STEP, Qt.Key.Key_Right: KEY_STEP}
 ENDS: Final = {Qt.Key.Key_Home: 0.0, Qt.Key.Key_End: 1.0}
 Mode = Literal["sides", "swipe", "blink", "difference", "film"]
-ARRANGEMENTS: Final[dict[Mode, Arrangement]] = {
-    "sides": "sides",
-    "swipe": "swipe",
-    "blink": "blink",
-    "difference": "single",
-    "film": "single",
+
+
+class ShownMode(NamedTuple):
+    """A mode of a comparison: its text and tool tip, and how the pictures are arranged."""
+
+    arrangement: Arrangement
+    text: str
+    tip: str
+
+
+MODES: Final[dict[Mode, ShownMode]] = {
+    "sides": ShownMode("sides", deferred("Side by side"), deferred("Both sides beside each other")),
+    "swipe": ShownMode("swipe", deferred("Swipe"), deferred("One side on each side of a divider")),
+    "blink": ShownMode("blink", deferred("Blink"), deferred("Both sides in turn")),
+    "difference": ShownMode(
+        "single", deferred("Difference"), deferred("What only one side prunes, in one picture")
+    ),
+    "film": ShownMode("single", deferred("Film"), deferred("The mask after each step")),
 }
-MODES: Final[dict[Mode, tuple[str, str]]] = {
-    "sides": (deferred("Side by side"), deferred("Both sides beside each other")),
-    "swipe": (deferred("Swipe"), deferred("One side on each side of a divider")),
-    "blink": (deferred("Blink"), deferred("Both sides in turn")),
-    "difference": (deferred("Difference"), deferred("What only one side prunes, in one picture")),
-    "film": (deferred("Film"), deferred("The mask after each step")),
-}
-"""Text and tool tip of each mode."""
 
 
 class LinkedPlot(MapCanvas):
-    """Shows pixels over a layout. The wheel zooms, and dragging and the arrow keys pan."""
+    """A picture whose axis labels are elided to the length of each axis."""
 
     def __init__(self, viewport: Viewport) -> None:
         super().__init__(viewport)
-        self._labels = "", ""
         self.view.sigResized.connect(self._label_axes)
-        add_pan_shortcuts(self)
-
-    def show_layout(self, layout: ParameterLayout, labels: tuple[str, str]) -> None:
-        """Show another layout; the visible region stays if the layout has the same size."""
-        self.whole.hide()
-        self.take(layout)
-        self.plotItem.getAxis("left").end = layout.rows
-        self.plotItem.getAxis("bottom").end = layout.columns
-        self._labels = labels
-        self._label_axes()
-
-    def show_tiles(self, rendered: RenderedView, pixels: Pixels, *, has_overview: bool) -> None:
-        """Show one of the pictures of rendered tiles, as RGBA pixels."""
-        tile_grid = rendered.tile_grid
-        self.whole.setVisible(has_overview)
-        if tile_grid.is_whole and rendered.is_complete:
-            self.show_whole(pixels)
-            self.part.hide()
-        else:
-            self.show_part(pixels, tile_grid.rows, tile_grid.columns)
-        self.show_undrawn(on=not (rendered.is_complete or has_overview))
-        self.show_marks(rendered.painted.marks)
 
     def _label_axes(self) -> None:
-        """Label both axes, elided to the length of each axis."""
         size, metrics = self.view.rect(), self.fontMetrics()
-        for side, text, available in zip(
-            ("left", "bottom"), self._labels, (size.height(), size.width()), strict=True
-        ):
-            self.label(side, metrics.elidedText(text, Qt.TextElideMode.ElideRight, int(available)))
+        lengths = (size.height(), size.width())
+        for side, text, length in zip(SIDES, self._labels, lengths, strict=True):
+            self.label(side, metrics.elidedText(text, Qt.TextElideMode.ElideRight, int(length)))
 
 
 class SwipeDivider(QWidget):
-    """A vertical line that is dragged, or moved with the left and right arrow keys, Home and End.
+    """A vertical line that is dragged, or moved with the arrow keys, Home and End."""
 
-    Signals:
-        moved: the user changed `share`, the position in the width that the parent lays out.
-        dragged: (x) the user dragged the line to this position in the parent, in pixels.
-    """
-
-    moved = Signal()
-    dragged = Signal(int)
+    moved = Signal()  # the user changed `share`, the position in the width that the parent lays out
+    dragged = Signal(int)  # to this x position in the parent, in pixels
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
@@ -113,12 +82,10 @@ class SwipeDivider(QWidget):
         self.setToolTip(tr("Drag it, or press the left and right arrow keys"))
 
     def move_to(self, share: float) -> None:
-        """Move the line as the user does; the share is limited to [0, 1]."""
         self.share = min(1.0, max(0.0, share))
         self.moved.emit()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        """Move the line."""
         key = Qt.Key(event.key())
         if key in KEYS:
             self.move_to(self.share + KEYS[key])
@@ -128,15 +95,12 @@ class SwipeDivider(QWidget):
             super().keyPressEvent(event)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
-        """Start to drag."""
         event.accept()
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802
-        """Drag the line."""
         self.dragged.emit(self.mapToParent(event.position().toPoint()).x())
 
     def paintEvent(self, _: QPaintEvent) -> None:  # noqa: N802
-        """Draw the line and its grip; with the focus, in the highlight colour."""
         roles, painter = QPalette.ColorRole, QPainter(self)
         colour = self.palette().color(roles.Highlight if self.hasFocus() else roles.WindowText)
         middle, centre = WIDTH_PX // 2, self.height() // 2
@@ -156,20 +120,16 @@ class PicturePair(QWidget):
     Swiping shows one picture, which the owner joins from the left one up to a divider and the right
     one beyond it. Blinking shows both in turn. A message may replace a picture; then the pictures
     are side by side.
-
-    Signals:
-        blinked: the other picture is in front.
-        divided: `divided_column` may have changed while swiping.
     """
 
-    blinked = Signal()
-    divided = Signal()
+    blinked = Signal()  # the other picture is in front
+    divided = Signal()  # `divided_column` may have changed while swiping
 
     def __init__(self, viewport: Viewport) -> None:
         super().__init__()
         self.left, self.right = LinkedPlot(viewport), LinkedPlot(viewport)
         self.plots: Final = (self.left, self.right)
-        self._messages = QLabel(), QLabel()
+        self._messages = layouts.remark(), layouts.remark()
         self.divider = SwipeDivider(self)
         self.right_in_front = True
         self._arrangement: Arrangement = "sides"
@@ -182,9 +142,7 @@ class PicturePair(QWidget):
             plot.setAccessibleName(name)
             message.setParent(self)
             message.setAlignment(Qt.AlignmentFlag.AlignCenter)
-            message.setWordWrap(True)
             message.setMargin(MESSAGE_MARGIN_PX)
-            message.setForegroundRole(message.palette().ColorRole.PlaceholderText)
             message.hide()
         self.divider.hide()
         self.setMinimumHeight(self.left.minimumSizeHint().height())
@@ -202,12 +160,10 @@ class PicturePair(QWidget):
 
     @property
     def visible_plot(self) -> LinkedPlot:
-        """The left picture, or the right one if a message replaces the left one."""
         return self.right if self.messages[0] else self.left
 
     @property
     def messages(self) -> tuple[str, str]:
-        """The messages in place of the left and of the right picture; "" for none."""
         left, right = self._messages
         return left.text(), right.text()
 
@@ -219,39 +175,33 @@ class PicturePair(QWidget):
             self._lay_out()
 
     def arrange(self, arrangement: Arrangement) -> None:
-        """Arrange the pictures in another way."""
         self._arrangement = arrangement
         self._lay_out()
 
     def set_blinking(self, *, on: bool, interval_ms: int) -> None:
-        """Start or stop blinking; it also stops while the widget is hidden."""
         self._blinking = on
         self._timer.setInterval(interval_ms)
         self._update_timer()
 
     def blink(self) -> None:
-        """Bring the other picture to the front."""
         self.right_in_front = not self.right_in_front
         self._lay_out()
         self.blinked.emit()
 
     def _update_timer(self) -> None:
-        wanted = self._blinking and self.arrangement == "blink" and self.isVisible()
-        if wanted != self._timer.isActive():
-            if wanted:
-                self._timer.start()
-            else:
-                self._timer.stop()
+        if not (self._blinking and self.arrangement == "blink" and self.isVisible()):
+            self._timer.stop()
+        elif not self._timer.isActive():
+            self._timer.start()
 
     def _lay_out(self) -> None:
-        """Lay out the pictures, messages and divider."""
         arrangement, whole = self.arrangement, self.rect()
         halves = (whole, whole)
         if arrangement == "sides":
             middle = whole.width() // 2
             halves = (
-                QRect(0, 0, middle, whole.height()),
-                QRect(middle, 0, whole.width() - middle, whole.height()),
+                whole.adjusted(0, 0, middle - whole.width(), 0),
+                whole.adjusted(middle, 0, 0, 0),
             )
         for plot, message, half in zip(self.plots, self._messages, halves, strict=True):
             shown = bool(message.text()) and arrangement == "sides"
@@ -267,7 +217,6 @@ class PicturePair(QWidget):
         self._update_timer()
 
     def _divide(self) -> None:
-        """Place the divider."""
         if self.arrangement == "swipe":
             area = self._area
             x = area.left() + round(self.divider.share * area.width())
@@ -283,7 +232,6 @@ class PicturePair(QWidget):
 
     @property
     def _area(self) -> QRect:
-        """The rectangle inside the axes."""
         scene = self.left.mapFromScene(self.left.view.sceneBoundingRect())
         area: QRect = scene.boundingRect().translated(self.left.pos())
         return area
@@ -293,23 +241,13 @@ class PicturePair(QWidget):
         self.divider.move_to((x - area.left()) / max(1, area.width()))
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """Lay out the pictures in the new size."""
         super().resizeEvent(event)
         self._lay_out()
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
-        """Continue to blink."""
         super().showEvent(event)
         self._lay_out()
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
-        """Stop the timer."""
         super().hideEvent(event)
         self._timer.stop()
-
-
-def mode_switch() -> SegmentedSwitch[Mode]:
-    """Return the switch."""
-    texts = {mode: tr(text) for mode, (text, _) in MODES.items()}
-    tips = {mode: tr(tip) for mode, (_, tip) in MODES.items()}
-    return SegmentedSwitch(tr("Kind of comparison"), texts, tips)

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtGui import QPalette
 from PySide6.QtWidgets import QGridLayout, QLabel, QWidget
 
+from prune_gui import comparison, statistics
 from prune_gui.gui.views.compare.text import (
     OVERLAP_COLUMNS,
     PATTERNS,
@@ -17,8 +19,9 @@ from prune_gui.gui.views.compare.text import (
     worst_names,
 )
 from prune_gui.gui.views.maps.tile_pipeline import RunJob
-from prune_gui.gui.views.parameter_table import ParameterTable
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
+from prune_gui.gui.widgets.table_widgets import ParameterTable
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
 from prune_gui.language import deferred, tr
 from prune_gui.session.subjects import ComparedState, Subject
@@ -46,18 +49,13 @@ class Compared:
     right: ComparedState
 
     def same_as(self, other: Compared | None) -> bool:
-        """Return whether both compare the same states."""
-        return (
-            other is not None and self.left.same_as(other.left) and self.right.same_as(other.right)
-        )
+        if other is None:
+            return False
+        return self.left.same_as(other.left) and self.right.same_as(other.right)
 
 
 class SummaryTable(QWidget):
-    """Shows rows of a left side, a right side and their difference.
-
-    Each has a column for the chosen parameter and one for all parameters. Below are the names of
-    the worst layers.
-    """
+    """Shows both sides and their difference, of the parameter and of all, and the worst layers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,16 +80,14 @@ class SummaryTable(QWidget):
             ElidedLabel(tr("Worst layer"), elide=Qt.TextElideMode.ElideMiddle) for _ in range(2)
         ]
         for side, label in enumerate(self._names):
-            label.setForegroundRole(label.palette().ColorRole.PlaceholderText)
+            label.setForegroundRole(QPalette.ColorRole.PlaceholderText)
             self._grid.addWidget(label, 2 + len(self._labels) + side, 0, 1, 1 + SUMMARY_COLUMNS)
         self.show_summary(None)
 
     def texts(self) -> list[list[str]]:
-        """Return the titles and the texts of the cells, row by row."""
         return [[label.text() for label in labels] for labels in self._labels]
 
     def show_summary(self, summary: Summary | None) -> None:
-        """Show a summary; None for one that is not computed."""
         for labels, row in zip(self._labels, summary_rows(summary), strict=True):
             labels[0].setText(row.title)
             labels[0].setToolTip(row.tip)
@@ -99,14 +95,13 @@ class SummaryTable(QWidget):
                 label.setText(cell.text)
                 label.setToolTip(cell.tip)
         for name_label, name in zip(self._names, worst_names(summary), strict=True):
-            name_label.say(name)
-            name_label.setToolTip(name)
+            name_label.say(name, tip=name)
             name_label.setVisible(bool(name))
 
 
 def _heading(text: str) -> QLabel:
-    label = QLabel(text, alignment=ALIGNMENT)
-    label.setForegroundRole(label.palette().ColorRole.PlaceholderText)
+    label = layouts.remark(text, wrapped=False)
+    label.setAlignment(ALIGNMENT)
     return label
 
 
@@ -114,13 +109,9 @@ class OverlapTable(ParameterTable["Overlap"]):
     """Shows how much two states prune of each parameter."""
 
     def __init__(self) -> None:
-        super().__init__(
-            OVERLAP_COLUMNS,
-            tr("Every parameter in both"),
-            lambda row: row.name,
-            min_name_px=MIN_NAME_WIDTH_PX,
-            min_column_px=MIN_COLUMN_WIDTH_PX,
-        )
+        widths = {"min_name_px": MIN_NAME_WIDTH_PX, "min_column_px": MIN_COLUMN_WIDTH_PX}
+        name = tr("Every parameter in both")
+        super().__init__(OVERLAP_COLUMNS, name, lambda row: row.name, **widths)
 
     def show_rows(
         self, rows: Sequence[Overlap], marked: Callable[[Overlap], bool] | None = None
@@ -132,16 +123,9 @@ class OverlapTable(ParameterTable["Overlap"]):
 
 
 class ComparedTables(QObject):
-    """Computes and shows the tables of two states.
+    """Computes and shows the tables of two states."""
 
-    Attributes:
-        total: says how much both sides prune in all parameters, and what is left out.
-
-    Signals:
-        summarized: `overlap` is known.
-    """
-
-    summarized = Signal()
+    summarized = Signal()  # `overlap` is known
 
     def __init__(self, run_job: RunJob, run_long_job: RunJob, summary_table: SummaryTable) -> None:
         super().__init__(summary_table)
@@ -165,35 +149,31 @@ class ComparedTables(QObject):
 
     @property
     def is_tabulated(self) -> bool:
-        """Whether `overlaps` has rows of the open file."""
         return self._tabulated is not None
 
     def forget(self) -> None:
-        """Forget what was computed for the previous file."""
         self._summary = self._summarized = self._tabulated = self.compared = None
 
     def request_summary(self, subject: Subject, compared: Compared) -> None:
-        """Compute the summary of a parameter in two states, unless it is shown.
-
-        It takes several jobs, so that others can run meanwhile.
-        """
+        """Compute the summary of a parameter in two states, in several jobs, unless it is shown."""
         self.compared = compared
         before, known = self._summary, compared.same_as(self._summarized)
         if before is not None and known and before.name == subject.name and before.is_complete:
             return
 
         def work(monitor: Monitor) -> Summary:
-            from prune_gui.comparison.summary import summarize  # torch: slow to import
-            from prune_gui.statistics.dispatch import read_budget
-
             if before is not None and known:
                 left, right = (side.statistics.resolution for side in (before.left, before.right))
             else:
                 left, right = compared.left.resolution(), compared.right.resolution()
             reference = subject.resolution
             is_fetched = reference.checkpoint.is_fetched
-            wanted = read_budget(counted=known) if is_fetched else lambda _: False
-            return summarize(subject.name, left, right, reference, before, wanted, monitor)
+            wanted = (
+                statistics.dispatch.read_budget(counted=known) if is_fetched else lambda _: False
+            )
+            return comparison.summary.summarize(
+                subject.name, left, right, reference, before, wanted, monitor
+            )
 
         def show(summary: Summary) -> None:
             if not compared.same_as(self.compared):
@@ -207,25 +187,17 @@ class ComparedTables(QObject):
         self._run_job("compare.summary", subject, work, show)
 
     def request_overlaps(self, subject: Subject) -> None:
-        """Count the overlap of every parameter, unless it is shown."""
         compared = self.compared
         if compared is None or compared.same_as(self._tabulated):
             return
 
         def count(monitor: Monitor) -> tuple[tuple[Overlap, ...], str]:
-            from prune_gui.comparison.mask_overlap import (  # torch: slow to import
-                comparable,
-                left_out,
-                overlaps,
-                summed,
-                with_patterns,
-            )
-
+            mask_overlap = comparison.mask_overlap
             left, right = compared.left.resolution(), compared.right.resolution()
-            names = [name for name in right.counts if comparable(left, right, name)]
-            rows = overlaps(left, right, names, monitor)
-            total = total_text(summed(rows), left_out(left, right))
-            return with_patterns(rows, left, right, monitor), total
+            names = [name for name in right.counts if mask_overlap.comparable(left, right, name)]
+            rows = mask_overlap.overlaps(left, right, names, monitor)
+            total = total_text(mask_overlap.summed(rows), mask_overlap.left_out(left, right))
+            return mask_overlap.with_patterns(rows, left, right, monitor), total
 
         def show(result: tuple[tuple[Overlap, ...], str]) -> None:
             self._tabulated = compared

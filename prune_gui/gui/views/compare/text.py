@@ -52,40 +52,45 @@ class SummaryRow:
 
 def summary_rows(summary: Summary | None) -> tuple[SummaryRow, ...]:
     """Return the rows of the table; None for a summary that is not computed."""
-    sides = (None, None) if summary is None else (summary.left, summary.right)
+    columns: list[tuple[SummaryCell, ...]] = [(SummaryCell(UNKNOWN),) * 3] * 6
+    left, right = (None, None) if summary is None else (summary.left, summary.right)
+    if left is not None and right is not None:
+        scopes = [(side.parameter, side.everything) for side in (left, right)]
+        columns = [_cells(extent) for scope in scopes for extent in scope]
+        columns += map(_change_cells, *scopes)
+    sparsities, energies, counts = zip(*columns, strict=True)
+    energy_tip = tr("Sum of the squares of the kept weights, as a share of all in the open file")
     return (
-        _row(deferred("Sparsity"), "", sides, _sparsity, _sparsity_change),
-        _row(
-            deferred("Kept energy"),
-            deferred("Sum of the squares of the kept weights, as a share of all in the open file"),
-            sides,
-            _kept_energy,
-            _energy_change,
+        SummaryRow(tr("Sparsity"), "", sparsities),
+        SummaryRow(tr("Kept energy"), energy_tip, energies),
+        SummaryRow(tr("Pruned"), tr("Number of pruned elements"), counts),
+        _worst_row(left, right),
+    )
+
+
+def _cells(extent: Extent | None) -> tuple[SummaryCell, ...]:
+    """Return the sparsity, the kept energy and the number of pruned elements."""
+    if extent is None:
+        return (SummaryCell(UNDEFINED),) * 3
+    pruned, total, energy = extent.pruned, extent.total, extent.kept_energy
+    return (
+        SummaryCell(sparsity(pruned, total)),
+        SummaryCell(UNKNOWN if energy is None else share_text(energy)),
+        SummaryCell(short_count(pruned), tr("{pruned:,} of {total:,}", pruned=pruned, total=total)),
+    )
+
+
+def _change_cells(before: Extent | None, after: Extent | None) -> tuple[SummaryCell, ...]:
+    if before is None or after is None:
+        return (SummaryCell(UNDEFINED),) * 3
+    change, old, new = after.pruned - before.pruned, before.kept_energy, after.kept_energy
+    return (
+        SummaryCell(points(after.sparsity - before.sparsity, 1)),
+        SummaryCell(UNKNOWN if old is None or new is None else points(new - old, 2)),
+        SummaryCell(
+            _signed(short_count(abs(change)), change), _signed(format_number(abs(change)), change)
         ),
-        _row(deferred("Pruned"), deferred("Number of pruned elements"), sides, _pruned, _change),
-        _worst_row(*sides),
     )
-
-
-def _row(
-    title: str,
-    tip: str,
-    sides: tuple[SideSummary | None, SideSummary | None],
-    text: Callable[[Extent], SummaryCell],
-    change: Callable[[Extent, Extent], SummaryCell],
-) -> SummaryRow:
-    tip = tr(tip) if tip else ""
-    left, right = sides
-    if left is None or right is None:
-        return SummaryRow(tr(title), tip, (SummaryCell(UNKNOWN),) * 6)
-    scopes = [(side.parameter, side.everything) for side in (left, right)]
-    extents = [one for scope in scopes for one in scope]
-    differences = (
-        SummaryCell(UNDEFINED) if before is None or after is None else change(before, after)
-        for before, after in zip(*scopes, strict=True)
-    )
-    cells = (SummaryCell(UNDEFINED) if one is None else text(one) for one in extents)
-    return SummaryRow(tr(title), tip, (*cells, *differences))
 
 
 def worst_names(summary: Summary | None) -> tuple[str, str]:
@@ -110,35 +115,6 @@ def _worst_row(left: SideSummary | None, right: SideSummary | None) -> SummaryRo
         change = SummaryCell(points(right.worst[1] - left.worst[1], 2))
     tip = tr("The parameter that keeps the smallest share of its energy, and that share")
     return SummaryRow(tr("Worst layer"), tip, (none, cells[0], none, cells[1], none, change))
-
-
-def _sparsity(extent: Extent) -> SummaryCell:
-    return SummaryCell(sparsity(extent.pruned, extent.total))
-
-
-def _sparsity_change(before: Extent, after: Extent) -> SummaryCell:
-    return SummaryCell(points(after.sparsity - before.sparsity, 1))
-
-
-def _kept_energy(extent: Extent) -> SummaryCell:
-    return SummaryCell(UNKNOWN if extent.kept_energy is None else share_text(extent.kept_energy))
-
-
-def _energy_change(before: Extent, after: Extent) -> SummaryCell:
-    if before.kept_energy is None or after.kept_energy is None:
-        return SummaryCell(UNKNOWN)
-    return SummaryCell(points(after.kept_energy - before.kept_energy, 2))
-
-
-def _pruned(extent: Extent) -> SummaryCell:
-    exact = tr("{pruned:,} of {total:,}", pruned=extent.pruned, total=extent.total)
-    return SummaryCell(short_count(extent.pruned), tip=exact)
-
-
-def _change(before: Extent, after: Extent) -> SummaryCell:
-    change = after.pruned - before.pruned
-    exact = _signed(format_number(abs(change)), change)
-    return SummaryCell(_signed(short_count(abs(change)), change), tip=exact)
 
 
 def share_text(share: float) -> str:
@@ -178,15 +154,7 @@ def _number_column(
     )
 
 
-def _patterns_in_file(title: str, side: int) -> Column[Sequence[Overlap]]:
-    return Column(
-        values=lambda rows: [", ".join(overlap.patterns[side]) for overlap in rows],
-        file_title=title,
-    )
-
-
 def _patterns_text(left: tuple[str, ...], right: tuple[str, ...]) -> str:
-    """Return the patterns that each side follows; "" if neither follows any."""
     if not left and not right:
         return ""
     before, after = (", ".join(names) or tr("none") for names in (left, right))
@@ -228,20 +196,22 @@ OVERLAP_COLUMNS: Final[tuple[Column[Sequence[Overlap]], ...]] = (
         descending_first=True,
     ),
     Column(values=lambda rows: [overlap.total for overlap in rows], file_title=deferred("Total")),
-    _patterns_in_file(deferred("n:m on the left"), 0),
-    _patterns_in_file(deferred("n:m on the right"), 1),
+    Column(
+        values=lambda rows: [", ".join(overlap.patterns[0]) for overlap in rows],
+        file_title=deferred("n:m on the left"),
+    ),
+    Column(
+        values=lambda rows: [", ".join(overlap.patterns[1]) for overlap in rows],
+        file_title=deferred("n:m on the right"),
+    ),
 )
 """The columns of the table; the last three are only in files."""
 
-PATTERNS: Final = 5
-"""The column of the patterns."""
+PATTERNS: Final = 5  # the column of the patterns
 
 
 def legend(overlap: Overlap, colours: Colours, *, corrected: bool = False) -> str:
-    """Return the legend of two pictures as rich text.
-
-    Elements are `corrected` if steps give kept ones other values on both sides.
-    """
+    """Return the legend of two pictures as rich text; see `ComparePainter.has_corrected`."""
     shades = Shades.of(colours)
     parts = (
         (shades.both, tr("pruned in both"), overlap.both),
@@ -249,11 +219,8 @@ def legend(overlap: Overlap, colours: Colours, *, corrected: bool = False) -> st
         (shades.right, tr("only right"), overlap.right),
         (shades.kept, tr("kept in both"), overlap.kept),
     )
-    entries = [
-        marked(colour, counted(title, count, overlap.total))
-        for colour, title, count in parts
-        if count
-    ]
+    shown = (part for part in parts if part[2])
+    entries = [marked(shade, counted(title, n, overlap.total)) for shade, title, n in shown]
     if corrected:
         entries.append(marked(shades.corrected, tr("kept in both, corrected")))
     return SEPARATOR.join([*entries, unbroken(tr("IoU {iou:.3f}", iou=overlap.iou))])
@@ -264,11 +231,8 @@ def total_text(overlap: Overlap, excluded: Counter[Obstacle]) -> str:
     total = _overlap_text(overlap)
     if not excluded:
         return total
-    counts = (
-        tr(message, count=excluded[obstacle])
-        for obstacle, message in OBSTACLES.items()
-        if excluded[obstacle]
-    )
+    found = (obstacle for obstacle in OBSTACLES if excluded[obstacle])
+    counts = (tr(OBSTACLES[obstacle], count=excluded[obstacle]) for obstacle in found)
     return tr("{total}. Parameters left out: {counts}", total=total, counts=join_items(counts))
 
 

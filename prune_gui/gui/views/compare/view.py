@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QKeySequence, QShortcut
-from PySide6.QtWidgets import QHBoxLayout, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSplitter, QWidget
 
+from prune_gui import statistics
 from prune_gui.gui.dialogs.questions import ask_checkpoint
-from prune_gui.gui.views.axes import dim_names_of, layout_labels
+from prune_gui.gui.views.compare.control_bars import BlinkBar, FilmBar, SegmentedSwitch, SidesBar
 from prune_gui.gui.views.compare.data import ComparePainter, pictures, split
-from prune_gui.gui.views.compare.picture_pair import ARRANGEMENTS, Mode, PicturePair, mode_switch
-from prune_gui.gui.views.compare.play_bars import BlinkBar, FilmBar
-from prune_gui.gui.views.compare.sides_bar import SidesBar
+from prune_gui.gui.views.compare.picture_pair import MODES, Mode, PicturePair
 from prune_gui.gui.views.compare.tables import Compared, ComparedTables
 from prune_gui.gui.views.compare.text import legend as compare_legend
-from prune_gui.gui.views.controls import fill
+from prune_gui.gui.views.controls import shortcut
 from prune_gui.gui.views.legend_text import legend
-from prune_gui.gui.views.maps.canvas import zoom_buttons
+from prune_gui.gui.views.maps.canvas import MapCanvas, zoom_buttons
 from prune_gui.gui.views.maps.map_view import TiledView
 from prune_gui.gui.views.maps.text import describe_sides
 from prune_gui.gui.views.maps.tile_pipeline import Painter, RenderedView
 from prune_gui.gui.views.maps.tiles import Pixels, TileGrid
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.mask.data import MaskPainter, coloured, step_table
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.frames import FitScrollArea
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
@@ -35,16 +35,13 @@ from prune_gui.session.subjects import ComparedState, Subject, frame_title
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
-    from prune_gui.raster.parameter_layouts import ParameterLayout
     from prune_gui.session.changes import Changes
     from prune_gui.statistics.element_values import Element
     from prune_gui.table import Table
 
 
-DELAY_MS: Final = 250
-"""Delay between the last change and the update of the tables and the overview."""
-TABLE_HEIGHT_PX: Final = 120
-"""Initial height of the table of all parameters."""
+DELAY_MS: Final = 250  # delay between the last change and the update of the tables and the overview
+TABLE_HEIGHT_PX: Final = 120  # initial height of the table of all parameters
 MIN_SIDES_PX: Final = 72
 """Minimum height of the sides and their summary, which scroll in a low window."""
 IN_FRONT: Final = {False: deferred("Left: {side}"), True: deferred("Right: {side}")}
@@ -52,11 +49,7 @@ IN_FRONT: Final = {False: deferred("Left: {side}"), True: deferred("Right: {side
 
 
 class CompareView(TiledView):
-    """Shows a parameter in two states that the user chooses, or after each step.
-
-    The pictures zoom and pan together, with the keys of the mask view. The table below lists every
-    parameter; selecting a row chooses its parameter.
-    """
+    """Shows a parameter in two states that the user chooses, or after each step."""
 
     lane = "compare"
     has_table = True
@@ -65,14 +58,14 @@ class CompareView(TiledView):
         super().__init__(workbench, viewport, tr("Compare"), kernel_grids=False)
         self._wanted: Painter | None = None  # of the pictures that are shown or about to be
         self._cursor: tuple[int, int] | None = None
-        self._switch = mode_switch()
+        modes = {mode: (tr(shown.text), tr(shown.tip)) for mode, shown in MODES.items()}
+        self._switch: SegmentedSwitch[Mode] = SegmentedSwitch(tr("Kind of comparison"), modes)
         self._sides = SidesBar(workbench, ask_checkpoint)
         self._sides_area = FitScrollArea(self._sides, MIN_SIDES_PX)
         self._blink_bar, self._film_bar = BlinkBar(), FilmBar()
         self.pair = PicturePair(viewport)
-        self._tables = ComparedTables(
-            self._run_job, partial(self._run_job, long=True), self._sides.summary
-        )
+        run_long = partial(self._run_job, long=True)
+        self._tables = ComparedTables(self._run_job, run_long, self._sides.summary)
         self._lower = QWidget()
         self._element_label = ElidedLabel(tr("Weight under the cursor on both sides"))
         body = QWidget()
@@ -85,29 +78,26 @@ class CompareView(TiledView):
 
     @property
     def mode(self) -> Mode:
-        """What the pictures show."""
         return self._switch.value
 
     def _fill(self, body: QWidget) -> None:
-        """Lay out the bars above the splitter of the pictures and the table."""
         self._element_label.setContentsMargins(GAP_PX, TIGHT_PX, GAP_PX, 0)
         self._element_label.setMinimumHeight(self._element_label.fontMetrics().height() + 2)
         upper, lower = QWidget(), self._lower
         halves = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
-        slices = QHBoxLayout()
         self._chooser.setContentsMargins(GAP_PX, 0, 0, 0)
-        slices.addWidget(self._chooser, 0, Qt.AlignmentFlag.AlignLeft)
-        slices.addWidget(self._chooser.sliders, 1)
+        slices = layouts.row(self._chooser, (self._chooser.sliders, 1))
+        slices.setAlignment(self._chooser, Qt.AlignmentFlag.AlignLeft)
         below = (self._element_label, self._legend, slices)
-        fill(QVBoxLayout(upper), self.pair, *below, growing=[self.pair])
+        layouts.column((self.pair, 1), *below, of=upper, margin=0, gap=0)
         table, total = self._tables.overlaps, self._tables.total
-        fill(QVBoxLayout(lower), table, total, growing=[table])
+        layouts.column((table, 1), total, of=lower, margin=0, gap=0)
         for half in (upper, lower):
             halves.addWidget(half)
         halves.setStretchFactor(0, 1)
         halves.setSizes([4 * TABLE_HEIGHT_PX, TABLE_HEIGHT_PX])
         bars = (self._sides_area, self._blink_bar, self._film_bar)
-        fill(QVBoxLayout(body), *bars, halves, growing=[halves])
+        layouts.column(*bars, (halves, 1), of=body, margin=0, gap=0)
 
     def _connect(self) -> None:
         for plot in self.pair.plots:
@@ -121,25 +111,19 @@ class CompareView(TiledView):
         self.pair.blinked.connect(self._name_front)
         self._tables.summarized.connect(self._show_legend)
         self._tables.overlaps.chosen.connect(self._workbench.choose)
-        self._space = QShortcut(QKeySequence(Qt.Key.Key_Space), self.pair)
-        self._space.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
-        self._space.activated.connect(self._toggle_playing)
+        self._space = shortcut("Space", self._toggle_playing, self.pair)
 
     def _change_mode(self) -> None:
-        """Show what belongs to the mode."""
         mode = self.mode
         for widget in (self._sides_area, self._lower):  # they are about two states
             widget.setVisible(mode != "film")
         self._blink_bar.setVisible(mode == "blink")
         self._film_bar.setVisible(mode == "film")
         self._space.setEnabled(mode in ("blink", "film"))
-        self.pair.arrange(ARRANGEMENTS[mode])
+        self.pair.arrange(MODES[mode].arrangement)
         self._blink()
-        control = {
-            "swipe": self.pair.divider,
-            "blink": self._blink_bar.button,
-            "film": self._film_bar.slider,
-        }.get(mode)
+        blink, film = self._blink_bar.button, self._film_bar.slider
+        control = {"swipe": self.pair.divider, "blink": blink, "film": film}.get(mode)
         if control is not None and not self._switch.has_focus:
             control.setFocus()  # chosen with the mouse
         self._pipeline.forget_pictures()
@@ -159,7 +143,8 @@ class CompareView(TiledView):
         if compared is not None:
             right = self.pair.right_in_front
             state = compared.right if right else compared.left
-            self._blink_bar.name_front(tr(IN_FRONT[right], side=state.text))
+            text = tr(IN_FRONT[right], side=state.text)
+            self._blink_bar.front.say(text, tip=text)
 
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:
@@ -202,7 +187,6 @@ class CompareView(TiledView):
         )
 
     def _film_painter(self, subject: Subject) -> MaskPainter:
-        """Return the painter of the frame."""
         resolved = self._workbench.resolved
         assert resolved is not None  # otherwise there is no subject
         resolution, draft = resolved.resolution, None
@@ -212,7 +196,8 @@ class CompareView(TiledView):
         self.pair.say("", "")
         frame = self._film_bar.frame
         shown = ComparedState(resolution, frame, draft, "").subject(subject.name)
-        self._film_bar.show_title(frame_title(shown, frame))
+        title = frame_title(shown, frame)
+        self._film_bar.title.say(title, tip=title)
         return MaskPainter(shown)
 
     def _show(self, subject: Subject, rendered: RenderedView | str) -> None:
@@ -223,6 +208,7 @@ class CompareView(TiledView):
             return  # of the previous mode; the picture of this one follows
         layout = rendered.tile_grid.layout
         if layout != self.pair.left.layout_shown or not subject.same_parameter(self._pictured):
+            self._set_cursor(None)
             self._show_layout(subject, layout)
         self._show_tiles(rendered)
         self._show_legend()
@@ -230,16 +216,11 @@ class CompareView(TiledView):
         if rendered.is_complete:
             self._delay_timer.start()
 
-    def _show_tiles(self, rendered: RenderedView) -> None:
-        has_overview = self._pipeline.has_overview(rendered)
-        shown = self._chosen_pictures(rendered)
-        for plot, pixels in zip(self.pair.plots, shown, strict=False):
-            plot.show_tiles(rendered, pixels, has_overview=has_overview)
-        if rendered.tile_grid.is_whole and rendered.is_complete:
-            self._overview = rendered
+    @property
+    def _canvases(self) -> Sequence[MapCanvas]:
+        return self.pair.plots
 
-    def _chosen_pictures(self, rendered: RenderedView) -> list[Pixels]:
-        """Return the pictures for the left and the right plot, or only for the left one."""
+    def _pictures(self, rendered: RenderedView) -> list[Pixels]:
         pixels, arrangement = rendered.painted.pixels, self.pair.arrangement
         if pixels.ndim == 2:  # levels of a mask
             return [coloured(pixels, step_table(self.colours(), plain=False))]
@@ -252,37 +233,17 @@ class CompareView(TiledView):
         return painted[:2]
 
     def _split(self) -> None:
-        """Join the pictures at the divider."""
-        rendered, overview = self._pipeline.shown, self._overview
-        if rendered is None:
-            return
-        self._show_tiles(rendered)
-        if overview is None or rendered.tile_grid.is_whole:
-            return
-        if self._pipeline.has_overview(rendered) and self._pipeline.has_overview(overview):
-            self._show_overview(overview)
-
-    def _show_layout(self, subject: Subject, layout: ParameterLayout) -> None:
-        """Show another parameter, or another layout of it."""
-        self._set_cursor(None)
-        labels = layout_labels(dim_names_of(self._workbench, subject), layout, self._chooser.dims)
-        for plot in reversed(self.pair.plots):
-            plot.show_layout(layout, labels)
-
-    def _show_overview(self, overview: RenderedView) -> None:
-        self._overview = overview
-        for plot, pixels in zip(self.pair.plots, self._chosen_pictures(overview), strict=False):
-            plot.show_whole(pixels)
+        if self._pipeline.shown is not None:
+            self._show_tiles(self._pipeline.shown)
 
     def _show_legend(self) -> None:
         painter, overlap, text = self._wanted, self._tables.overlap, ""
         if isinstance(painter, MaskPainter):
             text = legend(painter.subject, self.colours())
-        elif isinstance(painter, ComparePainter) and overlap is not None:
-            is_current = overlap.name == painter.subject.name
+        elif overlap is not None and painter and overlap.name == painter.subject.name:
+            assert isinstance(painter, ComparePainter)
             corrected = painter.has_corrected
-            full = compare_legend(overlap, self.colours(), corrected=corrected)
-            text = full if is_current else ""
+            text = compare_legend(overlap, self.colours(), corrected=corrected)
         self._legend.setText(text)
 
     def _fill_in(self) -> None:
@@ -294,26 +255,22 @@ class CompareView(TiledView):
         self._tables.request_overlaps(self.subject)
 
     def picture(self) -> QWidget | None:
-        """Return the widget with the pictures; None while messages replace them."""
         replaced = all(self.pair.messages)
         return None if replaced or super().picture() is None else self.pair
 
     def caption(self) -> tuple[str, str]:
-        """Return the name of the parameter, and a description of the pictures."""
         name, what = super().caption()
         compared = self._tables.compared
         if self.mode == "film":
-            return name, tr("{what}. {frame}", what=what, frame=self._film_bar.title)
+            frame = self._film_bar.title.accessibleDescription()
+            return name, tr("{what}. {frame}", what=what, frame=frame)
         if compared is None:
             return name, what
         left, right = compared.left.text, compared.right.text
         return name, tr("{what}. Left: {left}. Right: {right}", what=what, left=left, right=right)
 
     def table(self) -> Table | None:
-        """Return how much both states prune of each parameter, in the order on the screen.
-
-        None for a film.
-        """
+        """Return the table on the screen: how much both states prune of each parameter."""
         visible = self.mode != "film" and self.picture() is not None
         if self.subject is None or not visible or not self._tables.is_tabulated:
             return None
@@ -328,7 +285,6 @@ class CompareView(TiledView):
             self._request_element()
 
     def _request_element(self) -> None:
-        """Describe the element under the cursor in each state."""
         subject, painter, cursor = self.subject, self._wanted, self._cursor
         layout = self.pair.left.layout_shown
         if subject is None or painter is None or layout is None or cursor is None:
@@ -342,12 +298,9 @@ class CompareView(TiledView):
             sides = [side for side in (painter.left, painter.right) if side is not None]
 
         def read(_: Monitor) -> list[tuple[Subject, Element]]:
-            from prune_gui.statistics.element_values import element_at  # torch: slow to import
-
-            return [
-                (side, element_at(side.resolution, side.name, layout.flat(*cursor)))
-                for side in sides
-            ]
+            element_at = statistics.element_values.element_at
+            at = layout.flat(*cursor)
+            return [(side, element_at(side.resolution, side.name, at)) for side in sides]
 
         def show(elements: list[tuple[Subject, Element]]) -> None:
             if cursor == self._cursor:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyqtgraph as pg
@@ -13,28 +12,27 @@ from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QBrush, QColor, QKeyEvent, QPainter, QShowEvent, QStaticText
 from PySide6.QtWidgets import QPushButton, QStyleOptionGraphicsItem, QWidget
 
-from prune_gui.gui.views.axes import IndexAxis
 from prune_gui.gui.views.controls import PANS, ZOOMS, shortcut
-from prune_gui.gui.views.maps.head_overlay import HeadAxis, HeadOverlay
-from prune_gui.gui.views.maps.margins import Margins
+from prune_gui.gui.views.maps.margins import HeadAxis, HeadOverlay, Margins
 from prune_gui.gui.views.maps.text import MAX_CHARACTERS
-from prune_gui.gui.views.maps.tiles import TileRegion, grid_lines, visible_region
+from prune_gui.gui.views.maps.tile_pipeline import RenderedView
+from prune_gui.gui.views.maps.tiles import (
+    CellCentres,
+    Pixels,
+    TileRegion,
+    grid_lines,
+    visible_region,
+)
 from prune_gui.gui.views.maps.viewport import Viewport
-from prune_gui.gui.views.plot import Plot, pen
+from prune_gui.gui.views.plot import IndexAxis, Plot, axis_scales, pen
 from prune_gui.language import tr
 from prune_gui.raster.colours import Colours
+from prune_gui.raster.parameter_layouts import ParameterLayout
 
-if TYPE_CHECKING:
-    from prune_gui.gui.views.maps.tiles import CellCentres, Pixels
-    from prune_gui.raster.parameter_layouts import ParameterLayout
-
-
-MIN_GRID_CELL_PX = 12
-"""Minimum cell size of one element for grid lines between elements."""
-MAX_MARKED_CELL_PX = 8
-"""A ring marks a lone cell that is smaller than this."""
-MARK_DIAMETER_PX = 13
-"""Diameter of a ring."""
+SIDES = "left", "bottom"
+MIN_GRID_CELL_PX = 12  # minimum cell size of one element for grid lines between elements
+MAX_MARKED_CELL_PX = 8  # a ring marks a lone cell that is smaller than this
+MARK_DIAMETER_PX = 13  # diameter of a ring
 KEY_STEPS = {
     Qt.Key.Key_Up: (-1, 0),
     Qt.Key.Key_Down: (1, 0),
@@ -44,56 +42,37 @@ KEY_STEPS = {
 """Rows and columns to the neighbouring element, by key."""
 MAX_ASPECT = 4
 """Maximum ratio of the sides of the canvas for which a picture with square cells can be fitted."""
-FIT_MARGIN = 0.01
-"""Margin on each side of a fitted picture, as a share of its size."""
-BUTTON_PADDING_PX = 24
-"""Space beside the text of a button."""
+FIT_MARGIN = 0.01  # margin on each side of a fitted picture, as a share of its size
+BUTTON_PADDING_PX = 24  # space beside the text of a button
 
 
 class MapCanvas(Plot):
-    """Shows images of a picture, in row and column coordinates.
+    """Shows images of a picture in row and column coordinates, which signals have too, or None."""
 
-    Signals:
-        pointed: (row, column) of the element under the cursor, or None.
-        clicked: (row, column) of the element that was clicked or chosen by a key, or None.
-        escaped: Escape was pressed.
-    """
-
-    pointed = Signal(object)
-    clicked = Signal(object)
+    pointed = Signal(object)  # the element under the cursor
+    clicked = Signal(object)  # the element that was clicked or chosen by a key
     escaped = Signal()
 
     def __init__(self, viewport: Viewport) -> None:
         super().__init__(
-            {
-                "left": IndexAxis("left"),
-                "bottom": IndexAxis("bottom"),
-                "top": HeadAxis("top"),
-                "right": HeadAxis("right"),
-            }
+            {side: IndexAxis(side) for side in SIDES}
+            | {side: HeadAxis(side) for side in ("top", "right")}
         )
         self._viewport = viewport
         self.layout_shown: ParameterLayout | None = None
+        self._labels = "", ""
         self.view.invertY(True)
         # The whole picture, if available, is below the visible part, for panning beyond the part.
         self.whole, self.part = (pg.ImageItem(axisOrder="row-major") for _ in range(2))
         self._hatching = Hatching()
         self._grid = pg.PlotCurveItem(connect="pairs")
-        self._texts = ElementTexts()
+        self.texts = ElementTexts()
         self._marks = pg.ScatterPlotItem(symbol="o", size=MARK_DIAMETER_PX, brush=None)
         self._pin = pg.PlotCurveItem()
         self._pin_ring = pg.ScatterPlotItem(symbol="s", size=MARK_DIAMETER_PX, brush=None)
         self._pinned: tuple[int, int] | None = None
-        for item in (
-            self._hatching,
-            self.whole,
-            self.part,
-            self._grid,
-            self._texts,
-            self._marks,
-            self._pin,
-            self._pin_ring,
-        ):
+        images = (self._hatching, self.whole, self.part)
+        for item in (*images, self._grid, self.texts, self._marks, self._pin, self._pin_ring):
             self.addItem(item, ignoreBounds=True)
         self.margins = Margins(self)
         self.heads = HeadOverlay(self)
@@ -104,6 +83,8 @@ class MapCanvas(Plot):
         self.view.sigRangeChanged.connect(self._update_overlay)
         self.view.sigRangeChanged.connect(self._update_viewport)
         self.view.sigResized.connect(self._update_overlay)
+        for key, (across, down) in PANS.items():
+            shortcut(key, partial(self.pan, across, down), self)
 
     @property
     def sight(self) -> QRectF:
@@ -111,29 +92,18 @@ class MapCanvas(Plot):
         region: QRectF = self.viewRect()
         return region
 
-    @property
-    def pixel(self) -> tuple[float, float]:
-        """Width and height of a screen pixel, in columns and rows."""
-        size, ratio = self.view.rect(), self.devicePixelRatioF()
-        return (
-            self.sight.width() / max(1.0, size.width() * ratio),
-            self.sight.height() / max(1.0, size.height() * ratio),
-        )
-
     def region_of(self, layout: ParameterLayout) -> TileRegion:
         """Return the region to draw: the visible one, or all of a layout that is new."""
-        region, (across, down) = self._visible_rect(layout), self.pixel
-        return visible_region(
-            layout,
-            (region.left(), region.right()),
-            (region.top(), region.bottom()),
-            (
-                across * region.width() / self.sight.width(),
-                down * region.height() / self.sight.height(),
-            ),
+        region, size = self._visible_rect(layout), self.view.rect()
+        ratio = self.devicePixelRatioF()
+        pixel = (
+            region.width() / max(1.0, size.width() * ratio),
+            region.height() / max(1.0, size.height() * ratio),
         )
+        x, y = (region.left(), region.right()), (region.top(), region.bottom())
+        return visible_region(layout, x, y, pixel)
 
-    def take(self, layout: ParameterLayout) -> None:
+    def take(self, layout: ParameterLayout, labels: tuple[str, str]) -> None:
         """Prepare for a layout; the visible region stays if the layout has the same size."""
         sight, previous = self._visible_rect(layout), self.layout_shown
         self.layout_shown = layout
@@ -142,9 +112,18 @@ class MapCanvas(Plot):
             self.setRange(sight, padding=0)
             self._update_viewport()
         self._update_overlay()
+        for side, (scale, end) in zip(SIDES, axis_scales(layout), strict=True):
+            axis = self.plotItem.getAxis(side)
+            axis.end = end
+            axis.setScale(scale)
+        self._labels = labels
+        self._label_axes()
+
+    def _label_axes(self) -> None:
+        for side, text in zip(SIDES, self._labels, strict=True):
+            self.label(side, text)
 
     def _visible_rect(self, layout: ParameterLayout) -> QRectF:
-        """Return the region of a layout to show."""
         previous, view_state = self.layout_shown, self._viewport.within(layout)
         if view_state is not None:
             return view_state.sight
@@ -162,7 +141,6 @@ class MapCanvas(Plot):
             self.setRange(self._visible_rect(self.layout_shown), padding=0)
 
     def fit(self) -> None:
-        """Show the whole picture."""
         if self.layout_shown is not None:
             self.setRange(fitted(self.layout_shown), padding=0)
 
@@ -173,7 +151,6 @@ class MapCanvas(Plot):
         self.setRange(region, padding=0)
 
     def set_square_cells(self, *, on: bool) -> None:
-        """Make rows as high as columns are wide, or let both fill the canvas."""
         self.view.setAspectLocked(on)
         self._limit_range()
         self.fit()
@@ -185,63 +162,50 @@ class MapCanvas(Plot):
         columns, rows = self.layout_shown.columns, self.layout_shown.rows
         if self.view.state["aspectLocked"]:
             columns = rows = MAX_ASPECT * max(columns, rows)
-        self.view.setLimits(
-            minXRange=2, minYRange=2, maxXRange=2 * columns + 8000, maxYRange=2 * rows + 8000
-        )
+        across, down = 2 * columns + 8000, 2 * rows + 8000
+        self.view.setLimits(minXRange=2, minYRange=2, maxXRange=across, maxYRange=down)
 
     def zoom(self, factor: float) -> None:
-        """Show more elements (factor above 1) or fewer (below 1), around the same centre."""
         self.view.scaleBy((factor, factor))
 
     def pan(self, across: float, down: float) -> None:
-        """Pan by shares of the visible region."""
         region = self.sight
         self.view.translateBy((across * region.width(), down * region.height()))
 
+    def show_tiles(self, rendered: RenderedView, pixels: Pixels, *, has_overview: bool) -> None:
+        """Show rendered tiles above the overview, and hatching where neither covers the layout."""
+        grid = rendered.tile_grid
+        self.whole.setVisible(has_overview)
+        if rendered.is_overview:
+            self.show_whole(pixels)
+            self.part.hide()
+        else:
+            _show(self.part, pixels, rectangle(grid.rows, grid.columns))
+        is_undrawn = not (rendered.is_complete or has_overview)
+        if is_undrawn:
+            self._hatching.set_extent(extent(grid.layout))
+        self._hatching.setVisible(is_undrawn)
+        if not np.array_equal(rendered.painted.marks, self._mark_centres):
+            self._mark_centres = rendered.painted.marks
+            self._update_overlay()
+
     def show_whole(self, pixels: Pixels) -> None:
-        """Show the image of the whole picture, below that of the visible region."""
         assert self.layout_shown is not None
         _show(self.whole, pixels, extent(self.layout_shown))
 
-    def show_part(self, pixels: Pixels, rows: range, columns: range) -> None:
-        """Show the image of a region, above that of the whole picture."""
-        assert self.layout_shown is not None
-        _show(self.part, pixels, extent(self.layout_shown, rows, columns))
-
-    def show_undrawn(self, *, on: bool) -> None:
-        """Show or hide the hatching of areas that no image covers yet."""
-        if on and self.layout_shown is not None:
-            self._hatching.set_extent(extent(self.layout_shown))
-        self._hatching.setVisible(on)
-
-    def show_marks(self, centres: CellCentres) -> None:
-        """Mark cells with a ring, given float64 (cells, 2): row and column of their centres."""
-        if not np.array_equal(centres, self._mark_centres):
-            self._mark_centres = centres
-            self._update_overlay()
-
-    def write(self, cell_texts: CellTexts | None) -> None:
-        """Show texts in elements, where the elements are large enough."""
-        self._texts.set_texts(cell_texts)
-
     @property
     def readable(self) -> bool:
-        """Whether the elements are large enough for texts."""
         size, sight, metrics = self.view.rect(), self.sight, self.fontMetrics()
         width = metrics.horizontalAdvance("0" * MAX_CHARACTERS) + 2 * TEXT_MARGIN_PX
-        return bool(
-            size.width() >= width * sight.width()
-            and size.height() >= metrics.height() * sight.height()
-        )
+        fits_across = size.width() >= width * sight.width()
+        return bool(fits_across and size.height() >= metrics.height() * sight.height())
 
     def pin(self, cell: tuple[int, int] | None) -> None:
-        """Put a frame around an element; None removes the frame."""
         if cell != self._pinned:
             self._pinned = cell
             self._update_overlay()
 
     def recolour(self, colours: Colours) -> None:
-        """Use other colours."""
         super().recolour(colours)
         self._hatching.brush = QBrush(QColor(colours.grid), Qt.BrushStyle.BDiagPattern)
         self._grid.setPen(pen(colours.background))
@@ -279,7 +243,6 @@ class MapCanvas(Plot):
             self.clicked.emit(self._cell_at(event.scenePos()))
 
     def _cell_at(self, scene: QPointF) -> tuple[int, int] | None:
-        """Return the row and the column of the element at a scene position, or None."""
         at = self.view.mapSceneToView(scene)
         row, column = round(at.y()), round(at.x())
         layout = self.layout_shown
@@ -287,22 +250,17 @@ class MapCanvas(Plot):
         return (row, column) if inside and layout and layout.holds(row, column) else None
 
     def _update_overlay(self) -> None:
-        """Draw grid lines between large elements, and rings around small ones."""
         if self.layout_shown is None:
             return
         size, sight = self.view.rect(), self.sight
         region = sight & extent(self.layout_shown)
-        lines = grid_lines(
-            (region.left(), region.right()),
-            (region.top(), region.bottom()),
-            across=size.width() > MIN_GRID_CELL_PX * sight.width(),
-            down=size.height() > MIN_GRID_CELL_PX * sight.height(),
-        )
-        self._grid.setData(*lines)
-        self._texts.setVisible(self.readable)
-        small = (
-            min(size.width() / sight.width(), size.height() / sight.height()) < MAX_MARKED_CELL_PX
-        )
+        x, y = (region.left(), region.right()), (region.top(), region.bottom())
+        across = size.width() > MIN_GRID_CELL_PX * sight.width()
+        down = size.height() > MIN_GRID_CELL_PX * sight.height()
+        self._grid.setData(*grid_lines(x, y, across=across, down=down))
+        self.texts.setVisible(self.readable)
+        cell_px = min(size.width() / sight.width(), size.height() / sight.height())
+        small = cell_px < MAX_MARKED_CELL_PX
         centres = self._mark_centres if small else self._mark_centres[:0]
         self._marks.setData(x=centres[:, 1], y=centres[:, 0])
         pinned = [self._pinned] if self._pinned else []
@@ -322,11 +280,9 @@ def fitted(layout: ParameterLayout) -> QRectF:
     return extent(layout).adjusted(-margin[0], -margin[1], *margin)
 
 
-def extent(
-    layout: ParameterLayout, rows: range | None = None, columns: range | None = None
-) -> QRectF:
-    """Return the rectangle that elements cover: each extends half a unit around its index."""
-    return rectangle(rows or range(layout.rows), columns or range(layout.columns))
+def extent(layout: ParameterLayout) -> QRectF:
+    """Return the rectangle that the elements of a layout cover."""
+    return rectangle(range(layout.rows), range(layout.columns))
 
 
 def _show(item: pg.ImageItem, pixels: Pixels, rect: QRectF) -> None:
@@ -336,8 +292,7 @@ def _show(item: pg.ImageItem, pixels: Pixels, rect: QRectF) -> None:
 
 
 _BLACK, _WHITE = QColor("#000000"), QColor("#ffffff")
-TEXT_MARGIN_PX = 2
-"""Minimum space between a text and the border of its element."""
+TEXT_MARGIN_PX = 2  # minimum space between a text and the border of its element
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -345,8 +300,6 @@ class CellTexts:
     """Texts in the elements of a rectangle.
 
     Attributes:
-        rows: rows of the picture.
-        columns: columns of the picture.
         texts: str (rows, columns); "" where there is no element.
         bright: bool (rows, columns); True where the picture is so bright that the text is black.
     """
@@ -367,18 +320,15 @@ class Hatching(pg.GraphicsObject):  # type: ignore[misc]
         self.hide()
 
     def set_extent(self, rect: QRectF) -> None:
-        """Set the rectangle, in columns and rows."""
         self.prepareGeometryChange()
         self._extent = rect
 
     def boundingRect(self) -> QRectF:  # noqa: N802
-        """Return the rectangle, in columns and rows."""
         return self._extent
 
     def paint(
         self, painter: QPainter, _option: QStyleOptionGraphicsItem, _widget: QWidget | None = None
     ) -> None:
-        """Fill the rectangle."""
         transform = painter.worldTransform()
         painter.resetTransform()
         painter.fillRect(transform.mapRect(self._extent), self.brush)
@@ -389,38 +339,35 @@ class ElementTexts(pg.GraphicsObject):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        self._cell_texts: CellTexts | None = None
+        self.shown: CellTexts | None = None
         self._static_texts: dict[str, QStaticText] = {}
 
     def set_texts(self, cell_texts: CellTexts | None) -> None:
-        """Set the texts; None removes them."""
         self.prepareGeometryChange()
-        self._cell_texts = cell_texts
+        self.shown = cell_texts
         unique = np.unique(cell_texts.texts).tolist() if cell_texts is not None else []
-        self._static_texts = {
-            text: self._static_texts.get(text) or _static_text(text) for text in unique
-        }
+        known = self._static_texts
+        self._static_texts = {text: known.get(text) or _static_text(text) for text in unique}
         self.update()
 
     def boundingRect(self) -> QRectF:  # noqa: N802
-        """Return the rectangle, in columns and rows."""
-        if self._cell_texts is None:
+        if self.shown is None:
             return QRectF()
-        return rectangle(self._cell_texts.rows, self._cell_texts.columns)
+        return rectangle(self.shown.rows, self.shown.columns)
 
     def paint(
         self, painter: QPainter, _option: QStyleOptionGraphicsItem, _widget: QWidget | None = None
     ) -> None:
         """Draw each text in the centre of the visible part of its element, if it fits there."""
-        if self._cell_texts is None:
+        if self.shown is None:
             return
         transform = painter.worldTransform()
         visible = transform.mapRect(QRectF(self.viewRect()))
         painter.resetTransform()
-        for (i, j), text in np.ndenumerate(self._cell_texts.texts):
-            row, column = self._cell_texts.rows[i], self._cell_texts.columns[j]
+        for (i, j), text in np.ndenumerate(self.shown.texts):
+            row, column = self.shown.rows[i], self.shown.columns[j]
             cell = transform.mapRect(QRectF(column - 0.5, row - 0.5, 1, 1)) & visible
-            painter.setPen(_BLACK if self._cell_texts.bright[i, j] else _WHITE)
+            painter.setPen(_BLACK if self.shown.bright[i, j] else _WHITE)
             static_text = self._static_texts[text]
             size = static_text.size()
             if cell.width() < size.width() + 2 * TEXT_MARGIN_PX or cell.height() < size.height():
@@ -442,10 +389,7 @@ def rectangle(rows: range, columns: range) -> QRectF:
 
 
 def zoom_buttons(picture: MapCanvas, view: QWidget) -> list[QPushButton]:
-    """Add shortcuts to a view: plus and minus zoom, F fits, 1 shows an element per pixel.
-
-    Returns buttons for the last two.
-    """
+    """Add the keys plus, minus, F and 1 to a view, and return buttons for the last two."""
     for key, factor in ZOOMS.items():
         shortcut(key, partial(picture.zoom, factor), view)
     buttons = []
@@ -459,9 +403,3 @@ def zoom_buttons(picture: MapCanvas, view: QWidget) -> list[QPushButton]:
         button.clicked.connect(action)
         shortcut(key, action, view)
     return buttons
-
-
-def add_pan_shortcuts(picture: MapCanvas) -> None:
-    """Let the arrow keys pan a picture while it has the focus."""
-    for key, (across, down) in PANS.items():
-        shortcut(key, partial(picture.pan, across, down), picture)

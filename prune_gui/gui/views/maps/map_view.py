@@ -6,46 +6,84 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final
 
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QHideEvent, QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QStackedWidget, QVBoxLayout, QWidget
+import numpy as np
+from numpy.typing import NDArray
+from PySide6.QtCore import QRectF, QSize, Qt
+from PySide6.QtGui import QHideEvent, QImage, QPainter, QShowEvent
+from PySide6.QtWidgets import QLabel, QStackedWidget, QVBoxLayout, QWidget
 
-from prune_gui.gui.views.axes import IndexAxis, axis_scales, dim_names_of, layout_labels
-from prune_gui.gui.views.controls import IconToggle, fill, note
+from prune_gui.gui.views.controls import IconToggle, note
 from prune_gui.gui.views.legend_text import SEPARATOR
-from prune_gui.gui.views.maps.canvas import MapCanvas, add_pan_shortcuts, extent, zoom_buttons
-from prune_gui.gui.views.maps.element_inspector import ElementReader
+from prune_gui.gui.views.maps.canvas import MapCanvas, extent, zoom_buttons
 from prune_gui.gui.views.maps.margins import Titles
-from prune_gui.gui.views.maps.readers import CellTextWriter, HeadReader, ProfileReader
+from prune_gui.gui.views.maps.readers import (
+    CellTextWriter,
+    ElementReader,
+    HeadReader,
+    ProfileReader,
+)
 from prune_gui.gui.views.maps.tile_pipeline import MapPainter, Painter, RenderedView, TilePipeline
 from prune_gui.gui.views.maps.tiles import Pixels, TileGrid
 from prune_gui.gui.views.maps.viewport import LayoutChooser, Viewport
+from prune_gui.gui.views.plot import dim_names_of, layout_labels
 from prune_gui.gui.views.view import View
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.theme import TIGHT_PX
+from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
+from prune_gui.raster.parameter_layouts import ParameterLayout
+from prune_gui.session.changes import Changes
 from prune_gui.session.subjects import Subject
 
-if TYPE_CHECKING:
-    from prune_gui.gui.workbench import Workbench
-    from prune_gui.raster.parameter_layouts import ParameterLayout
-    from prune_gui.session.changes import Changes
-
+SWATCHES: Final = 12  # number of colours of a colour bar as rich text
 BACKGROUND_DELAY_MS: Final = 200
 """Delay between the last change and the rendering of the overview and the profiles."""
 
 
-class ColourBar(Protocol):
-    """The colours of a picture and their numbers, below it."""
+class ColourBar(QWidget):
+    """The colours of a picture, with their numbers below."""
+
+    def __init__(self, name: str, tip: str, length_px: int, thickness_px: int) -> None:
+        super().__init__()
+        self._length_px, self._thickness_px = length_px, thickness_px
+        self.setAccessibleName(name)
+        self.setToolTip(tip)
 
     @property
+    @abstractmethod
     def html(self) -> str:
         """The bar as rich text; "" if the picture does not have its colours."""
 
+    @abstractmethod
+    def _table(self) -> NDArray[np.uint8]:
+        """Return the colours from the left, uint8 (colours, 4): red, green, blue, opaque."""
+
+    def _swatches(self) -> list[str]:
+        table = self._table()
+        shown = table[np.linspace(0, len(table) - 1, SWATCHES).astype(int)]
+        return [f'<span style="color: #{bytes(s[:3]).hex()}">■</span>' for s in shown]
+
+    def _draw_colours(self, painter: QPainter, rect: QRectF) -> None:
+        table = np.ascontiguousarray(self._table())
+        image = QImage(table.tobytes(), len(table), 1, QImage.Format.Format_RGBA8888)
+        painter.drawImage(rect, image)
+
+    def sizeHint(self) -> QSize:  # noqa: N802
+        return QSize(self._length_px, self._thickness_px + self.fontMetrics().height() + 2)
+
 
 class TiledView(View[Subject]):
-    """A view whose pictures are rendered in tiles."""
+    """A view whose pictures are rendered in tiles, and shown on one or more canvases."""
+
+    @property
+    @abstractmethod
+    def _canvases(self) -> Sequence[MapCanvas]: ...
+
+    @abstractmethod
+    def _pictures(self, rendered: RenderedView) -> Sequence[Pixels]:
+        """Return the RGBA pixels for each canvas, or for the first ones."""
 
     def __init__(
         self, workbench: Workbench, viewport: Viewport, name: str, *, kernel_grids: bool = True
@@ -54,22 +92,17 @@ class TiledView(View[Subject]):
         self._chooser = LayoutChooser(viewport, kernel_grids=kernel_grids)
         self._chooser.changed.connect(self.refresh)
         self._overview: RenderedView | None = None
-        self._pipeline = TilePipeline(
-            self.lane,
-            self._run_job,
-            lambda subject, rendered: self._show_result(
-                subject, rendered, partial(self._show, subject)
-            ),
-            self._show_overview,
-        )
+
+        def show(subject: Subject, rendered: RenderedView | str) -> None:
+            self._show_result(subject, rendered, partial(self._show, subject))
+
+        self._pipeline = TilePipeline(self.lane, self._run_job, show, self._show_overview)
 
     @property
     def cached_bytes(self) -> int:
-        """Number of bytes of cached tiles."""
         return self._pipeline.tiles.nbytes
 
     def limit_memory(self, nbytes: int) -> None:
-        """Limit the cached tiles to a number of bytes."""
         self._pipeline.tiles.limit(nbytes)
 
     def _on_changed(self, changes: Changes) -> None:
@@ -90,12 +123,27 @@ class TiledView(View[Subject]):
     def _show(self, subject: Subject, rendered: RenderedView | str) -> None:
         """Show a picture, which may be partial, or the message of an error."""
 
-    @abstractmethod
+    def _show_layout(self, subject: Subject, layout: ParameterLayout) -> None:
+        labels = layout_labels(dim_names_of(self._workbench, subject), layout, self._chooser.dims)
+        for canvas in reversed(self._canvases):
+            canvas.take(layout, labels)
+
+    def _show_tiles(self, rendered: RenderedView) -> None:
+        has_overview = self._pipeline.has_overview(rendered)
+        overview = self._overview
+        if rendered.is_overview:
+            self._overview = rendered
+        elif has_overview and overview is not None and self._pipeline.has_overview(overview):
+            self._show_overview(overview)
+        for canvas, pixels in zip(self._canvases, self._pictures(rendered), strict=False):
+            canvas.show_tiles(rendered, pixels, has_overview=has_overview)
+
     def _show_overview(self, overview: RenderedView) -> None:
-        """Show the complete overview below the picture."""
+        self._overview = overview
+        for canvas, pixels in zip(self._canvases, self._pictures(overview), strict=False):
+            canvas.show_whole(pixels)
 
     def _show_message(self, message: str) -> None:
-        """Show a message in place of the picture."""
         self._pipeline.shown = None
         super()._show_message(message)
 
@@ -106,43 +154,34 @@ class MapView(TiledView):
     The wheel zooms at the cursor, and dragging pans. F fits, 1 shows an element per pixel, plus and
     minus zoom, and the arrow keys pan. A click pins an element, and Escape releases it. A subclass
     creates its controls, calls `_lay_out_map`, and says what is painted.
-
-    Attributes:
-        canvas: the picture.
-        bar: colour bar, which is before the legend in an exported picture.
     """
 
     bar: ColourBar
 
     def __init__(
-        self,
-        workbench: Workbench,
-        viewport: Viewport,
-        name: str,
-        picture_name: str,
-        profiles_tip: str,
+        self, workbench: Workbench, viewport: Viewport, name: str, picture: str, profiles_tip: str
     ) -> None:
         super().__init__(workbench, viewport, name)
         lane, self._viewport = self.lane, viewport
         self.canvas = canvas = MapCanvas(viewport)
-        canvas.setAccessibleName(picture_name)
-        add_pan_shortcuts(canvas)
+        canvas.setAccessibleName(picture)
+        run = self._run_job
         self._texts = CellTextWriter(
-            canvas, f"{lane}.texts", self._run_job, lambda part: self._pixels(part, (1, 1))
+            canvas, f"{lane}.texts", run, lambda part: self._pixels(part, (1, 1))
         )
-        self._profiles = ProfileReader(canvas, f"{lane}.profiles", self._run_job, profiles_tip)
+        self._profiles = ProfileReader(canvas, f"{lane}.profiles", run, profiles_tip)
         self._profiles.box.toggled.connect(self._complete_picture)
-        self._heads = HeadReader(canvas, viewport, f"{lane}.heads", self._run_job)
+        self._heads = HeadReader(canvas, f"{lane}.heads", run, viewport)
         self._square = IconToggle(
             "square-cells", tr("Square cells"), tr("Show rows as high as columns are wide")
         )
         self._square.clicked.connect(self._set_square_cells)
-        self._elements = ElementReader(canvas, viewport, lane, self._run_job, lambda: self.subject)
+        self._elements = ElementReader(canvas, lane, run, viewport, lambda: self.subject)
         self._reason = QLabel(alignment=Qt.AlignmentFlag.AlignCenter, wordWrap=True)
         self._reason.setMargin(24)
         self._picture_or_reason = QStackedWidget()
-        self._picture_or_reason.addWidget(canvas)
-        self._picture_or_reason.addWidget(self._reason)
+        for page in (canvas, self._reason):
+            self._picture_or_reason.addWidget(page)
         self._share = note(tr("Share drawn"))
         self._background_timer = self._timer(BACKGROUND_DELAY_MS, self._complete_picture)
         canvas.view.sigRangeChanged.connect(self._settle)
@@ -150,9 +189,8 @@ class MapView(TiledView):
 
     def _lay_out_map(self, controls: Sequence[QWidget], scale: Sequence[QWidget]) -> None:
         """Lay out controls above the picture, and below it the colour bar and what sets it up."""
-        below_picture, margins = QWidget(), (0, TIGHT_PX, 0, TIGHT_PX)
-        row = QHBoxLayout(below_picture)
-        fill(row, *scale, margins=margins, spacing=None, growing=scale[-1:])
+        below_picture, margin = QWidget(), (0, TIGHT_PX, 0, TIGHT_PX)
+        layouts.row(*scale[:-1], (scale[-1], 1), of=below_picture, margin=margin)
         shared = [self._profiles.box, self._square, *zoom_buttons(self.canvas, self)]
         self._lay_out(  # the chooser is last, so that the others do not move when it is hidden
             [*controls, *shared, self._heads.box, self._chooser],
@@ -193,12 +231,10 @@ class MapView(TiledView):
         return picture
 
     def picture(self) -> QWidget | None:
-        """Return the widget that shows the picture; None while a message replaces it."""
         shown = self._picture_or_reason.currentWidget() is self.canvas
         return self.canvas if shown and super().picture() is not None else None
 
     def legend(self) -> str:
-        """Return the colour bar, unless it is disabled, and the legend as rich text."""
         return SEPARATOR.join(filter(None, (self.bar.html, super().legend())))
 
     def _request_picture(self, subject: Subject) -> None:
@@ -208,10 +244,11 @@ class MapView(TiledView):
         self._prepare(subject, is_whole=tile_grid.is_whole)
         painter = self._painter(subject)
         is_current = self._request_tiles(painter, self.canvas, tile_grid)
-        if is_current and self._pipeline.shown is not None:
-            if self._fit_colours(self._pipeline.shown):
-                self._draw(subject, self._pipeline.shown)
-            self._texts.write(painter, self._pipeline.shown)
+        shown = self._pipeline.shown
+        if is_current and shown is not None:
+            if self._fit_colours(shown):
+                self._draw(subject, shown)
+            self._texts.write(painter, shown)
 
     def _show(self, subject: Subject, rendered: RenderedView | str) -> None:
         if isinstance(rendered, str):
@@ -221,58 +258,44 @@ class MapView(TiledView):
             self._legend.clear()
             return
         self._picture_or_reason.setCurrentWidget(self.canvas)
-        layout, is_complete = rendered.tile_grid.layout, rendered.is_complete
-        has_overview = self._pipeline.has_overview(rendered)
-        self.canvas.whole.setVisible(has_overview)
+        layout = rendered.tile_grid.layout
         if layout != self.canvas.layout_shown or not subject.same_parameter(self._pictured):
             self._show_layout(subject, layout)
         self._heads.show(subject, layout)
         self._fit_colours(rendered)
         self._draw(subject, rendered)
-        self.canvas.show_undrawn(on=not (is_complete or has_overview))
         share = tr("{share} % drawn", share=math.floor(100 * rendered.share))
-        self._share.setText("" if is_complete else share)
-        self.canvas.show_marks(rendered.painted.marks)
+        self._share.setText("" if rendered.is_complete else share)
         self._texts.write(self._painter(subject), rendered)
         self._elements.update()
-        if is_complete:
+        if rendered.is_complete:
             self._background_timer.start()
 
     def _fit_colours(self, rendered: RenderedView) -> bool:
-        """Fit the colours to the visible part of a picture; return whether they have changed."""
         tile_grid, sight = rendered.tile_grid, self.canvas.region_of(rendered.tile_grid.layout)
-        (top, bottom), (left, right) = (
-            ((seen.start - lines.start) // cell, -(-(seen.stop - lines.start) // cell))
-            for seen, lines, cell in zip(
-                (sight.rows, sight.columns),
-                (tile_grid.rows, tile_grid.columns),
-                tile_grid.cell,
-                strict=True,
+        rows, columns = (
+            slice(max(0, (seen.start - lines.start) // cell), -(-(seen.stop - lines.start) // cell))
+            for seen, lines, cell in (
+                (sight.rows, tile_grid.rows, tile_grid.cell[0]),
+                (sight.columns, tile_grid.columns, tile_grid.cell[1]),
             )
         )
-        visible = rendered.painted.pixels[max(0, top) : bottom, max(0, left) : right]
+        visible = rendered.painted.pixels[rows, columns]
         return self._fit_bar(visible, tile_grid.cell)
 
     def _draw(self, subject: Subject, rendered: RenderedView) -> None:
-        """Show the images and the legend of a picture in the current colours."""
-        tile_grid = rendered.tile_grid
-        if tile_grid.is_whole and rendered.is_complete:
-            self._show_overview(rendered)
-            self.canvas.part.hide()
-        else:
-            if self._overview is not None and self._pipeline.has_overview(rendered):
-                self._show_overview(self._overview)
-            pixels = self._pixels(rendered.painted.pixels, tile_grid.cell)
-            self.canvas.show_part(pixels, tile_grid.rows, tile_grid.columns)
+        self._show_tiles(rendered)
         self._legend.setText(self._picture_legend(subject, rendered))
         self._update_bar(subject)
 
-    def _show_overview(self, overview: RenderedView) -> None:
-        self._overview = overview
-        self.canvas.show_whole(self._pixels(overview.painted.pixels, overview.tile_grid.cell))
+    @property
+    def _canvases(self) -> Sequence[MapCanvas]:
+        return [self.canvas]
+
+    def _pictures(self, rendered: RenderedView) -> Sequence[Pixels]:
+        return [self._pixels(rendered.painted.pixels, rendered.tile_grid.cell)]
 
     def _repaint(self) -> None:
-        """Show the picture on the screen in other colours."""
         subject, shown = self._pictured, self._pipeline.shown
         if subject is not None and shown is not None:
             self._fit_colours(shown)
@@ -282,23 +305,13 @@ class MapView(TiledView):
             self.pictured.emit()
 
     def _show_layout(self, subject: Subject, layout: ParameterLayout) -> None:
-        """Show another parameter, or another layout of it."""
         previous = self.canvas.layout_shown
         if previous is None or extent(layout) != extent(previous):
-            self._elements.forget_cursor()
-        self.canvas.take(layout)
-        labels = layout_labels(dim_names_of(self._workbench, subject), layout, self._chooser.dims)
-        sides = zip(("left", "bottom"), labels, axis_scales(layout), strict=True)
-        for side, text, (scale, end) in sides:
-            axis = self.canvas.plotItem.getAxis(side)
-            assert isinstance(axis, IndexAxis)
-            axis.end = end
-            axis.setScale(scale)
-            self.canvas.label(side, text)
+            self._elements.cursor = None
+        super()._show_layout(subject, layout)
         self._profiles.clear()
 
     def _complete_picture(self) -> None:
-        """Compute what belongs to the picture on the screen: its profiles and its overview."""
         if self.subject is None or not self._pipeline.is_current:
             return  # a newer picture is being rendered; this is called again after it
         layout, painter = self.canvas.layout_shown, self._painter(self.subject)
@@ -327,6 +340,5 @@ class MapView(TiledView):
         self._elements.update()
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
-        """Stop the timers."""
         super().hideEvent(event)
-        self._elements.stop()
+        self._elements.rest_timer.stop()

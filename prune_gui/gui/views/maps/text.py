@@ -23,17 +23,12 @@ if TYPE_CHECKING:
 
 
 NO_NUMBER: Final = "\N{EN DASH}"
-PENDING: Final = "\N{HORIZONTAL ELLIPSIS}"
-"""In place of a number that is not computed yet."""
+PENDING: Final = "\N{HORIZONTAL ELLIPSIS}"  # in place of a number that is not computed yet
 
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """Texts about an element in one step that touches its parameter.
-
-    The step has the unit that it ranked if that is no single element, and the factors of its row
-    and column if these are part of the score. Ranks count from 1.
-    """
+    """Texts about an element in one step that touches its parameter. Ranks count from 1."""
 
     step: str
     score: str = NO_NUMBER
@@ -66,10 +61,9 @@ def describe(subject: Subject, weight: Element) -> ElementText:
 
 def describe_ranks(subject: Subject, explanation: Explanation) -> ElementText:
     """Describe an element with its rank in every step up to the one that pruned it."""
-    ranks = explanation.element_ranks
 
     def row(step: int) -> StepRow:
-        return _rank_row(subject.title(step), ranks.get(step))
+        return _rank_row(subject.title(step), explanation.element_ranks.get(step))
 
     return _element_text(subject, explanation.index, explanation.value, explanation.pruned_by, row)
 
@@ -93,11 +87,7 @@ def describe_state(subject: Subject, code: int) -> str:
 
 
 def _element_text(
-    subject: Subject,
-    index: tuple[int, ...],
-    value: float,
-    code: int,
-    row: Callable[[int], StepRow],
+    subject: Subject, index: tuple[int, ...], value: float, code: int, row: Callable[[int], StepRow]
 ) -> ElementText:
     steps = (applied.step for applied in subject.resolution.layers.get(subject.name, ()))
     return ElementText(
@@ -136,8 +126,7 @@ def _number(value: float | None) -> str:
 BLACK_TEXT_MIN_LUMINANCE = 0.179
 """Luminance above which black has more contrast than white: both have 4.6 there (WCAG 2.2)."""
 Texts = np.ndarray[tuple[int, ...], np.dtype[np.str_]]
-MAX_CHARACTERS = 7
-"""Maximum length of a text."""
+MAX_CHARACTERS = 7  # maximum length of a text
 MAX_SPAN_ELEMENTS = 1 << 16
 """Maximum span of flat indices that is read at once for the elements of one row."""
 
@@ -164,9 +153,9 @@ def is_bright(pixels: Pixels) -> NDArray[np.bool_]:
 def texts(measure: Measure, layout: ParameterLayout, rows: range, columns: range) -> Texts:
     """Return str (rows, columns), a text per element; "" where there is no element or no number."""
     result = np.full((len(rows), len(columns)), "", f"U{MAX_CHARACTERS}")
-    column_offsets = layout.column_offsets(columns)
+    column_offsets = layout.offsets(1, columns)
     filled = np.flatnonzero(column_offsets != GAP)
-    for i, offset in enumerate(layout.row_offsets(rows)):
+    for i, offset in enumerate(layout.offsets(0, rows)):
         if offset != GAP and filled.size:
             result[i, filled] = _row_texts(measure, offset + column_offsets[filled])
     return result

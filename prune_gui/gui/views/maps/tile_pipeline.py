@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from prune_gui.raster.cell_statistics import Profiles
     from prune_gui.raster.parameter_layouts import ParameterLayout
 
-MAX_OVERVIEW_CELLS: Final = 700
-"""Maximum number of cells of the overview along each side."""
+MAX_OVERVIEW_CELLS: Final = 700  # maximum number of cells of the overview along each side
 RENDER_INTERVAL_S: Final = 0.1
 """Time after which a partial picture is shown; the rest is rendered in later jobs."""
 
@@ -34,36 +33,31 @@ Result = TypeVar("Result")
 
 
 class Painter(Protocol):
-    """Paints pictures of a parameter, on the engine's thread."""
+    """Paints pictures of a parameter, on the engine's thread. Equal keys mean equal pictures."""
 
     @property
-    def subject(self) -> Subject:
-        """The parameter and its resolution."""
+    def subject(self) -> Subject: ...
 
     @property
-    def key(self) -> Hashable:
-        """A key that is equal for equal results."""
+    def key(self) -> Hashable: ...
 
     def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
         """Paint a rectangle."""
 
 
 class MapPainter(Painter, Protocol):
-    """A painter that also has a text for each element, and profiles."""
+    """A painter that also has a text for each element, and profiles of a whole layout."""
 
     @property
     def is_part(self) -> bool:
         """Whether no more of the parameter is to be read than what is shown."""
 
     @property
-    def profile_key(self) -> Hashable:
-        """A key that is equal for equal profiles."""
+    def profile_key(self) -> Hashable: ...
 
-    def texts(self, layout: ParameterLayout, rows: range, columns: range) -> Texts:
-        """Return texts for the elements of a rectangle."""
+    def texts(self, layout: ParameterLayout, rows: range, columns: range) -> Texts: ...
 
-    def profiles(self, layout: ParameterLayout, monitor: Monitor) -> Profiles:
-        """Return the profiles of a whole layout."""
+    def profiles(self, layout: ParameterLayout, monitor: Monitor) -> Profiles: ...
 
 
 class RunJob(Protocol):
@@ -77,10 +71,7 @@ class RunJob(Protocol):
         then: Callable[[Result], None],
         /,
     ) -> None:
-        """Run `work`, and `then` on this thread if the subject is still shown.
-
-        A newer job replaces a waiting one of the same lane.
-        """
+        """Run `work`, and `then` on this thread if the subject is still shown."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,18 +85,20 @@ class RenderedView:
 
     @classmethod
     def of(cls, key: Hashable, tile_grid: TileGrid, tiles: dict[TileIndex, Tile]) -> RenderedView:
-        """Join tiles to a picture."""
         return cls(key, tile_grid, tiles, tile_grid.join(tiles))
 
     @property
     def share(self) -> float:
-        """Share of the tiles that are rendered."""
         return len(self.tiles) / len(self.tile_grid.indices)
 
     @property
     def is_complete(self) -> bool:
-        """Whether all tiles are rendered."""
         return self.share == 1
+
+    @property
+    def is_overview(self) -> bool:
+        """Whether it is the complete picture of a whole layout."""
+        return self.is_complete and self.tile_grid.is_whole
 
     @property
     def overview_key(self) -> tuple[Hashable, ParameterLayout]:
@@ -113,7 +106,6 @@ class RenderedView:
         return self.key, self.tile_grid.layout
 
     def shows(self, key: Hashable, tile_grid: TileGrid) -> bool:
-        """Return whether it is the complete picture of a painter on a tile grid."""
         return self.is_complete and (self.key, self.tile_grid) == (key, tile_grid)
 
 
@@ -149,13 +141,8 @@ class TilePipeline:
     """Renders requested pictures in tiles, and the overview after them. Keeps the tiles in a cache.
 
     The overview is the picture of the whole parameter, so that something is visible after every pan
-    or zoom.
-
-    Args:
-        lane: lane of the jobs of requested pictures; the overview has the lane "<lane>.whole".
-        run_job: runs the jobs.
-        show: shows a requested picture, which may be partial, or the message of an error.
-        show_overview: shows the complete overview below the picture.
+    or zoom. `show` gets a requested picture, which may be partial, or the message of an error;
+    `show_overview` the complete overview.
 
     Attributes:
         shown: the picture on the screen, which may be partial. The owner sets it to None when
@@ -185,7 +172,6 @@ class TilePipeline:
         return shown is not None and wanted is not None and shown.shows(*wanted)
 
     def has_overview(self, rendered: RenderedView) -> bool:
-        """Return whether the overview of a picture is complete."""
         return self._overview_key == rendered.overview_key
 
     def forget_pictures(self) -> None:
@@ -195,10 +181,8 @@ class TilePipeline:
     def request(self, painter: Painter, tile_grid: TileGrid, *, keep_previous: bool) -> None:
         """Show a picture, from the cache or rendered, unless it is on the screen.
 
-        Args:
-            keep_previous: whether a different picture stays on the screen until the new one is
-                complete, so that it does not flicker while a step is edited. Else partial pictures
-                are shown as they arrive.
+        Partial pictures are shown as they arrive, unless a different picture is to stay on the
+        screen until the new one is complete, so that it does not flicker while a step is edited.
         """
         self._wanted = (painter.key, tile_grid)
         if self.is_current:
@@ -210,65 +194,60 @@ class TilePipeline:
         changed = self.shown is not None and self.shown.key != painter.key
         time_limit_s = None if changed and keep_previous else RENDER_INTERVAL_S
 
-        def render(finished: dict[TileIndex, Tile]) -> None:
-            self._render(self._lane, painter, tile_grid, finished, time_limit_s, handle)
+        def is_wanted() -> bool:
+            return self._wanted == (painter.key, tile_grid) and not self.is_current
 
-        def handle(rendered: RenderedView | str) -> None:
-            if self.is_current:
-                return  # from the cache meanwhile
-            is_wanted = self._wanted == (painter.key, tile_grid)
-            if is_wanted and isinstance(rendered, RenderedView) and not rendered.is_complete:
-                render(rendered.tiles)
-            self._arrive(painter.subject, rendered)
+        def show(rendered: RenderedView | str) -> None:
+            if not self.is_current:  # from the cache meanwhile
+                self._arrive(painter.subject, rendered)
 
-        render({})
+        self._render(self._lane, painter, tile_grid, time_limit_s, is_wanted, show)
 
     def request_overview(self, painter: Painter) -> None:
-        """Render the overview of the picture on the screen, unless it is there.
-
-        That takes several jobs, so that requested pictures can come first.
-        """
-        shown = self.shown
-        if shown is None or self._overview_key == (painter.key, shown.tile_grid.layout):
+        """Render the overview of the picture on the screen in short jobs, unless it is there."""
+        if self.shown is None:
             return
-        overview = TileGrid.whole(shown.tile_grid.layout, MAX_OVERVIEW_CELLS)
-        lane = f"{self._lane}.whole"
+        layout = self.shown.tile_grid.layout
+        key, overview = (painter.key, layout), TileGrid.whole(layout, MAX_OVERVIEW_CELLS)
 
-        def render(finished: dict[TileIndex, Tile]) -> None:
-            self._render(lane, painter, overview, finished, RENDER_INTERVAL_S, handle)
+        def is_wanted() -> bool:  # else the picture above has changed
+            return self.shown is not None and self.shown.overview_key == key
 
-        def handle(rendered: RenderedView | str) -> None:
-            above = self.shown
-            if isinstance(rendered, str) or above is None:
-                return
-            if above.overview_key != rendered.overview_key:
-                return  # the picture above has changed
-            if rendered.is_complete:
+        def show(rendered: RenderedView | str) -> None:
+            if isinstance(rendered, RenderedView) and rendered.is_complete and is_wanted():
                 self._show_overview(rendered)
-                self._overview_key = rendered.overview_key
-            else:
-                render(rendered.tiles)
+                self._overview_key = key
 
-        render({})
+        if self._overview_key != key:
+            lane = f"{self._lane}.whole"
+            self._render(lane, painter, overview, RENDER_INTERVAL_S, is_wanted, show)
 
     def _render(
         self,
         lane: str,
         painter: Painter,
         tile_grid: TileGrid,
-        finished: dict[TileIndex, Tile],
         time_limit_s: float | None,
-        then: Callable[[RenderedView | str], None],
+        is_wanted: Callable[[], bool],
+        show: Callable[[RenderedView | str], None],
     ) -> None:
-        """Render the missing tiles, or some of them if there is a time limit."""
+        """Render and show the missing tiles, in several jobs if they have a time limit."""
 
-        def work(monitor: Monitor) -> RenderedView | str:
-            return render_tiles(painter, tile_grid, self.tiles, finished, monitor, time_limit_s)
+        def render(finished: dict[TileIndex, Tile]) -> None:
+            def work(monitor: Monitor) -> RenderedView | str:
+                return render_tiles(painter, tile_grid, self.tiles, finished, monitor, time_limit_s)
 
-        self._run_job(lane, painter.subject, work, then)
+            self._run_job(lane, painter.subject, work, then)
+
+        def then(rendered: RenderedView | str) -> None:
+            if isinstance(rendered, RenderedView) and not rendered.is_complete and is_wanted():
+                render(rendered.tiles)
+            show(rendered)
+
+        render({})
 
     def _arrive(self, subject: Subject, rendered: RenderedView | str) -> None:
         self.shown = None if isinstance(rendered, str) else rendered
-        if self.shown is not None and self.shown.is_complete and self.shown.tile_grid.is_whole:
+        if self.shown is not None and self.shown.is_overview:
             self._overview_key = self.shown.overview_key
         self._show(subject, rendered)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise, product
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise, product
 from threading import Lock
 from typing import Any
 
@@ -19,31 +19,26 @@ from prune_gui.raster.parameter_layouts import ParameterLayout
 MAX_PIXELS = 2_000_000
 MIN_SHADE = 0.22
 """Minimum share of the step's colour in a cell with one pruned element; the same for kept ones."""
-TILE_CELLS = 128
-"""Cells along each side of a tile."""
-MARK_LIMIT = 200
-"""Rare cells are marked only if there are fewer than this in the picture."""
+TILE_CELLS = 128  # cells along each side of a tile
+MARK_LIMIT = 200  # rare cells are marked only if there are fewer than this in the picture
 MIN_CELLS_PER_MARK = 20
 """Cells are rare only if there are at least this many cells for each of them."""
-CACHE_LIMIT_BYTES = 64 << 20
-"""Size limit of all cached tiles."""
+CACHE_LIMIT_BYTES = 64 << 20  # size limit of all cached tiles
 STRIP_LIMIT_ELEMENTS = 1 << 26
 """Maximum number of elements that are painted at once, unless a single row of tiles has more."""
 
 Pixels = NDArray[np.uint8 | np.uint16]
 """uint8 (cells down, cells across, 4): red, green, blue, opaque; or uint16 (cells down, cells
 across): levels, whose colours are looked up when the picture is shown."""
-CellCentres = NDArray[np.float64]
-"""float64 (cells, 2): the row and the column of each centre."""
+CellCentres = NDArray[np.float64]  # float64 (cells, 2): the row and the column of each centre
 TileIndex = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class RasterBlock:
-    """The painted picture of a rectangle.
+    """The painted picture of a rectangle; of several pictures, their channels one after another.
 
     Attributes:
-        pixels: the picture; of several pictures, their channels one after another.
         rare: bool (cells down, cells across) per kind of cells that are marked if they are rare.
     """
 
@@ -53,10 +48,9 @@ class RasterBlock:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """The picture of one tile, or of several joined ones.
+    """The pixels of one tile, or of several joined ones; see `RasterBlock`.
 
     Attributes:
-        pixels: the picture; of several pictures, their channels one after another.
         rare: centres of the cells of each kind that may be marked; None if there are
             `MARK_LIMIT` or more of them.
     """
@@ -66,17 +60,14 @@ class Tile:
 
     @property
     def nbytes(self) -> int:
-        """Size in bytes."""
-        return self.pixels.nbytes + sum(result.nbytes for result in self.rare if result is not None)
+        return self.pixels.nbytes + sum(rare.nbytes for rare in self.rare if rare is not None)
 
     @property
     def marks(self) -> CellCentres:
         """Centres of the cells to mark: those of the first kind that is rare."""
         max_cells = self.pixels.shape[0] * self.pixels.shape[1] // MIN_CELLS_PER_MARK
-        candidates = (
-            result for result in self.rare if result is not None and 0 < len(result) <= max_cells
-        )
-        return next(candidates, np.zeros((0, 2)))
+        known = (rare for rare in self.rare if rare is not None)
+        return next((rare for rare in known if 0 < len(rare) <= max_cells), np.zeros((0, 2)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +85,11 @@ class TileGrid:
 
     Attributes:
         cell: rows and columns of the layout per cell; powers of two.
-        down: vertical indices of the tiles.
-        across: horizontal indices of the tiles.
     """
 
     layout: ParameterLayout
     cell: tuple[int, int]
-    down: range
+    down: range  # vertical indices of the tiles
     across: range
 
     @classmethod
@@ -119,49 +108,38 @@ class TileGrid:
 
     @classmethod
     def whole(cls, layout: ParameterLayout, max_cells: int) -> TileGrid:
-        """Return the tiles that cover a whole layout, with a maximum number of cells per side."""
         cells = min(max_cells, layout.rows), min(max_cells, layout.columns)
         return cls.over(layout, TileRegion(range(layout.rows), range(layout.columns), cells))
 
     @property
     def rows(self) -> range:
-        """The rows of the layout that are covered."""
         return _lines(self.down, self.cell[0] * TILE_CELLS, self.layout.rows)
 
     @property
     def columns(self) -> range:
-        """The columns of the layout that are covered."""
         return _lines(self.across, self.cell[1] * TILE_CELLS, self.layout.columns)
 
     @property
     def is_whole(self) -> bool:
-        """Whether the whole layout is covered."""
         return (len(self.rows), len(self.columns)) == (self.layout.rows, self.layout.columns)
 
     @property
     def indices(self) -> list[TileIndex]:
-        """The indices of the tiles, row by row."""
         return list(product(self.down, self.across))
 
     def keys(self, picture_key: Hashable) -> dict[TileIndex, Hashable]:
-        """Return a unique cache key for each tile, given the key of the picture."""
         return {index: (picture_key, self.layout, self.cell, index) for index in self.indices}
 
     def paint(
         self, missing: Sequence[TileIndex], paint: Callable[[TileRegion], RasterBlock]
     ) -> Iterator[dict[TileIndex, Tile]]:
-        """Yield painted tiles in strips of at most `STRIP_LIMIT_ELEMENTS` elements.
-
-        Each call of `paint` gets a rectangle whose sides are multiples of the cell's.
-        """
+        """Yield painted tiles in strips of at most `STRIP_LIMIT_ELEMENTS` elements."""
         for down, across in _rectangles(missing):
-            tile_row = TileGrid(self.layout, self.cell, _single(down.start), across)
-            high = max(
-                1, STRIP_LIMIT_ELEMENTS // (self.cell[0] * TILE_CELLS * len(tile_row.columns))
-            )
+            columns = replace(self, across=across).columns
+            high = max(1, STRIP_LIMIT_ELEMENTS // (self.cell[0] * TILE_CELLS * len(columns)))
             for first in range(down.start, down.stop, high):
                 strip = range(first, min(first + high, down.stop))
-                grid = TileGrid(self.layout, self.cell, strip, across)
+                grid = replace(self, down=strip, across=across)
                 yield grid._cut(paint_evenly(grid.rows, grid.columns, self.cell, paint))
 
     def _cut(self, whole: RasterBlock) -> dict[TileIndex, Tile]:
@@ -169,7 +147,7 @@ class TileGrid:
         for index in self.indices:
             top, left = self._corner(index)
             here = slice(top, top + TILE_CELLS), slice(left, left + TILE_CELLS)
-            tile_area = TileGrid(self.layout, self.cell, _single(index[0]), _single(index[1]))
+            tile_area = replace(self, down=_single(index[0]), across=_single(index[1]))
             tiles[index] = Tile(
                 np.ascontiguousarray(whole.pixels[here]),
                 tuple(tile_area._centres_of(cells[here]) for cells in whole.rare),
@@ -182,7 +160,6 @@ class TileGrid:
         return (index[0] - down) * TILE_CELLS, (index[1] - across) * TILE_CELLS
 
     def _centres_of(self, cells: NDArray[np.bool_]) -> CellCentres | None:
-        """Return the centres of the cells that are True; None if there are too many."""
         if np.count_nonzero(cells) >= MARK_LIMIT:
             return None
         first = self.rows.start - 0.5, self.columns.start - 0.5
@@ -192,10 +169,9 @@ class TileGrid:
 
     def join(self, tiles: dict[TileIndex, Tile]) -> Tile:
         """Join tiles to one picture, at least one; missing tiles are transparent, or of level 0."""
-        sides = zip((self.rows, self.columns), self.cell, strict=True)
         one = next(iter(tiles.values())).pixels
-        shape = *(-(-len(part) // cell) for part, cell in sides), *one.shape[2:]
-        pixels = np.zeros(shape, one.dtype)
+        shape = _cells(self.rows, self.columns, self.cell)
+        pixels = np.zeros((*shape, *one.shape[2:]), one.dtype)
         for index, tile in tiles.items():
             top, left = self._corner(index)
             high, wide = tile.pixels.shape[:2]
@@ -212,7 +188,7 @@ def paint_evenly(
     for row_span in _split_at_cells(rows, cell[0]):
         band = []
         for column_span in _split_at_cells(columns, cell[1]):
-            cells = -(-len(row_span) // cell[0]), -(-len(column_span) // cell[1])
+            cells = _cells(row_span, column_span, cell)
             band.append(paint(TileRegion(row_span, column_span, cells)))
         bands.append(band)
     kinds = range(len(bands[0][0].rare))
@@ -231,21 +207,17 @@ class TileCache:
 
     @property
     def nbytes(self) -> int:
-        """Size of all cached tiles in bytes."""
         return int(self._tiles.currsize)
 
     @property
     def limit_bytes(self) -> int:
-        """The size limit in bytes."""
         return int(self._tiles.maxsize)
 
     def get(self, keys: Iterable[Hashable]) -> dict[Hashable, Tile]:
-        """Return those tiles that are cached."""
         with self._lock:
             return {key: self._tiles[key] for key in keys if key in self._tiles}
 
     def of(self, picture_key: Hashable, tile_grid: TileGrid) -> dict[TileIndex, Tile]:
-        """Return the cached tiles of a tile grid, given the key of the picture."""
         keys = tile_grid.keys(picture_key)
         known = self.get(keys.values())
         return {index: known[key] for index, key in keys.items() if key in known}
@@ -261,14 +233,12 @@ class TileCache:
         """Change the size limit, in bytes; the least recently used tiles are removed first."""
         with self._lock:
             before, self._tiles = self._tiles, _lru_cache(limit_bytes)
-            while before.currsize > limit_bytes:
-                before.popitem()
             while before:
                 key, tile = before.popitem()
-                self._tiles[key] = tile
+                if tile.nbytes <= limit_bytes:
+                    self._tiles[key] = tile
 
     def clear(self) -> None:
-        """Remove all tiles."""
         with self._lock:
             self._tiles.clear()
 
@@ -285,45 +255,43 @@ def _lines(tiles: range, size: int, end: int) -> range:
     return range(tiles.start * size, min(tiles.stop * size, end))
 
 
+def _cells(rows: range, columns: range, cell: tuple[int, int]) -> tuple[int, int]:
+    """Return the number of cells of a size down and across; the last ones may be smaller."""
+    return -(-len(rows) // cell[0]), -(-len(columns) // cell[1])
+
+
 def _single(number: int) -> range:
     return range(number, number + 1)
 
 
 def _rectangles(indices: Sequence[TileIndex]) -> list[tuple[range, range]]:
     """Return rectangles that together contain exactly the given tiles."""
-    by_row: dict[int, list[int]] = {}
-    for row, column in indices:
-        by_row.setdefault(row, []).append(column)
-    result: list[tuple[range, range]] = []
-    for row in sorted(by_row):
-        for across in _runs(sorted(by_row[row])):
-            above = next(
-                (i for i, (down, wide) in enumerate(result) if (down.stop, wide) == (row, across)),
-                None,
-            )
-            if above is None:
-                result.append((_single(row), across))
-            else:
-                result[above] = (range(result[above][0].start, row + 1), across)
+    columns: dict[int, list[int]] = {}
+    for row, column in sorted(indices):
+        columns.setdefault(row, []).append(column)
+    result = []
+    for down in _runs(list(columns)):
+        for _, same in groupby(down, columns.__getitem__):
+            rows = list(same)
+            rectangle_rows = range(rows[0], rows[-1] + 1)
+            result += [(rectangle_rows, across) for across in _runs(columns[rows[0]])]
     return result
 
 
-def _runs(numbers: Sequence[int]) -> list[range]:
-    """Return the ranges of consecutive numbers."""
+def _runs(numbers: list[int]) -> list[range]:
+    """Return ascending numbers as ranges of consecutive ones."""
     breaks = [i for i, (a, b) in enumerate(pairwise(numbers), start=1) if b != a + 1]
-    starts = [0, *breaks, len(numbers)]
-    return [range(numbers[a], numbers[b - 1] + 1) for a, b in pairwise(starts)]
+    bounds = pairwise([0, *breaks, len(numbers)])
+    return [range(numbers[start], numbers[stop - 1] + 1) for start, stop in bounds if start < stop]
 
 
 def _split_at_cells(lines: range, cell: int) -> list[range]:
-    """Split rows or columns into those of complete cells, and the rest."""
     middle = lines.start + len(lines) // cell * cell
     parts = (range(lines.start, middle), range(middle, lines.stop))
     return [part for part in parts if part]
 
 
 def _joined_centres(parts: Iterable[CellCentres | None]) -> CellCentres | None:
-    """Return all centres joined; None if there are too many."""
     result: list[CellCentres] = []
     for part in parts:
         if part is None or sum(map(len, result)) + len(part) >= MARK_LIMIT:

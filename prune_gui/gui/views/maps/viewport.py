@@ -5,32 +5,28 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRectF, Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QSlider, QWidget
+from PySide6.QtWidgets import QLabel, QSlider, QWidget
 
-from prune_gui.gui.views.controls import Choice, fill
+from prune_gui.gui.views.controls import Choice
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.theme import GAP_PX
-from prune_gui.language import deferred, tr
-from prune_gui.raster.parameter_layouts import KernelLayout, SliceLayout
+from prune_gui.language import tr
+from prune_gui.raster.parameter_layouts import KernelLayout, ParameterLayout, SliceLayout
 from prune_gui.session import Settings
-
-if TYPE_CHECKING:
-    from prune_gui.raster.parameter_layouts import ParameterLayout
-
-
-LayoutKey = SliceLayout | KernelLayout | tuple[int, int] | None
-"""A layout without further choices, the dimensions of a section, or None for the flattened layout.
-"""
 
 
 @dataclass(frozen=True, slots=True)
 class LayoutChoice:
-    """The layout that the user chose for parameters of a shape; `at` selects a section."""
+    """The layout that the user chose for parameters of a shape.
+
+    The key is a layout without further choices, the dimensions of a section, which `at` selects, or
+    None for the flattened layout.
+    """
 
     shape: tuple[int, ...]
-    layout_key: LayoutKey
+    layout_key: SliceLayout | KernelLayout | tuple[int, int] | None
     at: tuple[int, ...]
 
 
@@ -49,10 +45,7 @@ def head_key(name: str) -> str:
 
 
 class Viewport:
-    """The visible region of all views. The view in front sets it; others read it when shown.
-
-    The number of heads that the user chose is kept by `head_key`.
-    """
+    """The visible region of all views. The view in front sets it; others read it when shown."""
 
     def __init__(self) -> None:
         self.choice: LayoutChoice | None = None
@@ -61,18 +54,13 @@ class Viewport:
         self.head_counts: dict[str, int] = {}
 
     def keep_square_cells(self, *, on: bool) -> None:
-        """Choose whether rows are as high as columns are wide, also for later runs."""
+        """Set it for later runs, too."""
         self.square_cells = on
         Settings.update(lambda settings: settings.model_copy(update={"square_cells": on}))
 
     def within(self, layout: ParameterLayout) -> ViewState | None:
-        """Return the view state if it belongs to layouts of this size."""
-        view_state = self.view_state
-        return (
-            view_state
-            if view_state is not None and view_state.size == (layout.rows, layout.columns)
-            else None
-        )
+        found = self.view_state
+        return found if found and found.size == (layout.rows, layout.columns) else None
 
     def look(self, layout: ParameterLayout, sight: QRectF) -> None:
         """Set the visible region; the pinned element stays if the layout has the same size."""
@@ -81,14 +69,8 @@ class Viewport:
         self.view_state = ViewState((layout.rows, layout.columns), sight, pinned)
 
     def pin(self, element: tuple[int, int] | None) -> None:
-        """Pin an element of the current layout; None releases it."""
         if self.view_state is not None:
             self.view_state = replace(self.view_state, pinned=element)
-
-
-FLAT = deferred("flattened")
-KERNEL_GRID = deferred("grid of kernels")
-WRAPPED = deferred("wrapped into a block")
 
 
 class LayoutChooser(QWidget):
@@ -96,30 +78,23 @@ class LayoutChooser(QWidget):
 
     If they are possible, the first choices are a grid of all kernels, and one long row wrapped
     into a block. The box is hidden if there is only one choice. The parent lays out the sliders.
-
-    Signals:
-        changed: `layout_chosen` has changed.
     """
 
-    changed = Signal()
+    changed = Signal()  # `layout_chosen` has changed
 
     def __init__(self, viewport: Viewport, *, kernel_grids: bool = True) -> None:
         super().__init__()
         self._viewport = viewport
         self._kernel_grids = kernel_grids
         self._shape: tuple[int, ...] = ()
-        self._box = Choice(
-            tr("Layout of the parameter"),
-            changed=self._choose,
-            tip=tr("Flatten all weights, or show a slice along two dimensions"),
-        )
+        tip = tr("Flatten all weights, or show a slice along two dimensions")
+        self._box = Choice(tr("Layout of the parameter"), changed=self._choose, tip=tip)
         self._box.setObjectName("layout")
         self._sliders: dict[int, QSlider] = {}
         self.sliders = QWidget(self)
         self.sliders.hide()
-        self._slider_layout = QHBoxLayout(self.sliders)
-        self._slider_layout.setContentsMargins(GAP_PX, 0, GAP_PX, GAP_PX)
-        fill(QHBoxLayout(self), self._box, spacing=None)
+        self._slider_layout = layouts.row(of=self.sliders, margin=(GAP_PX, 0, GAP_PX, GAP_PX))
+        layouts.row(self._box, of=self, margin=0)
         self.hide()
 
     @property
@@ -130,7 +105,6 @@ class LayoutChooser(QWidget):
 
     @property
     def layout_chosen(self) -> ParameterLayout:
-        """The chosen layout."""
         chosen = self._box.value
         if isinstance(chosen, SliceLayout | KernelLayout):
             return chosen
@@ -140,10 +114,9 @@ class LayoutChooser(QWidget):
 
     @property
     def _choice(self) -> LayoutChoice:
-        indices = (
-            self._sliders[d].value() if d in self._sliders else 0 for d in range(len(self._shape))
-        )
-        return LayoutChoice(self._shape, self._box.value, tuple(indices))
+        at = {dim: slider.value() for dim, slider in self._sliders.items()}
+        indices = tuple(at.get(dim, 0) for dim in range(len(self._shape)))
+        return LayoutChoice(self._shape, self._box.value, indices)
 
     def set_shape(self, shape: tuple[int, ...]) -> None:
         """Offer the layouts of a parameter, and apply the last choice for the same shape."""
@@ -155,23 +128,21 @@ class LayoutChooser(QWidget):
 
     def _offer(self, shape: tuple[int, ...]) -> None:
         self._shape = shape
-        items: list[tuple[str, LayoutKey]] = []
-        kernel_grid = KernelLayout.of(shape) if self._kernel_grids else None
-        for text, layout in ((KERNEL_GRID, kernel_grid), (WRAPPED, SliceLayout.wrapped(shape))):
-            if layout is not None:
-                items.append((tr(text), layout))
-        items.append((tr(FLAT) if len(shape) > 1 else tr("one row"), None))
-        for pair in combinations((dim for dim, size in enumerate(shape) if size > 1), 2):
-            down, across = pair
+        items: list[tuple[str, object]] = []
+        if self._kernel_grids and (kernel_grid := KernelLayout.of(shape)):
+            items.append((tr("grid of kernels"), kernel_grid))
+        if wrapped := SliceLayout.wrapped(shape):
+            items.append((tr("wrapped into a block"), wrapped))
+        items.append((tr("flattened") if len(shape) > 1 else tr("one row"), None))
+        for down, across in combinations((dim for dim, size in enumerate(shape) if size > 1), 2):
             text = tr("dim {down} \N{MULTIPLICATION SIGN} dim {across}", down=down, across=across)
-            items.append((text, pair))
+            items.append((text, (down, across)))
         self._box.offer(items)
         self._box.choose(items[0][1])
         self.setVisible(self._box.count() > 1 and len(shape) != 2)
         self._make_sliders()
 
     def _apply(self, choice: LayoutChoice) -> None:
-        """Apply a choice that was made elsewhere, if it is offered here."""
         if choice.layout_key in [key for _, key in self._box.items]:
             self._box.choose(choice.layout_key)
             self._make_sliders(choice.at)
@@ -198,9 +169,8 @@ class LayoutChooser(QWidget):
             label = QLabel()
 
             def say(index: int, label: QLabel = label, dim: int = dim, size: int = size) -> None:
-                label.setText(
-                    tr("dim {dim} at {index:,} of {size:,}", dim=dim, index=index, size=size)
-                )
+                text = tr("dim {dim} at {index:,} of {size:,}", dim=dim, index=index, size=size)
+                label.setText(text)
 
             say(size)
             label.setMinimumWidth(label.sizeHint().width())

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from prune_gui import raster, statistics
 from prune_gui.gui.views.maps.text import Texts, texts
 from prune_gui.gui.views.maps.tiles import MIN_SHADE, Pixels, RasterBlock, TileRegion
-from prune_gui.raster.colours import TABLE_SIZE, Colours, density_ramp, rgb
+from prune_gui.raster.colours import TABLE_SIZE, Colours, Ramp, rgb
+from prune_gui.raster.parameter_layouts import flat_span
 from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO
 from prune_gui.session.subjects import Subject
 
@@ -28,25 +30,21 @@ if TYPE_CHECKING:
 
 SHARE_BITS: Final = 12
 """Bits of the pruned share in a level. The higher bits are the index of the cell's colour."""
-ALL: Final = (1 << SHARE_BITS) - 1
-"""The share of a cell whose elements are all pruned."""
+ALL: Final = (1 << SHARE_BITS) - 1  # the share of a cell whose elements are all pruned
 GAP: Final = 1
 """Level of a cell without elements. Level 0 is of a tile that is missing."""
-STEP_COLOURS: Final = 8
-"""Number of colours of steps, after which they repeat."""
+STEP_COLOURS: Final = 8  # number of colours of steps, after which they repeat
 MIN_DENSITY_STEP: Final = 0.12
 """Distance of the colours of partly pruned cells from both ends of the ramp, as a share of it.
 
 The ends are reserved for cells without any pruned and without any kept element.
 """
-MIN_CONTRAST: Final = 0.05
-"""Minimum length of a contrast range."""
+MIN_CONTRAST: Final = 0.05  # minimum length of a contrast range
 OUTLIERS: Final = 0.01
 """Share of the visible cells at each end that a local contrast range leaves out."""
 
 Levels = NDArray[np.uint16]
-Table = NDArray[np.uint8]
-"""uint8 (65536, 4): red, green, blue and opacity of each level."""
+Table = NDArray[np.uint8]  # uint8 (65536, 4): red, green, blue and opacity of each level
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +77,7 @@ def _colour_indices(draft: int | None) -> Levels:
 
 
 def step_table(colours: Colours, *, plain: bool) -> Table:
-    """Return colours blended from that of kept elements to that of the step.
-
-    If it is plain, all steps have the colour of the first, and zeros of the file that of kept
-    elements.
-    """
+    """Return colours blended from that of kept elements to that of the step, or the first one."""
     weights = np.linspace(0.0, 1.0, ALL + 1)
     weights[1:-1] = MIN_SHADE + weights[1:-1] * (1 - 2 * MIN_SHADE)
     kept = np.array(rgb(colours.kept), np.float64)
@@ -99,16 +93,14 @@ def step_table(colours: Colours, *, plain: bool) -> Table:
 
 @lru_cache(maxsize=4)
 def density_table(colours: Colours, contrast: Contrast) -> Table:
-    """Return the colours of a ramp over the share kept, whose lightness is monotonic.
-
-    The table is read-only.
-    """
+    """Return read-only colours of a ramp over the share kept, whose lightness is monotonic."""
     kept = 1 - np.arange(ALL + 1) / ALL
     share = np.clip((contrast.high - kept) / (contrast.high - contrast.low), 0, 1)
     share = MIN_DENSITY_STEP + share * (1 - 2 * MIN_DENSITY_STEP)
     share[0], share[ALL] = 0, 1
     table = _empty_table(colours)
-    table[1:] = density_ramp(colours).table()[np.rint(share * (TABLE_SIZE - 1)).astype(np.intp)]
+    ramp = Ramp(colours.dense, signed=False).table()
+    table[1:] = ramp[np.rint(share * (TABLE_SIZE - 1)).astype(np.intp)]
     table.flags.writeable = False
     return table.reshape(-1, 4)
 
@@ -143,11 +135,7 @@ def _empty_table(colours: Colours) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class MaskPainter:
-    """Paints which elements are pruned, as levels.
-
-    Attributes:
-        subject: the parameter and its resolution.
-    """
+    """Paints which elements are pruned, as levels."""
 
     subject: Subject
 
@@ -158,40 +146,26 @@ class MaskPainter:
 
     @property
     def key(self) -> Hashable:
-        """A key that is equal for equal pictures."""
         return (*self.subject.marked_key, self.subject.draft)
 
     def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
-        """Paint a rectangle.
-
-        Kinds of rare cells: with a pruned element, with a kept one. Zeros in the file count as
-        pruned.
-        """
-        from prune_gui.raster.cell_grid import CellGrid  # torch: slow to import
-        from prune_gui.raster.density import density
-
+        """Paint a rectangle. Rare cells: with a pruned element or a zero, with a kept one."""
         subject = self.subject
-        grid = CellGrid.over(layout, part.cells, part.rows, part.columns)
-        cells = density(subject.marked, subject.name, grid, monitor)
+        grid = raster.cell_grid.CellGrid.over(layout, part.cells, part.rows, part.columns)
+        cells = raster.density.density(subject.marked, subject.name, grid, monitor)
         levels = mask_levels(cells, subject.draft)
         return RasterBlock(levels, (cells.share > 0, cells.share < 1))
 
     def texts(self, layout: ParameterLayout, rows: range, columns: range) -> Texts:
-        """Return the weights as texts."""
-        from prune_gui.raster.parameter_layouts import flat_span  # torch: slow to import
-        from prune_gui.statistics.element_values import weights
-
-        subject = self.subject
-        measure = weights(subject.resolution, subject.name, flat_span(layout, rows, columns))
+        subject, span = self.subject, flat_span(layout, rows, columns)
+        measure = statistics.element_values.weights(subject.resolution, subject.name, span)
         return texts(measure, layout, rows, columns)
 
     @property
     def profile_key(self) -> Hashable:
-        """A key that is equal for equal profiles."""
         return self.subject.marked_key
 
     def profiles(self, layout: ParameterLayout, monitor: Monitor) -> Profiles:
         """Return the share of each row and column that is pruned, or zero in the file."""
-        from prune_gui.raster.cell_statistics import pruned_shares  # torch: slow to import
-
+        pruned_shares = raster.cell_statistics.pruned_shares
         return pruned_shares(self.subject.marked, self.subject.name, layout, monitor)

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QImage, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPalette
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPalette
+from PySide6.QtWidgets import QSizePolicy
 
 from prune_gui.gui.views.controls import Choice, switch
 from prune_gui.gui.views.legend_text import legend
-from prune_gui.gui.views.maps.map_view import MapView
+from prune_gui.gui.views.maps.map_view import ColourBar, MapView
 from prune_gui.gui.views.maps.margins import Titles
 from prune_gui.gui.views.maps.tile_pipeline import RenderedView
 from prune_gui.gui.views.maps.tiles import Pixels
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.mask.data import (
-    ALL,
     MIN_CONTRAST,
     SHARE_BITS,
     Contrast,
@@ -29,57 +29,41 @@ from prune_gui.gui.views.mask.data import (
     step_table,
 )
 from prune_gui.gui.widgets.eliding import ElidedLabel
+from prune_gui.gui.workbench import Workbench
 from prune_gui.language import format_number, tr
 from prune_gui.raster.colours import Colours
+from prune_gui.session.changes import Changes
 from prune_gui.session.subjects import Subject
-
-if TYPE_CHECKING:
-    from prune_gui.gui.workbench import Workbench
-    from prune_gui.session.changes import Changes
-
 
 LENGTH_PX: Final = 170
 THICKNESS_PX: Final = 12
 HANDLE_WIDTH_PX: Final = 7
-TEXT_GAP_PX: Final = 6
-"""Minimum space between the texts of both handles."""
-KEY_STEP: Final = 0.01
-"""Distance by which a key moves a handle."""
-SWATCHES: Final = 12
+TEXT_GAP_PX: Final = 6  # minimum space between the texts of both handles
+KEY_STEP: Final = 0.01  # distance by which a key moves a handle
 DISABLED_OPACITY: Final = 0.35
 
 
-class DensityBar(QWidget):
-    """Shows the colours of all shares, and two handles that set the contrast range.
+class DensityBar(ColourBar):
+    """Shows the colours of all shares, and two handles that set the contrast range."""
 
-    While it is disabled, the picture does not show densities.
-
-    Signals:
-        moved: (Contrast) the user moved a handle.
-    """
-
-    moved = Signal(object)
+    moved = Signal(object)  # (Contrast) the user moved a handle
 
     def __init__(self) -> None:
-        super().__init__()
+        tip = tr(
+            "Share kept of the weights in a cell. Cells with all or no weights kept have the "
+            "colours at the ends.\nDrag the handles for more contrast; a double click resets "
+            "them.\nKeys: Left and Right move the upper handle, with Shift the lower one; Home "
+            "resets both."
+        )
+        super().__init__(tr("Share kept"), tip, LENGTH_PX + HANDLE_WIDTH_PX, THICKNESS_PX)
         self.contrast = Contrast()
         self._colours: Colours | None = None
         self._drags_low = False
-        self.setAccessibleName(tr("Share kept"))
-        self.setToolTip(
-            tr(
-                "Share kept of the weights in a cell. Cells with all or no weights kept have the "
-                "colours at the ends.\nDrag the handles for more contrast; a double click resets "
-                "them.\nKeys: Left and Right move the upper handle, with Shift the lower one; Home "
-                "resets both."
-            )
-        )
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         self._describe()
 
     def show_contrast(self, contrast: Contrast, colours: Colours) -> None:
-        """Show a contrast range in the colours of the theme."""
         if (contrast, colours) != (self.contrast, self._colours):
             self.contrast, self._colours = contrast, colours
             self._describe()
@@ -87,31 +71,20 @@ class DensityBar(QWidget):
 
     @property
     def texts(self) -> tuple[str, str]:
-        """The numbers at both handles, in percent."""
         low, high = (format_number(100 * end, ".3g") for end in self._ends)
         return tr("{share} %", share=low), tr("{share} % kept", share=high)
 
     @property
     def html(self) -> str:
-        """The bar as rich text: swatches between the numbers of the handles; "" if disabled."""
         if self._colours is None or not self.isEnabled():
             return ""
-        shown = self._table()[np.linspace(0, ALL, SWATCHES).astype(int)]
-        swatches = "".join(f'<span style="color: #{bytes(s[:3]).hex()}">■</span>' for s in shown)
         low, high = (escape(tr("{share} %", share=share)) for share in ("0", "100"))
-        return "&nbsp;".join((low, swatches, high, escape(tr("kept"))))
-
-    def sizeHint(self) -> QSize:  # noqa: N802
-        """Return the size of the bar and of a line of text below it."""
-        height = THICKNESS_PX + self.fontMetrics().height() + 2
-        return QSize(LENGTH_PX + HANDLE_WIDTH_PX, height)
+        return "&nbsp;".join((low, "".join(self._swatches()), high, escape(tr("kept"))))
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802
-        """Return the size hint: both texts fit beside each other."""
         return self.sizeHint()
 
     def paintEvent(self, _: QPaintEvent) -> None:  # noqa: N802
-        """Draw the bar, its handles and their texts."""
         if self._colours is None:
             return
         painter = QPainter(self)
@@ -119,10 +92,8 @@ class DensityBar(QWidget):
         role = QPalette.ColorRole
         if not self.isEnabled():
             painter.setOpacity(DISABLED_OPACITY)
-        table = np.ascontiguousarray(self._table())
-        image = QImage(table.tobytes(), len(table), 1, QImage.Format.Format_RGBA8888)
-        half = HANDLE_WIDTH_PX / 2
-        painter.drawImage(QRectF(half, 2, self._length, THICKNESS_PX - 4), image)
+        bar = QRectF(HANDLE_WIDTH_PX / 2, 2, self._length, THICKNESS_PX - 4)
+        self._draw_colours(painter, bar)
         painter.setPen(self.palette().color(role.WindowText))
         painter.setBrush(self.palette().color(role.Highlight if self.hasFocus() else role.Button))
         for end in self._ends:
@@ -133,22 +104,18 @@ class DensityBar(QWidget):
             painter.drawText(rect, Qt.AlignmentFlag.AlignBottom, text)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
-        """Take the nearer handle."""
         low, high = self._ends
         at = self._share_at(event)
         self._drags_low = abs(at - low) < abs(at - high) or at < low
         self.mouseMoveEvent(event)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802
-        """Move the handle that was taken."""
         self._move(self._share_at(event), is_low=self._drags_low)
 
     def mouseDoubleClickEvent(self, _: QMouseEvent) -> None:  # noqa: N802
-        """Reset both handles."""
         self._set(Contrast())
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        """Move a handle, or reset both."""
         steps = {Qt.Key.Key_Left: -KEY_STEP, Qt.Key.Key_Right: KEY_STEP}
         key = Qt.Key(event.key())
         if key in steps:
@@ -170,8 +137,7 @@ class DensityBar(QWidget):
     def _share_at(self, event: QMouseEvent) -> float:
         return (event.position().x() - HANDLE_WIDTH_PX / 2) / max(1, self._length)
 
-    def _table(self) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
-        """Return uint8 (ALL + 1, 4): the colours from no weight kept to all kept."""
+    def _table(self) -> NDArray[np.uint8]:
         assert self._colours is not None
         one_step = slice(1 << SHARE_BITS, 2 << SHARE_BITS)
         return density_table(self._colours, self.contrast)[one_step][::-1]
@@ -187,9 +153,10 @@ class DensityBar(QWidget):
     def _move(self, share: float, *, is_low: bool) -> None:
         low, high = self._ends
         if is_low:
-            self._set(Contrast(min(max(share, 0), high - MIN_CONTRAST), high))
+            low = min(max(share, 0), high - MIN_CONTRAST)
         else:
-            self._set(Contrast(low, max(min(share, 1), low + MIN_CONTRAST)))
+            high = max(min(share, 1), low + MIN_CONTRAST)
+        self._set(Contrast(low, high))
 
     def _set(self, contrast: Contrast) -> None:
         if contrast != self.contrast:
@@ -209,13 +176,8 @@ class MaskView(MapView):
     bar: DensityBar
 
     def __init__(self, workbench: Workbench, viewport: Viewport) -> None:
-        super().__init__(
-            workbench,
-            viewport,
-            tr("Mask"),
-            tr("Picture of the mask"),
-            tr("Show the share of each row and column that is pruned, or zero in the file"),
-        )
+        tip = tr("Show the share of each row and column that is pruned, or zero in the file")
+        super().__init__(workbench, viewport, tr("Mask"), tr("Picture of the mask"), tip)
         self._colour_by = Choice(
             tr("Colour by"),
             [
@@ -231,13 +193,11 @@ class MaskView(MapView):
         )
         self.bar = DensityBar()
         self.bar.moved.connect(self._set_contrast)
-        self._local = switch(
-            tr("Local range"),
-            tr(
-                "Fit the contrast to the visible cells: between the smallest and the largest share "
-                "kept,\nwithout 1 % of the cells at either end"
-            ),
+        tip = tr(
+            "Fit the contrast to the visible cells: between the smallest and the largest share "
+            "kept,\nwithout 1 % of the cells at either end"
         )
+        self._local = switch(tr("Local range"), tip)
         self._local.clicked.connect(self._toggle_local)
         self._cell_size = ElidedLabel(tr("Size of a cell"))
         self._lay_out_map([self._colour_by], [self.bar, self._local, self._cell_size])
@@ -269,10 +229,9 @@ class MaskView(MapView):
             widget.setEnabled(dense)
         local = local_contrast(visible) if dense and self._local.isChecked() else None
         self.bar.show_contrast(local or before, self.colours())
+        down, across = cell
         size = tr(
-            "{down:,} \N{MULTIPLICATION SIGN} {across:,} weights per cell",
-            down=cell[0],
-            across=cell[1],
+            "{down:,} \N{MULTIPLICATION SIGN} {across:,} weights per cell", down=down, across=across
         )
         self._cell_size.say(size if dense else "")
         return self.bar.contrast != before
@@ -284,19 +243,15 @@ class MaskView(MapView):
         return coloured(levels, step_table(self.colours(), plain=plain))
 
     def _picture_legend(self, subject: Subject, rendered: RenderedView) -> str:
-        plain = self._colour_by.value == "plain"
-        return legend(
-            subject,
-            self.colours(),
-            plain=plain,
-            marks=len(rendered.painted.marks),
-            zeros=0 if plain else subject.zeros,
-            filled=not self._shows_density(rendered.tile_grid.cell),
-        )
+        plain, marks = self._colour_by.value == "plain", len(rendered.painted.marks)
+        zeros, colours = 0 if plain else subject.zeros, self.colours()
+        filled = not self._shows_density(rendered.tile_grid.cell)
+        return legend(subject, colours, plain=plain, marks=marks, zeros=zeros, filled=filled)
 
     def _profile_titles(self, subject: Subject) -> Titles:
         if subject.zeros:
             columns = tr("Share zero or pruned of each column")
-            return Titles(columns, tr("Share zero or pruned of each row"), shares=True)
-        columns = tr("Share pruned of each column")
-        return Titles(columns, tr("Share pruned of each row"), shares=True)
+            rows = tr("Share zero or pruned of each row")
+        else:
+            columns, rows = tr("Share pruned of each column"), tr("Share pruned of each row")
+        return Titles(columns, rows, shares=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 from cachetools import LRUCache
 
+from prune_gui import raster, statistics
 from prune_gui.checkpoint.base import UNASKED_FETCH_BYTES
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.views.bars.data import inner_limit
@@ -19,6 +20,7 @@ from prune_gui.gui.views.maps.tiles import RasterBlock, TileRegion
 from prune_gui.language import deferred, tr
 from prune_gui.monitor import Monitor
 from prune_gui.raster.colours import Colours, Ramp, ramp, rgb
+from prune_gui.raster.parameter_layouts import flat_span
 from prune_gui.session.subjects import Subject
 
 if TYPE_CHECKING:
@@ -33,71 +35,51 @@ VALUES: Final[frozenset[Quantity]] = frozenset({"value", "size", "correction"})
 """The quantities that follow from the values that steps correct."""
 SPANNED: Final[frozenset[Quantity]] = frozenset({"value", "size"})
 """The quantities of an element that follow from its value alone."""
-MAX_CACHED_REACHES: Final = 64
-"""Maximum number of pictures in the cache."""
+MAX_CACHED_REACHES: Final = 64  # maximum number of pictures in the cache
 SAMPLED_SPANS: Final = 256
 SPAN_ELEMENTS: Final = 1 << 10
 """A larger parameter is sampled in equally distant spans: to read all of it would delay the
 picture, and the end of a colour scale need not be exact.
 """
 FEW_SPANS: Final = 8
-FEW_SPAN_ELEMENTS: Final = 1 << 15
-"""Fewer and longer spans, of parameters that are not fetched yet."""
+FEW_SPAN_ELEMENTS: Final = 1 << 15  # fewer and longer spans, of parameters that are not fetched yet
 
 
 @dataclass(frozen=True, slots=True)
 class QuantityStyle:
-    """How a quantity is shown.
+    """How a quantity is shown: its title, and what its profiles average along rows and columns.
 
     A cell of several elements shows their mean if it is averaged; else it shows the number that is
-    farthest from zero, which a mean would hide. The profile is what is averaged along rows and
-    columns.
+    farthest from zero, which a mean would hide.
     """
 
     title: str
-    signed: bool
-    averaged: bool
     profile: str
+    signed: bool = False
+    averaged: bool = False
     of_step: bool = False
 
     @property
     def reduced(self) -> str:
-        """Describe what a cell of several elements shows."""
         what = tr(self.title)
         if self.averaged:
             return tr("{quantity}: a cell shows the mean of its values", quantity=what)
         return tr("{quantity}: a cell shows its value farthest from zero", quantity=what)
 
 
+_MAGNITUDE: Final = deferred("Mean |w|")
+_MARGIN: Final = deferred("Mean margin")
+_CHANGE: Final = deferred("Mean |change|")
+_DIFFERENCE: Final = deferred("Mean |difference|")
 QUANTITIES: Final[dict[Quantity, QuantityStyle]] = {
-    "value": QuantityStyle(
-        deferred("Value"), signed=True, averaged=False, profile=deferred("Mean |w|")
-    ),
-    "size": QuantityStyle(
-        deferred("Size |w|"), signed=False, averaged=True, profile=deferred("Mean |w|")
-    ),
-    "score": QuantityStyle(
-        deferred("Score"), signed=False, averaged=True, profile=deferred("Mean score"), of_step=True
-    ),
+    "value": QuantityStyle(deferred("Value"), _MAGNITUDE, signed=True),
+    "size": QuantityStyle(deferred("Size |w|"), _MAGNITUDE, averaged=True),
+    "score": QuantityStyle(deferred("Score"), deferred("Mean score"), averaged=True, of_step=True),
     "margin": QuantityStyle(
-        deferred("Margin to the cut"),
-        signed=True,
-        averaged=True,
-        profile=deferred("Mean margin"),
-        of_step=True,
+        deferred("Margin to the cut"), _MARGIN, signed=True, averaged=True, of_step=True
     ),
-    "correction": QuantityStyle(
-        deferred("Change by corrections"),
-        signed=True,
-        averaged=False,
-        profile=deferred("Mean |change|"),
-    ),
-    "difference": QuantityStyle(
-        deferred("Difference to a file"),
-        signed=True,
-        averaged=False,
-        profile=deferred("Mean |difference|"),
-    ),
+    "correction": QuantityStyle(deferred("Change by corrections"), _CHANGE, signed=True),
+    "difference": QuantityStyle(deferred("Difference to a file"), _DIFFERENCE, signed=True),
 }
 
 
@@ -113,17 +95,14 @@ class ReachCache:
         self._lock = Lock()
 
     def get(self, key: Hashable) -> float | None:
-        """Return the reach of a picture; None if it is not cached."""
         with self._lock:
             return self._reaches.get(key)
 
     def keep(self, key: Hashable, reach: float) -> None:
-        """Cache the reach of a picture."""
         with self._lock:
             self._reaches[key] = reach
 
     def forget(self) -> None:
-        """Clear the cache."""
         with self._lock:
             self._reaches.clear()
 
@@ -133,8 +112,6 @@ class WeightsPainter:
     """Paints one number per element.
 
     Attributes:
-        step: the step of the score or margin; 0 for other quantities.
-        path: path of the other file for a difference; else "".
         full_range: whether the colours range up to the number farthest from zero; else a few
             outliers have the colour of the end.
         is_part: whether only a part of a remote parameter is shown, and no more of it is to be
@@ -144,18 +121,15 @@ class WeightsPainter:
     subject: Subject
     colours: Colours
     quantity: Quantity
-    step: int
-    path: str
+    step: int  # of the score or margin; 0 for other quantities
+    path: str  # of the other file for a difference; else ""
     files: AuxiliaryFiles
     reach_cache: ReachCache
     full_range: bool = False
     is_part: bool = False
 
     def shows_part(self) -> WeightsPainter:
-        """Return the painter of a part of the parameter.
-
-        It differs only if reading the rest of the parameter would fetch much.
-        """
+        """Return the painter of a part, if the rest of the parameter would have to be fetched."""
         subject = self.subject
         is_part = (
             self.quantity in SPANNED
@@ -169,12 +143,10 @@ class WeightsPainter:
 
     @property
     def style(self) -> QuantityStyle:
-        """How the quantity is shown."""
         return QUANTITIES[self.quantity]
 
     @property
     def ramp(self) -> Ramp:
-        """The colour ramp of the quantity."""
         return ramp(self.colours, signed=self.style.signed)
 
     @property
@@ -188,7 +160,6 @@ class WeightsPainter:
 
     @property
     def key(self) -> Hashable:
-        """A key that is equal for equal pictures."""
         return self.numbers_key, self.colours, self.full_range, self.is_part
 
     @property
@@ -200,55 +171,43 @@ class WeightsPainter:
 
     def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
         """Paint a rectangle. Rare cells are those with a non-finite number."""
-        from prune_gui.raster.cell_grid import CellGrid  # torch: slow to import
-        from prune_gui.raster.cell_statistics import cell_statistics
-        from prune_gui.raster.parameter_layouts import flat_span
-
         reach = self._colour_limit(monitor)
         measure = self._measure(flat_span(layout, part.rows, part.columns))
-        grid = CellGrid.over(layout, part.cells, part.rows, part.columns)
-        statistics = cell_statistics(measure, grid, monitor)
-        numbers = statistics.mean if self.style.averaged else statistics.farthest
+        grid = raster.cell_grid.CellGrid.over(layout, part.cells, part.rows, part.columns)
+        cells = raster.cell_statistics.cell_statistics(measure, grid, monitor)
+        numbers = cells.mean if self.style.averaged else cells.farthest
         pixels = self.ramp.table()[self.ramp.indices(numbers, reach)]
         pixels[np.isnan(numbers), :3] = rgb(self.colours.grid)
-        pixels[statistics.non_finite, :3] = rgb(self.colours.warning)
-        return RasterBlock(pixels, (statistics.non_finite,))
+        pixels[cells.non_finite, :3] = rgb(self.colours.warning)
+        return RasterBlock(pixels, (cells.non_finite,))
 
     def texts(self, layout: ParameterLayout, rows: range, columns: range) -> Texts:
-        """Return the numbers as texts."""
-        from prune_gui.raster.parameter_layouts import flat_span
-
         measure = self._measure(flat_span(layout, rows, columns))
         return texts(measure, layout, rows, columns)
 
     @property
     def profile_key(self) -> Hashable:
-        """A key that is equal for equal profiles."""
         return self.numbers_key
 
     def profiles(self, layout: ParameterLayout, monitor: Monitor) -> Profiles:
         """Average each row and column; of absolute values, unless cells show means too."""
-        from prune_gui.raster.cell_statistics import means  # torch: slow to import
-        from prune_gui.statistics.element_values import absolute
-
         measure = self._measure()
-        return means(measure if self.style.averaged else absolute(measure), layout, monitor)
+        if not self.style.averaged:
+            measure = statistics.element_values.absolute(measure)
+        return raster.cell_statistics.means(measure, layout, monitor)
 
     def _measure(self, span: tuple[int, int] | None = None) -> Measure:
         """Return a reader of the numbers, of which only a span of flat indices may be read."""
-        from prune_gui.statistics import element_values  # torch: slow to import
-
+        element_values = statistics.element_values
         resolution, name = self.subject.resolution, self.subject.name
-        if self.style.of_step and not self.step:
-            raise PruneGuiError(
-                "No step ranks {name} by a score.\nAdd or preview one that does.", name=name
-            )
-        if self.quantity == "difference" and not self.path:
-            raise PruneGuiError("Choose a checkpoint to compare with.")
-        if self.quantity == "score":
-            return element_values.scores(resolution, name, self.step)
-        if self.quantity == "margin":
-            return element_values.margins(resolution, name, self.step)
+        if self.style.of_step:
+            if not self.step:
+                raise PruneGuiError(
+                    "No step ranks {name} by a score.\nAdd or preview one that does.", name=name
+                )
+            is_score = self.quantity == "score"
+            of_step = element_values.scores if is_score else element_values.margins
+            return of_step(resolution, name, self.step)
         if self.quantity == "correction":
             if not resolution.is_corrected(name):
                 raise PruneGuiError(
@@ -256,26 +215,24 @@ class WeightsPainter:
                 )
             return element_values.corrections(resolution, name)
         if self.quantity == "difference":
+            if not self.path:
+                raise PruneGuiError("Choose a checkpoint to compare with.")
             return element_values.difference(resolution, name, self.files, self.path)
-        if self.quantity == "size":
-            return element_values.sizes(resolution, name, span)
-        return element_values.weights(resolution, name, span)
+        of_value = element_values.sizes if self.quantity == "size" else element_values.weights
+        return of_value(resolution, name, span)
 
     def _colour_limit(self, monitor: Monitor) -> float:
-        """Return the magnitude at which the colours end."""
-        from prune_gui.statistics.element_values import sampled_weights
-
+        sampled = statistics.element_values.sampled_weights
         subject, is_part = self.subject, self.is_part
-        reach, key = math.inf if is_part else self._reach(monitor), self._limit_key
+        reach = math.inf if is_part else self._reach(monitor)
         if self.full_range:
             return reach
-        limit = self.reach_cache.get(key)
+        limit = self.reach_cache.get(self._limit_key)
         if limit is None:
-            samples = sampled_weights(subject.resolution, subject.name) if is_part else None
-            measure = samples or self._measure()
-            limit = colour_limit(measure, subject.info.numel, monitor, few_spans=is_part)
-            limit = min(reach, limit)
-            self.reach_cache.keep(key, limit)
+            samples = sampled(subject.resolution, subject.name) if is_part else None
+            measure, size = samples or self._measure(), subject.info.numel
+            limit = min(reach, colour_limit(measure, size, monitor, few_spans=is_part))
+            self.reach_cache.keep(self._limit_key, limit)
         return limit
 
     @property
@@ -284,16 +241,13 @@ class WeightsPainter:
 
     def _reach(self, monitor: Monitor) -> float:
         """Return the largest finite distance from zero of the whole parameter's numbers."""
-        from prune_gui.raster import cell_statistics  # torch: slow to import
-
         reach, subject = self.reach_cache.get(self.numbers_key), self.subject
         if reach is None:
+            cells = raster.cell_statistics
             if self.quantity in SPANNED:
-                reach = cell_statistics.max_weight_magnitude(
-                    subject.resolution, subject.name, monitor
-                )
+                reach = cells.max_weight_magnitude(subject.resolution, subject.name, monitor)
             else:
-                reach = cell_statistics.reach_of(self._measure(), subject.info.numel, monitor)
+                reach = cells.reach_of(self._measure(), subject.info.numel, monitor)
             self.reach_cache.keep(self.numbers_key, reach)
         return reach
 
@@ -307,15 +261,13 @@ def colour_limit(
     for start, stop in _spans(size, *spans):
         monitor.advance(0)
         numbers, is_defined = measure(start, stop)
-        magnitudes = np.abs(
-            (numbers[is_defined] if is_defined.size else numbers).astype(np.float64)
-        )
+        defined = numbers[is_defined] if is_defined.size else numbers
+        magnitudes = np.abs(defined.astype(np.float64))
         samples.append(magnitudes[np.isfinite(magnitudes)])
     return inner_limit(np.concatenate(samples)) if samples else 0.0
 
 
 def _spans(size: int, count: int, length: int) -> Iterator[tuple[int, int]]:
-    """Yield the spans of flat indices to sample: all, or equally distant ones."""
     if size <= count * length:
         starts = np.arange(0, size, length)
     else:

@@ -6,27 +6,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from PySide6.QtCore import QRect, QSize, Qt
-from PySide6.QtGui import QImage, QPainter, QPaintEvent
+from numpy.typing import NDArray
+from PySide6.QtCore import QRect, QRectF, Qt
+from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QPushButton, QSizePolicy, QWidget
 
+from prune_gui import statistics
 from prune_gui.errors import one_line
 from prune_gui.gui.dialogs.questions import ask_checkpoint
 from prune_gui.gui.runtime.locale import escape_mnemonics
 from prune_gui.gui.views.controls import Choice, switch
 from prune_gui.gui.views.legend_text import SEPARATOR, marked, unbroken
-from prune_gui.gui.views.maps.map_view import MapView
+from prune_gui.gui.views.maps.map_view import SWATCHES, ColourBar, MapView
 from prune_gui.gui.views.maps.margins import Titles
 from prune_gui.gui.views.maps.tile_pipeline import RenderedView
 from prune_gui.gui.views.maps.viewport import Viewport
-from prune_gui.gui.views.weights.data import (
-    QUANTITIES,
-    QuantityStyle,
-    ReachCache,
-    WeightsPainter,
-)
+from prune_gui.gui.views.weights.data import QUANTITIES, QuantityStyle, ReachCache, WeightsPainter
 from prune_gui.language import deferred, format_number, tr
-from prune_gui.raster.colours import TABLE_SIZE, Ramp
+from prune_gui.raster.colours import Ramp
 from prune_gui.session.subjects import Subject
 
 if TYPE_CHECKING:
@@ -37,18 +34,21 @@ if TYPE_CHECKING:
 
 LENGTH_PX = 180
 THICKNESS_PX = 10
-SWATCHES = 12
+ALIGNMENTS: Final = (
+    Qt.AlignmentFlag.AlignLeft,
+    Qt.AlignmentFlag.AlignHCenter,
+    Qt.AlignmentFlag.AlignRight,
+)
 
 
-class RampBar(QWidget):
+class RampBar(ColourBar):
     """Shows a ramp, with the numbers at its ends and in the middle."""
 
     def __init__(self) -> None:
-        super().__init__()
+        tip = tr("Colours are scaled by the square root of the value.")
+        super().__init__(tr("Colour scale"), tip, LENGTH_PX, THICKNESS_PX)
         self._ramp: Ramp | None = None
         self._reach = 0.0
-        self.setAccessibleName(tr("Colour scale"))
-        self.setToolTip(tr("Colours are scaled by the square root of the value."))
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
 
     def show_ramp(self, ramp: Ramp, reach: float) -> None:
@@ -59,57 +59,38 @@ class RampBar(QWidget):
 
     @property
     def numbers(self) -> tuple[str, str, str]:
-        """The numbers at the left end, the middle and the right end."""
         if self._ramp is None:
             return "", "", ""
         low = 0.0 - self._reach if self._ramp.signed else 0.0  # avoids "-0"
         middle = 0.0 if self._ramp.signed else self._reach / 4  # half of the square root
-        return (
-            format_number(low, ".3g"),
-            format_number(middle, ".3g"),
-            format_number(self._reach, ".3g"),
-        )
+        left, centre, right = (format_number(end, ".3g") for end in (low, middle, self._reach))
+        return left, centre, right
 
     @property
     def html(self) -> str:
-        """The bar as rich text: swatches from minimum to maximum, with numbers between them."""
         if self._ramp is None:
             return ""
-        table = np.ascontiguousarray(self._ramp.table()).view(np.uint8).reshape(-1, 4)
-        indices = np.linspace(0, len(table) - 1, SWATCHES).astype(int)
-        swatches = [f'<span style="color: #{bytes(table[i, :3]).hex()}">■</span>' for i in indices]
+        swatches, half = self._swatches(), SWATCHES // 2
         low, middle, high = self.numbers
-        half = SWATCHES // 2
         parts = (low, "".join(swatches[:half]), middle, "".join(swatches[half:]), high)
         return "&nbsp;".join(parts)
 
-    def sizeHint(self) -> QSize:  # noqa: N802
-        """Return the size of the bar and of a line of text below it."""
-        return QSize(LENGTH_PX, THICKNESS_PX + self.fontMetrics().height() + 2)
+    def _table(self) -> NDArray[np.uint8]:
+        assert self._ramp is not None
+        return self._ramp.table()
 
     def paintEvent(self, _: QPaintEvent) -> None:  # noqa: N802
-        """Draw the bar."""
         if self._ramp is None:
             return
         painter = QPainter(self)
-        table = np.ascontiguousarray(self._ramp.table())
-        image = QImage(
-            table.tobytes(), TABLE_SIZE, 1, 4 * TABLE_SIZE, QImage.Format.Format_RGBA8888
-        )
-        painter.drawImage(QRect(0, 0, self.width(), THICKNESS_PX), image)
+        self._draw_colours(painter, QRectF(0, 0, self.width(), THICKNESS_PX))
         text_rect = QRect(0, THICKNESS_PX, self.width(), self.height() - THICKNESS_PX)
-        sides = (
-            Qt.AlignmentFlag.AlignLeft,
-            Qt.AlignmentFlag.AlignHCenter,
-            Qt.AlignmentFlag.AlignRight,
-        )
-        for side, text in zip(sides, self.numbers, strict=True):
+        for side, text in zip(ALIGNMENTS, self.numbers, strict=True):
             painter.drawText(text_rect, side | Qt.AlignmentFlag.AlignBottom, text)
 
 
 CHOOSE: Final = deferred("Choose the checkpoint to compare with")
-FILE_NAME_WIDTH_PX: Final = 80
-"""Maximum width of a file name on its button."""
+FILE_NAME_WIDTH_PX: Final = 80  # maximum width of a file name on its button
 
 
 class WeightsView(MapView):
@@ -119,28 +100,17 @@ class WeightsView(MapView):
     bar: RampBar
 
     def __init__(self, workbench: Workbench, viewport: Viewport) -> None:
-        super().__init__(
-            workbench,
-            viewport,
-            tr("Weights"),
-            tr("Picture of the weights"),
-            tr("Show the mean of the finite values in each row and column"),
-        )
+        tip = tr("Show the mean of the finite values in each row and column")
+        super().__init__(workbench, viewport, tr("Weights"), tr("Picture of the weights"), tip)
         titles = {quantity: tr(style.title) for quantity, style in QUANTITIES.items()}
         titles["difference"] += "…"
-        self._quantity = Choice(
-            tr("Colour by"),
-            [(title, quantity) for quantity, title in titles.items()],
-            tip=tr("Meaning of the colours"),
-        )
+        items = [(title, quantity) for quantity, title in titles.items()]
+        self._quantity = Choice(tr("Colour by"), items, tip=tr("Meaning of the colours"))
         self._step = Choice(tr("Step"), changed=self.refresh, tip=tr("Step of the scores"))
         self._choose_file = QPushButton(tr("File…"))
         self._choose_file.setToolTip(tr(CHOOSE))
-        self._full_range = switch(
-            tr("Full range"),
-            tr("Scale the colours up to the outermost number; else to 99.9 % of the numbers"),
-            self.refresh,
-        )
+        tip = tr("Scale the colours up to the outermost number; else to 99.9 % of the numbers")
+        self._full_range = switch(tr("Full range"), tip, self.refresh)
         self._other = ""
         self._files: AuxiliaryFiles | None = None
         self._reach_cache = ReachCache()
@@ -151,12 +121,10 @@ class WeightsView(MapView):
         self._quantity.activated.connect(self._choose)
         self._choose_file.clicked.connect(self._ask_for_file)
         self._lay_out_map(
-            [self._quantity, self._step, self._choose_file],
-            [self.bar, self._full_range, QWidget()],
+            [self._quantity, self._step, self._choose_file], [self.bar, self._full_range, QWidget()]
         )
 
     def compare_with(self, path: Path) -> None:
-        """Show the difference to another checkpoint."""
         self._other = str(path.absolute())
         metrics = self._choose_file.fontMetrics()
         name = metrics.elidedText(
@@ -208,8 +176,7 @@ class WeightsView(MapView):
 
     def _prepare(self, subject: Subject, *, is_whole: bool) -> None:
         """Offer the steps that rank the parameter; select the last unless another was chosen."""
-        from prune_gui.statistics.element_values import ranking_steps  # torch: slow to import
-
+        ranking_steps = statistics.element_values.ranking_steps
         self._is_whole = is_whole
         self._choose_file.setVisible(self._quantity.value == "difference")
         steps = ranking_steps(subject.resolution, subject.name) if self._style.of_step else ()

@@ -3,9 +3,10 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor
 from PySide6.QtWidgets import QDoubleSpinBox
+from view_page import sight
 
+from prune_gui.gui.views.compare.control_bars import BlinkBar, FilmBar
 from prune_gui.gui.views.compare.picture_pair import LinkedPlot, PicturePair
-from prune_gui.gui.views.compare.play_bars import BlinkBar, FilmBar
 from prune_gui.gui.views.maps.tile_pipeline import RenderedView
 from prune_gui.gui.views.maps.tiles import Tile, TileGrid
 from prune_gui.gui.views.maps.viewport import Viewport
@@ -22,7 +23,7 @@ def pair(shown, qtbot):
     widget = shown(PicturePair(Viewport()))
     for plot, colour in zip(widget.plots, (RED, BLUE), strict=True):
         plot.recolour(LIGHT)
-        plot.show_layout(LAYOUT, ("", ""))
+        plot.take(LAYOUT, ("", ""))
         grid = TileGrid.over(LAYOUT, plot.region_of(LAYOUT))
         pixels = np.full((8, 6, 4), 255, np.uint8)
         pixels[..., :3] = colour
@@ -99,6 +100,10 @@ def test_blinking_shows_one_picture_after_the_other(pair, qtbot):
     assert _colour_at(pair, 0.5, qtbot) == RED
     with qtbot.waitSignal(pair.blinked):
         pair.set_blinking(on=True, interval_ms=20)
+    pair.hide()
+    assert not pair._timer.isActive()
+    pair.show()
+    assert pair._timer.isActive()
     pair.set_blinking(on=False, interval_ms=20)
 
 
@@ -123,7 +128,7 @@ PLANE = SliceLayout.flattened((8, 6))
 def plot(shown, qtbot):
     widget = shown(LinkedPlot(Viewport()))
     widget.recolour(LIGHT)
-    widget.show_layout(PLANE, ("down", "across"))
+    widget.take(PLANE, ("down", "across"))
     _pixels(widget)
     return widget
 
@@ -141,13 +146,8 @@ def _pixels(plot, *, layout=PLANE, same=False, level=200):
     plot.show_tiles(rendered, pixels, has_overview=same)
 
 
-def _sight(plot):
-    (left, right), (top, bottom) = plot.view.viewRange()
-    return left, right, top, bottom
-
-
 def test_a_new_layout_is_shown_whole_with_its_labels(plot):
-    left, right, top, bottom = _sight(plot)
+    left, right, top, bottom = sight(plot)
     assert left < -0.5 < 5.5 < right
     assert top < -0.5 < 7.5 < bottom
     assert plot.plotItem.getAxis("left").labelText == "down"
@@ -155,7 +155,7 @@ def test_a_new_layout_is_shown_whole_with_its_labels(plot):
 
 
 def test_a_label_is_elided_in_a_narrow_plot(plot, qtbot):
-    plot.show_layout(PLANE, ("down", "what runs across " * 5))
+    plot.take(PLANE, ("down", "what runs across " * 5))
     whole = plot.plotItem.getAxis("bottom").labelText
     plot.resize(250, 300)
     qtbot.waitUntil(lambda: plot.plotItem.getAxis("bottom").labelText != whole)
@@ -164,28 +164,18 @@ def test_a_label_is_elided_in_a_narrow_plot(plot, qtbot):
     assert whole.startswith(text[:-1])
 
 
-def test_the_frame_covers_only_the_visible_region(plot):
-    for _ in range(6):
-        plot.zoom(0.7)
-    frame = plot.region_of(PLANE)
-    assert len(frame.rows) < 8
-    assert len(frame.columns) < 6
-    plot.fit()
-    assert plot.region_of(PLANE).cells == (8, 6)
-
-
 def test_the_visible_region_stays_for_a_layout_of_the_same_size(plot):
     plot.zoom(0.5)
-    sight = _sight(plot)
-    plot.show_layout(SliceLayout((8, 6), 8, 6, 6, first=0), ("", ""))
-    assert _sight(plot) == pytest.approx(sight)
-    plot.show_layout(SliceLayout.flattened((80, 6)), ("", ""))
-    assert _sight(plot)[3] > 79
+    before = sight(plot)
+    plot.take(SliceLayout((8, 6), 8, 6, 6, first=0), ("", ""))
+    assert sight(plot) == pytest.approx(before)
+    plot.take(SliceLayout.flattened((80, 6)), ("", ""))
+    assert sight(plot)[3] > 79
 
 
 def test_the_whole_picture_is_hidden_if_it_is_outdated(plot, share_of):
     large = SliceLayout.flattened((800, 600))
-    plot.show_layout(large, ("", ""))
+    plot.take(large, ("", ""))
     for same, share in ((False, 0.0), (True, 0.2)):
         plot.fit()
         _pixels(plot, layout=large, level=200)
@@ -196,16 +186,6 @@ def test_the_whole_picture_is_hidden_if_it_is_outdated(plot, share_of):
         assert share_of(plot, "#c8c8c8") >= share
         assert (share_of(plot, "#c8c8c8") > 0) is same
         assert share_of(plot, "#646464") > 0.02
-
-
-def test_the_element_under_the_cursor_is_emitted_or_none_outside(plot, hand, qtbot):
-    with qtbot.waitSignal(plot.pointed) as pointed:
-        hand.hover(plot, hand.point(plot, 3, 2))
-    assert pointed.args == [(2, 3)]
-    plot.one_to_one()
-    with qtbot.waitSignal(plot.pointed) as pointed:
-        hand.hover(plot, hand.point(plot, 40, 2))
-    assert pointed.args == [None]
 
 
 def test_a_pinned_element_has_a_frame(plot, share_of):
@@ -238,14 +218,6 @@ def test_another_frame_stays_chosen_while_frames_are_added(film):
     film.set_last(0)
     assert film.frame == 0
     assert not film.button.isEnabled()
-
-
-def test_the_arrow_keys_choose_a_frame(film, qtbot):
-    with qtbot.waitSignal(film.changed):
-        qtbot.keyClick(film.slider, Qt.Key.Key_Left)
-    assert film.frame == 2
-    qtbot.keyClick(film.slider, Qt.Key.Key_Right)
-    assert film.frame == 3
 
 
 def test_a_film_plays_from_the_start_and_stops_at_the_end(film, qtbot):

@@ -59,7 +59,6 @@ class Screen:
         self.pipeline.request(Plain(key), tile_grid, keep_previous=keep_previous)
 
     def show(self, key, tile_grid=WHOLE):
-        """Show a complete picture."""
         self.request(key, tile_grid)
         while self.jobs:
             self.run()
@@ -68,7 +67,6 @@ class Screen:
 
 @pytest.fixture
 def screen(monkeypatch):
-    """Return a screen for which each job renders one row of tiles."""
     monkeypatch.setattr(tiles, "STRIP_LIMIT_ELEMENTS", 1)
     monkeypatch.setattr(tile_pipeline, "RENDER_INTERVAL_S", 0.0)
     return Screen()
@@ -87,13 +85,6 @@ def test_the_previous_picture_can_stay_until_the_next_is_complete(screen):
     screen.request("b", keep_previous=True)
     screen.run()
     assert screen.seen == [("b", 1)]
-
-
-def test_partial_pictures_replace_a_previous_picture_that_need_not_stay(screen):
-    screen.show("a")
-    screen.request("b")
-    screen.run()
-    assert screen.seen == [("b", 1 / 3)]
 
 
 def test_another_region_of_the_same_picture_is_shown_in_parts(screen):
@@ -138,14 +129,6 @@ def test_a_late_picture_does_not_replace_the_requested_one(screen):
     assert screen.pipeline.shown.key == "a"
 
 
-def test_an_error_replaces_the_picture(screen):
-    screen.show("a")
-    screen.request("")
-    screen.run()
-    assert screen.seen == ["There is no such step."]
-    assert screen.pipeline.shown is None
-
-
 def test_the_overview_is_rendered_in_a_lane_of_its_own(screen):
     screen.show("a", REGION)
     screen.pipeline.request_overview(Plain("a"))
@@ -174,8 +157,6 @@ def test_the_overview_of_a_replaced_picture_is_dropped(screen):
 
 @dataclass
 class Sums:
-    """Paints the sum of the numbers in each cell."""
-
     numbers: np.ndarray
     key: str = "sums"
     painted: int = 0
@@ -208,7 +189,10 @@ def _mosaic(rows, columns, cell):
     st.sampled_from([0, 1 << 26]),
 )
 def test_partial_pictures_are_exact_and_add_up_to_the_whole(rows, columns, cell, entries, room):
-    numbers = np.random.default_rng(rows).integers(0, 1000, (rows, columns))
+    numbers, side = (
+        np.random.default_rng(rows).integers(0, 1000, (rows, columns)),
+        cell * TILE_CELLS,
+    )
     tile_grid, at_once, in_parts = _mosaic(rows, columns, cell), Sums(numbers), Sums(numbers)
     whole = render_tiles(at_once, tile_grid, TileCache(), {}, Monitor())
     down, across = np.arange(0, rows, cell), np.arange(0, columns, cell)
@@ -222,6 +206,9 @@ def test_partial_pictures_are_exact_and_add_up_to_the_whole(rows, columns, cell,
                 in_parts, tile_grid, remembered, finished, Monitor(), time_limit_s=0.0
             )
             assert finished.keys() < rendered.tiles.keys()
+            strip = sorted(rendered.tiles.keys() - finished.keys())
+            rows_in_strip = range(strip[0][0] * side, min((strip[-1][0] + 1) * side, rows))
+            assert strip[0][0] == strip[-1][0] or len(rows_in_strip) * columns <= entries
             finished, renderings = rendered.tiles, renderings + 1
             inside = np.zeros(sums.shape, np.bool_)
             for row, column in finished:
@@ -247,16 +234,8 @@ def test_progress_continues_across_partial_renderings(monkeypatch):
         finished = render_tiles(
             painter, tile_grid, TileCache(), finished, monitor, time_limit_s=0.0
         ).tiles
-    assert [done / total for done, total in progress_calls] == [
-        0,
-        0.25,
-        0.25,
-        0.5,
-        0.5,
-        0.75,
-        0.75,
-        1,
-    ]
+    shares = [done / total for done, total in progress_calls]
+    assert shares == [0, 0.25, 0.25, 0.5, 0.5, 0.75, 0.75, 1]
 
 
 def test_tiles_rendered_before_a_cancel_are_cached(monkeypatch):

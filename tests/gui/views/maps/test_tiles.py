@@ -1,15 +1,15 @@
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.gui.views.maps import tiles as tiles_module
 from prune_gui.gui.views.maps.tiles import (
+    MAX_PIXELS,
     TILE_CELLS,
     RasterBlock,
     Tile,
     TileCache,
     TileGrid,
+    grid_lines,
     visible_region,
 )
 from prune_gui.raster.parameter_layouts import SliceLayout
@@ -28,7 +28,6 @@ def _paint(part):
 
 
 def _all(tile_grid, missing, paint=_paint):
-    """Return the tiles of all strips together."""
     return dict(pair for strip in tile_grid.paint(missing, paint) for pair in strip.items())
 
 
@@ -62,25 +61,8 @@ def test_tiles_cover_the_visible_region_with_cells_no_smaller_than_a_pixel(
         assert cell < 2 * max(1, -(-len(part) // cells))
 
 
-@given(st.integers(1, 1500), st.integers(1, 1500), st.sampled_from([1, 2, 4, 8]), st.data())
-def test_tiles_do_not_depend_on_which_others_are_painted(rows, columns, cell, data):
-    layout = SliceLayout.flattened((rows, columns))
-    tile = cell * TILE_CELLS
-    tile_grid = TileGrid(layout, (cell, cell), range(-(-rows // tile)), range(-(-columns // tile)))
-    every = _all(tile_grid, tile_grid.indices)
-    assert list(every) == tile_grid.indices
-    some = data.draw(st.lists(st.sampled_from(tile_grid.indices), unique=True, min_size=1))
-    for place, tile_again in _all(tile_grid, some).items():
-        np.testing.assert_array_equal(tile_again.pixels, every[place].pixels)
-        for again, before in zip(tile_again.rare, every[place].rare, strict=True):
-            np.testing.assert_array_equal(again, before)
-    pixels = tile_grid.join(every).pixels
-    assert pixels.shape == (-(-rows // cell), -(-columns // cell), 4)
-    expected = (np.arange(pixels.shape[0]) * cell % 251).astype(np.uint8)
-    np.testing.assert_array_equal(pixels[:, 0, 0], expected)
-
-
-def test_exactly_the_missing_tiles_are_painted_once():
+@given(st.sets(st.tuples(st.integers(0, 7), st.integers(0, 7)), min_size=1))
+def test_exactly_the_missing_tiles_are_painted_once(missing):
     tile_grid = TileGrid(SliceLayout.flattened((1024, 1024)), (1, 1), range(8), range(8))
     painted = np.zeros((1024, 1024), np.int64)
 
@@ -88,59 +70,10 @@ def test_exactly_the_missing_tiles_are_painted_once():
         painted[part.rows.start : part.rows.stop, part.columns.start : part.columns.stop] += 1
         return _paint(part)
 
-    missing = [(0, 0), (0, 1), (1, 0), (1, 1), (5, 7), (6, 2), (6, 4)]
-    assert set(_all(tile_grid, missing, paint)) == set(missing)
+    assert set(_all(tile_grid, list(missing), paint)) == missing
     tiles = painted[::TILE_CELLS, ::TILE_CELLS]
-    assert {(i, j) for i, j in np.argwhere(tiles).tolist()} == set(missing)
+    assert {(i, j) for i, j in np.argwhere(tiles).tolist()} == missing
     assert painted.max() == 1
-
-
-@given(
-    st.integers(1, 1500),
-    st.integers(1, 1500),
-    st.sampled_from([1, 2, 4]),
-    st.integers(1, 1 << 20),
-    st.data(),
-)
-def test_pictures_are_painted_in_complete_strips_of_limited_size(
-    rows, columns, cell, entries, data
-):
-    tile = cell * TILE_CELLS
-    layout = SliceLayout.flattened((rows, columns))
-    tile_grid = TileGrid(layout, (cell, cell), range(-(-rows // tile)), range(-(-columns // tile)))
-    missing = data.draw(st.lists(st.sampled_from(tile_grid.indices), unique=True, min_size=1))
-    whole = tile_grid.join(_all(tile_grid, tile_grid.indices)).pixels
-    seen = {}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tiles_module, "STRIP_LIMIT_ELEMENTS", entries)
-        for strip in tile_grid.paint(missing, _paint):
-            assert not seen.keys() & strip.keys()
-            size = sum(
-                min(tile, rows - down * tile) * min(tile, columns - across * tile)
-                for down, across in strip
-            )
-            assert len({row for row, _ in strip}) == 1 or size <= entries
-            seen |= strip
-            pixels = tile_grid.join(seen).pixels
-            inside = _there(tile_grid, seen, pixels)
-            np.testing.assert_array_equal(pixels[inside], whole[inside])
-            assert not pixels[~inside].any()
-    assert set(seen) == set(missing)
-
-
-def test_rare_cells_keep_their_positions_across_tiles():
-    layout = SliceLayout.flattened((1000, 1000))
-    tile_grid = TileGrid(layout, (2, 2), range(4), range(4))
-
-    def paint(part):
-        cells = np.zeros(part.cells, np.bool_)
-        for row, column in ((3, 5), (700, 999)):
-            if row in part.rows and column in part.columns:
-                cells[(row - part.rows.start) // 2, (column - part.columns.start) // 2] = True
-        return RasterBlock(np.zeros((*part.cells, 4), np.uint8), (cells,))
-
-    marks = tile_grid.join(_all(tile_grid, tile_grid.indices, paint)).marks
-    assert sorted(marks.tolist()) == [[2.5, 4.5], [700.5, 998.5]]
 
 
 def test_many_cells_are_not_rare():
@@ -171,17 +104,6 @@ def test_the_second_kind_is_marked_if_the_first_is_not_rare():
     assert Tile(pixels, (None, None)).marks.tolist() == []
 
 
-def _there(tile_grid, tiles, pixels):
-    """Return a bool per cell: whether it lies in one of the tiles."""
-    inside = np.zeros(pixels.shape[:2], np.bool_)
-    for row, column in tiles:
-        inside[
-            row * TILE_CELLS : (row + 1) * TILE_CELLS,
-            column * TILE_CELLS : (column + 1) * TILE_CELLS,
-        ] = True
-    return inside
-
-
 def _tile(size):
     return Tile(np.zeros((size, 1, 4), np.uint8))
 
@@ -196,17 +118,6 @@ def test_the_tile_cache_respects_its_limit_and_counts_its_bytes(puts):
         assert tiles.nbytes == sum(tile.nbytes for tile in known.values())
 
 
-def test_the_least_recently_used_tile_is_evicted_first():
-    tiles = TileCache(limit_bytes=80)
-    tiles.put({"a": _tile(10), "b": _tile(10)})
-    tiles.get(["a"])
-    tiles.put({"c": _tile(10)})
-    assert set(tiles.get(["a", "b", "c"])) == {"a", "c"}
-    tiles.clear()
-    assert tiles.get(["a", "c"]) == {}
-    assert tiles.nbytes == 0
-
-
 def test_lowering_the_limit_evicts_the_least_recently_used_tiles_at_once():
     tiles = TileCache(limit_bytes=200)
     tiles.put({"a": _tile(10), "b": _tile(10), "c": _tile(10)})
@@ -217,3 +128,55 @@ def test_lowering_the_limit_evicts_the_least_recently_used_tiles_at_once():
     assert set(tiles.get("abcd")) == {"c", "d"}
     tiles.limit(0)
     assert tiles.nbytes == 0
+
+
+ROUNDING = 1e-9
+"""Of coordinates, in elements: far less than a pixel."""
+RANGES = st.tuples(st.floats(-1e5, 1e5), st.floats(0.01, 1e5)).map(lambda s: (s[0], s[0] + s[1]))
+
+
+@given(
+    st.integers(1, 10**6),
+    st.integers(1, 10**6),
+    RANGES,
+    RANGES,
+    st.integers(1, 6000),
+    st.integers(1, 6000),
+)
+def test_a_frame_covers_the_visible_region_with_cells_no_smaller_than_a_pixel(
+    rows, columns, x, y, width, height
+):
+    layout = SliceLayout.flattened((rows, columns))
+    pixel = ((x[1] - x[0]) / width, (y[1] - y[0]) / height)
+    result = visible_region(layout, x, y, pixel)
+    for span, part, size in ((x, result.columns, columns), (y, result.rows, rows)):
+        assert 0 <= part.start < part.stop <= size
+        assert part.start == 0 or part.start - 0.5 <= span[0] + ROUNDING or part.start == size - 1
+        assert part.stop == size or part.stop - 0.5 >= span[1] - ROUNDING or part.stop == 1
+    down, across = result.cells
+    assert 1 <= down <= len(result.rows)
+    assert 1 <= across <= len(result.columns)
+    assert across * pixel[0] <= len(result.columns) * (1 + 1e-9) or across == 1
+    assert down * pixel[1] <= len(result.rows) * (1 + 1e-9) or down == 1
+    assert down * across <= MAX_PIXELS
+
+
+def test_the_number_of_pixels_is_limited():
+    layout = SliceLayout.flattened((10_000, 10_000))
+    result = visible_region(layout, (0, 10_000), (0, 10_000), (1.0, 1.0))
+    assert 0.9 * MAX_PIXELS < result.cells[0] * result.cells[1] <= MAX_PIXELS
+
+
+def test_grid_lines_run_between_elements_only():
+    x, y = grid_lines((-0.5, 2.5), (4.25, 6.0), across=True, down=True)
+    points = list(zip(x.tolist(), y.tolist(), strict=True))
+    ends = set(zip(points[::2], points[1::2], strict=True))
+    assert ends == {
+        *(((at, 4.25), (at, 6.0)) for at in (-0.5, 0.5, 1.5, 2.5)),
+        *(((-0.5, at), (2.5, at)) for at in (4.5, 5.5)),
+    }
+
+
+def test_there_are_no_grid_lines_between_small_elements():
+    x, y = grid_lines((0, 1000), (0, 1000), across=False, down=False)
+    assert len(x) == len(y) == 0

@@ -1,10 +1,11 @@
 import pytest
 from PySide6.QtCore import QRectF
 from PySide6.QtWidgets import QComboBox, QSlider, QTabWidget
+from view_page import options
 
 from prune_gui.gui.views import ViewTabs
-from prune_gui.gui.views.axes import SHAPE_SEPARATOR
 from prune_gui.gui.views.maps.viewport import LayoutChooser, Viewport
+from prune_gui.gui.views.plot import SHAPE_SEPARATOR
 from prune_gui.raster.parameter_layouts import KernelLayout, SliceLayout
 
 SIGHT = QRectF(1, 2, 3, 4)
@@ -21,8 +22,6 @@ def tabs(bench, checkpoint, shown):
 
 @pytest.fixture
 def show(tabs, bench):
-    """Return a function that brings a view to the front."""
-
     def bring(view):
         tabs.findChild(QTabWidget).setCurrentWidget(view)
         bench.until_idle()
@@ -68,51 +67,21 @@ def test_all_views_of_a_parameter_share_the_visible_region(tabs, show, bench):
     assert mask.canvas.sight.getCoords() == _corners(moved)
 
 
-def test_the_visible_region_stays_with_the_shape_in_any_view(tabs, show, bench):
-    tabs.view("mask").canvas.setRange(SIGHT, padding=0)
-    show(tabs.view("weights"))
-    bench.choose("other.weight")
-    bench.until_idle()
-    assert tabs.view("weights").canvas.sight.getCoords() == _corners(SIGHT)
-    bench.choose("odd.weight")
-    bench.until_idle()
-    mask = show(tabs.view("mask"))
-    assert mask.canvas.sight.getCoords() == tabs.view("weights").canvas.sight.getCoords()
-    assert mask.canvas.sight.contains(QRectF(-0.5, -0.5, 2, 3))
-
-
 def test_the_chosen_section_is_shared(tabs, show, bench):
-    bench.choose("conv.weight")
-    bench.until_idle()
+    bench.show("conv.weight")
     mask, weights, compare = tabs.view("mask"), tabs.view("weights"), tabs.view("compare")
     mask.findChild(QComboBox, "layout").setCurrentText(f"dim 1 {SHAPE_SEPARATOR} dim 2")
     sliders = {slider.accessibleName(): slider for slider in mask.findChildren(QSlider)}
     sliders["Index along dim 3"].setValue(1)
     bench.until_idle()
-    for view in (weights, compare):
-        plot = show(view).canvas if view is weights else show(view).pair.left
-        assert (
-            plot.layout_shown
-            == mask.canvas.layout_shown
-            == SliceLayout.section((4, 3, 5, 2), 1, 2, (0, 0, 0, 1))
-        )
+    section = SliceLayout.section((4, 3, 5, 2), 1, 2, (0, 0, 0, 1))
+    shown = (show(weights).canvas, show(compare).pair.left, mask.canvas)
+    assert [plot.layout_shown for plot in shown] == [section] * 3
     [slider] = [s for s in weights.findChildren(QSlider) if s.accessibleName().endswith("dim 3")]
     show(weights)
     slider.setValue(0)
     bench.until_idle()
     assert show(mask).canvas.layout_shown == SliceLayout.section((4, 3, 5, 2), 1, 2, (0, 0, 0, 0))
-
-
-def test_a_layout_that_a_view_does_not_offer_leaves_it_unchanged(tabs, show, bench):
-    bench.choose("conv.weight")
-    bench.until_idle()
-    box = tabs.view("mask").findChild(QComboBox, "layout")
-    box.setCurrentIndex(1)
-    box.setCurrentIndex(0)
-    bench.until_idle()
-    sheet = tabs.view("mask").canvas.layout_shown
-    assert show(tabs.view("compare")).pair.left.layout_shown == SliceLayout.flattened((4, 3, 5, 2))
-    assert show(tabs.view("mask")).canvas.layout_shown == sheet
 
 
 def test_an_element_is_pinned_in_every_view(tabs, show, bench):
@@ -137,10 +106,20 @@ def chooser(qtbot):
 
 def _pick(chooser, text):
     combo = chooser.findChild(QComboBox)
-    combo.setCurrentIndex(
-        [combo.itemText(i).startswith(text) for i in range(combo.count())].index(True)
-    )
-    return combo
+    combo.setCurrentText(next(each for each in options(combo) if each.startswith(text)))
+
+
+def test_a_layout_that_another_view_does_not_offer_leaves_it_unchanged(chooser, qtbot):
+    other = LayoutChooser(chooser._viewport, kernel_grids=False)
+    qtbot.addWidget(other)
+    shape = (4, 3, 5, 2)
+    for one in (chooser, other):
+        one.set_shape(shape)
+    _pick(chooser, "flattened")
+    _pick(chooser, "grid")
+    other.set_shape(shape)
+    assert other.layout_chosen == SliceLayout.flattened(shape)
+    assert chooser.layout_chosen == KernelLayout.of(shape)
 
 
 @pytest.mark.parametrize("shape", [(), (4,), (4, 3)])
@@ -165,8 +144,7 @@ def test_a_section_follows_its_sliders(chooser, qtbot):
 
 def test_dimensions_of_size_one_are_not_offered(chooser):
     chooser.set_shape((4, 3, 5, 1))
-    combo = chooser.findChild(QComboBox)
-    assert [combo.itemText(i) for i in range(combo.count())] == [
+    assert options(chooser.findChild(QComboBox)) == [
         "grid of kernels",
         "flattened",
         f"dim 0 {SHAPE_SEPARATOR} dim 1",
@@ -186,16 +164,16 @@ def test_the_choice_stays_with_the_shape(chooser):
     assert chooser.dims is None
 
 
-def test_kernels_are_shown_as_a_grid_by_default(chooser):
-    chooser.set_shape((4, 3, 5, 5))
-    assert chooser.layout_chosen == KernelLayout.of((4, 3, 5, 5))
-    _pick(chooser, "flattened")
-    assert chooser.layout_chosen == SliceLayout.flattened((4, 3, 5, 5))
-
-
-def test_a_long_row_is_wrapped_by_default(chooser):
-    chooser.set_shape((1024,))
+@pytest.mark.parametrize(
+    ("shape", "layout", "flat"),
+    [
+        ((4, 3, 5, 5), KernelLayout.of((4, 3, 5, 5)), "flattened"),
+        ((1024,), SliceLayout.wrapped((1024,)), "one row"),
+    ],
+)
+def test_kernels_are_a_grid_and_a_long_row_is_wrapped_by_default(chooser, shape, layout, flat):
+    chooser.set_shape(shape)
     assert not chooser.isHidden()
-    assert chooser.layout_chosen == SliceLayout.wrapped((1024,))
-    _pick(chooser, "one row")
-    assert chooser.layout_chosen == SliceLayout.flattened((1024,))
+    assert chooser.layout_chosen == layout
+    _pick(chooser, flat)
+    assert chooser.layout_chosen == SliceLayout.flattened(shape)

@@ -34,10 +34,7 @@ MIN_DISTANCE = 12
 
 
 def _levels(shares, steps, draft=None):
-    return mask_levels(
-        Density(np.float32(shares), np.array(steps, np.uint8)),
-        draft,
-    )
+    return mask_levels(Density(np.float32(shares), np.array(steps, np.uint8)), draft)
 
 
 def _rgb(text):
@@ -54,7 +51,6 @@ def _density(shares, theme, contrast):
 
 
 def _lightness(pixels):
-    """Return the relative luminance of sRGB pixels."""
     linear = (pixels[..., :3] / 255) ** 2.2
     return linear @ np.array([0.2126, 0.7152, 0.0722])
 

@@ -1,19 +1,18 @@
+import math
+from functools import partial
+
 import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtWidgets import QComboBox, QPushButton
+from PySide6.QtWidgets import QPushButton
+from view_page import button, sight
 
-from prune_gui.gui.views.maps import element_inspector
+from prune_gui.gui.views.maps import readers, tile_pipeline, tiles
 from prune_gui.gui.views.maps.text import PENDING
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.mask.data import MIN_CONTRAST, Contrast
 from prune_gui.gui.views.mask.view import DensityBar
 from prune_gui.raster.colours import LIGHT
-
-
-def _sight(mask):
-    (left, right), (top, bottom) = mask.canvas.view.viewRange()
-    return left, right, top, bottom
 
 
 def _entry(mask):
@@ -28,16 +27,6 @@ def _click(mask, hand, qtbot, x, y):
 def _pinned(mask):
     texts = mask._elements.inspector.texts
     return texts if texts[3] == "pinned (Esc)" else None
-
-
-def test_a_new_parameter_is_shown_whole(mask, bench):
-    left, right, top, bottom = _sight(mask)
-    assert left < -0.5 < 5.5 < right
-    assert top < -0.5 < 7.5 < bottom
-    bench.choose("conv.weight")
-    bench.until_idle()
-    assert _sight(mask)[1] > 7.5
-    assert _sight(mask)[3] > 22.5
 
 
 def test_the_element_under_the_cursor_is_described(mask, bench, hand, qtbot):
@@ -60,47 +49,20 @@ def test_the_element_under_the_cursor_is_described(mask, bench, hand, qtbot):
     assert _entry(mask)[2:] == ["kept", "click to pin"]
 
 
-def test_the_index_has_every_dimension(mask, bench, hand):
-    bench.choose("conv.weight")
-    bench.until_idle()
-    hand.hover(mask.canvas, hand.point(mask.canvas, 4, 21))
-    bench.until_idle()
-    assert _entry(mask)[0] == "[3, 1, 3, 1]"
-    hand.hover(mask.canvas, hand.point(mask.canvas, 5, 21))
-    assert _entry(mask)[0] == ""  # between kernels
-    mask.findChild(QComboBox, "layout").setCurrentText("flattened")
-    bench.until_idle()
-    hand.hover(mask.canvas, hand.point(mask.canvas, 17, 3))
-    bench.until_idle()
-    assert _entry(mask)[0] == "[3, 1, 3, 1]"
-
-
-def test_keys_zoom_pan_and_fit(mask, bench, qtbot):
+def test_keys_zoom_and_pan_and_buttons_fit_too(mask, bench, qtbot):
     mask.canvas.setFocus()
-    whole = _sight(mask)
+    whole = sight(mask.canvas)
     qtbot.keyClick(mask.canvas, Qt.Key.Key_Plus)
-    zoomed = _sight(mask)
+    zoomed = sight(mask.canvas)
     assert zoomed[1] - zoomed[0] < whole[1] - whole[0]
     qtbot.keyClick(mask.canvas, Qt.Key.Key_Right)
-    assert _sight(mask)[0] > zoomed[0]
-    qtbot.keyClick(mask.canvas, Qt.Key.Key_1)
-    left, right, _, _ = _sight(mask)
-    assert right - left == pytest.approx(mask.canvas.view.width(), rel=0.01)
-    qtbot.keyClick(mask.canvas, Qt.Key.Key_F)
-    assert _sight(mask) == pytest.approx(whole)
-    bench.until_idle()
-
-
-def test_buttons_fit_and_show_an_element_per_pixel(mask, bench, qtbot):
-    whole = _sight(mask)
-    one, fit = (
-        next(b for b in mask.findChildren(QPushButton) if b.text() == text)
-        for text in ("1:1", "Fit")
-    )
-    qtbot.mouseClick(one, Qt.MouseButton.LeftButton)
-    assert _sight(mask) != pytest.approx(whole)
-    qtbot.mouseClick(fit, Qt.MouseButton.LeftButton)
-    assert _sight(mask) == pytest.approx(whole)
+    assert sight(mask.canvas)[0] > zoomed[0]
+    for press in (partial(qtbot.keyClick, mask.canvas), lambda text: button(mask, text).click()):
+        press("1")
+        left, right, _, _ = sight(mask.canvas)
+        assert right - left == pytest.approx(mask.canvas.view.width(), rel=0.01)
+        press("F")
+        assert sight(mask.canvas) == pytest.approx(whole)
     bench.until_idle()
 
 
@@ -122,13 +84,13 @@ def test_lone_pruned_and_lone_kept_elements_are_marked(mask, bench, large):
 def test_large_elements_show_their_values(mask, bench):
     mask.canvas.setRange(xRange=(-0.5, 5.5), yRange=(-0.5, 7.5), padding=0)
     bench.until_idle()
-    written = mask.canvas._texts._cell_texts
+    written = mask.canvas.texts.shown
     values = bench.session.checkpoint.read("fc.weight")
     assert written.texts.shape == (8, 6)
     assert float(written.texts[2, 3]) == pytest.approx(float(values[2, 3]), rel=1e-2)
     mask.canvas.one_to_one()
     bench.until_idle()
-    assert mask.canvas._texts._cell_texts is None
+    assert mask.canvas.texts.shown is None
 
 
 def test_a_click_pins_an_element_and_escape_releases_it(mask, bench, hand, qtbot):
@@ -138,48 +100,18 @@ def test_a_click_pins_an_element_and_escape_releases_it(mask, bench, hand, qtbot
     explanation = bench.shown.explain("fc.weight", (2, 3))
     rank = explanation.element_ranks[1].rank
     assert _pinned(mask)[0] == "[2, 3]"
-    assert _pinned(mask)[6:] == [
-        f"{explanation.element_ranks[1].cut:.6g}",
-        f"{rank + 1} of 48",
-    ]
-    bench.choose("other.weight")
-    bench.until_idle()
+    assert _pinned(mask)[6:] == [f"{explanation.element_ranks[1].cut:.6g}", f"{rank + 1} of 48"]
+    bench.show("other.weight")
     value = float(bench.session.checkpoint.read("other.weight")[2, 3])
     assert _pinned(mask)[1:3] == [f"{value:.6g}", "kept"]
     qtbot.keyClick(mask.canvas, Qt.Key.Key_Escape)
     assert _pinned(mask) is None
 
 
-def test_profiles_are_shown_in_the_margins(mask, bench):
-    bench.add(bench.step("channels", dim=0, channels=[2]))
-    _, heights = mask.canvas.margins._columns.getData()
-    assert heights.max() == pytest.approx(1 / 8)
-    widths, _ = mask.canvas.margins._rows.getData()
-    assert sorted(set(widths)) == [0, 1]
-    titles = [title.toPlainText() for title in mask.canvas.margins._titles]
-    assert titles == [
-        "Share pruned of each column, from 0 to 100 %",
-        "Share pruned of each row, from 0 to 100 %",
-    ]
-    mask._profiles.box.click()
-    bench.until_idle()
-    assert not mask.canvas.margins._above.isVisible()
-
-
-def test_all_steps_can_have_one_colour(mask, bench, share_of):
-    bench.add(bench.step(amount=12), bench.step("channels", dim=0, channels=[2]))
-    assert share_of(mask.canvas, LIGHT.steps[1]) > 0.01
-    mask._colour_by.setCurrentIndex(1)
-    bench.until_idle()
-    assert share_of(mask.canvas, LIGHT.steps[1]) == 0
-    assert share_of(mask.canvas, LIGHT.steps[0]) > 0.01
-
-
 def test_controls_do_not_move_when_the_layout_chooser_appears(mask, bench):
     positions = set()
     for name in ("fc.weight", "conv.weight", "fc.bias"):
-        bench.choose(name)
-        bench.until_idle()
+        bench.show(name)
         buttons = mask.findChildren(QPushButton)
         positions.add(tuple(button.geometry().getCoords() for button in buttons))
     assert len(buttons) == 2
@@ -212,7 +144,7 @@ def test_keys_pin_the_central_element_and_its_neighbours(mask, bench, qtbot):
 def test_in_a_large_parameter_only_the_pinned_element_has_ranks(
     mask, bench, hand, qtbot, monkeypatch
 ):
-    monkeypatch.setattr(element_inspector, "MAX_RESTED_ELEMENTS", 47)
+    monkeypatch.setattr(readers, "MAX_RESTED_ELEMENTS", 47)
     bench.add(bench.step(amount=24))
     hand.hover(mask.canvas, hand.point(mask.canvas, 3, 2))
     bench.until_idle()
@@ -225,21 +157,21 @@ def test_in_a_large_parameter_only_the_pinned_element_has_ranks(
 def test_the_picture_does_not_move_when_an_element_is_hovered_or_pinned(mask, bench, hand, qtbot):
     bench.add(*(bench.step(amount=1) for _ in range(5)))
     inspector, plot = mask._elements.inspector, mask.canvas
-    before = plot.geometry(), inspector.geometry(), _sight(mask)
+    before = plot.geometry(), inspector.geometry(), sight(mask.canvas)
     hand.hover(plot, hand.point(plot, 3, 2))
     bench.until_idle()
-    assert (plot.geometry(), inspector.geometry(), _sight(mask)) == before
+    assert (plot.geometry(), inspector.geometry(), sight(mask.canvas)) == before
     _click(mask, hand, qtbot, 3, 2)
     bench.until_idle()
     assert len(_pinned(mask)) == 4 + 5 * 4
-    assert (plot.geometry(), inspector.geometry(), _sight(mask)) == before
+    assert (plot.geometry(), inspector.geometry(), sight(mask.canvas)) == before
     hand.hover(plot, hand.point(plot, 4, 4))
     bench.until_idle()
     assert _pinned(mask)[0] == "[2, 3]"  # the pinned element stays
     qtbot.keyClick(plot, Qt.Key.Key_Escape)
     bench.until_idle()
     assert _entry(mask)[0] == "[4, 4]"
-    assert (plot.geometry(), inspector.geometry(), _sight(mask)) == before
+    assert (plot.geometry(), inspector.geometry(), sight(mask.canvas)) == before
 
 
 def test_zoomed_out_the_mask_shows_densities_and_zoomed_in_steps(mask, bench, large, share_of):
@@ -285,7 +217,7 @@ def test_a_handle_of_the_scale_changes_the_colours_without_a_new_picture(
 
 def test_square_cells_are_shown_on_demand_and_remembered(mask, bench):
     def pixels_per_cell():
-        left, right, top, bottom = _sight(mask)
+        left, right, top, bottom = sight(mask.canvas)
         size = mask.canvas.view.rect()
         return size.width() / (right - left), size.height() / (bottom - top)
 
@@ -294,7 +226,7 @@ def test_square_cells_are_shown_on_demand_and_remembered(mask, bench):
     mask._square.click()
     across, down = pixels_per_cell()
     assert across == pytest.approx(down, rel=1e-3)
-    left, right, top, bottom = _sight(mask)
+    left, right, top, bottom = sight(mask.canvas)
     assert left < -0.5 < 5.5 < right
     assert top < -0.5 < 7.5 < bottom
     assert Viewport().square_cells
@@ -353,3 +285,80 @@ def test_the_bar_is_in_the_legend_of_a_picture_only_while_it_applies(bar):
     assert bar.html.count("■") == 12
     bar.setEnabled(False)
     assert bar.html == ""
+
+
+def test_visible_tiles_are_rendered_first_and_then_the_overview(mask, bench, large, shown):
+    bench.open_and_choose(large, "fc.weight")
+    assert mask._pipeline._overview_key == (mask._pipeline.shown.key, mask.canvas.layout_shown)
+    assert mask._pipeline.shown.tile_grid.is_whole
+    for _ in range(12):
+        mask.canvas.zoom(0.7)
+    bench.until_idle()
+    tile_grid = mask._pipeline.shown.tile_grid
+    assert tile_grid.cell == (1, 1)
+    assert not tile_grid.is_whole
+    assert len(tile_grid.rows) <= 256
+    assert mask.canvas.part.isVisible()
+    assert mask.canvas.whole.isVisible()
+
+
+@pytest.fixture
+def in_strips(monkeypatch):
+    """Paint each row of tiles as a strip, and show each strip before the next is painted."""
+    monkeypatch.setattr(tiles, "STRIP_LIMIT_ELEMENTS", 1)
+    monkeypatch.setattr(tile_pipeline, "RENDER_INTERVAL_S", 0.0)
+
+
+@pytest.fixture
+def seen(mask, bench, large, in_strips):
+    mask.resize(700, 700)
+    bench.files.open(large)
+    bench.until_idle()
+    bench.add(bench.step(amount=0.5))
+    seen = _follow(mask)
+    bench.show("fc.weight")
+    return seen
+
+
+def _follow(mask):
+    seen = []
+
+    def note():
+        if mask._pipeline.shown is not None:
+            seen.append(
+                (mask._pipeline.shown, mask._share.text(), mask.canvas._hatching.isVisible())
+            )
+
+    mask.pictured.connect(note)
+    return seen
+
+
+def test_a_large_parameter_is_rendered_in_strips_with_progress(mask, seen):
+    last = seen[-1][0]
+    assert len(seen) == len(last.tile_grid.down) > 1
+    for place, (rendered, text, hatched) in enumerate(seen, start=1):
+        share = place / len(seen)
+        assert text == ("" if share == 1 else f"{math.floor(100 * share)} % drawn")
+        assert hatched == (share < 1)
+        high = min(place * tiles.TILE_CELLS, last.painted.pixels.shape[0])
+        np.testing.assert_array_equal(rendered.painted.pixels[:high], last.painted.pixels[:high])
+        assert not rendered.painted.pixels[high:].any()
+    assert last.is_complete
+    shown = mask._pixels(last.painted.pixels, last.tile_grid.cell)
+    np.testing.assert_array_equal(mask.canvas.whole.image, shown)
+
+
+def test_nothing_is_requested_beside_an_outdated_picture(mask, bench, large, monkeypatch):
+    bench.open_and_choose(large, "fc.weight")
+    lanes = []
+    look = bench.bridge.run_job
+
+    def hold(lane, work, then, **_):
+        lanes.append(lane)
+        if lane != "mask":
+            look(lane, work, then)
+
+    monkeypatch.setattr(bench.bridge, "run_job", hold)
+    bench.draft_step(bench.step(amount=0.3))
+    mask._complete_picture()
+    assert lanes == ["mask"]

@@ -1,3 +1,9 @@
+from __future__ import annotations
+
+import math
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
@@ -5,9 +11,21 @@ from PySide6.QtWidgets import QCheckBox
 from safetensors.torch import save_file
 from view_page import text
 
+from prune_gui.checkpoint import open_checkpoint
 from prune_gui.gui.views.maps.viewport import Viewport
+from prune_gui.gui.views.weights import data as module
+from prune_gui.gui.views.weights.data import (
+    MAX_CACHED_REACHES,
+    ReachCache,
+    WeightsPainter,
+    colour_limit,
+)
 from prune_gui.gui.views.weights.view import RampBar, WeightsView
+from prune_gui.monitor import Monitor
 from prune_gui.raster.colours import LIGHT, ramp
+from prune_gui.recipe import Recipe, resolve
+from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
+from prune_gui.session.subjects import Subject
 
 
 @pytest.fixture
@@ -45,12 +63,6 @@ def test_single_entries_have_the_colour_of_their_value(weights, bench):
     assert weights.bar.numbers[2] == f"{np.abs(values).max():.3g}"
 
 
-def test_sizes_use_the_unsigned_ramp(weights, bench):
-    _pick(weights, bench, "size")
-    sizes = np.abs(_values(bench))
-    np.testing.assert_array_equal(_pixels(weights), _expected(sizes, sizes.max(), signed=False))
-
-
 def test_the_legend_explains_cells_of_several_elements(weights, bench):
     weights.canvas.setRange(xRange=(-4000, 4000), yRange=(-4000, 4000), padding=0)
     bench.until_idle()
@@ -65,8 +77,7 @@ def test_the_legend_explains_cells_of_several_elements(weights, bench):
     assert "a cell shows its value farthest from zero" in text(weights, "Legend")
     _pick(weights, bench, "size")
     np.testing.assert_array_equal(
-        _pixels(weights)[0, 0],
-        _expected(np.abs(first).mean(), np.abs(values).max(), signed=False),
+        _pixels(weights)[0, 0], _expected(np.abs(first).mean(), np.abs(values).max(), signed=False)
     )
     assert "a cell shows the mean of its values" in text(weights, "Legend")
 
@@ -122,15 +133,13 @@ def test_a_difference_to_another_file_is_shown(weights, bench, tmp_path):
     result = _pixels(weights)
     neutral = _expected(0.0, 1.0, signed=True)
     np.testing.assert_array_equal((result == neutral).all(2), np.abs(expected) < 0.5)
-    bench.choose("other.weight")
-    bench.until_idle()
+    bench.show("other.weight")
     assert "has shape [2, 2]" in weights._reason.text()
     assert weights._quantity.isVisible()
 
 
 def test_non_finite_numbers_have_the_warning_colour(weights, bench):
-    bench.choose("odd.weight")
-    bench.until_idle()
+    bench.show("odd.weight")
     warning = [int(LIGHT.warning[i : i + 2], 16) for i in (1, 3, 5)]
     odd = (_pixels(weights)[..., :3] == warning).all(2)
     assert odd.tolist() == [[False, True], [True, False], [False, False]]
@@ -138,20 +147,7 @@ def test_non_finite_numbers_have_the_warning_colour(weights, bench):
     assert weights.bar.numbers[2] == "2"
 
 
-def test_elements_show_the_chosen_quantity(weights, bench):
-    bench.add(bench.step(amount=20))
-    _pick(weights, bench, "margin")
-    weights.canvas.setRange(xRange=(-0.5, 5.5), yRange=(-0.5, 7.5), padding=0)
-    bench.until_idle()
-    texts = weights.canvas._texts._cell_texts.texts
-    pruned = ~bench.shown.mask("fc.weight").numpy()
-    assert [
-        [text.startswith("-") or text == "0" for text in row] for row in texts
-    ] == pruned.tolist()
-
-
 def _bars(weights):
-    """Return the heights of the bars of the columns and of the rows."""
     (_, heights), (widths, _) = (
         item.getData() for item in (weights.canvas.margins._columns, weights.canvas.margins._rows)
     )
@@ -165,6 +161,9 @@ def test_the_margins_show_the_mean_size_of_rows_and_columns(weights, bench):
     above, beside = (title.toPlainText() for title in weights.canvas.margins._titles)
     assert above == f"Mean |w| of each column, from 0 to {sizes.mean(0).max():.3g}"
     assert beside == f"Mean |w| of each row, from 0 to {sizes.mean(1).max():.3g}"
+    weights._profiles.box.click()
+    assert not weights.canvas.margins._above.isVisible()
+    bench.until_idle()
 
 
 def test_outliers_do_not_fade_the_others_unless_the_full_range_is_shown(weights, bench, tmp_path):
@@ -195,3 +194,84 @@ def test_the_ramp_bar_shows_the_numbers_at_its_ends_and_middle(qtbot):
     bar.show_ramp(ramp(LIGHT, signed=False), 0.5)
     shown = bar.grab().toImage()
     assert shown.pixelColor(1, 3).lightness() > shown.pixelColor(bar.width() - 2, 3).lightness()
+
+
+@pytest.fixture
+def switching():
+    """Switch between threads as often as possible."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+class Forgetful(ReachCache):
+    """A cache that is cleared at the worst moment, as if another file were opened."""
+
+    def keep(self, key, reach):
+        super().keep(key, reach)
+        self.forget()
+
+
+def test_clearing_the_reach_cache_during_painting_is_safe(tmp_path):
+    save_file({"w": torch.tensor([1.0, -3.0])}, tmp_path / "model.safetensors")
+    with open_checkpoint(tmp_path / "model.safetensors") as checkpoint:
+        subject = Subject(resolve(Recipe(), checkpoint), checkpoint.tensors["w"], None)
+        painter = WeightsPainter(subject, LIGHT, "value", 0, "", AuxiliaryFiles(), Forgetful())
+        assert painter._reach(Monitor()) == 3.0
+
+
+@pytest.mark.usefixtures("switching")
+def test_the_reach_cache_is_thread_safe():
+    cache = ReachCache()
+
+    def keep(first: int) -> None:
+        for key in range(first, first + 2000):
+            cache.keep(key, 1.0)
+            if key % 100 == 0:
+                cache.forget()
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(keep, range(0, 8000, 2000)))
+    assert sum(cache.get(key) is not None for key in range(8000)) <= MAX_CACHED_REACHES
+
+
+NONE = np.zeros(0, np.bool_)
+
+
+def measure_of(numbers, defined=NONE):
+    def measure(start, stop):
+        return numbers[start:stop], defined[start:stop] if defined.size else NONE
+
+    return measure
+
+
+def test_outliers_do_not_move_the_end_of_the_scale():
+    numbers = np.linspace(-1, 1, 5000, dtype=np.float32)
+    assert colour_limit(measure_of(numbers), numbers.size, Monitor()) == 1
+    numbers[[7, 900]] = 300, -math.inf
+    assert colour_limit(measure_of(numbers), numbers.size, Monitor()) == pytest.approx(1, abs=0.01)
+
+
+def test_only_defined_numbers_count():
+    numbers = np.full(1000, 50.0)
+    defined = np.zeros(1000, np.bool_)
+    assert colour_limit(measure_of(numbers, defined), 1000, Monitor()) == 0
+    numbers[::2], defined[::2] = 2.0, True
+    assert colour_limit(measure_of(numbers, defined), 1000, Monitor()) == 2
+    assert colour_limit(measure_of(numbers[:0]), 0, Monitor()) == 0
+
+
+def test_a_large_parameter_is_sampled_from_start_to_end(monkeypatch):
+    monkeypatch.setattr(module, "SAMPLED_SPANS", 8)
+    monkeypatch.setattr(module, "SPAN_ELEMENTS", 16)
+    numbers = np.arange(10_000.0)
+    read = []
+
+    def measure(start, stop):
+        read.append((start, stop))
+        return numbers[start:stop], NONE
+
+    assert colour_limit(measure, numbers.size, Monitor()) == 9999
+    assert len(read) == 8
+    assert (read[0][0], read[-1][1]) == (0, 10_000)

@@ -1,0 +1,308 @@
+"""The controls of a comparison: its kind, both sides, and bars that blink and play a film."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, Generic, Literal, TypeVar
+
+from PySide6.QtCore import QSignalBlocker, Qt, QTimer, Signal
+from PySide6.QtGui import QHideEvent, QPaintEvent, QPalette
+from PySide6.QtWidgets import (
+    QButtonGroup,
+    QComboBox,
+    QDoubleSpinBox,
+    QLabel,
+    QSizePolicy,
+    QSlider,
+    QStyle,
+    QStyleOptionToolButton,
+    QStylePainter,
+    QToolButton,
+    QWidget,
+)
+
+from prune_gui.errors import one_line
+from prune_gui.gui.views.compare.tables import SummaryTable
+from prune_gui.gui.views.controls import Choice
+from prune_gui.gui.widgets import layouts
+from prune_gui.gui.widgets.eliding import ElidedLabel
+from prune_gui.gui.widgets.message import Message
+from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, bold
+from prune_gui.gui.workbench import Workbench
+from prune_gui.language import deferred, tr
+from prune_gui.session import Settings
+from prune_gui.session.session import start_folder
+from prune_gui.session.subjects import OtherCheckpoint, Side, Which, file_text
+
+FRAME_MS: Final = 1000  # time for which a film shows each frame
+BLINK_RANGE_S: Final = (0.1, 5.0)
+BLINK_S: Final = 0.7  # initial time for which blinking shows each side
+
+
+class PlayButton(QToolButton):
+    """A button that is checked while something plays."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__()
+        self.setCheckable(True)
+        self.setAccessibleName(what)
+        self.setToolTip(tr("Play or pause (Space)"))
+        self.toggled.connect(self._show_icon)
+        self._show_icon()
+
+    def _show_icon(self) -> None:
+        pixmaps = QStyle.StandardPixmap
+        pixmap = pixmaps.SP_MediaPause if self.isChecked() else pixmaps.SP_MediaPlay
+        self.setIcon(self.style().standardIcon(pixmap))
+
+
+class BlinkBar(QWidget):
+    """Starts and stops blinking, sets its interval, and names the side that is in front."""
+
+    changed = Signal()  # `playing` or `interval_ms`
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.button = PlayButton(tr("Blink"))
+        self.button.setChecked(True)
+        self._seconds = QDoubleSpinBox(decimals=1, singleStep=0.1)
+        self._seconds.setRange(*BLINK_RANGE_S)
+        self._seconds.setValue(BLINK_S)
+        self._seconds.setSuffix(tr(" s"))
+        self._seconds.setAccessibleName(tr("Time for each side"))
+        self._seconds.setToolTip(tr("Time for each side"))
+        self.front = _bold_label(tr("Side in front"))
+        _lay_out(self, self.button, self._seconds, self.front)
+        self.button.toggled.connect(self.changed)
+        self._seconds.valueChanged.connect(self.changed)
+
+    @property
+    def playing(self) -> bool:
+        return self.button.isChecked()
+
+    @property
+    def interval_ms(self) -> int:
+        return round(1000 * self._seconds.value())
+
+
+class FilmBar(QWidget):
+    """Chooses a frame with a slider and plays the frames, up to the last one."""
+
+    changed = Signal()  # another frame is chosen
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.button = PlayButton(tr("Film"))
+        self.slider = QSlider(Qt.Orientation.Horizontal)
+        self.slider.setAccessibleName(tr("Step of the film"))
+        self.slider.setToolTip(tr("Step of the film (left and right arrow keys)"))
+        self.slider.setMaximum(0)
+        self.slider.setPageStep(1)
+        self.slider.setTickPosition(QSlider.TickPosition.TicksBelow)
+        self.slider.setTickInterval(1)
+        self._number = QLabel()
+        self.title = _bold_label(tr("Frame"))
+        row = QWidget()
+        _lay_out(row, self.button, self.slider, self._number)
+        self.title.setContentsMargins(GAP_PX, 0, GAP_PX, 0)
+        layouts.column(self.title, row, of=self, margin=0, gap=0)
+        self._timer = QTimer(self, interval=FRAME_MS)
+        self._timer.timeout.connect(self._advance)
+        self.button.toggled.connect(self._play)
+        self.slider.valueChanged.connect(self._moved)
+
+    @property
+    def frame(self) -> int:
+        return self.slider.value()
+
+    def set_last(self, last: int) -> None:
+        """Set the number of the last frame. If the last frame is chosen, it stays the last."""
+        if last != self.slider.maximum():
+            at_end = self.frame in (self.slider.maximum(), last)
+            with QSignalBlocker(self.slider):
+                self.slider.setMaximum(last)
+                if at_end:
+                    self.slider.setValue(last)
+            self.button.setEnabled(last > 0)
+        self._number.setText(f"{self.frame} / {last}")
+
+    def _play(self, on: bool) -> None:
+        if not on:
+            self._timer.stop()
+            return
+        if self.frame == self.slider.maximum():
+            self.slider.setValue(0)
+        self._timer.start()
+
+    def _advance(self) -> None:
+        self.slider.setValue(self.frame + 1)
+        if self.frame == self.slider.maximum():
+            self.button.setChecked(False)
+
+    def _moved(self, frame: int) -> None:
+        self._number.setText(f"{frame} / {self.slider.maximum()}")
+        self.changed.emit()
+
+    def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
+        super().hideEvent(event)
+        self.button.setChecked(False)
+
+
+def _bold_label(name: str) -> ElidedLabel:
+    label = ElidedLabel(name, elide=Qt.TextElideMode.ElideMiddle)
+    label.setFont(bold(label.font()))
+    return label
+
+
+def _lay_out(bar: QWidget, *widgets: QWidget) -> None:
+    parts = [(widget, int(isinstance(widget, ElidedLabel | QSlider))) for widget in widgets]
+    layouts.row(*parts, of=bar, margin=(GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX))
+
+
+SWAP_ARROWS: Final = "\N{LEFT RIGHT ARROW}"
+MAX_RECENT: Final = 5  # maximum number of recent files in the list
+LIST_MARGIN_PX: Final = 32  # space beside the longest text of the list, for a scroll bar
+ASK: Final[Literal["ask"]] = "ask"
+NAMES: Final[dict[Which, str]] = {"left": deferred("Left side"), "right": deferred("Right side")}
+
+SideChoice = Side | Path | Literal["ask"]
+"""A side, a recent file to open, or "ask" to choose another checkpoint in a dialog."""
+
+
+class SidePicker(Choice):
+    """Offers the file, the stack after each step, the draft, named states and other checkpoints."""
+
+    def __init__(
+        self, workbench: Workbench, which: Which, ask: Callable[[QWidget, Path], Path | None]
+    ) -> None:
+        super().__init__(tr(NAMES[which]), elide=Qt.TextElideMode.ElideMiddle)
+        self._workbench = workbench
+        self._which: Which = which
+        self._ask = ask
+        self._recent: list[Path] = []
+        self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.view().setTextElideMode(Qt.TextElideMode.ElideMiddle)
+        self.activated.connect(self._choose)
+
+    def offer_sides(self) -> None:
+        comparison = self._workbench.comparison
+        offered: list[tuple[str, SideChoice]] = [(comparison.text(s), s) for s in comparison.sides]
+        offered += [(file_text(path), path) for path in self._recent]
+        self.offer([*offered, (tr("Another checkpoint…"), ASK)])
+        for row, (_, choice) in enumerate(offered):
+            path = choice.path if isinstance(choice, OtherCheckpoint) else choice
+            if isinstance(path, Path):
+                self.setItemData(row, one_line(str(path)), Qt.ItemDataRole.ToolTipRole)
+        self._select()
+
+    def _select(self) -> None:
+        self.choose(self._workbench.comparison.chosen[self._which])
+        path = self.currentData(Qt.ItemDataRole.ToolTipRole)
+        self.setToolTip("\n".join((self.accessibleName(), path or self.currentText())))
+
+    def _choose(self, row: int) -> None:
+        choice, comparison = self.itemData(row), self._workbench.comparison
+        self._select()  # until the choice is opened or resolved
+        if choice == ASK:
+            path = self._ask(self, start_folder(self._workbench.session))
+            if path is not None:
+                comparison.open(path, self._which)
+        elif isinstance(choice, Path):
+            comparison.open(choice, self._which)
+        else:
+            comparison.choose(self._which, choice)
+
+    def showPopup(self) -> None:  # noqa: N802
+        session = self._workbench.session
+        opened = session and session.checkpoint.path.absolute()
+        recent = (Path(path) for path in Settings.load().recent)
+        self._recent = [path for path in recent if path != opened][:MAX_RECENT]
+        self.offer_sides()
+        self.view().setMinimumWidth(self.view().sizeHintForColumn(0) + LIST_MARGIN_PX)
+        super().showPopup()
+
+
+class SidesBar(QWidget):
+    """Chooses and exchanges the sides, and shows the summary."""
+
+    def __init__(self, workbench: Workbench, ask: Callable[[QWidget, Path], Path | None]) -> None:
+        super().__init__()
+        self._workbench = workbench
+        self.pickers = {which: SidePicker(workbench, which, ask) for which in NAMES}
+        self.swap = QToolButton()
+        self.swap.setText(SWAP_ARROWS)
+        self.swap.setAccessibleName(tr("Exchange the sides"))
+        self.swap.setToolTip(tr("Exchange the sides"))
+        self.swap.clicked.connect(workbench.comparison.swap)
+        self._notice = Message()
+        self._notice.setContentsMargins(GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX)
+        self.summary = SummaryTable()
+        left, right = self.pickers.values()
+        boxes = layouts.row((left, 1), self.swap, (right, 1), margin=(GAP_PX, 0, GAP_PX, TIGHT_PX))
+        layouts.column(boxes, self._notice, self.summary, of=self, margin=0, gap=0)
+
+    def offer(self) -> None:
+        comparison = self._workbench.comparison
+        comparison.settle()
+        for picker in self.pickers.values():
+            picker.offer_sides()
+        self._notice.say(comparison.notice)
+
+
+Value = TypeVar("Value")
+PADDING_PX: Final = 14  # space beside the text of a button
+
+
+class SegmentedSwitch(QWidget, Generic[Value]):
+    """Chooses one of several values. The arrow keys move between the buttons."""
+
+    changed = Signal()
+
+    def __init__(self, name: str, items: Mapping[Value, tuple[str, str]]) -> None:
+        super().__init__()
+        self.setAccessibleName(name)
+        self._values = list(items)
+        self._group = QButtonGroup(self)
+        for number, (text, tip) in enumerate(items.values()):
+            button = _Segment()
+            button.setText(text)
+            button.setToolTip(tip)
+            button.setCheckable(True)
+            button.setChecked(number == 0)
+            button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+            button.setFixedWidth(button.fontMetrics().horizontalAdvance(text) + PADDING_PX)
+            self._group.addButton(button, number)
+        layouts.row(*self._group.buttons(), of=self, margin=0, gap=0)
+        self._group.idToggled.connect(self._toggled)
+
+    @property
+    def value(self) -> Value:
+        return self._values[self._group.checkedId()]
+
+    @property
+    def has_focus(self) -> bool:
+        return any(button.hasFocus() for button in self._group.buttons())
+
+    def choose(self, value: Value) -> None:
+        self._group.button(self._values.index(value)).setChecked(True)
+
+    def _toggled(self, _number: int, checked: bool) -> None:
+        if checked:
+            self.changed.emit()
+
+
+class _Segment(QToolButton):
+    """A button that has the highlight colour while it is down. The style's own shade is faint."""
+
+    def paintEvent(self, _: QPaintEvent) -> None:  # noqa: N802
+        option = QStyleOptionToolButton()
+        self.initStyleOption(option)
+        if self.isChecked():
+            roles = QPalette.ColorRole
+            palette = QPalette(option.palette)
+            palette.setColor(roles.Button, palette.color(roles.Highlight))
+            palette.setColor(roles.ButtonText, palette.color(roles.HighlightedText))
+            option.palette = palette
+        QStylePainter(self).drawComplexControl(QStyle.ComplexControl.CC_ToolButton, option)

@@ -1,0 +1,3 @@
+from . import cell_grid as cell_grid
+from . import cell_statistics as cell_statistics
+from . import density as density

@@ -28,7 +28,7 @@ def make_checkpoint(path: Path, gigabytes: float) -> None:
     """Write normally distributed bfloat16 weights."""
     import torch
 
-    from prune_gui.checkpoint import TensorWriter, write_checkpoint
+    from prune_gui.checkpoint import FileOutput, TensorWriter
     from prune_gui.monitor import Monitor
 
     count = max(2, round(gigabytes * 1e9 / (2 * ROWS * COLUMNS)))
@@ -49,7 +49,7 @@ def make_checkpoint(path: Path, gigabytes: float) -> None:
         )
         for i in range(count)
     ]
-    write_checkpoint(path, writers, template=None, metadata={}, monitor=Monitor())
+    FileOutput(path=path, tensors=writers, template=None).write({}, Monitor())
 
 
 def copy(source: Path, target: Path) -> None:

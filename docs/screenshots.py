@@ -267,7 +267,7 @@ def sweep(window: MainWindow, folder: Path) -> QWidget:
     from views import until_idle
     from window import wait_for
 
-    from prune_gui.evaluation.choice import EvaluatorChoice
+    from prune_gui.evaluation.spec import EvaluatorChoice
 
     open_checkpoint(window, folder / "digits_cnn.safetensors")
     window.show_evaluated_sweep()

@@ -131,8 +131,6 @@ EVALUATION_NICENESS = 15
 
 
 class _Kind(Enum):
-    """The kind of a job, which decides on its thread."""
-
     QUICK = "quick"
     LONG = "long"
     IDLE = "idle"
@@ -208,33 +206,27 @@ class Engine:
         self._busy_until = -math.inf
         self._closed = False
         self._changed = threading.Condition()
-        self._threads = {
-            kind: threading.Thread(
-                target=self._serve,
-                args=(kind,),
-                name=f"{THREAD_NAME_PREFIX}-{kind.value}",
-                daemon=True,
-            )
-            for kind in _Kind
-        }
+        self._threads: dict[_Kind, threading.Thread] = {}
         self._serving = set(_Kind)
-        for thread in self._threads.values():
+        for kind in _Kind:
+            name = f"{THREAD_NAME_PREFIX}-{kind.value}"
+            thread = threading.Thread(target=self._serve, args=(kind,), name=name, daemon=True)
+            self._threads[kind] = thread
             thread.start()
 
     def submit(self, job: Job) -> int:
         """Queue a job and return its ticket."""
-        dropped: list[_Run] = []
+
+        def is_replaced(other: _Run) -> bool:
+            return job.lane is not None and other.job.lane == job.lane
+
         with self._changed:
             run = _Run(next(self._tickets), job)
-            if job.lane is not None:
-                dropped = [other for other in self._waiting if other.job.lane == job.lane]
-                for other in dropped:
-                    self._waiting.remove(other)
-                for other in self._running.values():
-                    other.superseded |= other.job.lane == job.lane
+            for other in self._running.values():
+                other.superseded |= is_replaced(other)
+            dropped = self._take_waiting(is_replaced)
             self._waiting.append(run)
             self._waiting.sort(key=lambda run: not run.job.urgent)  # a stable sort
-            self._changed.notify_all()
         for other in dropped:
             self._notify(Dropped(other.ticket, other.job))
         return run.ticket
@@ -244,12 +236,15 @@ class Engine:
         with self._changed:
             for run in self._running.values():
                 run.cancelled |= run.ticket == ticket
-            waiting = [run for run in self._waiting if run.ticket == ticket]
-            for run in waiting:
-                self._waiting.remove(run)
-            self._changed.notify_all()
-        for run in waiting:
+            dropped = self._take_waiting(lambda run: run.ticket == ticket)
+        for run in dropped:
             self._notify(Dropped(run.ticket, run.job))
+
+    def _take_waiting(self, is_taken: Callable[[_Run], bool]) -> list[_Run]:
+        taken = list(filter(is_taken, self._waiting))
+        self._waiting = [run for run in self._waiting if run not in taken]
+        self._changed.notify_all()
+        return taken
 
     def stop(self) -> None:
         """Cancel all jobs, so that the threads end soon. No further event is sent."""
@@ -343,30 +338,25 @@ class Engine:
         def report(found: object) -> None:
             self._send(Reported(run.ticket, run.job, found))
 
+        monitor = Monitor(progress, run, report)
+        may_wait = not (run.job.urgent or run.job.idle)
+        spreading = self._spreading if run.job.spreads else None
         try:
-            monitor = Monitor(progress, run, report)
-            with monitor.in_charge(), self._place_of(run.job):
+            place = spreading(may_wait=may_wait) if spreading else nullcontext()
+            with monitor.in_charge(), place:
                 result = run.job.work(monitor)
         except Cancelled:
             return Dropped(run.ticket, run.job)
         except PruneGuiError as error:
             log.warning("%s: %s", run.job.title, error)
             return Failed(run.ticket, run.job, error)
-        except BaseException as error:
-            # The thread must survive any error in a job. The error is logged and sent as an event.
+        except BaseException as error:  # the thread must survive any error in a job
             log.exception("%s failed", run.job.title)
-            reported_error = OutOfMemoryError() if is_out_of_memory(error) else error
-            return Failed(run.ticket, run.job, reported_error)
+            shown = OutOfMemoryError() if is_out_of_memory(error) else error
+            return Failed(run.ticket, run.job, shown)
         if run.job.lane is None and not run.job.idle:  # the others are too frequent for the log
             log.info("%s took %.2f s", run.job.title, time.monotonic() - run.started)
         return Finished(run.ticket, run.job, result)
-
-    def _place_of(self, job: Job) -> AbstractContextManager[None]:
-        """Return the block in which a job runs."""
-        may_wait = not (job.urgent or job.idle)
-        if not job.spreads or self._spreading is None:
-            return nullcontext()
-        return self._spreading(may_wait=may_wait)
 
     def _send(self, event: Event) -> None:
         if not self._closed:

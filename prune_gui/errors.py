@@ -13,17 +13,10 @@ MAX_MESSAGE_CHARS: Final = 590
 """Maximum number of characters of a message, including names from files."""
 BLANKS: Final = "\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}"
 """Shown unchanged, because some languages put them between the digits of a number."""
-INVISIBLE: Final = frozenset(
-    map(
-        chr,
-        [
-            *(0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, 0x16FE4, 0x1D159),
-            *range(0x180B, 0x1810),
-            *range(0xFE00, 0xFE10),
-            *range(0xE0100, 0xE01F0),
-        ],
-    )
-)
+INVISIBLE: Final = {
+    *map(chr, (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, 0x16FE4, 0x1D159)),
+    *map(chr, (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))),
+}
 """Characters that Unicode classifies as printable although they are invisible."""
 MAX_MARKS: Final = 4
 """Maximum combining marks per letter. No script needs more; hundreds cover adjacent lines."""
@@ -54,12 +47,7 @@ class RecipeError(PruneGuiError):
 
 
 class StepError(RecipeError):
-    """One step of a recipe cannot be applied.
-
-    Attributes:
-        step: number of the step, from 1.
-        reason: the message without the step number.
-    """
+    """One step of a recipe cannot be applied."""
 
     def __init__(self, step: int, reason: str) -> None:
         super().__init__(deferred("Step {number}: {reason}", number=step, reason=reason))

@@ -33,8 +33,9 @@ class Executor(Protocol):
     def staging_folder(self, folder: Path) -> Path:
         """Return the folder in which tasks write files, before they are moved to `folder`.
 
-        Other machines see it at the same path. It may be `folder` itself.
+        Other machines see it at the same path. It is `folder` itself by default.
         """
+        return folder
 
 
 _executor: ContextVar[Executor | None] = ContextVar("executor", default=None)

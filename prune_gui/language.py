@@ -8,7 +8,6 @@ that programs read (recipes, JSON, metadata, the log) is never translated.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import reduce
 from gettext import GNUTranslations, NullTranslations
 from string import Formatter
 from typing import Final, TypeVar
@@ -104,12 +103,18 @@ def merged(notes: Mapping[str, str]) -> list[tuple[list[str], str]]:
 
 def join_items(texts: Iterable[str]) -> str:
     """Join the non-empty texts as items of a list: "a, b, c", in Chinese "a、b、c"."""
-    return _join(texts, lambda joined, text: tr("{items}, {item}", items=joined, item=text))
+    joined = ""
+    for text in filter(None, texts):
+        joined = tr("{items}, {item}", items=joined, item=text) if joined else text
+    return joined
 
 
 def join_clauses(texts: Iterable[str]) -> str:
     """Join the non-empty texts as clauses of a sentence: "a, b, c"."""
-    return _join(texts, lambda joined, text: tr("{clauses}, {clause}", clauses=joined, clause=text))
+    joined = ""
+    for text in filter(None, texts):
+        joined = tr("{clauses}, {clause}", clauses=joined, clause=text) if joined else text
+    return joined
 
 
 def listed(
@@ -118,11 +123,6 @@ def listed(
     """Return the first few values as a list for a sentence, with the number of the others."""
     names, omitted = join_items(map(format_item, values[:limit])), len(values) - limit
     return tr("{names} and {more:,} more", names=names, more=omitted) if omitted > 0 else names
-
-
-def _join(texts: Iterable[str], add: Callable[[str, str], str]) -> str:
-    non_empty = list(filter(None, texts))
-    return reduce(add, non_empty) if non_empty else ""
 
 
 def _fill_in(message: str, fields: dict[str, object]) -> str:

@@ -122,9 +122,8 @@ def _path_of(url: str) -> Path:
         is_valid = bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_valid = False
-    segments = (
-        [unquote(segment) for segment in parts.path.split("/") if segment] if is_valid else []
-    )
+    encoded = parts.path.split("/") if is_valid else ()
+    segments = [unquote(segment) for segment in encoded if segment]
     if not (is_valid and len(url) <= MAX_URL_CHARS and all(map(is_plain_name, segments))):
         raise CheckpointError("{url!r} is not a valid URL. Check it.", url=redacted_url(url))
     if "@" in parts.netloc or parts.query not in ("", DOWNLOAD_QUERY) or parts.fragment:
@@ -136,12 +135,10 @@ def _path_of(url: str) -> Path:
 def _url_of(path: Path) -> str | None:
     """Return the URL that a local path stands for; None if it is an ordinary path."""
     root = cache_folder()
-    if not path.is_relative_to(root):
+    parts = path.relative_to(root).parts if path.is_relative_to(root) else ()
+    if len(parts) < 2 or parts[0] not in SCHEMES:
         return None
-    scheme, *parts = path.relative_to(root).parts or ("",)
-    if scheme not in SCHEMES or not parts:
-        return None
-    authority, *segments = parts
+    scheme, authority, *segments = parts
     inner = quote("/".join(segments), safe=PLAIN)
     return f"{scheme}://{unquote(authority)}/{inner}".removesuffix("/")
 

@@ -24,7 +24,11 @@ def sparsity(pruned: int, total: int) -> str:
 
     "0.0 %" means exactly none, and "100.0 %" exactly all; other shares are not rounded to them.
     """
-    share = pruned / total if total else 0.0
+    return sparsity_share(pruned / total if total else 0.0)
+
+
+def sparsity_share(share: float) -> str:
+    """Return a sparsity in [0, 1] as `sparsity` does."""
     if 0 < share < 0.0005:
         return tr("< {percent:.1f} %", percent=0.1)
     if 0.9995 <= share < 1:

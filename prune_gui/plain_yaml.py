@@ -108,15 +108,14 @@ def dump_yaml(value: object) -> str:
 
 def not_yaml(source: str, error: yaml.YAMLError, text: str) -> str:
     """Return a message for a text that `load_yaml` rejects."""
-    if not isinstance(error, yaml.MarkedYAMLError):
-        return tr("{recipe}: not YAML: {reason}.", recipe=source, reason=error)
-    if error.problem_mark is None:
-        return tr("{recipe}: not YAML: {reason}.", recipe=source, reason=error.problem)
+    mark = getattr(error, "problem_mark", None)
+    if not isinstance(error, yaml.MarkedYAMLError) or mark is None:
+        reason = getattr(error, "problem", error)
+        return tr("{recipe}: not YAML: {reason}.", recipe=source, reason=reason)
     return tr(
         "{recipe}: not YAML in line {line}: {reason}.",
         recipe=source,
-        # libyaml counts the end of the text as a line.
-        line=min(error.problem_mark.line, text.count("\n")) + 1,
+        line=min(mark.line, text.count("\n")) + 1,  # libyaml counts the end of the text as a line
         reason=error.problem,
     )
 

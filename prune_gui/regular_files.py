@@ -73,8 +73,6 @@ class SpanFile(io.RawIOBase):
 
     Args:
         read_at: returns up to this many bytes of the file from this position on.
-        start: the position of the first byte.
-        size: the number of bytes.
     """
 
     def __init__(self, read_at: Callable[[int, int], bytes], start: int, size: int) -> None:

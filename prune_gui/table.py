@@ -29,7 +29,6 @@ class Table:
     """Columns of equal length.
 
     Attributes:
-        title: the title of the table.
         columns: the columns by heading, from left to right; None is an empty cell.
     """
 
@@ -61,13 +60,12 @@ class Table:
         text = io.StringIO()
         writer = csv.writer(text, delimiter=separator)
         writer.writerow(self.headers)
-        writer.writerows(map(_as_text, row) for row in self.rows)
+
+        def in_file(cell: Cell) -> Cell:
+            return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell
+
+        writer.writerows(map(in_file, row) for row in self.rows)
         return text.getvalue()
-
-
-def _as_text(cell: Cell) -> Cell:
-    """Return a cell for a file: texts that look like formulas are escaped, others unchanged."""
-    return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell
 
 
 Rows = TypeVar("Rows", bound=Sized)
@@ -86,11 +84,8 @@ class Column(Generic[Rows]):
         title: heading on the screen, to be translated; "" for a column that is only in files.
         text: returns the text of a row on the screen; not called without a title.
         values: returns the value of each row: the sort key, and the cell in a file.
-        tip: tool tip of the heading, to be translated.
         cell_tip: returns the tool tip of a row, in which names are printable; None for its text.
-        is_number: whether the texts are numbers, which are aligned to the right.
         descending_first: whether the first click on the heading sorts in descending order.
-        width_px: initial width; None for the default.
         file_title: heading in files, to be translated; "" for a column that is only on the screen.
         file_rank: columns in files are ordered by rank; those of equal rank as on the screen.
         file_values: returns the cell of each row in a file; None for `values`.
@@ -120,10 +115,8 @@ def record_column(
     """Return a column of a sequence of records, with the same title on the screen and in files.
 
     Args:
-        title: see `Column`.
         text: returns the text of a record on the screen; "" for an empty cell.
         value: returns the value of a record in a file; None for an empty cell.
-        is_number: see `Column`.
         cell_tip: returns the tool tip of a record; None for its text.
     """
     return Column(
@@ -147,16 +140,16 @@ def table_of(
     """Return the table of rows for a file.
 
     Args:
-        title: title of the table.
         columns: the columns; those without a `file_title` are omitted.
-        rows: the rows.
         order: the row at each position; None for the order of the rows.
         heading: translates a `file_title`.
     """
     in_file = sorted((c for c in columns if c.file_title), key=lambda column: column.file_rank)
     cells = {heading(c.file_title): (c.file_values or c.values)(rows) for c in in_file}
     if order is not None:
-        cells = {name: _reordered(values, order) for name, values in cells.items()}
+        for name, values in cells.items():
+            is_array = isinstance(values, np.ndarray)
+            cells[name] = np.asarray(values)[order] if is_array else [values[i] for i in order]
     return Table(title, cells)
 
 
@@ -166,7 +159,3 @@ def sorted_rows(values: Values, *, descending: bool) -> NDArray[np.intp]:
         return np.argsort(-values if descending else values, kind="stable")
     order = sorted(range(len(values)), key=values.__getitem__, reverse=descending)
     return np.array(order, np.intp)
-
-
-def _reordered(values: Values, order: NDArray[np.intp]) -> Values:
-    return values[order] if isinstance(values, np.ndarray) else [values[row] for row in order]

@@ -39,21 +39,10 @@ LASTING_THREAD_PREFIXES = ("prune-gui-chunk", "Dask-Offload", "tqdm_monitor")
 """Name prefixes of threads that live as long as the program."""
 EXAMPLES, THOROUGH_EXAMPLES = 25, 60
 """Examples of each law; in the profile "thorough"."""
-COMMON_FAMILIES = frozenset(
-    [
-        "bert",
-        "clip",
-        "deepseek-v3",
-        "gemma",
-        "gpt2",
-        "llama",
-        "mixtral",
-        "qwen3",
-        "t5",
-        "vit",
-        "whisper",
-    ],
-)
+COMMON_FAMILIES = {
+    *("bert", "clip", "deepseek-v3", "gemma", "gpt2", "llama"),
+    *("mixtral", "qwen3", "t5", "vit", "whisper"),
+}
 """Transformers whose tests `.ci/run` runs."""
 GRACE_S = 2.0
 """Seconds for a thread to end after its test."""

@@ -54,19 +54,23 @@ def target(name, tensor, mask=None):
     )
 
 
-def decide(tensors, groups, name="coupled", masks=None, notes=False, given=(), **parameters):
-    """Return the pruned elements by tensor, after a check of the counts; or the notes.
+def decisions_of(tensors, groups, name="coupled", masks=None, given=(), **parameters):
+    """Return the decisions by tensor.
 
     `given` are the scores of the groups in a file, which the parameters name.
     """
-    masks = masks or {}
-    targets = [target(key, tensor, masks.get(key)) for key, tensor in tensors.items()]
+    targets = [target(key, tensor, (masks or {}).get(key)) for key, tensor in tensors.items()]
     method = METHODS[name].model_validate(parameters)
     decisions = method.decide_groups(groups, targets, Monitor(), given)
-    if notes:
-        return {one.name: decision.note for one, decision in zip(targets, decisions, strict=True)}
+    return dict(zip(tensors, decisions, strict=True))
+
+
+def decide(tensors, groups, name="coupled", masks=None, given=(), **parameters):
+    """Return the pruned elements by tensor, after a check of the counts."""
+    decisions = decisions_of(tensors, groups, name, masks, given, **parameters)
     pruned = {}
-    for one, decision in zip(targets, decisions, strict=True):
+    for key, decision in decisions.items():
+        one = target(key, tensors[key], (masks or {}).get(key))
         marked = (
             np.zeros(one.size, bool)
             if decision.predicate is None
@@ -74,7 +78,7 @@ def decide(tensors, groups, name="coupled", masks=None, notes=False, given=(), *
         )
         remaining = True if one.remaining_mask is None else one.remaining_mask(0, one.size)
         assert decision.pruned == (marked & remaining).sum()
-        pruned[one.name] = torch.from_numpy(marked).view(one.shape)
+        pruned[key] = torch.from_numpy(marked).view(one.shape)
     return pruned
 
 

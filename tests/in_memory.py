@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from prune_gui.checkpoint.base import Checkpoint
-from prune_gui.checkpoint.parameters import RawTensor
+from prune_gui.checkpoint.tensor_info import RawTensor
 from prune_gui.recipe import Recipe, Resolution, resolve
 
 

@@ -50,11 +50,29 @@ def decide(
     return METHODS[method].model_validate(parameters).decide(targets, monitor or Monitor())
 
 
-def marked(decision: Decision, tensor: torch.Tensor) -> np.ndarray:
-    """Return a flat boolean array, True where a decision prunes a tensor, pruned before or not."""
+def remaining_of(tensor: torch.Tensor, remaining_mask: np.ndarray | None = None) -> np.ndarray:
+    """Return a flat boolean array of the elements that no earlier step pruned."""
+    if remaining_mask is None:
+        return np.ones(tensor.numel(), bool)
+    return remaining_mask.reshape(-1)
+
+
+def marked(
+    decision: Decision, tensor: torch.Tensor, remaining_mask: np.ndarray | None = None
+) -> np.ndarray:
+    """Return a flat boolean array, True where a decision prunes a tensor, pruned before or not.
+
+    The number in the decision and the marks of some spans are checked.
+    """
+    size = tensor.numel()
     if decision.predicate is None:
-        return np.zeros(tensor.numel(), bool)
-    return decision.predicate.prunes(0, tensor.numel())
+        assert decision.pruned == 0
+        return np.zeros(size, bool)
+    found = decision.predicate.prunes(0, size)
+    assert decision.pruned == (found & remaining_of(tensor, remaining_mask)).sum()
+    for start, stop in ((0, size // 3), (size // 3, size // 2), (size // 2, size), (size, size)):
+        assert np.array_equal(decision.predicate.prunes(start, stop), found[start:stop])
+    return found
 
 
 def unread(

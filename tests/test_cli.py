@@ -13,6 +13,7 @@ from command_line import prune_gui
 from safetensors.torch import load_file, save_file
 
 from prune_gui.pruning.methods import METHODS
+from prune_gui.recipe import OutputOptions
 
 RECIPE = 'steps: [{method: l1_unstructured, targets: ["*.weight"], amount: 0.5, scope: global}]\n'
 
@@ -82,61 +83,26 @@ def test_inspect_shows_every_tensor_and_its_zeros(tmp_path):
     assert (printed["parameters"], printed["zeros"]) == (6, 2)
 
 
-@pytest.mark.slow
-def test_apply_writes_a_compressed_file_that_torch_loads(demo_checkpoint, recipe, tmp_path):
-    plain, compressed = tmp_path / "plain.pt", tmp_path / "compressed.pt"
-    assert prune_gui("apply", recipe, demo_checkpoint, "-o", plain).returncode == 0
-    result = prune_gui("apply", recipe, demo_checkpoint, "-o", compressed, "--compressed")
-    assert (result.returncode, result.stderr) == (0, "")
-    assert f"{compressed.stat().st_size:,} bytes" in result.stdout
-    assert compressed.stat().st_size < 0.9 * plain.stat().st_size
-    one, other = (torch.load(path, weights_only=True) for path in (plain, compressed))
-    assert one.keys() == other.keys()
-    assert all(torch.equal(one[key], other[key]) for key in one)
-
-
-@pytest.mark.slow
-def test_apply_zeroes_moments_on_request(recipe, tmp_path):
-    path, out = tmp_path / "train.pt", tmp_path / "out.pt"
-    model = torch.nn.Sequential(torch.nn.Linear(20, 10))
-    optimizer = torch.optim.Adam(model.parameters())
-    model(torch.ones(20)).square().sum().backward()
-    optimizer.step()
-    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)
-    recipe.write_text(
-        "version: 1\nsteps:\n- {method: l1_unstructured, targets: ['*'], amount: 0.5}\n"
-    )
-    result = prune_gui("apply", recipe, path, "-o", out, "--zero-moments")
-    assert (result.returncode, result.stderr) == (0, "")
-    assert "byte for byte" in result.stdout
-    loaded = torch.load(out)
-    assert not loaded["optimizer"]["state"][0]["exp_avg"][loaded["model"]["0.weight"] == 0].any()
-
-
-@pytest.mark.slow
-def test_apply_writes_shards_and_prunes_sharded_checkpoints(demo_checkpoint, recipe, tmp_path):
-    whole, split, again = tmp_path / "whole.safetensors", tmp_path / "split", tmp_path / "again"
-    assert prune_gui("apply", recipe, demo_checkpoint, "-o", whole).returncode == 0
-    result = prune_gui("apply", recipe, demo_checkpoint, "-o", split, "--shard-size", "0.1MB")
-    assert (result.returncode, result.stderr) == (0, "")
-    shards = sorted(split.glob("model-*-of-00003.safetensors"))
-    assert len(shards) == 3
-    result = prune_gui("apply", recipe, split, "-o", f"{again}/", "--json")
-    (file,) = json.loads(result.stdout)["files"]
-    assert file["bytes"] == sum(path.stat().st_size for path in again.iterdir())
-    assert sorted(path.name for path in again.iterdir()) == sorted(
-        path.name for path in split.iterdir()
-    )
-    expected = load_file(whole)
-    written = {key: tensor for path in shards for key, tensor in load_file(path).items()}
-    assert written.keys() == expected.keys()
-    assert all(torch.equal(written[key], expected[key]) for key in expected)
+def test_the_options_of_apply_are_those_of_the_output(recipe, demo_checkpoint, monkeypatch):
+    asked = []
+    monkeypatch.setattr("prune_gui.cli.apply.prune_and_save", lambda *all, **_: asked.append(all))
+    names = ("--compressed", "--zero-moments", "--overwrite", "--tensors-only", "--copy-code")
+    names += ("--no-model-files", "--allow-unloadable", "--shard-size", "0.1MB", "--form", "masks")
+    prune_gui("apply", recipe, demo_checkpoint, "-o", "out", *names)
+    prune_gui("apply", recipe, demo_checkpoint, "-o", "out")
+    [(_, _, given), (_, _, default)] = asked
+    flags = ("compressed", "zero_moments", "overwrite", "tensors_only", "copy_code")
+    options = dict.fromkeys((*flags, "allow_unloadable"), True)
+    expected = OutputOptions("masks", shard_size=100_000, model_files=False, **options)
+    assert (given, default) == ({"out": expected}, {"out": OutputOptions("finalized")})
 
 
 @pytest.mark.slow
 def test_inspect_describes_a_folder_of_shards(demo_checkpoint, recipe, tmp_path):
     split = tmp_path / "split"
-    prune_gui("apply", recipe, demo_checkpoint, "-o", split, "--shard-size", "0.1MB")
+    size = ("--shard-size", "0.1MB", "--json")
+    saved = json.loads(prune_gui("apply", recipe, demo_checkpoint, "-o", split, *size).stdout)
+    assert saved["files"][0]["bytes"] == sum(path.stat().st_size for path in split.iterdir())
     (split / "config.json").write_text('{"model_type": "cnn", "torch_dtype": "float32"}')
     text = prune_gui("inspect", split).stdout
     assert "safetensors, 3 shards, 22 tensors" in text
@@ -199,7 +165,10 @@ def test_a_problem_is_one_line_on_standard_error(
 def test_the_demo_without_a_display_reports_it_and_prunes_in_the_terminal(tmp_path):
     unset = {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"}
     environment = {key: value for key, value in os.environ.items() if key not in unset}
-    result = prune_gui("demo", cwd=tmp_path, env=environment)
+    result = subprocess.run(
+        [sys.executable, "-m", "prune_gui", "demo"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert (result.returncode, result.stderr) == (0, "")
     assert "no display" in result.stdout
     files = sorted(tmp_path.glob("prune-gui-demo/*"))

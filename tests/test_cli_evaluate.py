@@ -197,21 +197,6 @@ def test_a_search_writes_an_ordinary_recipe(folder):
     assert run(folder, *arguments, code=2)[0] == ""
 
 
-def test_trials_are_stored_and_continue(folder):
-    arguments = ("search", "own.py:evaluate", "net.safetensors", "--metric", "kept", "--yes")
-    arguments += ("--amount", "50%", "--storage", "own.sqlite3")
-    output, errors = run(folder, *arguments, "--trials", "2", "-o", "found")
-    assert errors == ""
-    assert (folder / "found.yaml").exists()
-    assert "balanced, LAMP, trial 2 " in output
-    assert (folder / "own.sqlite3").exists()
-    printed = json.loads(run(folder, *arguments, "--trials", "3", "--json")[0])
-    trials = printed["trials"][len(PORTFOLIO) :]
-    assert [trial["label"] for trial in trials] == [f"balanced, LAMP, trial {n}" for n in (1, 2, 3)]
-    assert [trial["evaluation"]["cached"] for trial in trials] == [True, True, False]
-    assert all(trial["evaluation"]["pruned"] == 64 for trial in trials)
-
-
 @pytest.mark.parametrize("command", ["scan", "search"])
 def test_ctrl_c_keeps_what_was_found_and_the_next_run_continues(folder, command):
     script = folder / "slow.py"

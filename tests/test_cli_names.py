@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import pytest
 import torch
+from command_line import prune_gui
 from safetensors.torch import save_file
 
-from prune_gui.cli import program
 from prune_gui.cli.printing import print_json, print_line
 
 NAMES = (
@@ -26,23 +25,14 @@ NAMES = (
 FORGED = ("Warning: forged", "forged")
 
 
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """Return a function that runs the program and returns exit code, output and error output."""
-    monkeypatch.setattr("prune_gui.session.start_log", lambda: None)
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["prune-gui", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit_info:
-            program.run()
-        out, err = capsys.readouterr()
-        for text in (out, err):
-            assert text.replace("\n", "").isprintable()
-            assert "\u3164" not in text or "--json" in arguments
-            assert not any(line.startswith(FORGED) for line in text.split("\n"))
-        return exit_info.value.code or 0, out, err
-
-    return call
+def run(*arguments):
+    """Run the program, and return its exit code, output and error output."""
+    result = prune_gui(*arguments)
+    for text in (result.stdout, result.stderr):
+        assert text.replace("\n", "").isprintable()
+        assert "\u3164" not in text or "--json" in arguments
+        assert not any(line.startswith(FORGED) for line in text.split("\n"))
+    return result.returncode, result.stdout, result.stderr
 
 
 @pytest.fixture
@@ -55,7 +45,7 @@ def hostile(tmp_path):
     return path
 
 
-def test_json_keeps_the_names_and_prints_no_control_sequences(run, hostile):
+def test_json_keeps_the_names_and_prints_no_control_sequences(hostile):
     code, out, _ = run("inspect", "--json", hostile)
     printed = json.loads(out)
     assert code == 0
@@ -72,7 +62,7 @@ def test_json_keeps_the_names_and_prints_no_control_sequences(run, hostile):
         ("apply {recipe} {hostile} -o {out}", [r"out\nWarning: forged.safetensors"]),
     ],
 )
-def test_no_command_prints_a_forged_line(run, hostile, tmp_path, command, shown):
+def test_no_command_prints_a_forged_line(hostile, tmp_path, command, shown):
     files = {"hostile": hostile, "other": tmp_path / "other.safetensors", "recipe": tmp_path / "r"}
     files["out"] = tmp_path / "out\nWarning: forged.safetensors"
     save_file(
@@ -85,13 +75,13 @@ def test_no_command_prints_a_forged_line(run, hostile, tmp_path, command, shown)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_error_is_one_line_of_less_than_700_characters(run, tmp_path, name):
+def test_an_error_is_one_line_of_less_than_700_characters(tmp_path, name):
     code, out, err = run("inspect", tmp_path / f"{name}{'x' * 5000}")
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert len(err) < 700
 
 
-def test_a_recipe_with_a_hostile_method_name_is_refused_in_one_line(run, hostile, tmp_path):
+def test_a_recipe_with_a_hostile_method_name_is_refused_in_one_line(hostile, tmp_path):
     recipe = tmp_path / "r.yaml"
     recipe.write_text(json.dumps({"steps": [{"method": NAMES[1] + "y" * 5000, "targets": ["*"]}]}))
     code, out, err = run("apply", recipe, hostile, "-o", tmp_path / "out.pt")
@@ -100,7 +90,7 @@ def test_a_recipe_with_a_hostile_method_name_is_refused_in_one_line(run, hostile
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_wrong_argument_is_printed_as_plain_text(run, name):
+def test_a_wrong_argument_is_printed_as_plain_text(name):
     code, out, err = run("inspect", "a", name)
     assert (code, out) == (2, "")
     assert "unexpected extra argument" in err

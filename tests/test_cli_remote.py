@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 import torch
+from command_line import prune_gui
 from file_server import serving
 from safetensors.torch import load_file, save_file
 
@@ -20,13 +19,6 @@ def server(tmp_path, monkeypatch):
     save_file({"a.weight": torch.randn(30, 40)}, folder / "model.safetensors")
     with serving(folder) as server:
         yield server
-
-
-def prune_gui(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "prune_gui", *map(str, arguments)],
-        capture_output=True, text=True, check=False, timeout=100,
-    )  # fmt: skip
 
 
 @pytest.mark.slow

@@ -178,21 +178,6 @@ def test_workers_killed_while_they_upload_change_no_byte(sharded, tmp_path, monk
     assert not pending
 
 
-def test_apply_with_four_workers_of_which_one_is_killed(sharded, tmp_path):
-    recipe = tmp_path / "recipe.yaml"
-    recipe.write_text(RECIPE.to_yaml())
-    program = [sys.executable, "-m", "prune_gui", "apply", str(recipe), str(sharded), "-o"]
-    subprocess.run([*program, str(tmp_path / "alone")], check=True, stdout=subprocess.DEVNULL)
-    with psutil.Popen(
-        [*program, str(tmp_path / "together"), "--cluster", "local:4"], stdout=subprocess.DEVNULL
-    ) as apply:
-        while not (busy := [one for one in apply.children() if one.cpu_times().user > 2.0]):
-            time.sleep(0.02)
-        busy[0].kill()
-        assert apply.wait(60) == 0
-    assert contents(tmp_path / "together") == contents(tmp_path / "alone")
-
-
 def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
@@ -225,38 +210,22 @@ def test_a_killed_scheduler_is_an_error(sharded, tmp_path, monkeypatch, caplog):
             resolve(RECIPE, checkpoint, kill, cluster=client)
 
 
-def test_ctrl_c_ends_the_program_and_its_workers(sharded, tmp_path):
+@pytest.mark.parametrize("started", [False, True])
+def test_ctrl_c_ends_the_program_and_its_workers(sharded, tmp_path, started):
     recipe, out = tmp_path / "recipe.yaml", tmp_path / "out"
     # So many steps take longer than the imports of the workers, however fast the machine is.
     recipe.write_text(RECIPE.with_steps(RECIPE.steps * 40).to_yaml())
-    command = ["apply", recipe, sharded, "-o", out, "--cluster", "local:2"]
+    words = ["apply", recipe, sharded, "-o", out, "--cluster", "local:2"]
+    command = [sys.executable, "-m", "prune_gui", *map(str, words)]
     with psutil.Popen(
-        [sys.executable, "-m", "prune_gui", *map(str, command)],
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as program:
-        while sum(child.cpu_times().user > 2.5 for child in program.children()) < 2:
-            time.sleep(0.05)  # the workers have imported torch
-        os.killpg(program.pid, signal.SIGINT)
-        _, printed = program.communicate(timeout=60)
-    assert (program.returncode, printed) == (130, CANCELLED)
-    assert not out.exists()
-
-
-def test_ctrl_c_while_worker_processes_start_ends_them(sharded, tmp_path):
-    recipe = tmp_path / "recipe.yaml"
-    recipe.write_text(RECIPE.to_yaml())
-    command = ["apply", recipe, sharded, "-o", tmp_path / "out", "--cluster", "local:2"]
-    with psutil.Popen(
-        [sys.executable, "-m", "prune_gui", *map(str, command)],
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
+        command, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as program:
         while not (children := program.children()):
             time.sleep(0.01)
-        program.send_signal(signal.SIGINT)
+        while started and sum(child.cpu_times().user > 2.5 for child in program.children()) < 2:
+            time.sleep(0.05)  # until the workers have imported torch
+        os.killpg(program.pid, signal.SIGINT) if started else program.send_signal(signal.SIGINT)
         _, printed = program.communicate(timeout=60)
     assert (program.returncode, printed) == (130, CANCELLED)
+    assert not out.exists()
     assert not psutil.wait_procs(children, timeout=10)[1]

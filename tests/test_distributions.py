@@ -42,21 +42,12 @@ def wheel(checkout):
     return check
 
 
-def test_a_complete_wheel_has_no_problems(wheel):
+def test_what_a_wheel_lacks_and_what_does_not_belong_into_it_is_found(wheel):
     assert wheel() == []
-
-
-@pytest.mark.parametrize("name", ["prune_gui/resources/icons/b.svg", f"{INFO}/licenses/LICENSE"])
-def test_a_missing_file_of_a_wheel_is_found(wheel, name):
-    assert wheel(without=[name]) == [f"a.whl lacks {name}"]
-
-
-@pytest.mark.parametrize("name", ["tests/test_a.py", "prune_gui/__pycache__/a.pyc"])
-def test_a_file_that_does_not_belong_into_a_wheel_is_found(wheel, name):
-    assert wheel(more=[name]) == [f"a.whl should not contain {name}"]
-
-
-def test_a_wheel_without_program_is_found(wheel):
+    for name in ("prune_gui/resources/icons/b.svg", f"{INFO}/licenses/LICENSE"):
+        assert wheel(without=[name]) == [f"a.whl lacks {name}"]
+    for name in ("tests/test_a.py", "prune_gui/__pycache__/a.pyc"):
+        assert wheel(more=[name]) == [f"a.whl should not contain {name}"]
     assert "a.whl has no program prune-gui" in wheel(without=[f"{INFO}/entry_points.txt"])
 
 

@@ -132,14 +132,6 @@ def test_an_urgent_job_runs_before_waiting_jobs(running, event_log):
     assert order == ["drawing", "saving"]
 
 
-def test_an_input_error_is_sent_unchanged(running, event_log):
-    def work(monitor: Monitor) -> None:
-        raise PruneGuiError("no such file")
-
-    event = event_log.until(Failed, running.submit(Job("open", work)))
-    assert str(event.error) == "no such file"
-
-
 def test_results_are_logged_except_of_lane_and_idle_jobs(running, event_log, caplog):
     caplog.set_level("INFO")
 
@@ -157,37 +149,62 @@ def test_results_are_logged_except_of_lane_and_idle_jobs(running, event_log, cap
     assert levels == [("INFO", "save"), ("WARNING", "open: no such file")]
 
 
-def test_an_unexpected_error_is_sent_and_logged_and_the_engine_continues(
-    running, event_log, caplog
-):
-    ticket = running.submit(Job("faulty", lambda monitor: 1 / 0))
-    assert isinstance(event_log.until(Failed, ticket).error, ZeroDivisionError)
-    assert "ZeroDivisionError" in caplog.text
-    event_log.until(Finished, running.submit(Job("next", lambda monitor: None)))
-
-
 class Own(BaseException):
     """An exception that `except Exception` does not catch."""
 
 
-@pytest.mark.parametrize("kind", [KeyboardInterrupt, GeneratorExit, SystemExit, Own])
-def test_the_engine_survives_any_exception(running, event_log, caplog, kind):
+@pytest.mark.parametrize(
+    ("raised", "kind", "level"),
+    [
+        (PruneGuiError("no such file"), PruneGuiError, "WARNING"),
+        (MemoryError(), OutOfMemoryError, "ERROR"),
+        *((kind("now"), kind, "ERROR") for kind in (ZeroDivisionError, KeyboardInterrupt)),
+        *((kind("now"), kind, "ERROR") for kind in (GeneratorExit, SystemExit, Own)),
+    ],
+    ids=repr,
+)
+def test_any_error_is_sent_and_logged_and_the_engine_continues(
+    running, event_log, caplog, raised, kind, level
+):
     def work(_: Monitor) -> None:
-        raise kind("now")
+        raise raised
 
     ticket = running.submit(Job("faulty", work))
-    assert isinstance(event_log.until(Failed, ticket).error, kind)
-    assert f"{kind.__name__}: now" in caplog.text
+    assert type(event_log.until(Failed, ticket).error) is kind
+    [record] = [one for one in caplog.records if one.levelname != "INFO"]
+    assert (record.levelname, "faulty" in record.getMessage()) == (level, True)
     event_log.until(Finished, running.submit(Job("next", lambda monitor: None)))
 
 
-def test_a_memory_error_is_sent_as_out_of_memory(running, event_log, caplog):
-    def work(_: Monitor) -> None:
-        raise MemoryError
+@pytest.mark.parametrize(
+    ("kind", "others"),
+    [
+        ({"long": True}, [{"lane": "view", "urgent": True}, {"lane": "resolve"}]),
+        ({"idle": True}, [{"long": True}, {"urgent": True}]),
+        ({"evaluates": True}, [{}, {"long": True}, {"idle": True}]),
+    ],
+)
+def test_jobs_run_beside_one_of_another_kind(running, event_log, kind, others):
+    gate = Gate()
+    first = running.submit(Job("first", gate, **kind))
+    event_log.until(Started, first)
+    for other in others:
+        event_log.until(Finished, running.submit(Job("other", lambda _: None, **other)))
+    gate.open.set()
+    assert event_log.until(Finished, first).result == "through"
 
-    ticket = running.submit(Job("large", work))
-    assert isinstance(event_log.until(Failed, ticket).error, OutOfMemoryError)
-    assert "large failed" in caplog.text
+
+@pytest.mark.parametrize("kind", ["long", "evaluates"])
+def test_long_jobs_and_evaluations_run_one_after_the_other(running, event_log, kind):
+    gate, done = Gate(), []
+    first = running.submit(Job("first", lambda m: done.append(gate(m)), **{kind: True}))
+    second = running.submit(Job("second", lambda _: done.append("second"), **{kind: True}))
+    event_log.until(Started, first)
+    event_log.until(Finished, running.submit(Job("drawing", lambda _: None, urgent=True)))
+    assert done == []
+    gate.open.set()
+    event_log.until(Finished, second)
+    assert done == ["through", "second"]
 
 
 def test_code_without_a_monitor_can_check_for_cancellation(running, event_log):
@@ -259,18 +276,6 @@ def test_a_hurried_close_waits_only_for_a_writing_job(
     assert worker.close()
 
 
-def test_quick_jobs_run_beside_a_long_one(running, event_log):
-    gate = Gate()
-    saving = running.submit(Job("saving", gate, long=True))
-    event_log.until(Started, saving)
-    drawing = running.submit(Job("drawing", lambda _: "drawn", lane="view", urgent=True))
-    assert event_log.until(Finished, drawing).result == "drawn"
-    resolving = running.submit(Job("resolving", lambda _: "resolved", lane="resolve"))
-    assert event_log.until(Finished, resolving).result == "resolved"
-    gate.open.set()
-    assert event_log.until(Finished, saving).result == "through"
-
-
 def test_a_long_job_runs_after_the_quick_jobs_submitted_before_it(running, event_log):
     gate, done = Gate(), []
     running.submit(Job("resolving", lambda monitor: done.append(gate(monitor))))
@@ -283,41 +288,6 @@ def test_a_long_job_runs_after_the_quick_jobs_submitted_before_it(running, event
     assert [one for one in done if one != "drawn again"] == ["through", "saved"]
 
 
-def test_long_jobs_run_one_after_the_other(running, event_log):
-    gate, done = Gate(), []
-    running.submit(Job("saving", lambda monitor: done.append(gate(monitor)), long=True))
-    closing = running.submit(Job("closing", lambda _: done.append("closed"), long=True))
-    drawing = running.submit(Job("drawing", lambda _: None, urgent=True))
-    event_log.until(Finished, drawing)
-    assert done == []
-    gate.open.set()
-    event_log.until(Finished, closing)
-    assert done == ["through", "closed"]
-
-
-def test_a_running_long_job_is_cancelled_while_quick_jobs_continue(running, event_log):
-    gate = Gate()
-    saving, resolving = Job("saving", Gate(), long=True, writes=True), Job("resolving", gate)
-    tickets = [running.submit(saving)]
-    event_log.until(Started, tickets[0])
-    tickets.append(running.submit(resolving))
-    event_log.until(Started, tickets[1])
-    running.cancel(tickets[0])
-    event_log.until(Dropped, tickets[0])
-    gate.open.set()
-    event_log.until(Finished, tickets[1])
-
-
-def test_all_jobs_run_beside_an_idle_one(running, event_log):
-    gate = Gate()
-    compiling = running.submit(Job("compiling", gate, idle=True))
-    event_log.until(Started, compiling)
-    event_log.until(Finished, running.submit(Job("saving", lambda _: None, long=True)))
-    event_log.until(Finished, running.submit(Job("drawing", lambda _: None, urgent=True)))
-    gate.open.set()
-    event_log.until(Finished, compiling)
-
-
 def test_a_quick_job_starts_after_an_idle_one_that_is_short(running, event_log, monkeypatch):
     monkeypatch.setattr(engine, "IDLE_HEAD_START_S", 10)
     gate, done = Gate(), []
@@ -327,26 +297,6 @@ def test_a_quick_job_starts_after_an_idle_one_that_is_short(running, event_log, 
     gate.open.set()
     event_log.until(Finished, drawing)
     assert done == ["through", "drawn"]
-
-
-def test_all_jobs_run_beside_an_evaluation(running, event_log):
-    gate = Gate()
-    evaluating = running.submit(Job("evaluating", gate, evaluates=True))
-    event_log.until(Started, evaluating)
-    for kind in ({}, {"long": True}, {"idle": True}):
-        event_log.until(Finished, running.submit(Job("other", lambda _: None, **kind)))
-    gate.open.set()
-    event_log.until(Finished, evaluating)
-
-
-def test_evaluations_run_one_after_the_other(running, event_log):
-    gate, done = Gate(), []
-    first = running.submit(Job("first", lambda m: done.append(gate(m)), evaluates=True))
-    second = running.submit(Job("second", lambda _: done.append("second"), evaluates=True))
-    event_log.until(Started, first)
-    gate.open.set()
-    event_log.until(Finished, second)
-    assert done == ["through", "second"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="priorities per thread are those of Linux")

@@ -58,17 +58,23 @@ def is_message(node):
     return name in translate.KEYWORDS or (name in translate.ERRORS and bool(node.keywords))
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
-def test_every_message_is_a_literal_that_can_be_extracted(path):
+@pytest.fixture(scope="module")
+def nodes():
+    """Return the nodes of the syntax tree of each module by its path."""
+    return {path: [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))] for path in MODULES}
+
+
+def test_every_message_is_a_literal_that_can_be_extracted(nodes):
     """A message is one literal, outside f-strings, or a name; not an expression with literals."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for call in filter(is_message, ast.walk(tree)):
-        messages = call.args[: 2 if call.func.id == "trn" else 1]
-        for part in (node for arg in messages for node in ast.walk(arg) if node not in messages):
-            assert not isinstance(getattr(part, "value", None), str), ast.unparse(call)
-    f_strings = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
-    inside = [node for f_string in f_strings for node in ast.walk(f_string) if is_message(node)]
-    assert [ast.unparse(node) for node in inside] == []
+    for path, every in nodes.items():
+        for call in filter(is_message, every):
+            messages = call.args[: 2 if call.func.id == "trn" else 1]
+            parts = {node for arg in messages for node in ast.walk(arg)}.difference(messages)
+            texts = [part for part in parts if isinstance(getattr(part, "value", None), str)]
+            assert not texts, f"{path}: {ast.unparse(call)}"
+        f_strings = [node for node in every if isinstance(node, ast.JoinedStr)]
+        inside = [node for f_string in f_strings for node in ast.walk(f_string) if is_message(node)]
+        assert not inside, f"{path}: {[ast.unparse(node) for node in inside]}"
 
 
 def literals(node):
@@ -78,11 +84,11 @@ def literals(node):
     return "".join(value for value in values if isinstance(value, str))
 
 
-def test_no_error_has_words_that_are_not_translated():
+def test_no_error_has_words_that_are_not_translated(nodes):
     """Texts of the command line are in English only, as are those of its desktop entries."""
     bases, calls = {}, []
-    for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for path, every in nodes.items():
+        for node in every:
             if isinstance(node, ast.ClassDef):
                 bases[node.name] = {getattr(base, "id", None) for base in node.bases}
             elif isinstance(node, ast.Call) and not {path.parent.name, path.stem} & IN_ENGLISH:
@@ -134,15 +140,9 @@ def test_english_needs_no_catalogue():
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
-def test_an_empty_message_stays_empty(code):
+def test_the_current_language_is_returned_and_an_empty_message_stays_empty(code):
     use_language(code)
-    assert tr("") == ""
-
-
-@pytest.mark.parametrize("code", LANGUAGES)
-def test_the_current_language_is_returned(code):
-    use_language(code)
-    assert language() == code
+    assert (language(), tr("")) == (code, "")
 
 
 @pytest.mark.usefixtures("foreign_language")

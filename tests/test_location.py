@@ -5,11 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from prune_gui.errors import CheckpointError
-from prune_gui.location import (
-    Location,
-    cache_folder,
-    is_url,
-)
+from prune_gui.location import Location, cache_folder, is_url
 
 NAMES = st.text(
     st.characters(categories=["L", "N", "P", "S"], exclude_characters="/\\"), min_size=1
@@ -59,8 +55,7 @@ def test_an_invalid_url_is_refused(url):
 
 
 @pytest.mark.parametrize(
-    "url",
-    ["https://me:secret@host/a", "https://secret@host/a", "s3://b/a?X-Amz-Signature=secret"],
+    "url", ["https://me:secret@host/a", "https://secret@host/a", "s3://b/a?X-Amz-Signature=secret"]
 )
 def test_credentials_in_a_url_are_refused_and_not_repeated(url):
     with pytest.raises(CheckpointError, match="carries a password or a signature") as caught:

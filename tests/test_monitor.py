@@ -79,10 +79,3 @@ def test_a_monitor_is_a_cancel_flag_of_further_work():
     assert outer.is_set()
     with pytest.raises(Cancelled):
         inner.advance()
-
-
-def test_reports_are_passed_on_at_once():
-    found = []
-    Monitor(report=found.append).report("one")
-    Monitor().report("nobody listens")
-    assert found == ["one"]

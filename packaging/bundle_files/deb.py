@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from prune_gui.gui.desktop import desktop_files
-from prune_gui.recipe.provenance import own_version
+from prune_gui.recipe.recipe import own_version
 
 PROGRAM: Final = Path("opt/prune-gui/prune-gui")
 DEPENDS: Final = "libc6 (>= 2.28), libegl1, libfontconfig1, libgl1, libxkbcommon-x11-0"

@@ -14,12 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from prune_gui.architecture.projections import (
-    ATTENTION,
-    FUSED_PARAMETERS,
-    Projection,
-    projection,
-)
+from prune_gui.architecture.projections import ATTENTION, FUSED_PARAMETERS, Projection, projection
 from prune_gui.memory import gc_paused
 
 NUMBER: Final = re.compile(r"\d+")
@@ -29,8 +24,7 @@ MIN_MATRICES: Final = 2.0
 """Mean number of matrices of a block. Numbered modules with fewer are layers, not blocks."""
 MIN_NAMED_SIBLINGS: Final = 3.0
 """Mean number of siblings numbered in their names, so that "attn1" and "attn2" are not blocks."""
-LOOSE_COLUMNS: Final = 6
-"""Maximum number of parameters in one row outside of blocks."""
+LOOSE_COLUMNS: Final = 6  # maximum number of parameters in one row outside of blocks
 ATTENTION_PROJECTIONS: Final = frozenset(
     {Projection.Q, Projection.K, Projection.V, Projection.QKV, Projection.O}
 )
@@ -40,13 +34,7 @@ NaturalKey = tuple[tuple[str, tuple[tuple[int, str], ...]], ...]
 
 
 class BlockRole(NamedTuple):
-    """A column of a section.
-
-    Attributes:
-        group: path of the enclosing module in the block, such as "self_attn" for all projections of
-            an attention; "" for the block itself.
-        label: the projection, or the last component of the path: "q", "conv1", "conv1.bias".
-    """
+    """A column: the enclosing module in the block ("self_attn" or ""), and "q" or "conv1.bias"."""
 
     group: str
     label: str
@@ -55,10 +43,7 @@ class BlockRole(NamedTuple):
 class BlockRow(NamedTuple):
     """A row of a section.
 
-    Attributes:
-        label: the numbers of the block, "3" or "1.0"; outside of blocks the module, or "".
-        names: the parameter in each column, or None. Outside of blocks: one after the other.
-        captions: outside of blocks the name of each parameter below the module; else empty.
+    Outside of blocks, the label is a module or "", and captions are names below it.
     """
 
     label: str
@@ -68,12 +53,7 @@ class BlockRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """The blocks of one family, or all parameters outside of blocks.
-
-    Attributes:
-        title: the path of the blocks with "*" for numbers, "encoder.layer.*"; "" outside of blocks.
-        roles: one per column; empty outside of blocks.
-    """
+    """The blocks of a family ("encoder.layer.*"), or all parameters outside of blocks ("")."""
 
     title: str
     roles: tuple[BlockRole, ...]
@@ -84,10 +64,8 @@ class Section:
 def sections(shapes: Mapping[str, tuple[int, ...]], *, vectors: bool = False) -> list[Section]:
     """Arrange parameters by blocks and roles; those outside of blocks come last.
 
-    Takes time linear in the number of parameters. Only matrices decide what a block is.
-
-    Args:
-        vectors: whether to include parameters with less than two dimensions (biases, norms).
+    Takes time linear in the number of parameters. Only matrices decide what a block is; `vectors`
+    have less than two dimensions.
     """
     matrices = [name for name, shape in shapes.items() if len(shape) > 1]
     families = _families(matrices)
@@ -106,7 +84,6 @@ def sections(shapes: Mapping[str, tuple[int, ...]], *, vectors: bool = False) ->
 
 
 def _families(matrices: Sequence[str]) -> set[str]:
-    """Return the patterns of the families; a matrix belongs to the innermost one only."""
     by_depth: dict[int, dict[str, list[tuple[str, str]]]] = defaultdict(lambda: defaultdict(list))
     for name in matrices:
         for block in _numbered_prefixes(name):
@@ -137,7 +114,6 @@ def _is_family(members: Sequence[tuple[str, str]]) -> bool:
 
 
 def _numbered_prefixes(name: str) -> Iterator[str]:
-    """Yield the paths of the numbered modules around a parameter, innermost first."""
     module = name.rpartition(".")[0]
     while module:
         parent, _, last = module.rpartition(".")
@@ -156,7 +132,6 @@ def _numbers(path: str) -> tuple[int, ...]:
 
 
 def _section(pattern: str, members: Sequence[tuple[str, str]]) -> Section:
-    """Arrange the parameters of a family; `members` are blocks and names."""
     blocks: dict[str, dict[str, str]] = defaultdict(dict)
     for block, name in members:
         blocks[block][name[len(block) + 1 :]] = name
@@ -169,21 +144,18 @@ def _section(pattern: str, members: Sequence[tuple[str, str]]) -> Section:
 
 
 def _ordered(examples: Mapping[str, str]) -> dict[str, BlockRole]:
-    """Return the role of each path in a block, in the order of the columns.
-
-    Attention comes first, then the other projections, then the rest in the order of the file.
-    """
+    """Return roles by path: attention first, other projections, the rest as in the file."""
     roles = {path: _role(path, name) for path, name in examples.items()}
     ranks = {path: _rank(name) for path, name in examples.items()}
     group_ranks: dict[str, int] = {}
     first: dict[str, int] = {}
     for index, (path, role) in enumerate(roles.items()):
         group_ranks[role.group] = min(ranks[path], group_ranks.get(role.group, ranks[path]))
-        for starred in (_pattern(role.group), _pattern(_module(path))):
+        for starred in (_pattern(role.group), _pattern(path.rpartition(".")[0])):
             first.setdefault(starred, index)
 
     def key(path: str) -> tuple[object, ...]:
-        group, module = roles[path].group, _module(path)
+        group, module = roles[path].group, path.rpartition(".")[0]
         of_group = group_ranks[group], first[_pattern(group)], _numbers(group), group
         of_module = ranks[path], first[_pattern(module)], _numbers(module), module
         return *of_group, *of_module, path != f"{module}.weight"
@@ -213,10 +185,6 @@ def _rank(name: str) -> int:
     return len(_RANKS) if kind is None else _RANKS[kind]
 
 
-def _module(path: str) -> str:
-    return path.rpartition(".")[0]
-
-
 def _loose_rows(names: Sequence[str]) -> Iterator[BlockRow]:
     """Yield a row per module that has several of the parameters, then one for all others."""
     depth = _common_depth(names)
@@ -233,7 +201,6 @@ def _loose_rows(names: Sequence[str]) -> Iterator[BlockRow]:
 
 
 def _wrapped(label: str, names: Sequence[str], skip: int) -> Iterator[BlockRow]:
-    """Yield rows of about equal length; only the first has the label."""
     lines = math.ceil(len(names) / LOOSE_COLUMNS)
     columns = math.ceil(len(names) / max(1, lines))
     for start in range(0, len(names), max(1, columns)):
@@ -243,7 +210,6 @@ def _wrapped(label: str, names: Sequence[str], skip: int) -> Iterator[BlockRow]:
 
 
 def _common_depth(names: Iterable[str]) -> int:
-    """Return the number of components that the paths of all modules have in common."""
     modules = [name.split(".")[:-1] for name in names]
     shared = 0
     for parts in zip(*modules, strict=False):
@@ -265,10 +231,7 @@ def numbers(component: str) -> tuple[tuple[int, str], ...]:
 
 
 def runs_before(first: NaturalKey, second: NaturalKey) -> bool:
-    """Return whether the numbers in two paths say that one module runs before the other.
-
-    They do if the first components that differ have the same words and different numbers.
-    """
+    """Return whether the first numbers that differ say that one module runs before another."""
     for one, other in zip(first, second, strict=False):
         if one != other:
             return one[0] == other[0] and one[1] < other[1]

@@ -25,7 +25,7 @@ from prune_gui.architecture.torchvision_layers import (
     activation_functions,
     convolution_windows,
 )
-from prune_gui.architecture.unit_values import Product, Reading
+from prune_gui.architecture.unit_values import Reading
 from prune_gui.pruning.layouts import CoupledGroup
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -51,8 +51,7 @@ SEQUENTIAL_MODULE: Final = re.compile(
 
 The length of numbers is limited because `int` refuses more than 4300 digits."""
 SQUEEZE, EXCITE = ".fc1", ".fc2"
-MAX_MODULES: Final = 500
-"""A chain of more layers is not looked for."""
+MAX_MODULES: Final = 500  # a chain of more layers is not looked for
 MAX_SEARCH_STEPS: Final = 5000
 
 
@@ -61,14 +60,7 @@ class Chains:
     """The groups of channels of a network.
 
     No file has activation functions, the epsilon of batch norms, strides and paddings: those of a
-    known family are torchvision's.
-
-    Attributes:
-        confirmed: whether the names show a known family; False if shapes and the order of the
-            layers alone make the groups likely, so that the user must check them.
-        readings: how the layers of a known family read the channels, by the name of their weight.
-        windows: the windows of the convolutions of a known family, by the name of their weight;
-            empty if they are not known.
+    `confirmed` family are torchvision's; other groups are likely from shapes and order alone.
     """
 
     groups: tuple[CoupledGroup, ...]
@@ -96,13 +88,13 @@ def channel_groups(shapes: Shapes) -> Chains:
 def _chain_groups(shapes: Shapes) -> tuple[CoupledGroup, ...]:
     """Return the groups of a plain chain.
 
-    Channels are fixed where the network may have connections that no tensor shows: a block may have
-    a shortcut around it; images may be flattened in another order; what looks like a grouped
-    convolution may read earlier channels, and its result be added to others; and a transposed
-    convolution looks like another one.
+    Channels are fixed where connections may have no tensor: at shortcuts around blocks, images that
+    may be flattened in another order, grouped and transposed convolutions.
     """
     modules = _modules(shapes)
-    order = _file_order(modules) or _only_order(modules)
+    weights = [f"{path}.weight" for path, module in modules.items() if not module.is_norm]
+    # A file that is not sorted has the order in which the program made the layers.
+    order = _only_order(modules) if weights == sorted(weights) else list(modules)
     layers = [path for path in order if not modules[path].is_norm]
     blocks = _blocks({path: modules[path].shape for path in layers})
     before = {path: modules[last].shape for last, path in pairwise(layers)}
@@ -111,8 +103,10 @@ def _chain_groups(shapes: Shapes) -> tuple[CoupledGroup, ...]:
     block = ""
     for path in order:
         if channels is not None and path in blocks:
-            is_uncertain = _may_be_transposed_image(before[path], modules[path].shape)
-            if is_uncertain or blocks[path] != block:
+            last, shape = before[path], modules[path].shape
+            # CREPE (Kim et al. 2018), of kernels that are not square, flattens in another order.
+            is_flattened = len(shape) == 2 and shape[1] > last[0]
+            if blocks[path] != block or (is_flattened and len(set(last[2:])) > 1):
                 flow.fix(channels)
         block = blocks.get(path, block)
         channels = flow.step(path, channels)
@@ -120,38 +114,21 @@ def _chain_groups(shapes: Shapes) -> tuple[CoupledGroup, ...]:
         raise MisfitError
     flow.fix(channels)
     for path, shape in before.items():
-        layer = modules[path].shape
-        if is_grouped(shape[0], layer) or _may_be_transposed_convolution(layer):
-            flow.fix_sizes(set(layer[:2]))
+        outputs, inputs, *kernel = layer = modules[path].shape
+        # Inputs and outputs may be swapped if kernels are even, as those that upsample often are.
+        is_even = outputs == inputs and any(kernel) and not any(size % 2 for size in kernel)
+        if is_even or is_grouped(shape[0], layer):
+            flow.fix_sizes({outputs, inputs})
     return flow.groups()
-
-
-def _may_be_transposed_convolution(shape: tuple[int, ...]) -> bool:
-    """Return whether inputs and outputs may be swapped; kernels that upsample often are even."""
-    outputs, inputs, *kernel = shape
-    return outputs == inputs and any(kernel) and not any(size % 2 for size in kernel)
-
-
-def _may_be_transposed_image(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
-    """Return whether a linear layer may read another order than channels, then the image.
-
-    Networks whose kernels are not square, such as those of CREPE (Kim et al. 2018), treat one
-    dimension as time and bring it before the channels.
-    """
-    is_square = len(set(before[2:])) < 2
-    return len(after) == 2 and after[1] > before[0] and not is_square
 
 
 @dataclass(frozen=True, slots=True)
 class _Module:
-    """A layer with the shape of its weight, or a batch norm with that of its mean."""
-
     shape: tuple[int, ...]
     is_norm: bool
 
 
 def _modules(shapes: Shapes) -> dict[str, _Module]:
-    """Return the layers and batch norms by path, in the order of the file."""
     leaves: dict[str, dict[str, tuple[int, ...]]] = defaultdict(dict)
     for name, shape in shapes.items():
         if not is_counter(name):
@@ -171,17 +148,7 @@ def _modules(shapes: Shapes) -> dict[str, _Module]:
     return modules
 
 
-def _file_order(modules: Mapping[str, _Module]) -> list[str]:
-    """Return the modules in the order of the file; empty if the file is sorted by names.
-
-    A file that is not sorted has the order in which the program made the layers.
-    """
-    weights = [f"{path}.weight" for path, module in modules.items() if not module.is_norm]
-    return [] if weights == sorted(weights) else list(modules)
-
-
 def _only_order(modules: Mapping[str, _Module]) -> list[str]:
-    """Return the only order of modules that agrees with their numbers and shapes."""
     layers = _layers_of_norms(modules)
     norms = {layer: norm for norm, layer in layers.items()}
     free = {path: module for path, module in modules.items() if path not in layers}
@@ -200,11 +167,7 @@ def _only_order(modules: Mapping[str, _Module]) -> list[str]:
 
 
 def _layers_of_norms(modules: Mapping[str, _Module]) -> dict[str, str]:
-    """Return the layer of each batch norm whose name tells it, such as "conv1" of "bn1".
-
-    They have the same parent and the same number, and the norm as many channels as the layer has
-    outputs or inputs.
-    """
+    """Return the layer of each norm of one parent, number and size, such as "conv1" of "bn1"."""
     norms: dict[object, list[str]] = defaultdict(list)
     layers: dict[object, list[str]] = defaultdict(list)
     for path, module in modules.items():
@@ -219,7 +182,6 @@ def _layers_of_norms(modules: Mapping[str, _Module]) -> dict[str, str]:
 
 
 def _orders(modules: Mapping[str, _Module]) -> Iterator[list[str]]:
-    """Yield all orders of the modules in which each fits to the one before it."""
     keys = {path: natural_key(path) for path in modules}
     earlier = {p: {q for q in keys if runs_before(keys[q], keys[p])} for p in keys}
     order: list[str] = []
@@ -247,7 +209,6 @@ def _orders(modules: Mapping[str, _Module]) -> Iterator[list[str]]:
 
 
 def _follows(last: tuple[int, ...] | None, module: _Module) -> bool:
-    """Return whether a module can come after a layer; None for the first module."""
     if last is None:
         return not module.is_norm
     if module.is_norm:
@@ -256,11 +217,7 @@ def _follows(last: tuple[int, ...] | None, module: _Module) -> bool:
 
 
 def _blocks(layers: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
-    """Return the innermost block around each layer, or "".
-
-    A block is a numbered module with several layers, or with one that makes as many channels as it
-    reads.
-    """
+    """Return the innermost numbered module with several layers, or one of equal sides, or ""."""
     counts = Counter(module for layer in layers for module in _numbered_modules(layer))
     return {
         layer: next(
@@ -271,7 +228,6 @@ def _blocks(layers: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
 
 
 def _numbered_modules(layer: str) -> Iterator[str]:
-    """Yield the paths of the numbered modules around a layer, innermost first."""
     module = layer.rpartition(".")[0]
     while module:
         if module[-1].isdecimal():
@@ -303,7 +259,6 @@ def recognized_family(shapes: Mapping[str, tuple[int, ...]]) -> Chains | None:
 
 
 def _resnet(flow: ChannelFlow, modules: list[str]) -> int:
-    """Follow the channels of a ResNet, ResNeXt or Wide ResNet, and return its outputs."""
     known = set(modules)
     channels = flow.norm("bn1", flow.layer("conv1"))
     flow.activate(channels, RELU)
@@ -329,7 +284,6 @@ def _resnet(flow: ChannelFlow, modules: list[str]) -> int:
 
 
 def _sequential(flow: ChannelFlow, modules: list[str]) -> int:
-    """Follow the channels of a sequence of layers and of blocks of layers; return its outputs."""
     matches = [match for match in map(SEQUENTIAL_MODULE.fullmatch, modules) if match]
     # The classifier comes first in the order of the names, but runs last.
     matches.sort(key=lambda match: match[0].startswith("classifier"))
@@ -349,7 +303,6 @@ def _sequential(flow: ChannelFlow, modules: list[str]) -> int:
 def _step(
     flow: ChannelFlow, module: str, channels: int | None, functions: Mapping[str, str]
 ) -> int | None:
-    """Follow channels through a layer, a batch norm, or both layers of a squeeze-excite module."""
     if module.endswith(EXCITE):
         return channels
     if module.endswith(SQUEEZE) and channels is not None:
@@ -358,7 +311,7 @@ def _step(
         flow.activate(squeezed, functions.get(module))
         scales = flow.layer(excite, squeezed)
         flow.activate(scales, functions.get(excite))
-        channels = flow.add(channels, scales, Product)
+        channels = flow.add(channels, scales, "product")
         flow.activate(channels, "")
         return channels
     channels = flow.step(module, channels)

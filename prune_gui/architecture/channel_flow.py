@@ -8,22 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, Literal
 
-from prune_gui.architecture.unit_values import (
-    BatchNorm,
-    Bias,
-    Product,
-    Reading,
-    Sum,
-    Value,
-    activated,
-)
+from prune_gui.architecture.unit_values import BatchNorm, Bias, Pair, Reading, Value, activated
 from prune_gui.pruning.layouts import CoupledGroup, Member, MemberRole
 
 SPACE: Final = "channels"
-COUNTER: Final = "num_batches_tracked"
-"""A buffer of batch norms that has no channels."""
+COUNTER: Final = "num_batches_tracked"  # a buffer of batch norms that has no channels
 STATISTICS: Final = ("running_mean", "running_var")
 
 
@@ -36,11 +27,8 @@ class _Channels:
     """A set of channels.
 
     Attributes:
-        spatial_dims: number of dimensions of the image per channel; 0 after a linear layer.
-        fixed: whether the channels must stay, because not all that use them is known.
         output: what the last layer emits for channels of which no weights remain, before the
             activation function; None if that is not known.
-        value: the same after the activation function; None as long as that is not known.
         reader: the name of the weight of the layer that made the channels, if nothing follows yet.
     """
 
@@ -58,14 +46,7 @@ class _Channels:
 
 
 def fits(size: int, spatial_dims: int, shape: tuple[int, ...]) -> bool:
-    """Return whether a layer can read some channels.
-
-    A linear layer reads the flattened images of a convolution, so that a whole number of its input
-    channels belongs to each channel.
-
-    Args:
-        shape: shape of the weight of the layer, (out, in, *kernel).
-    """
+    """Return whether a layer with a weight (out, in, *kernel) can read, or flatten, channels."""
     outputs, inputs, *kernel = shape
     if not kernel:
         return inputs % size == 0 if spatial_dims else inputs == size
@@ -89,7 +70,6 @@ class ChannelFlow:
     """
 
     def __init__(self, shapes: Mapping[str, tuple[int, ...]], prefix: str = "") -> None:
-        """Start with no layers."""
         self._shapes = {name: shape for name, shape in shapes.items() if not is_counter(name)}
         self._prefix = prefix
         self._sets: list[_Channels] = []
@@ -159,14 +139,15 @@ class ChannelFlow:
         target = self._set(channels)
         target.value, target.reader = activated(target.output, function), ""
 
-    def add(self, first: int, second: int, join: type[Sum | Product] = Sum) -> int:
+    def add(self, first: int, second: int, operation: Literal["sum", "product"] = "sum") -> int:
         """Make two sets one, as their channels are added or multiplied, and return it."""
         older, newer = sorted((self._root(first), self._root(second)))
         kept, gone = self._sets[older], self._sets[newer]
         if older == newer:  # what the other summand was is no longer known
             kept.emit(None)
             return older
-        kept.emit(join(kept.value, gone.value) if kept.value and gone.value else None)
+        both = kept.value and gone.value and Pair(operation, kept.value, gone.value)
+        kept.emit(both)
         if (kept.size, kept.spatial_dims) != (gone.size, gone.spatial_dims):
             raise MisfitError
         kept.members += gone.members
@@ -175,10 +156,7 @@ class ChannelFlow:
         return older
 
     def add_if_equal(self, first: int, second: int) -> int:
-        """Add two sets if they have equally many channels; return the second or their sum.
-
-        It is not known whether the network really adds them, nor what it emits.
-        """
+        """Return the sum of two sets of equal size, which a network may not add, or the second."""
         if self._set(first).size != self._set(second).size:
             return second
         joined = self.add(first, second)

@@ -13,24 +13,9 @@ from pathlib import Path
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from prune_gui.architecture.building import build_group, group_of_blocks, joined
+from prune_gui.architecture import matching
 from prune_gui.architecture.chains import channel_groups
-from prune_gui.architecture.matching import (
-    NUMBER,
-    OTHER_MODEL,
-    Slot,
-    blocks_of,
-    is_complete,
-    misfit,
-    network_slot,
-    slots_of,
-)
-from prune_gui.architecture.tables import (
-    ArchitectureTable,
-    SpaceRule,
-    load_table,
-    own_tables,
-)
+from prune_gui.architecture.tables import ArchitectureTable, SpaceRule, load_table, own_tables
 from prune_gui.architecture.torchvision_layers import Windows
 from prune_gui.architecture.unit_values import Reading
 from prune_gui.checkpoint import Checkpoint
@@ -42,8 +27,7 @@ from prune_gui.memory import gc_paused
 from prune_gui.pruning.layouts import CoupledGroup
 from prune_gui.pruning.lazy import Lazy
 
-CHANNELS: Final = "channels"
-"""The space of `channel_groups`."""
+CHANNELS: Final = "channels"  # the space of `channel_groups`
 OPERATIONS: Final[Mapping[str, Callable[[int, int], int]]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
@@ -57,21 +41,17 @@ _cache_lock = threading.Lock()
 def spaces(checkpoint: Checkpoint, path: Path | None = None) -> dict[str, SpaceRule]:
     """Return the spaces of units that a checkpoint has, by name; none if it has no table.
 
-    A space that does not fit the tensors of another type than those of the table is left out. If
-    the type of the model is not one of the table, a space is loadable only if config.json has
-    the fields that count its units, and either the user named the table or the units are single
-    channels that no other tensor has. Without a table, there are the channels of convolutional
-    networks and plain chains, if the network is understood.
-
-    Args:
-        path: a table to use instead of that of `analysis`.
-
-    Raises:
-        RecipeError: the table at `path` cannot be read.
+    A space that does not fit the tensors of another type than those of the table is left out. Units
+    of an unknown type are loadable if config.json counts them, and the user named the table or no
+    other tensor has such channels. Without a table, convolutional networks and plain chains have
+    channels.
     """
     found = analysis(checkpoint, path)
-    names = [name for name in found.groups if path is not None or _fits(found, name, checkpoint)]
-    return {name: _checked(found, name, checkpoint, own=path is None) for name in names}
+    return {
+        name: _checked(found, name, checkpoint, own=path is None)
+        for name in found.groups
+        if path is not None or _fits(found, name, checkpoint)
+    }
 
 
 def check_table(checkpoint: Checkpoint, path: Path) -> None:
@@ -91,10 +71,8 @@ def check_table(checkpoint: Checkpoint, path: Path) -> None:
 def _checked(found: Analysis, name: str, checkpoint: Checkpoint, *, own: bool) -> SpaceRule:
     """Return a rule, not loadable if it is not certain what depends on its units.
 
-    Of a network of an unknown type, the units must be single channels, because heads, experts and
-    layers depend on code that is not known. If only the text model of a network is of a known type,
-    the rest of the network may have the same channels. The layers of an unknown type may have other
-    activation functions.
+    Heads, experts and layers of an unknown type depend on code that is not known; other models in
+    the file may have the same channels; an unknown type may have other activation functions.
     """
     space = found.rules[name]
     types = found.table.model_types if found.table else ()
@@ -105,14 +83,19 @@ def _checked(found: Analysis, name: str, checkpoint: Checkpoint, *, own: bool) -
         is_loadable = not own or not _has_channels(space) or _is_alone(found, name, checkpoint)
         return space if is_loadable else space.model_copy(update={"loadable": False})
     changes: dict[str, object] = {"activation": ()} if own else {}
-    is_certain = not own or _is_plain(found, name, checkpoint)
-    if known and not (is_certain and _has_fields(space, checkpoint)):
+    is_undivided = all(rule.parts == (1,) for rule in space.members)
+    is_plain = is_undivided and _has_channels(space) and _is_alone(found, name, checkpoint)
+    has_fields = all(
+        any(key in checkpoint.hf_config for key in (rule.field, *rule.aliases))
+        for rule in space.config
+        if rule.value in ("units", "proportional", "pin") and not rule.model_types
+    )
+    if known and not (has_fields and (is_plain or not own)):
         changes["loadable"] = False
     return space.model_copy(update=changes)
 
 
 def _fits(found: Analysis, name: str, checkpoint: Checkpoint) -> bool:
-    """Return whether the tensors fit a space; True if the table is for the type of the network."""
     types = found.table.model_types if found.table else ()
     if not checkpoint.model_types or any(each in types for each in checkpoint.model_types):
         return True
@@ -121,22 +104,6 @@ def _fits(found: Analysis, name: str, checkpoint: Checkpoint) -> bool:
     except RecipeError:
         return False
     return True
-
-
-def _has_fields(space: SpaceRule, checkpoint: Checkpoint) -> bool:
-    """Return whether config.json has the fields that count the units of a space."""
-    return all(
-        any(key in checkpoint.hf_config for key in (rule.field, *rule.aliases))
-        for rule in space.config
-        if rule.value in ("units", "proportional", "pin") and not rule.model_types
-    )
-
-
-def _is_plain(found: Analysis, name: str, checkpoint: Checkpoint) -> bool:
-    """Return whether units are single channels of whole tensors, which no other tensor has."""
-    space = found.rules[name]
-    is_undivided = all(rule.parts == (1,) for rule in space.members)
-    return is_undivided and _has_channels(space) and _is_alone(found, name, checkpoint)
 
 
 def _has_channels(space: SpaceRule) -> bool:
@@ -154,7 +121,9 @@ def _is_alone(found: Analysis, name: str, checkpoint: Checkpoint) -> bool:
     sizes = {group.size for group in groups}
     members = {member.name for group in groups for member in group.members}
     return all(
-        info.name in members or sizes.isdisjoint(info.shape) or OTHER_MODEL.search(info.name)
+        info.name in members
+        or sizes.isdisjoint(info.shape)
+        or matching.OTHER_MODEL.search(info.name)
         for info in checkpoint.tensors.values()
     )
 
@@ -162,18 +131,7 @@ def _is_alone(found: Analysis, name: str, checkpoint: Checkpoint) -> bool:
 def coupled_groups(
     checkpoint: Checkpoint, space: str, path: Path | None = None
 ) -> list[CoupledGroup]:
-    """Return the groups of a space, in the order of the blocks.
-
-    Parameters have the names of `checkpoint.tensors`. Blocks that lack a member that is not
-    optional have no group.
-
-    Args:
-        path: a table to use instead of that of `analysis`.
-
-    Raises:
-        RecipeError: the table cannot be read, the checkpoint has no such space, or a tensor does
-            not have the shape that the table expects.
-    """
+    """Return the groups of a space, in the order of the blocks."""
     found = analysis(checkpoint, path)
     if not found.rules:
         raise RecipeError(
@@ -200,15 +158,7 @@ def coupled_groups(
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What is known of the architecture of a checkpoint; nothing if it has no rules.
-
-    Attributes:
-        refused: by name of a space of the whole network that has no group, why it has none.
-        guessed: whether shapes and the order of the file alone make the groups likely.
-        readings: how layers of convolutional networks read channels, by the name of their weight;
-            for the spaces of tables, see `readings_of_rule`.
-        windows: the windows of all convolutions, by the name of their weight; empty if not known.
-    """
+    """What is known of the architecture of a checkpoint; nothing if it has no rules."""
 
     table: ArchitectureTable | None = None
     rules: Mapping[str, SpaceRule] = field(default_factory=dict)
@@ -222,11 +172,8 @@ class Analysis:
 def analysis(checkpoint: Checkpoint, path: Path | None = None) -> Analysis:
     """Return what is known of the architecture of a checkpoint, by the table at `path` if given.
 
-    The table is else found by the type of the model in config.json, or from the names of the
-    parameters: the one that has most of them as members, of these that with the longest signature.
-
-    Raises:
-        RecipeError: the table at `path` cannot be read.
+    The table is else found by the type of the model in config.json, or by the names of the
+    parameters: that with most of them as members, then that with the longest signature.
     """
     stamp = None if path is None else FileStamps.of([path.absolute()])
     with _cache_lock:
@@ -240,24 +187,30 @@ def analysis(checkpoint: Checkpoint, path: Path | None = None) -> Analysis:
 def _analyze(checkpoint: Checkpoint, path: Path | None) -> Analysis:
     table = load_table(path) if path is not None else _recognized(checkpoint)
     if table is None:
-        return _chains(checkpoint)
+        chains = channel_groups({name: info.shape for name, info in checkpoint.tensors.items()})
+        if not chains.groups:
+            return Analysis()
+        groups = {CHANNELS: Lazy.of_value(list(chains.groups))}
+        rules = {CHANNELS: SpaceRule(title=deferred("channels"))}
+        guessed = not chains.confirmed
+        return Analysis(None, rules, groups, {}, guessed, chains.readings, chains.windows)
     known = evaluate_counts(table.counts, checkpoint.hf_config)
-    blocks = blocks_of(table, _named(checkpoint.tensors.values()))
+    blocks = matching.blocks_of(table, _named(checkpoint.tensors.values()))
     slots, refused = {}, {}
-    candidates = slots_of(table, blocks)
+    candidates = matching.slots_of(table, blocks)
     for name, space in table.spaces.items():
         if space.outside and blocks:
-            outside = network_slot(space, _named(checkpoint.tensors.values()))
+            outside = matching.network_slot(space, _named(checkpoint.tensors.values()))
             candidates[name] = [outside] if outside else []
         if not set(space.count_names()) <= known.keys():
             continue
         kept = [
             slot
             for slot in candidates.get(name, [])
-            if not space.members or is_complete(space, slot, known)
+            if not space.members or matching.is_complete(space, slot, known)
         ]
         if kept and space.outside:
-            reason = misfit(table, space, kept[0], checkpoint.tensors.values())
+            reason = matching.misfit(table, space, kept[0], checkpoint.tensors.values())
             if reason:
                 refused[name] = reason
                 continue
@@ -267,22 +220,11 @@ def _analyze(checkpoint: Checkpoint, path: Path | None) -> Analysis:
     return Analysis(table, table.spaces, groups, refused)
 
 
-def _chains(checkpoint: Checkpoint) -> Analysis:
-    """Return the channels of a network without a table, if it is understood."""
-    chains = channel_groups({name: info.shape for name, info in checkpoint.tensors.items()})
-    if not chains.groups:
-        return Analysis()
-    groups = {CHANNELS: Lazy.of_value(list(chains.groups))}
-    rules = {CHANNELS: SpaceRule(title=deferred("channels"))}
-    guessed = not chains.confirmed
-    return Analysis(None, rules, groups, {}, guessed, chains.readings, chains.windows)
-
-
 def _lazy_groups(
     checkpoint: Checkpoint,
     table: ArchitectureTable,
     name: str,
-    slots: Sequence[Slot],
+    slots: Sequence[matching.Slot],
     known: Mapping[str, int],
 ) -> Lazy[list[CoupledGroup]]:
     file, space = checkpoint.path.name, table.spaces[name]
@@ -290,17 +232,16 @@ def _lazy_groups(
     @gc_paused()
     def build() -> list[CoupledGroup]:
         if not space.members:
-            return [group_of_blocks(file, name, slot) for slot in slots]
-        built = [build_group(file, name, space, slot, known) for slot in slots]
+            return [matching.group_of_blocks(file, name, slot) for slot in slots]
+        built = [matching.build_group(file, name, space, slot, known) for slot in slots]
         if not space.across:
             return built
-        return joined(file, [slot.stack for slot in slots], built)
+        return matching.joined(file, [slot.stack for slot in slots], built)
 
     return Lazy(build)
 
 
 def _named(tensors: Iterable[TensorInfo]) -> Iterable[tuple[str, TensorInfo]]:
-    """Yield each name of each parameter, aliases included."""
     for info in tensors:
         yield info.name, info
         for alias in info.aliases:
@@ -308,7 +249,6 @@ def _named(tensors: Iterable[TensorInfo]) -> Iterable[tuple[str, TensorInfo]]:
 
 
 def _recognized(checkpoint: Checkpoint) -> ArchitectureTable | None:
-    """Return the own table of a checkpoint."""
     tables = own_tables()
     for model_type in checkpoint.model_types:
         for table in tables:
@@ -317,8 +257,10 @@ def _recognized(checkpoint: Checkpoint) -> ArchitectureTable | None:
     # Blocks are alike: one name for each pattern of names is enough, as if all were in block 0.
     examples: dict[str, TensorInfo] = {}
     for name, info in _named(checkpoint.tensors.values()):
-        examples.setdefault(NUMBER.sub("0", name), info)
-    of_text = {name: info for name, info in examples.items() if not OTHER_MODEL.search(name)}
+        examples.setdefault(matching.NUMBER.sub("0", name), info)
+    of_text = {
+        name: info for name, info in examples.items() if not matching.OTHER_MODEL.search(name)
+    }
     sizes = [_member_count(table, of_text) for table in tables]
     if not any(sizes):
         sizes = [_member_count(table, examples) for table in tables]
@@ -327,11 +269,12 @@ def _recognized(checkpoint: Checkpoint) -> ArchitectureTable | None:
 
 
 def _member_count(table: ArchitectureTable, tensors: Mapping[str, TensorInfo]) -> int:
-    """Return how many tensors are members of a space of a table."""
     return len(
         {
             found.name
-            for name, slots in slots_of(table, blocks_of(table, tensors.items())).items()
+            for name, slots in matching.slots_of(
+                table, matching.blocks_of(table, tensors.items())
+            ).items()
             if table.spaces[name].members
             for slot in slots
             for index, several in slot.found.items()
@@ -344,11 +287,7 @@ def _member_count(table: ArchitectureTable, tensors: Mapping[str, TensorInfo]) -
 def evaluate_counts(
     expressions: Mapping[str, Sequence[str]], config: Mapping[str, int]
 ) -> dict[str, int]:
-    """Return the counts that are known and positive.
-
-    Args:
-        expressions: by name of the count, its expressions; see `ArchitectureTable.counts`.
-    """
+    """Return the counts by name that are known and positive; see `ArchitectureTable.counts`."""
     values = {
         name: next(filter(None, (_evaluate(text, config) for text in texts)), 0)
         for name, texts in expressions.items()

@@ -10,16 +10,18 @@ from itertools import takewhile
 from typing import Final, NamedTuple
 
 from prune_gui.architecture.tables import (
+    UNIT,
     ArchitectureTable,
     MemberRule,
     SpaceRule,
     name_pattern,
 )
 from prune_gui.checkpoint.tensor_info import TensorInfo
+from prune_gui.errors import RecipeError
 from prune_gui.language import tr
+from prune_gui.pruning.layouts import CoupledGroup, Member
 
-NUMBER: Final = re.compile(r"(?<![^.])[0-9]+(?![^.])")
-"""A component of a path that is a number."""
+NUMBER: Final = re.compile(r"(?<![^.])[0-9]+(?![^.])")  # a component of a path that is a number
 OTHER_MODEL: Final = re.compile(
     r"vision|visual|image|pixel|video|audio|speech|qformer|perceiver|resampler|depth"
 )
@@ -27,12 +29,7 @@ OTHER_MODEL: Final = re.compile(
 
 
 class RepeatedModule(NamedTuple):
-    """A repeated module.
-
-    Attributes:
-        stack: the path of the list that it is in.
-        tensors: its parameters by their names below its path.
-    """
+    """A repeated module of a list, with its parameters by their names below its path."""
 
     stack: str
     number: int
@@ -45,11 +42,7 @@ class RepeatedModule(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A tensor that a rule is about.
-
-    Attributes:
-        name: the name by which it was found, which may be an alias.
-    """
+    """A tensor that a rule is about; `name` may be an alias."""
 
     name: str
     unit: int | None
@@ -89,12 +82,7 @@ def blocks_of(
 
 
 class Match(NamedTuple):
-    """A rule that a name in a block is about.
-
-    Attributes:
-        start: the beginning of the rule's name, up to the last component with "*".
-        path: what it stands for.
-    """
+    """A rule that a name in a block is about; `path` stands for `start`, up to the last "*"."""
 
     space: str
     start: str
@@ -127,6 +115,10 @@ def slots_of(table: ArchitectureTable, blocks: Sequence[RepeatedModule]) -> dict
                 result.append(Match(name, start, path, index, unit))
         return result
 
+    def order(slot: Slot) -> tuple[str, list[int], str]:
+        numbers = NUMBER.findall(slot.label[len(slot.stack) :])
+        return slot.stack, list(map(int, numbers)), slot.label
+
     slots: dict[str, list[Slot]] = {name: [] for name in table.spaces}
     for block in blocks:
         of_block: dict[tuple[str, str, str], Slot] = {}
@@ -146,15 +138,12 @@ def slots_of(table: ArchitectureTable, blocks: Sequence[RepeatedModule]) -> dict
         if not space.members:
             slots[name] = _slots_of_blocks(space, blocks)
         else:
-            slots[name].sort(key=_natural)
+            slots[name].sort(key=order)
     return slots
 
 
 def _slots_of_blocks(space: SpaceRule, blocks: Sequence[RepeatedModule]) -> list[Slot]:
-    """Return what is a group of blocks: the tensors of each, by number of the block.
-
-    A tensor is spared only if no other block of the stack has one of this name.
-    """
+    """Return the tensors of each block by its number; those are spared that only one block has."""
     slots: dict[str, Slot] = {}
     holders = Counter((block.stack, rest) for block in blocks for rest in block.tensors)
     for block in blocks:
@@ -169,13 +158,7 @@ def _slots_of_blocks(space: SpaceRule, blocks: Sequence[RepeatedModule]) -> list
     return list(slots.values())
 
 
-def _natural(slot: Slot) -> tuple[str, list[int], str]:
-    """Return a key that sorts slots by stack, by their numbers, and by name."""
-    return slot.stack, [int(n) for n in NUMBER.findall(slot.label[len(slot.stack) :])], slot.label
-
-
 def _start(rule: MemberRule) -> str:
-    """Return the beginning of a rule's name up to the last component with "*"."""
     parts = rule.name.split(".")
     last = max((i for i, part in enumerate(parts) if "*" in part), default=-1)
     return ".".join(parts[: last + 1])
@@ -227,11 +210,7 @@ class NameMatcher:
 
 
 def network_slot(space: SpaceRule, named: Iterable[tuple[str, TensorInfo]]) -> Slot | None:
-    """Return the tensors of a space of the whole network; None if there are none.
-
-    The label is the path of the first tensor, or of a complete space that of all; "*" if they have
-    no path in common.
-    """
+    """Return the tensors of a space of the whole network; its label is their path or "*"."""
     matches = NameMatcher([rule.name for rule in space.members])
     found: dict[int, list[Found]] = {}
     paths = []
@@ -256,7 +235,8 @@ def misfit(
     first = None
     for index, several in slot.found.items():
         for found in several:
-            length = _length(found.info, space.members[index].dim or 0)
+            shape, dim = found.info.shape, space.members[index].dim or 0
+            length = shape[dim] if dim < len(shape) else 0
             if first is None:
                 first = found.info.name, length
             elif length != first[1]:
@@ -289,5 +269,123 @@ def misfit(
     return ""
 
 
-def _length(info: TensorInfo, dim: int) -> int:
-    return info.shape[dim] if dim < len(info.shape) else 0
+def build_group(
+    file: str, name: str, space: SpaceRule, slot: Slot, known: Mapping[str, int]
+) -> CoupledGroup:
+    """Build the group of a slot."""
+    factor, factor_of = 0, ""
+    divided: list[tuple[MemberRule, TensorInfo, list[int]]] = []
+    for index in slot.rules:
+        rule = space.members[index]
+        if rule.dim is None or rule.shared_length:
+            continue
+        for found in slot.found.get(index, ()):
+            length = found.info.shape[rule.dim] if rule.dim < len(found.info.shape) else 0
+            if not length:
+                raise _misfit(file, found.info, tr("dimension {dim}", dim=rule.dim))
+            parts = [known[part] if isinstance(part, str) else part for part in rule.parts]
+            if parts:
+                quotient, remainder = divmod(length, sum(parts))
+                if remainder or not quotient or (factor and quotient != factor):
+                    raise _misfit(file, found.info, factor_of or slot.label)
+                factor, factor_of = quotient, factor_of or found.info.name
+            lengths = [part * factor for part in parts] or [length]
+            divided.append((rule, found.info, lengths))
+    whole = _whole_members(space, slot)
+    tensors_per_unit = Counter(member.offset for member in whole)
+    size = known[space.size] if space.size else factor or len(tensors_per_unit)
+    members = []
+    for rule, info, lengths in divided:
+        start = 0
+        for length in lengths:
+            width, remainder = divmod(length, size) if size else (0, 1)
+            if remainder:
+                raise _misfit(file, info, slot.label)
+            members.append(Member(info.name, rule.dim, start, width, rule.role))
+            start += length
+    if whole and not (
+        len(tensors_per_unit) == size == max(tensors_per_unit) + 1
+        and len(set(tensors_per_unit.values())) == 1
+    ):
+        raise RecipeError(
+            "{file}: {label} lacks tensors of some of its {count:,} units. Open the whole "
+            "checkpoint.",
+            file=file,
+            label=slot.label,
+            count=size,
+        )
+    by_slice: dict[tuple[str, int | None, int, int], Member] = {}
+    for member in (*members, *whole):  # a tied tensor may have two roles; the first one counts
+        key = member.name, member.dim, member.offset, member.width
+        by_slice.setdefault(key, member)
+    return CoupledGroup(name, slot.label, size, tuple(by_slice.values()))
+
+
+def group_of_blocks(file: str, name: str, slot: Slot) -> CoupledGroup:
+    """Build the group whose units are the blocks of a stack, of which some may be missing."""
+    component = slot.stack.count(".") + 1
+    members = [
+        Member(found.info.name, None, unit, number_at=component)
+        for unit, number in enumerate(sorted(slot.found))
+        for found in slot.found[number]
+    ]
+    members = list(dict.fromkeys(members))
+    shared = [tensor for tensor, n in Counter(m.name for m in members).items() if n > 1]
+    if shared:
+        raise RecipeError(
+            "{file}: {name!r} is shared by several blocks, so that none can be removed by "
+            "itself. Prune other units.",
+            file=file,
+            name=shared[0],
+        )
+    return CoupledGroup(name, slot.label, len(slot.found), tuple(members))
+
+
+def joined(file: str, stacks: Sequence[str], groups: Sequence[CoupledGroup]) -> list[CoupledGroup]:
+    """Return one group for each stack, whose units are common to all of its blocks."""
+    by_stack: dict[str, list[CoupledGroup]] = {}
+    for stack, group in zip(stacks, groups, strict=True):
+        by_stack.setdefault(stack, []).append(group)
+    result = []
+    for stack, several in by_stack.items():
+        first = several[0]
+        for group in several:
+            if group.size != first.size:
+                raise RecipeError(
+                    "{file}: {label} has {count:,} units, but {other} has {other_count:,}. "
+                    "Name the file of a table that fits.",
+                    file=file,
+                    label=group.label,
+                    count=group.size,
+                    other=first.label,
+                    other_count=first.size,
+                )
+        members = dict.fromkeys(member for group in several for member in group.members)
+        result.append(CoupledGroup(first.space, stack, first.size, tuple(members)))
+    return result
+
+
+def _whole_members(space: SpaceRule, slot: Slot) -> list[Member]:
+    members = []
+    for index in slot.rules:
+        rule = space.members[index]
+        if rule.dim is not None:
+            continue
+        component = slot.stack.count(".") + 2 + rule.name.split(".").index(UNIT)
+        for found in slot.found.get(index, ()):
+            assert found.unit is not None
+            tied = found.name != found.info.name
+            number_at = None if tied else component
+            members.append(Member(found.info.name, None, found.unit, 1, rule.role, number_at))
+    return sorted(members, key=lambda member: member.offset)
+
+
+def _misfit(file: str, info: TensorInfo, other: str) -> RecipeError:
+    return RecipeError(
+        "{file}: {name!r} of shape {shape} does not fit {other} in the table of its "
+        "architecture. Check config.json, or name the file of a table that fits.",
+        file=file,
+        name=info.name,
+        shape=list(info.shape),
+        other=other,
+    )

@@ -6,10 +6,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from functools import cache
+from typing import Final, cast
 
 from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.checkpoint import Checkpoint
+from prune_gui.resources import resource
 
 ATTENTION: Final = re.compile(r"attn|attention", re.IGNORECASE)
 HEAD_KEYS: Final = ("num_attention_heads", "n_head", "n_heads", "num_heads")
@@ -41,39 +43,17 @@ FUSED_PARAMETERS: Final = {
     "v_proj_weight": Projection.V,
 }
 """Parameters of torch.nn.MultiheadAttention itself."""
-ANYWHERE: Final = {
-    Projection.Q: {"q_proj", "query", "to_q", "q_lin", "wq", "attn_q"},
-    Projection.K: {"k_proj", "key", "to_k", "k_lin", "wk", "attn_k"},
-    Projection.V: {"v_proj", "value", "to_v", "v_lin", "wv", "attn_v"},
-    Projection.QKV: {"qkv", "qkv_proj", "to_qkv", "Wqkv", "query_key_value", "c_attn", "attn_qkv"},
-    Projection.O: {"o_proj", "out_lin", "attn_output"},
-    Projection.GATE: {"gate_proj", "w1", "wi_0", "ffn_gate"},
-    Projection.UP: {
-        "up_proj", "w3", "wi", "wi_1", "fc1", "lin1", "linear1", "c_fc", "fc_in", "dense_h_to_4h",
-        "ffn_up",
-    },
-    Projection.DOWN: {
-        "down_proj", "w2", "fc2", "lin2", "linear2", "fc_out", "dense_4h_to_h", "ffn_down",
-    },
-}  # fmt: skip
-IN_ATTENTION: Final = {
-    Projection.Q: {"q"},
-    Projection.K: {"k"},
-    Projection.V: {"v"},
-    Projection.O: {"o", "wo", "out", "out_proj", "c_proj", "proj", "proj_out", "dense"},
-}
-OUTSIDE_ATTENTION: Final = {
-    Projection.UP: {"intermediate.dense", "net.0.proj"},
-    Projection.DOWN: {"output.dense", "net.2", "c_proj", "wo"},
-}
 
 
-def _by_module(*tables: dict[Projection, set[str]]) -> dict[str, Projection]:
-    return {name: kind for table in tables for kind, names in table.items() for name in names}
+@cache
+def _kinds(place: str) -> dict[str, Projection]:
+    """Return the projections by the names of modules anywhere, and in a place."""
+    from prune_gui.plain_yaml import load_yaml  # yaml: slow to import
 
-
-INSIDE_NAMES: Final = _by_module(ANYWHERE, IN_ATTENTION) | {"to_out.0": Projection.O}
-OUTSIDE_NAMES: Final = _by_module(ANYWHERE, OUTSIDE_ATTENTION)
+    text = resource("networks", "projections.yaml").read_text(encoding="utf-8")
+    content = cast("dict[str, dict[str, list[str]]]", load_yaml(text))
+    tables = (content["anywhere"], content[place])
+    return {name: Projection(kind) for one in tables for kind in one for name in one[kind]}
 
 
 def projection(name: str) -> Projection | None:
@@ -82,21 +62,15 @@ def projection(name: str) -> Projection | None:
     if parameter in FUSED_PARAMETERS:
         return FUSED_PARAMETERS[parameter]
     parts = module.split(".")
-    # Some names need up to two components before them: "net.0.proj", "output.dense".
-    in_attention = any(map(ATTENTION.search, parts[:-1]))
-    known = INSIDE_NAMES if in_attention else OUTSIDE_NAMES
+    is_inside = any(map(ATTENTION.search, parts[:-1]))
+    known = _kinds("in attention" if is_inside else "outside attention")
     tails = (".".join(parts[-length:]) for length in (1, 2, 3))
     return next((known[tail] for tail in tails if tail in known), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """How the attention heads divide one dimension of a weight.
-
-    Attributes:
-        width: the number of channels of one head.
-        labels: the name of each head, such as "3", or "k 3" where q, k and v are one tensor.
-    """
+    """How attention heads of `width` channels divide one dimension; labels such as "3" or "k 3"."""
 
     dim: int
     width: int
@@ -108,15 +82,16 @@ def attention_heads(checkpoint: Checkpoint, name: str) -> Heads | None:
     kind = projection(name)
     shape = checkpoint.tensors[name].shape
     config = checkpoint.hf_config
-    count = _first(config, (*_stack_keys(name), *HEAD_KEYS))
+    parts = name.split(".")
+    own = tuple(f"{side}_attention_heads" for side in ("encoder", "decoder") if side in parts)
+    count = _first(config, (*own, *HEAD_KEYS))
     if kind is None or not count or len(shape) not in (1, 2):
         return None
     if len(shape) == 1 and kind is Projection.O:
         return None
     width = _first(config, HEAD_WIDTH_KEYS) or _first(config, WIDTH_KEYS) // count
     key_value_count = _first(config, KEY_VALUE_HEAD_KEYS) or count
-    module = name.split(".")[-2:][0]
-    labels, size = _labels(kind, module, count, key_value_count)
+    labels, size = _labels(kind, parts[-2:][0], count, key_value_count)
     dim = _head_dim(checkpoint, name, is_output=kind is Projection.O)
     if not labels or not width or shape[dim] != len(labels) * width * size:
         return None
@@ -124,11 +99,7 @@ def attention_heads(checkpoint: Checkpoint, name: str) -> Heads | None:
 
 
 def split_evenly(checkpoint: Checkpoint, name: str, count: int) -> Heads | None:
-    """Return `count` heads that the user asked for; None if they do not divide the weight.
-
-    They divide the input channels of an output projection, and the output channels of any other
-    weight.
-    """
+    """Return heads of the inputs of an output projection, or else of the outputs, if they fit."""
     shape = checkpoint.tensors[name].shape
     is_output = projection(name) is Projection.O
     dim = _head_dim(checkpoint, name, is_output=is_output)
@@ -138,7 +109,6 @@ def split_evenly(checkpoint: Checkpoint, name: str, count: int) -> Heads | None:
 
 
 def _head_dim(checkpoint: Checkpoint, name: str, *, is_output: bool) -> int:
-    """Return the dimension of a weight that heads divide: the inputs of an output projection."""
     if len(checkpoint.tensors[name].shape) < 2:
         return 0
     layout = weight_layout(checkpoint, name)
@@ -148,7 +118,6 @@ def _head_dim(checkpoint: Checkpoint, name: str, *, is_output: bool) -> int:
 def _labels(
     kind: Projection, module: str, count: int, key_value_count: int
 ) -> tuple[tuple[str, ...], int]:
-    """Return the labels of the heads, and how many projections are in each."""
     if kind in (Projection.Q, Projection.O):
         return tuple(map(str, range(count))), 1
     if kind in (Projection.K, Projection.V):
@@ -159,12 +128,6 @@ def _labels(
         return tuple(map(str, range(count))), 3
     counts = {"q": count, "k": key_value_count, "v": key_value_count}
     return tuple(f"{which} {head}" for which, n in counts.items() for head in range(n)), 1
-
-
-def _stack_keys(name: str) -> tuple[str, ...]:
-    """Return the keys of the number of heads in the encoder or decoder that a name is in."""
-    parts = name.split(".")
-    return tuple(f"{side}_attention_heads" for side in ("encoder", "decoder") if side in parts)
 
 
 def _first(config: Mapping[str, int], keys: tuple[str, ...]) -> int:

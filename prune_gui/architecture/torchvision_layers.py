@@ -10,7 +10,13 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
-from typing import Final, NamedTuple
+from functools import cache
+from typing import Final, NamedTuple, cast
+
+from pydantic import BaseModel
+
+from prune_gui.plain_yaml import load_yaml
+from prune_gui.resources import resource
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -34,12 +40,10 @@ Convolutions with a stride of 1 and half of the kernel as padding keep the size.
 
 HALVING: Final = Window(3, 2, 1)
 """Larger or smaller odd kernels with half of the kernel as padding make equally many outputs."""
-WHOLE: Final = Window(1, sys.maxsize, 0)
-"""An average over the whole image, whatever its size."""
+WHOLE: Final = Window(1, sys.maxsize, 0)  # an average over the whole image, whatever its size
 VGG_POOLING: Final = Window(2, 2, 0)
 ALEXNET_POOLING: Final = Window(3, 2, 0)
-VGG_SIDE, ALEXNET_SIDE = 7, 6
-"""The height and width of the image that the classifier reads."""
+VGG_SIDE, ALEXNET_SIDE = 7, 6  # the height and width of the image that the classifier reads
 ALEXNET: Final[Mapping[int, tuple[int, Windows]]] = {
     0: (11, (Window(11, 4, 2),)),
     3: (5, (ALEXNET_POOLING,)),
@@ -52,77 +56,25 @@ FLAT_MODULE: Final = re.compile(r"features\.(\d{1,2})")
 SQUEEZE_EXCITE: Final = ("fc1", "fc2")
 
 
-class BlockFamily(NamedTuple):
-    """Networks of stages of blocks.
+class BlockFamily(BaseModel):
+    """Networks of stages of blocks, as resources/networks/torchvision.yaml describes them."""
 
-    The first convolution of a stage with a kernel above 1 has the stride of the stage, as has the
-    shortcut beside it, which comes later in the order of the names. All others have a stride of 1.
-
-    Attributes:
-        layers: matches the paths of the convolutions in blocks.
-        stages: the kernel above 1 and the stride of each stage, which are numbered from 1.
-        others: by path, the kernel of each other convolution, and of those in blocks that all
-            networks of the family have.
-        before: what changes the size before the first stage, beginning with the first convolution.
-        classifier: the path of the classifier, or of its parent.
-    """
-
-    layers: re.Pattern[str]
-    stages: Sequence[tuple[int, int]]
-    others: Mapping[str, int]
-    before: Windows = (HALVING,)
-    classifier: str = "classifier"
+    layers: str
+    stages: tuple[tuple[int, int], ...]
+    others: dict[str, int]
+    halvings: int
+    classifier: str
 
 
-def _mobile(layers: str, *stages: tuple[int, int]) -> BlockFamily:
-    """Return a family whose convolution after the stages has the next number."""
-    others = {"features.0.0": 3, f"features.{len(stages) + 1}.0": 1}
-    return BlockFamily(re.compile(layers), stages, others)
-
-
-RESNET: Final = BlockFamily(
-    re.compile(r"layer(?P<stage>\d{1,2})\.\d+\.(?:conv\d|downsample\.0)"),
-    ((3, 1), (3, 2), (3, 2), (3, 2)),
-    {"conv1": 7} | {f"layer{stage}.0.downsample.0": 1 for stage in (2, 3, 4)},
-    (HALVING, HALVING),
-    "fc",
-)
-MOBILENET_V2_LAYER: Final = r"features\.(?P<stage>\d{1,2})\.conv(?:\.\d+)+"
-MOBILENET_V3_LAYER: Final = r"features\.(?P<stage>\d{1,2})\.block\.\d+\.(?:\d+|fc1|fc2)"
-EFFICIENTNET_LAYER: Final = r"features\.(?P<stage>\d{1,2})\.\d+\.block\.\d+\.(?:\d+|fc1|fc2)"
-# ResNet: He et al. 2016, table 1; torchvision moved the stride of a block to its 3 x 3 convolution.
-# MobileNetV2: Sandler et al. 2018, table 2. MobileNetV3: Howard et al. 2019, tables 2 and 1.
-# EfficientNet: Tan and Le 2019, table 1. EfficientNetV2: Tan and Le 2021, table 4 for the small
-# network; the others have a seventh stage.
-BLOCK_FAMILIES: Final = (
-    RESNET,
-    _mobile(
-        MOBILENET_V2_LAYER,
-        *((3, 1), (3, 2), (3, 1), (3, 2), (3, 1), (3, 1), (3, 2), (3, 1), (3, 1), (3, 1), (3, 1)),
-        *((3, 1), (3, 1), (3, 2), (3, 1), (3, 1), (3, 1)),
-    ),
-    _mobile(
-        MOBILENET_V3_LAYER,
-        *((3, 2), (3, 2), (3, 1), (5, 2), (5, 1), (5, 1), (5, 1), (5, 1), (5, 2), (5, 1), (5, 1)),
-    ),
-    _mobile(
-        MOBILENET_V3_LAYER,
-        *((3, 1), (3, 2), (3, 1), (5, 2), (5, 1), (5, 1), (3, 2), (3, 1), (3, 1), (3, 1), (3, 1)),
-        *((3, 1), (5, 2), (5, 1), (5, 1)),
-    ),
-    _mobile(EFFICIENTNET_LAYER, (3, 1), (3, 2), (5, 2), (3, 2), (5, 1), (5, 2), (3, 1)),
-    _mobile(EFFICIENTNET_LAYER, (3, 1), (3, 2), (3, 2), (3, 2), (3, 1), (3, 2)),
-    _mobile(EFFICIENTNET_LAYER, (3, 1), (3, 2), (3, 2), (3, 2), (3, 1), (3, 2), (3, 1)),
-)
+@cache
+def _families() -> tuple[BlockFamily, ...]:
+    text = resource("networks", "torchvision.yaml").read_text(encoding="utf-8")
+    content = cast("dict[str, list[object]]", load_yaml(text))
+    return tuple(map(BlockFamily.model_validate, content["families"]))
 
 
 def convolution_windows(weights: Shapes) -> dict[str, Windows]:
-    """Return the windows of each convolution of a network of torchvision; none of another network.
-
-    Args:
-        weights: the shape of the weight of each layer and batch norm by its path, () for none, in
-            natural order.
-    """
+    """Return the windows of each convolution of torchvision; `weights` are in natural order."""
     kernels = {path: shape[2] for path, shape in weights.items() if len(shape) > 2}
     if any(weights[path][2:] != (kernel, kernel) for path, kernel in kernels.items()):
         return {}
@@ -131,7 +83,7 @@ def convolution_windows(weights: Shapes) -> dict[str, Windows]:
     indices = [match[1] for match in map(FLAT_MODULE.fullmatch, features) if match]
     if indices and len(indices) == len(features):
         return _flat_windows(weights, kernels, set(map(int, indices)))
-    for family in BLOCK_FAMILIES:
+    for family in _families():
         if linear == {family.classifier} and _is_of(family, kernels):
             return dict(_block_windows(family, kernels))
     return {}
@@ -155,11 +107,17 @@ def _flat_windows(
 ) -> dict[str, Windows]:
     """Return the windows of VGG or AlexNet.
 
-    The number of columns that the classifier has for each channel shows that the size of the image
-    before it is torchvision's.
+    The columns of the classifier per channel show the size of the image before it.
     """
-    is_alexnet = indices == ALEXNET_FEATURES
-    layers, side = (ALEXNET, ALEXNET_SIDE) if is_alexnet else (_vgg(indices), VGG_SIDE)
+    is_alexnet = indices == ALEXNET.keys()
+    layers, side = ALEXNET, ALEXNET_SIDE
+    if not is_alexnet:
+        side = VGG_SIDE
+        layers = {
+            layer[0]: (3, (VGG_POOLING,) if number and layer == stage[0] else ())
+            for number, stage in enumerate(vgg_stages(indices))
+            for layer in stage
+        }
     if kernels != {f"features.{index}": kernel for index, (kernel, _) in layers.items()}:
         return {}
     columns = next((shape[1] for shape in weights.values() if len(shape) == 2), 0)
@@ -172,20 +130,11 @@ def _flat_windows(
     return result
 
 
-def _vgg(indices: set[int]) -> dict[int, tuple[int, Windows]]:
-    """Return for a VGG what `ALEXNET` has; empty for another network."""
-    return {
-        layer[0]: (3, (VGG_POOLING,) if number and layer == stage[0] else ())
-        for number, stage in enumerate(vgg_stages(indices))
-        for layer in stage
-    }
-
-
 def _is_of(family: BlockFamily, kernels: Mapping[str, int]) -> bool:
     """Return whether convolutions with these kernels are those of a family."""
     found: dict[int, set[int]] = {}
     for path, kernel in kernels.items():
-        if match := family.layers.fullmatch(path):
+        if match := re.fullmatch(family.layers, path):
             found.setdefault(int(match["stage"]), set()).add(kernel)
         elif path not in family.others:
             return False
@@ -198,10 +147,9 @@ def _is_of(family: BlockFamily, kernels: Mapping[str, int]) -> bool:
 def _block_windows(
     family: BlockFamily, kernels: Mapping[str, int]
 ) -> Iterator[tuple[str, Windows]]:
-    """Yield the windows of each convolution of a family, in the order of `kernels`."""
-    windows, reduced_stage = family.before, 0
+    windows, reduced_stage = (HALVING,) * family.halvings, 0
     for path, kernel in kernels.items():
-        match = family.layers.fullmatch(path)
+        match = re.fullmatch(family.layers, path)
         stage = int(match["stage"]) if match else 0
         if kernel > 1 and stage > reduced_stage:
             reduced_stage = stage
@@ -211,11 +159,10 @@ def _block_windows(
             yield path, (WHOLE,)
         else:
             is_first = not match and not reduced_stage
-            yield path, family.before[:1] if is_first else windows
+            yield path, (HALVING,) if is_first else windows
 
 
 RELU: Final = "relu"
-ALEXNET_FEATURES: Final = frozenset({0, 3, 6, 8, 10})
 VGG_STAGES: Final = ((1, 1, 2, 2, 2), (2, 2, 2, 2, 2), (2, 2, 3, 3, 3), (2, 2, 4, 4, 4))
 """The number of convolutions before each pooling in VGG 11, 13, 16 and 19."""
 CLASSIFIERS: Final = ({0, 3, 6}, {1, 4, 6})
@@ -233,10 +180,7 @@ SQUEEZE_FUNCTIONS: Final = {"fc1": "silu", "fc2": "sigmoid"}
 
 
 def activation_functions(modules: Sequence[str]) -> dict[str, str]:
-    """Return the function after the last module of each layer with its batch norm; "" for none.
-
-    Modules of unknown networks are not in the result.
-    """
+    """Return the function after each layer with its norm, "" for none, by the last known module."""
     features = [path for path in modules if path.startswith("features")]
     if all(path.count(".") == 1 for path in features):
         return dict(_flat(features, modules))
@@ -253,10 +197,7 @@ def activation_functions(modules: Sequence[str]) -> dict[str, str]:
 
 
 def vgg_stages(indices: Set[int]) -> list[list[range]]:
-    """Return the layers before each pooling of a VGG; none for another network.
-
-    A layer is the index of a convolution, and that of its batch norm if it has one.
-    """
+    """Return the layers, with their norms, before each pooling of a VGG; none of others."""
     for stages in VGG_STAGES:
         for modules in (1, 2):  # the convolution, and its batch norm
             start, found = 0, []
@@ -273,7 +214,7 @@ def _flat(features: Sequence[str], modules: Sequence[str]) -> Iterator[tuple[str
     """Yield the functions of VGG and AlexNet: each layer but the last is followed by ReLU."""
     indices = {int(path.rpartition(".")[2]) for path in features}
     layers = [layer[-1] for stage in vgg_stages(indices) for layer in stage]
-    for last in sorted(indices) if indices == ALEXNET_FEATURES else layers:
+    for last in sorted(indices) if indices == ALEXNET.keys() else layers:
         yield f"features.{last}", RELU
     classifier = {path.partition(".")[2] for path in modules if path.startswith("classifier")}
     for linear in CLASSIFIERS:
@@ -284,7 +225,6 @@ def _flat(features: Sequence[str], modules: Sequence[str]) -> Iterator[tuple[str
 def _of_blocks(
     matches: Sequence[re.Match[str]], blocks: dict[str, set[str]], function: str
 ) -> Iterator[tuple[str, str]]:
-    """Yield the functions of networks of blocks, whose last layers have none."""
     for match in matches:
         path, block = match[0], match["block"]
         parent, _, leaf = path.rpartition(".")

@@ -6,9 +6,9 @@ together with the expression of what they read, so that the value can be added t
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from prune_gui.architecture.tables import SpaceRule
 from prune_gui.pruning.layouts import CoupledGroup
@@ -44,35 +44,31 @@ class Activation:
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
-    """The sum of two values."""
+class Pair:
+    """The sum or the product of two values."""
 
+    operation: Literal["sum", "product"]
     first: Value
     second: Value
 
 
-@dataclass(frozen=True, slots=True)
-class Product:
-    """The product of two values."""
-
-    first: Value
-    second: Value
+Value = Bias | BatchNorm | Activation | Pair
 
 
-Value = Bias | BatchNorm | Activation | Sum | Product
+def parts_of(value: Value) -> Iterator[Value]:
+    """Yield an expression and all expressions in it."""
+    yield value
+    match value:
+        case BatchNorm(inner) | Activation(inner):
+            yield from parts_of(inner)
+        case Pair(_, first, second):
+            yield from parts_of(first)
+            yield from parts_of(second)
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How a layer reads units.
-
-    Attributes:
-        value: what it reads of a unit of which no weights remain; None if that is not known.
-        mean: the name of the running mean of the batch norm that follows directly; None if there
-            is none.
-        padded: whether the layer may pad what it reads with zeros. A kernel of one element does
-            not; the padding of larger ones is in no file.
-    """
+    """How a layer reads units; the padding of a kernel with zeros is in no file."""
 
     value: Value | None
     bias: str | None
@@ -90,13 +86,7 @@ def activated(value: Value | None, function: str | None) -> Value | None:
 def readings_of_rule(
     group: CoupledGroup, rule: SpaceRule, function: str | None, names: Collection[str]
 ) -> dict[str, Reading]:
-    """Return how the layers of a group of a table read its units, by the name of their weight.
-
-    The units emit f(b), or f(b) times the other bias if the table names a gate.
-
-    Args:
-        function: the name of the activation function f; None if it is not known.
-    """
+    """Return how layers of a table read f(b), or f(b) times the bias beside a gate."""
     value = _value_of_rule(group, rule, function)
     return {
         one.name: Reading(value, bias_of(one.name.removesuffix(WEIGHT), names))
@@ -117,7 +107,7 @@ def _value_of_rule(group: CoupledGroup, rule: SpaceRule, function: str | None) -
     used = {bias_of(path, vectors) for path in producers}
     if value is None or vectors != used - {None}:
         return None
-    return Product(value, Bias(bias_of(min(others), vectors))) if gates else value
+    return Pair("product", value, Bias(bias_of(min(others), vectors))) if gates else value
 
 
 def bias_of(path: str, names: Collection[str]) -> str | None:

@@ -26,8 +26,7 @@ CONV1D_TYPES: Final = frozenset({"gpt2", "openai-gpt", "imagegpt", "decision_tra
 """The `model_type`s in config.json of networks with the `Conv1D` of transformers."""
 CONV1D: Final = re.compile(r"(^|\.)(?P<layer>c_attn|q_attn|c_proj|c_fc)$")
 """The paths of modules that are `Conv1D` in these networks, and `Linear` in others."""
-CONV1D_GROUP: Final = "Conv1D"
-"""Weights of a group have one layout, unless biases tell otherwise."""
+CONV1D_GROUP: Final = "Conv1D"  # weights of a group have one layout, unless biases tell otherwise
 WEIGHTS: Final = frozenset({"weight", "weight_v", "kernel", "kernel:0"})
 """The last components of the names of weights, or of what they are computed from."""
 PARAMETRIZED: Final = (".parametrizations.weight.original", ".parametrizations.weight.original1")
@@ -56,7 +55,6 @@ def weight_layouts(checkpoint: Checkpoint) -> Mapping[str, WeightLayout]:
 
 
 def _layouts(checkpoint: Checkpoint) -> dict[str, WeightLayout | None]:
-    """Return the layout of each weight, as far as it is known."""
     has_kernels = checkpoint.format in JAX_FORMATS or not any(
         name.endswith("weight") for name in checkpoint.tensors
     )
@@ -107,14 +105,11 @@ def _module_of(name: str) -> str | None:
     module, _, leaf = name.rpartition(".")
     if leaf in WEIGHTS:
         return module
-    for end in PARAMETRIZED:
-        if name.endswith(end):
-            return name.removesuffix(end)
-    return None
+    modules = (name.removesuffix(end) for end in PARAMETRIZED if name.endswith(end))
+    return next(modules, None)
 
 
 def _of_class(checkpoint: Checkpoint, module: str) -> WeightLayout | None:
-    """Return the layout of the weight of a module whose class the file names."""
     if not checkpoint.module_classes:
         return None
     package, _, kind = checkpoint.module_classes.get(module, "").rpartition(".")
@@ -124,7 +119,6 @@ def _of_class(checkpoint: Checkpoint, module: str) -> WeightLayout | None:
 
 
 def _of_kernel(checkpoint: Checkpoint, info: TensorInfo) -> WeightLayout | None:
-    """Return the layout of a weight with a name of flax or Keras."""
     last = len(info.shape) - 1
     plain, swapped = WeightLayout(last, last - 1, BY_NAME), WeightLayout(last - 1, last, BY_NAME)
     if match := KERNEL.search(info.name):
@@ -142,8 +136,7 @@ def _of_kernel(checkpoint: Checkpoint, info: TensorInfo) -> WeightLayout | None:
 def _of_shapes(checkpoint: Checkpoint, module: str, shape: tuple[int, ...]) -> WeightLayout | None:
     """Return the layout that the bias of a module tells, or None.
 
-    Without a bias, the joined projections of a `c_attn` tell it: its outputs are three times as
-    many as its inputs.
+    Without a bias, the outputs of a joined `c_attn` are three times as many as its inputs.
     """
     bias = checkpoint.tensors.get(f"{module}.bias" if module else "bias")
     if bias is not None and len(bias.shape) == 1:

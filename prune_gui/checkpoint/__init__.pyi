@@ -5,5 +5,5 @@ from .sharded.writing import is_folder as is_folder
 from .tensor_info import TensorInfo as TensorInfo
 from .tree import ModuleNode as ModuleNode
 from .tree import module_tree as module_tree
-from .write.entries import TensorWriter as TensorWriter
-from .write.writing import write_checkpoint as write_checkpoint
+from .write.content import TensorWriter as TensorWriter
+from .write.writing import FileOutput as FileOutput

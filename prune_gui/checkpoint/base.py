@@ -10,15 +10,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Self
 
-from prune_gui.checkpoint.parameters import RawTensor, parameters
+from prune_gui.checkpoint.parameters import parameters
 from prune_gui.checkpoint.refusal import refusing, refusing_read
-from prune_gui.checkpoint.remote.fetch_limit import fetch_limit
+from prune_gui.checkpoint.remote.access import fetch_limit
 from prune_gui.checkpoint.scales import dequantized
 from prune_gui.checkpoint.source import Source, byte_chunks
-from prune_gui.checkpoint.tensor_info import TensorInfo
+from prune_gui.checkpoint.tensor_info import RawTensor, TensorInfo
 from prune_gui.checkpoint.tree import module_tree, module_types_around
 from prune_gui.errors import CheckpointError, one_line, valid_text
 from prune_gui.location import Location
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 CHUNK_ELEMENTS: Final = 1 << 20
 UNASKED_FETCH_BYTES: Final = 1 << 24
 PARSING: Final = frozenset(
-    ("read_key", "view_key", "view_key_span", "view_keys", "nbytes_outside", "has_moments"),
+    ("read_key", "view_key", "view_key_span", "view_keys", "nbytes_outside", "has_moments")
 )
-"""The methods of formats that may parse what opening a file has left."""
+"""The methods of formats that may parse what opening a file has left; see `refusing`."""
 
 Read = Callable[[str], Iterator[memoryview]]
 """A function that yields the bytes of a dense tensor by its raw key, at most 4 MiB at a time."""
@@ -44,10 +44,7 @@ Read = Callable[[str], Iterator[memoryview]]
 class Surroundings:
     """What the files and folders around a checkpoint say about it; see `Checkpoint`.
 
-    Attributes:
-        remarks: remarks for the user, one sentence each.
-        models: the names of the models of a pipeline, including the open one; () if there is none.
-        model: the name of the open model of a pipeline; "" if there is none.
+    `models` are the names of the models of a pipeline, including the open one, which is `model`.
     """
 
     description: str = ""
@@ -71,14 +68,11 @@ class Checkpoint(ABC):
         tensors: the parameters by name, in file order. A reparametrized pair is one parameter;
             tied tensors are one parameter with aliases.
         raw: the tensors by the keys of the file, in file order, before pairs and ties are merged.
-        keys: the keys of `raw`.
-        metadata: the strings that the file carries.
         file_warnings: the remarks on the content of the file that its reader passed.
         warnings: all remarks for the user, one sentence each; also on the tensors and what is
             around the file.
         candidates: the names of the state dicts of a torch file, or of the models of a pipeline,
-            including the open one; () if there is no choice.
-        state_dict: the name of the open candidate; "" if there is no choice.
+            including the open one, `state_dict`; () if there is no choice.
         root: the keys, indices and attributes that lead from the top of each file to the state
             dict.
         description: a few words on the model from the config.json beside the file, or "".
@@ -97,7 +91,6 @@ class Checkpoint(ABC):
     """Whether this is one file of several that open together."""
 
     def __init_subclass__(cls) -> None:
-        """Refuse a file that one of `PARSING` does not expect; see `refusing`."""
         for name in PARSING & vars(cls).keys():
             setattr(cls, name, refusing_read(vars(cls)[name]))
 
@@ -116,7 +109,6 @@ class Checkpoint(ABC):
         foreign: tuple[str, ...] = (),
         module_classes: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Set the attributes."""
         tensors, remarks = parameters(raw, surroundings.hf_config, root)
         if len(candidates) <= 1 and surroundings.models:
             candidates, state_dict = surroundings.models, surroundings.model
@@ -233,21 +225,13 @@ class Checkpoint(ABC):
     @cached_property
     @gc_paused()
     def module_types(self) -> Mapping[str, frozenset[str]]:
-        """The types of the modules that contain each parameter.
-
-        They are the names of their classes if the file contains them, and else inferred from names
-        and shapes.
-        """
+        """The types of the modules that contain each parameter: their classes, or inferred."""
         with refusing(self.path):
             return module_types_around(module_tree(self.tensors.values(), self.module_classes))
 
     @abstractmethod
     def read_key(self, key: str) -> torch.Tensor:
-        """Return the tensor stored under a raw key of the file; see `read`.
-
-        Raises:
-            CheckpointError: there is no such key, or its values cannot be read.
-        """
+        """Return the tensor stored under a raw key of the file; see `read`."""
 
     def view_key(self, key: str) -> torch.Tensor:
         """Return the tensor stored under a raw key of the file; see `view`."""
@@ -278,7 +262,7 @@ class Checkpoint(ABC):
     def state_code(self, loaded: str) -> str:
         """Return a Python expression for the state dict, given one that reads the file.
 
-        See `FileFormat.load_code`. It reads a file only if `loads_without_code`.
+        It reads a file only if `loads_without_code`.
         """
         return loaded + "".join(f"[{key!r}]" for key in self.root)
 
@@ -297,15 +281,11 @@ class Checkpoint(ABC):
 
     @property
     def is_fetched(self) -> bool:
-        """Whether reading everything fetches next to nothing, so that views may do it unasked."""
+        """Whether views may read everything unasked, because next to nothing is fetched."""
         return self.url is None or self.missing_nbytes(self.tensors) <= UNASKED_FETCH_BYTES
 
     def check_fetch(self, names: Iterable[str]) -> None:
-        """Check that what reading these parameters fetches is within the limit of this process.
-
-        Raises:
-            FetchLimitError: the user has to agree first.
-        """
+        """Raise FetchLimitError if the user has to agree before these parameters are fetched."""
         if self.url is not None:
             fetch_limit.check(self.url, self.missing_nbytes(names))
 
@@ -318,10 +298,7 @@ class Checkpoint(ABC):
     def model_files_folder(self) -> Path:
         """The folder with the files of the model beside its weights, such as the tokenizer.
 
-        Those of a remote checkpoint are fetched first.
-
-        Raises:
-            CheckpointError: they cannot be fetched, or the user has to agree first.
+        Those of a remote checkpoint are fetched first, or CheckpointError says why not.
         """
 
     def has_moments(self) -> bool:
@@ -330,11 +307,7 @@ class Checkpoint(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Check that the file is open and unchanged since it was opened.
-
-        Raises:
-            CheckpointError: the file was changed, or it is closed.
-        """
+        """Raise CheckpointError if the file is closed, or was changed since it was opened."""
 
     @abstractmethod
     def file_states(self) -> Mapping[str, tuple[int, int]]:
@@ -350,9 +323,7 @@ class Checkpoint(ABC):
         """Return "sha256:<hex>" of the file that was opened, even if another one has replaced it.
 
         For shards, this is the digest of the lines that `sha256sum` prints, sorted by name.
-
-        Raises:
-            CheckpointError: the file cannot be read, or was changed since it was opened.
+        CheckpointError says that the file cannot be read, or was changed.
         """
 
     @abstractmethod
@@ -362,12 +333,7 @@ class Checkpoint(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _key(self, name: str) -> str:
@@ -385,16 +351,11 @@ class Checkpoint(ABC):
 
 
 class FileCheckpoint(Checkpoint):
-    """A checkpoint in one file, which stays open.
-
-    Attributes:
-        source: the file, which is opened once.
-    """
+    """A checkpoint in one file, which is opened once and stays open."""
 
     source: Source
 
     def missing_nbytes(self, names: Iterable[str]) -> int:
-        """Return the bytes to fetch before parameters can be read."""
         keys = [key for name in names for key in self.tensors[name].pair or (name,)]
         return self.missing_nbytes_of_keys(keys)
 
@@ -403,26 +364,20 @@ class FileCheckpoint(Checkpoint):
         return self.source.missing_nbytes([(0, self.source.size)])
 
     def fetch(self, monitor: Monitor) -> None:
-        """Fetch all of a remote file; see `Checkpoint.fetch`."""
         self.source.fetch(monitor)
 
     @cached_property
     def model_files_folder(self) -> Path:
-        """The folder with the files of the model; see `Checkpoint.model_files_folder`."""
         return self.source.model_files_folder()
 
     def check(self) -> None:
-        """Check that the file is unchanged; see `Checkpoint.check`."""
         self.source.check()
 
     def file_states(self) -> Mapping[str, tuple[int, int]]:
-        """Return the size and the modification time; see `Checkpoint.file_states`."""
         return {self.path.name: self.source.state}
 
     def fingerprint(self, monitor: Monitor) -> str:
-        """Return "sha256:<hex>" of the file; see `Checkpoint.fingerprint`."""
         return self.source.fingerprint(monitor)
 
     def close(self) -> None:
-        """Close the file; tensors that were read stay valid."""
         self.source.close()

@@ -91,10 +91,7 @@ class _SigAction(ctypes.Structure):
 
 
 class _Handler:
-    """The compiled handler, and the table of the mappings that it watches.
-
-    For each mapping there are three addresses: start, stop and flag. Free slots are zero.
-    """
+    """The compiled handler, and its table: start, stop and flag of each mapping; 0 if free."""
 
     def __init__(self) -> None:
         import llvmlite.binding as llvm  # slow to import
@@ -123,7 +120,7 @@ class _Handler:
         )
 
     def watch(self, pages: mmap.mmap, lost: ctypes.c_uint64) -> None:
-        """Watch a mapping until it is deleted; see `watch`."""
+        """Watch a mapping until it is deleted."""
         with self._lock:
             self._install()
             if not self._free:
@@ -141,7 +138,6 @@ class _Handler:
         self._free.append(slot)
 
     def _install(self) -> None:
-        """Install the handler, also after other code has installed one for the same signal."""
         current = _SigAction()
         self._libc.sigaction(signal.SIGBUS, None, ctypes.byref(current))
         if current.handler != self._action.handler:

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from prune_gui.checkpoint.base import Checkpoint, FileCheckpoint, Surroundings
+from prune_gui.checkpoint.base import FileCheckpoint, Surroundings
+from prune_gui.checkpoint.refusal import INVALID
 from prune_gui.checkpoint.source import Source
-from prune_gui.checkpoint.write.entries import KeyedWriter, WrittenFile
-from prune_gui.checkpoint.write.metadata import Metadata
+from prune_gui.checkpoint.write.content import FileContent, WrittenFile
 from prune_gui.monitor import Monitor
 
 HEAD_BYTES: Final = 512
 """Bytes at the start of a file that suffice to recognize its format."""
 
 Recognize = Callable[[bytes, BinaryIO], bool]
+"""Takes the first HEAD_BYTES bytes of a file that is not empty, and the file."""
 Open = Callable[[Source, str | None, Surroundings], FileCheckpoint]
-Write = Callable[[Path, Sequence[KeyedWriter], Checkpoint | None, Metadata, Monitor], WrittenFile]
-DataNbytes = Callable[[Sequence[KeyedWriter], Checkpoint | None], int]
-FileNbytes = Callable[[Sequence[KeyedWriter], Checkpoint | None, Metadata], int]
+"""Reads the headers of a file; raises FalseClaimError or CheckpointError if it breaks a rule of the
+format. The text names a state dict, None for the largest one; it is None unless `has_states`."""
+Write = Callable[[Path, FileContent, Monitor], WrittenFile]
+"""Writes a new file at a path, and flushes it; the monitor counts bytes. Raises CheckpointError if
+a tensor cannot be stored, and Cancelled."""
 DamagedRecord = Callable[[Path | BinaryIO, Monitor, Iterable[str] | None], str | None]
-
-
-def _all_values(writers: Sequence[KeyedWriter], _: Checkpoint | None) -> int:
-    return sum(writer.tensor.nbytes for writer in writers)
+"""Returns the name of the first part of a file that does not match the checksum that the format
+itself has for it, or None. Takes the names of the parts to check, None for all."""
 
 
 def _no_records(_path: Path | BinaryIO, _monitor: Monitor, _names: Iterable[str] | None) -> None:
@@ -43,19 +45,11 @@ class FileFormat:
         shard_stem: how the names of new shards and of their index begin.
         preferred_name: a regular expression for the names of the files that `find_checkpoint`
             prefers over other files of this format; the case is ignored.
-        recognizes: takes the first HEAD_BYTES bytes of a file that is not empty, and the file;
-            returns whether it has this format.
         recognizes_loosely: whether `recognizes` accepts files of other formats too, such as any
             zip archive. The other formats are asked first.
-        open: reads the headers of a file. Takes the file, the name of the state dict (None for the
-            largest one, and always None unless `has_states`), and what is around the file. Raises
-            CheckpointError if the file breaks a rule of the format.
-        write: writes a new file at a path, and flushes it. Takes the path, the tensors, the
-            checkpoint whose other objects are kept where the format can hold them, the metadata
-            (see `with_checksums`), and a monitor, which counts bytes. Raises CheckpointError if a
-            tensor cannot be stored, and Cancelled.
-        write_compressed: writes as `write` does, but a smaller file with compressed values, which
-            programs cannot map into memory. None if the format has no such files.
+        program: the program that writes such files, in the `refusal` of a damaged one.
+        write_compressed: writes a smaller file with compressed values, which programs cannot map
+            into memory. None if the format has no such files.
         open_headers: opens a file that `write_compressed` wrote, without memory for its values;
             `damaged_record` checks these. None if `open` needs no such memory.
         file_nbytes: returns the size of the file that `write` would write.
@@ -70,9 +64,6 @@ class FileFormat:
         special_refusal: a message for `tr` that refuses the special tensor `{key}` (`{special}`) in
             a file `{name}`. "" if the format holds the special tensors of its own files.
         holds_quantized: whether a file can hold tensors of `QUANTIZED_TYPES`.
-        damaged_record: returns the name of the first part of a file that does not match the
-            checksum that the format itself has for it, or None. Takes the file or its path, a
-            monitor, and the names of the parts to check, None for all.
     """
 
     name: str
@@ -82,12 +73,14 @@ class FileFormat:
     preferred_name: str = ""
     recognizes: Recognize
     recognizes_loosely: bool = False
+    program: str
+    refusal: str = INVALID
     open: Open
     write: Write
     write_compressed: Write | None = None
     open_headers: Callable[[Path], FileCheckpoint] | None = None
-    file_nbytes: FileNbytes
-    data_nbytes: DataNbytes = _all_values
+    file_nbytes: Callable[[FileContent], int]
+    data_nbytes: Callable[[FileContent], int] = attrgetter("nbytes")
     load_code: str
     load_import: str = ""
     has_states: bool = False

@@ -82,12 +82,8 @@ def _without_variant(name: str) -> str:
 
 
 def _variant_remarks(opened: str, names: Sequence[str]) -> tuple[str, ...]:
-    model = INDEX_SUFFIX.sub("", _without_variant(opened))
-    others = [
-        name
-        for name in names
-        if INDEX_SUFFIX.sub("", _without_variant(name)) == model and name != opened
-    ]
+    models = {name: INDEX_SUFFIX.sub("", _without_variant(name)) for name in names}
+    others = [name for name in names if models[name] == models[opened] and name != opened]
     if not others:
         return ()
     return (
@@ -170,30 +166,30 @@ def _model_names(folder: Path) -> tuple[str, ...]:
 
 
 def _main_model(folder: Path, names: tuple[str, ...]) -> str:
-    sizes = {
-        name: sum(
-            path.stat().st_size for path in visible_files(folder / name) if is_weight_file(path)
-        )
-        for name in names
-    }
-    return next((name for name in DENOISERS if name in names), max(names, key=sizes.__getitem__))
+    def nbytes(name: str) -> int:
+        weights = filter(is_weight_file, visible_files(folder / name))
+        return sum(path.stat().st_size for path in weights)
+
+    return next((name for name in DENOISERS if name in names), max(names, key=nbytes))
 
 
 def look_around(path: Path, remarks: Iterable[str], component: Component | None) -> Surroundings:
     """Return what is around a file or an index of shards, without opening it."""
     config, config_remarks = _read_hf_config(path.parent)
+    configs = config, _text_config(config)
+    words = [word for key in CONFIG_KEYS for word in _words(config.get(key))]
+    types = [word for each in configs for word in _words(each.get(MODEL_TYPE))[:1]]
     return Surroundings(
-        _describe(config),
+        ", ".join(list(dict.fromkeys(words))[:MAX_WORDS]),
         (*remarks, *_index_remarks(path), *config_remarks),
         component.names if component else (),
         component.name if component else "",
         positive_integers(config),
-        _model_types(config),
+        tuple(dict.fromkeys(types)),
     )
 
 
 def _index_remarks(path: Path) -> tuple[str, ...]:
-    """Return a remark if the file is a shard that an index beside it lists."""
     index = None if is_index(path) else index_with(path)
     if index is None:
         return ()
@@ -208,7 +204,6 @@ def _index_remarks(path: Path) -> tuple[str, ...]:
 
 
 def _read_hf_config(folder: Path) -> tuple[dict[str, object], tuple[str, ...]]:
-    """Return a Hugging Face config, empty if there is none, and a remark if it is invalid."""
     try:
         config = json.loads(read_regular(folder / CONFIG_NAME, MAX_CONFIG_BYTES))
     except FileNotFoundError:
@@ -219,12 +214,6 @@ def _read_hf_config(folder: Path) -> tuple[dict[str, object], tuple[str, ...]]:
         remark = tr("{file} in the same folder is invalid and is ignored.", file=CONFIG_NAME)
         return {}, (remark,)
     return config, ()
-
-
-def _describe(config: dict[str, object]) -> str:
-    """Return a few plain ASCII words from a config: no control characters or markup are shown."""
-    words = [word for key in CONFIG_KEYS for word in _words(config.get(key))]
-    return ", ".join(list(dict.fromkeys(words))[:MAX_WORDS])
 
 
 def positive_integers(config: dict[str, object]) -> dict[str, int]:
@@ -248,19 +237,12 @@ def positive_integers(config: dict[str, object]) -> dict[str, int]:
     }
 
 
-def _model_types(config: dict[str, object]) -> tuple[str, ...]:
-    """Return the types of the whole model and of the text model."""
-    configs = (config, _text_config(config))
-    words = (word for each in configs for word in _words(each.get(MODEL_TYPE))[:1])
-    return tuple(dict.fromkeys(words))
-
-
 def _text_config(config: dict[str, object]) -> dict[str, object]:
-    """Return the config of the text model of several models; empty if there is none."""
     inner = config.get(TEXT_CONFIG)
     return inner if isinstance(inner, dict) else {}
 
 
 def _words(value: object) -> list[str]:
+    """Return up to two plain ASCII words of a config: no control characters or markup are shown."""
     values = value if isinstance(value, list) else [value]
     return [word for word in values[:2] if isinstance(word, str) and PLAIN_WORD.fullmatch(word)]

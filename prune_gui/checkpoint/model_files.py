@@ -29,17 +29,9 @@ CODE_SUFFIXES: Final = frozenset(
     }
 )  # fmt: skip
 """Of files that programs run."""
-MARKERS: Final = frozenset(
-    {
-        "adapter_config.json",
-        "config.json",
-        "modules.json",
-        "open_clip_config.json",
-        "params.json",
-        "preprocessor_config.json",
-        "tokenizer.json",
-        "tokenizer_config.json",
-    }
+MARKERS: Final = (
+    *("adapter_config.json", "config.json", "modules.json", "open_clip_config.json", "params.json"),
+    *("preprocessor_config.json", "tokenizer.json", "tokenizer_config.json"),
 )
 """Files that tell that a folder is that of a model, and not one with all kinds of files."""
 MODULE_FOLDER: Final = re.compile(r"\d+_\w+", re.ASCII)
@@ -94,13 +86,12 @@ def is_model_folder(folder: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """The files beside the weights of a model, in the folder of these.
+    """The files beside the weights of a model, in the folder of these. Inner ones have a slash.
 
     Attributes:
-        names: the names of the files to copy, those of inner folders with a slash.
-        code: the names of the files that programs run; they are copied only on request.
-        left_out: the names of inner folders and of files of the model that are not copied, since
-            they are large or many, or links out of the folder.
+        code: the files that programs run; they are copied only on request.
+        left_out: inner folders and files of the model that are not copied, since they are large or
+            many, or links out of the folder.
         needs_code: whether a config names classes in the code.
     """
 
@@ -149,21 +140,20 @@ def _found(folder: Path, weights: Path) -> ModelFiles:
                 paths += visible_files(inner)
             else:
                 left_out.append(inner.name)
-    files: tuple[list[str], list[str]] = [], []
+    names: list[str] = []
+    code: list[str] = []
     nbytes = 0
     for path in paths:
         is_code = is_code_name(path.name) or (modes_tell and _is_executable(path))
-        name = path.relative_to(folder).as_posix()
+        files = code if is_code else names
         nbytes += path.stat().st_size
-        has_room = nbytes <= MAX_NBYTES and len(files[is_code]) < MAX_FILES
-        (files[is_code] if has_room else left_out).append(name)
-    names, code = map(tuple, files)
+        has_room = nbytes <= MAX_NBYTES and len(files) < MAX_FILES
+        (files if has_room else left_out).append(path.relative_to(folder).as_posix())
     needs_code = any(_names_code(folder / name) for name in names if name.endswith("config.json"))
-    return ModelFiles(folder, names, code, tuple(left_out), needs_code)
+    return ModelFiles(folder, tuple(names), tuple(code), tuple(left_out), needs_code)
 
 
 def _is_small(folder: Path) -> bool:
-    """Return whether a folder has nothing but a few small files."""
     paths = list(islice(folder.iterdir(), MAX_INNER_FILES + 1))
     allowed = allowed_folders(folder)
     return len(paths) <= MAX_INNER_FILES and all(

@@ -13,7 +13,8 @@ from prune_gui.checkpoint.base import NO_SURROUNDINGS, Checkpoint, FileCheckpoin
 from prune_gui.checkpoint.file_format import HEAD_BYTES, FileFormat
 from prune_gui.checkpoint.folder import find_checkpoint, find_component, look_around
 from prune_gui.checkpoint.formats import format_by_suffix, known_suffixes, recognized
-from prune_gui.checkpoint.refusal import explanation, refusing
+from prune_gui.checkpoint.refusal import FalseClaimError, explanation, invalid_file, refusing
+from prune_gui.checkpoint.remote.access import check_installed
 from prune_gui.checkpoint.sharded.index import is_index, read_index, split_index
 from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
 from prune_gui.checkpoint.source import Source
@@ -62,9 +63,9 @@ def open_checkpoint(path: str | os.PathLike[str], state: str | None = None) -> C
 
 
 def _open(location: Location, state: str | None) -> Checkpoint:
-    """Open what is at a location; see `open_checkpoint`."""
     path = location.path
     if location.url is not None:
+        check_installed()
         from prune_gui.checkpoint.remote.small_files import fetch_surroundings  # optional
 
         fetch_surroundings(location)
@@ -101,7 +102,11 @@ def open_file(
         with refusing(path):
             file_format = _format_of(source)
             _check_state(path, state, has_states=file_format.has_states)
-            return file_format.open(source, state, surroundings)
+            try:
+                return file_format.open(source, state, surroundings)
+            except FalseClaimError as claim:
+                program, refusal = file_format.program, file_format.refusal
+                raise invalid_file(path, claim, program, refusal) from None
     except BaseException:
         source.close()
         raise
@@ -117,15 +122,14 @@ def _source(path: Path) -> Source:
 
 
 def _format_of(source: Source) -> FileFormat:
-    """Return the format of a file: by its content, or else by its suffix."""
     path = source.path
     start = source.file.read(HEAD_BYTES)
     if not start:
         raise CheckpointError("{name} is empty. Download the file again.", name=path.name)
     if file_format := recognized(start, source.file):
         return file_format
-    if explained := explanation(path, start):
-        raise CheckpointError(explained)
+    if message := explanation(path, start):
+        raise CheckpointError(message, name=path.name)
     if file_format := format_by_suffix(path):
         return file_format
     raise CheckpointError(
@@ -136,7 +140,6 @@ def _format_of(source: Source) -> FileFormat:
 
 
 def _check_state(path: Path, state: str | None, *, has_states: bool) -> None:
-    """Refuse the name of a state dict for a file that cannot hold several."""
     if state is not None and not has_states:
         raise CheckpointError(
             "{name} has no state dicts to choose from. Open it without the name of a state dict.",

@@ -2,40 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
 
 from prune_gui.checkpoint.roles import roles
-from prune_gui.checkpoint.scales import CODE_DTYPES, WeightScale, scale_of
-from prune_gui.checkpoint.tensor_info import TensorInfo
+from prune_gui.checkpoint.scales import scale_of
+from prune_gui.checkpoint.tensor_info import CODE_DTYPES, RawTensor, TensorInfo
 from prune_gui.language import deferred, tr, trn
 
 ORIGINAL_SUFFIX: Final = "_orig"
 MASK_SUFFIX: Final = "_mask"
 DATA_PARALLEL_PREFIX: Final = "module."
 COMPILED_PREFIX: Final = "_orig_mod."
+OVERLAP: Final = deferred(
+    "{name!r} shares some of its elements with {other!r}. It cannot be pruned, because that would "
+    "prune both."
+)
 MAX_REMARKS_PER_KIND: Final = 5
 """Further remarks of the same kind are only counted."""
-
-
-class RawTensor(NamedTuple):
-    """One tensor as the file stores it.
-
-    Attributes:
-        dtype: see `ELEMENT_BITS`.
-        view: equal for two tensors that are the same view of the same memory; None if unique.
-        special: see `TensorInfo`.
-        shares: the key of a different view that has some elements in the same memory.
-        is_buffer: whether the file has it as a buffer of a module, not as a parameter.
-    """
-
-    shape: tuple[int, ...]
-    dtype: str
-    view: Hashable = None
-    special: str | None = None
-    shares: str | None = None
-    is_buffer: bool = False
 
 
 def parameters(
@@ -82,21 +67,46 @@ def parameters(
     for name, info in infos.items():
         if info.dtype not in CODE_DTYPES or info.kind or info.not_prunable:
             continue
-        if scale := _scale(info, raw, config):
+        key = info.pair[0] if info.pair else info.name
+        scales = (scale_of(one, raw, key, config) for one in (info.name, *info.aliases))
+        if scale := next(filter(None, scales), None):
             infos[name] = info._replace(scale=scale)
         else:
             unscaled.append(name)
     remarks = [
         *_limited_remarks(unpaired, lambda name: _unpaired_remark(name, raw)),
-        *_limited_remarks(list(overlaps), lambda name: _overlap_remark(name, overlaps[name])),
-        *_unscaled_remarks(unscaled),
-        *_prefix_remarks(infos),
+        *_limited_remarks(
+            list(overlaps), lambda name: tr(OVERLAP, name=name, other=overlaps[name])
+        ),
     ]
+    if unscaled:
+        remark = trn(
+            "{name!r} is stored as 8-bit floating point codes, and no scale of known shape is "
+            "beside it. It is ranked and shown by its stored codes.",
+            "{count:,} tensors, such as {name!r}, are stored as 8-bit floating point codes, and no "
+            "scales of known shape are beside them. They are ranked and shown by their stored "
+            "codes.",
+            len(unscaled),
+            name=unscaled[0],
+        )
+        remarks.append(remark)
+    if infos and all(name.startswith(DATA_PARALLEL_PREFIX) for name in infos):
+        remark = tr(
+            "Every name begins with {prefix!r}, which DataParallel adds. The names are not "
+            "changed.",
+            prefix=DATA_PARALLEL_PREFIX,
+        )
+        remarks.append(remark)
+    if any(COMPILED_PREFIX in name for name in infos):
+        remark = tr(
+            "Names contain {part!r}, which torch.compile adds. The names are not changed.",
+            part=COMPILED_PREFIX,
+        )
+        remarks.append(remark)
     return infos, remarks
 
 
 def _limited_remarks(names: Sequence[str], remark_of: Callable[[str], str]) -> Iterator[str]:
-    """Yield a remark on each of the first few names, and one with the number of the others."""
     yield from map(remark_of, names[:MAX_REMARKS_PER_KIND])
     more = len(names) - MAX_REMARKS_PER_KIND
     if more > 0:
@@ -104,14 +114,13 @@ def _limited_remarks(names: Sequence[str], remark_of: Callable[[str], str]) -> I
 
 
 def _unpaired_remark(name: str, raw: Mapping[str, RawTensor]) -> str:
-    """Return why two tensors with the names of a pair are not one."""
-    original, mask = raw[name + ORIGINAL_SUFFIX], raw[name + MASK_SUFFIX]
-    special = original.special or mask.special
+    original, mask = name + ORIGINAL_SUFFIX, name + MASK_SUFFIX
+    special = raw[original].special or raw[mask].special
     if name in raw:
         message = deferred(
             "{original!r} and {mask!r} are shown as two tensors, because {name!r} exists too."
         )
-    elif original.shape != mask.shape:
+    elif raw[original].shape != raw[mask].shape:
         message = deferred(
             "{original!r} and {mask!r} are shown as two tensors, because their shapes differ."
         )
@@ -121,75 +130,20 @@ def _unpaired_remark(name: str, raw: Mapping[str, RawTensor]) -> str:
             "({special})."
         )
     return tr(
-        message,
-        original=name + ORIGINAL_SUFFIX,
-        mask=name + MASK_SUFFIX,
-        name=name,
-        special=tr(special) if special else "",
+        message, original=original, mask=mask, name=name, special=tr(special) if special else ""
     )
-
-
-def _overlap_remark(name: str, other: str) -> str:
-    """Return why a tensor that shares memory with another one is not pruned."""
-    return tr(
-        "{name!r} shares some of its elements with {other!r}. It cannot be pruned, because that "
-        "would prune both.",
-        name=name,
-        other=other,
-    )
-
-
-def _scale(
-    info: TensorInfo, raw: Mapping[str, RawTensor], config: Mapping[str, int]
-) -> WeightScale | None:
-    key = info.pair[0] if info.pair else info.name
-    found = (scale_of(name, raw, key, config) for name in (info.name, *info.aliases))
-    return next(filter(None, found), None)
-
-
-def _unscaled_remarks(names: Sequence[str]) -> Iterator[str]:
-    """Yield a remark if there are codes of 8 bits whose scales are not known."""
-    if names:
-        yield trn(
-            "{name!r} is stored as 8-bit floating point codes, and no scale of known shape is "
-            "beside it. It is ranked and shown by its stored codes.",
-            "{count:,} tensors, such as {name!r}, are stored as 8-bit floating point codes, and no "
-            "scales of known shape are beside them. They are ranked and shown by their stored "
-            "codes.",
-            len(names),
-            name=names[0],
-        )
-
-
-def _prefix_remarks(names: Iterable[str]) -> Iterator[str]:
-    """Yield remarks on prefixes that wrappers for training add to the names."""
-    names = list(names)
-    if names and all(name.startswith(DATA_PARALLEL_PREFIX) for name in names):
-        yield tr(
-            "Every name begins with {prefix!r}, which DataParallel adds. The names are not "
-            "changed.",
-            prefix=DATA_PARALLEL_PREFIX,
-        )
-    if any(COMPILED_PREFIX in name for name in names):
-        yield tr(
-            "Names contain {part!r}, which torch.compile adds. The names are not changed.",
-            part=COMPILED_PREFIX,
-        )
 
 
 def _pair(key: str, raw: Mapping[str, RawTensor], unpaired: list[str]) -> tuple[str, str] | None:
     """Return the keys of the pair of a key, or None; `unpaired` gets what only looks like one."""
-    name = (
-        key.removesuffix(ORIGINAL_SUFFIX)
-        if key.endswith(ORIGINAL_SUFFIX)
-        else key.removesuffix(MASK_SUFFIX)
-    )
-    original, mask = raw.get(name + ORIGINAL_SUFFIX), raw.get(name + MASK_SUFFIX)
+    name = key[: -len(ORIGINAL_SUFFIX)]  # both suffixes have as many characters
+    keys = name + ORIGINAL_SUFFIX, name + MASK_SUFFIX
+    original, mask = map(raw.get, keys)
     if original is None or mask is None:
         return None
     dense = original.special is None and mask.special is None
     if name not in raw and original.shape == mask.shape and dense:
-        return name + ORIGINAL_SUFFIX, name + MASK_SUFFIX
-    if key.endswith(ORIGINAL_SUFFIX):
+        return keys
+    if key == keys[0]:
         unpaired.append(name)
     return None

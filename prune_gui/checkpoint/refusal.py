@@ -9,36 +9,37 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Final
 
-from prune_gui.errors import CheckpointError, PruneGuiError
+from prune_gui.errors import CheckpointError, PruneGuiError, one_line
 from prune_gui.language import deferred, tr
 from prune_gui.memory import is_out_of_memory
 
 log = logging.getLogger(__name__)
 OTHER_FORMATS: Final = {
-    b"version https://git-lfs": deferred(
+    (0, b"version https://git-lfs"): deferred(
         "{name} is a Git LFS pointer, not the weights. Run `git lfs pull`."
     ),
-    b"\x93NUMPY": deferred(
+    (0, b"\x93NUMPY"): deferred(
         "{name} is a single NumPy array. Save it with numpy.savez, which keeps names."
     ),
-    b"\x1f\x8b": deferred("{name} is a gzip archive. Unpack it first."),
-    b"7z\xbc\xaf\x27\x1c": deferred("{name} is a 7z archive. Unpack it first."),
-    b"BZh": deferred("{name} is a bzip2 archive. Unpack it first."),
-    b"\xfd7zXZ": deferred("{name} is an xz archive. Unpack it first."),
-    b"\x28\xb5\x2f\xfd": deferred("{name} is a zstd archive. Unpack it first."),
-    b"Rar!": deferred("{name} is a RAR archive. Unpack it first."),
-}
-"""First bytes of unsupported formats, and what the user can do."""
-OTHER_FORMATS_AT_OFFSET: Final = {
+    (0, b"\x1f\x8b"): deferred("{name} is a gzip archive. Unpack it first."),
+    (0, b"7z\xbc\xaf\x27\x1c"): deferred("{name} is a 7z archive. Unpack it first."),
+    (0, b"BZh"): deferred("{name} is a bzip2 archive. Unpack it first."),
+    (0, b"\xfd7zXZ"): deferred("{name} is an xz archive. Unpack it first."),
+    (0, b"\x28\xb5\x2f\xfd"): deferred("{name} is a zstd archive. Unpack it first."),
+    (0, b"Rar!"): deferred("{name} is a RAR archive. Unpack it first."),
     (257, b"ustar"): deferred("{name} is a tar archive. Unpack it first."),
     (4, b"TFL3"): deferred(
         "{name} is a TensorFlow Lite model. Save the weights with the program that made it."
     ),
 }
-"""The same for formats with their magic bytes at an offset, by (offset, magic bytes)."""
+"""What the user can do with unsupported formats, by the offset of their magic bytes, and these."""
 ONNX_FIELD: Final = b"\x08"
 """The tag of the protocol buffer field that every ONNX model starts with."""
 WEB_PAGE_STARTS: Final = (b"<!doctype", b"<html", b"<?xml", b"<head", b"<error")
+INVALID: Final = deferred(
+    "{name} cannot be opened: {problem}. Download the file again, or save it again with {program}."
+)
+MAX_CLAIM_CHARS: Final = 400
 
 
 class FalseClaimError(Exception):
@@ -87,23 +88,25 @@ def refusing_read(read: Callable[..., Any]) -> Callable[..., Any]:
     return guarded
 
 
+def invalid_file(
+    path: Path, claim: FalseClaimError, program: str, refusal: str = INVALID
+) -> CheckpointError:
+    """Return the message that refuses a damaged file; `program` could write it again."""
+    problem = one_line(tr(claim.claim), MAX_CLAIM_CHARS)
+    return CheckpointError(refusal, name=path.name, problem=problem, program=program)
+
+
 def explanation(path: Path, start: bytes) -> str:
-    """Return the format of an unsupported file and what the user can do; "" if it is unknown."""
-    message = _explanation(path, start)
-    return tr(message, name=path.name) if message else ""
+    """Return the format of the unsupported file `{name}` and what the user can do; "" if unknown.
 
-
-def _explanation(path: Path, start: bytes) -> str:
-    """Return the untranslated message of `explanation`."""
+    The message is for `tr`.
+    """
     if not start.strip(b"\0"):
         return deferred(
             "{name} contains only zero bytes (an interrupted download or a disk failure). Download "
             "the file again."
         )
-    for magic, message in OTHER_FORMATS.items():
-        if start.startswith(magic):
-            return message
-    for (offset, magic), message in OTHER_FORMATS_AT_OFFSET.items():
+    for (offset, magic), message in OTHER_FORMATS.items():
         if start.startswith(magic, offset):
             return message
     if start.startswith(ONNX_FIELD) and (path.suffix.lower() == ".onnx" or b"torch" in start[:64]):

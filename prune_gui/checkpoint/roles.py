@@ -9,10 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import count, takewhile
 from typing import Final, NamedTuple
 
-from prune_gui.checkpoint.scales import CODE_DTYPES
-from prune_gui.checkpoint.tensor_info import QUANTIZED, QUANTIZED_TYPES, Kind, TensorInfo
+from prune_gui.checkpoint.tensor_info import (
+    CODE_DTYPES,
+    QUANTIZED,
+    QUANTIZED_TYPES,
+    Kind,
+    TensorInfo,
+)
 from prune_gui.language import deferred, trn
 
 GROUP_SUFFIXES: Final = ("_g", "_u", ".original", ".original0")
@@ -144,13 +150,11 @@ def _are_vectors(one: TensorInfo, other: TensorInfo) -> bool:
 
 
 def _masks(one: TensorInfo, weight: TensorInfo) -> bool:
-    """Return whether the shapes allow `one` to mask a weight by element, row or block."""
     sides = zip(one.shape, weight.shape, strict=False)
     return len(one.shape) <= len(weight.shape) and all(a and b % a == 0 for a, b in sides)
 
 
 def _has_codes(_: TensorInfo, codes: TensorInfo) -> bool:
-    """Return whether the other tensor is of a dtype that quantized weights have."""
     is_packed = codes.dtype in QUANTIZED_TYPES or codes.special == QUANTIZED
     return is_packed or codes.dtype.startswith(("float8", "int", "uint"))
 
@@ -321,7 +325,6 @@ def _kind_roles(
     info: TensorInfo,
     every: Mapping[str, TensorInfo],
 ) -> NamedRoles:
-    """Yield the role of a tensor that is no weight, and that of the codes beside it."""
     path = name[:end]
     for rule, groups in rules:
         if rule.module and not re.search(rule.module, SEPARATORS.split(path[:-1])[-1]):
@@ -344,7 +347,6 @@ def _kind_roles(
 
 @lru_cache(4096)
 def _rules_for(last: str) -> Sequence[tuple[Rule, Mapping[str, str]]]:
-    """Return the rules for the last part of a name, and the groups of their regular expressions."""
     if not ANY_RULE.fullmatch(last):
         return ()
     matches = ((rule, re.fullmatch(rule.name, last, re.ASCII)) for rule in RULES)
@@ -366,7 +368,6 @@ def _is_keras_statistic(
 
 
 def _average_roles(every: Mapping[str, TensorInfo]) -> NamedRoles:
-    """Yield the roles of averaged copies of tensors that are in the file too."""
     groups: dict[str, list[str]] = {}
     joined = "\n".join(every)
     for name in every if any(word in joined for word in AVERAGE_WORDS) else ():
@@ -410,48 +411,34 @@ def _originals(
 
 
 def _group_roles(name: str, tensors: Mapping[str, TensorInfo]) -> NamedRoles:
-    """Yield the roles of the tensors of a group, given the name of one of them."""
-    stem, parametrized = name[:-2], PARAMETRIZED.fullmatch(name)
+    """Yield the roles of the tensors of a group, given the one with one of `GROUP_SUFFIXES`."""
+    parametrized = PARAMETRIZED.fullmatch(name)
     if parametrized:
-        weight = f"{parametrized['module']}{parametrized['weight']}"
-        yield from _parametrization_roles(name.rpartition(".")[0], weight, tensors)
-    elif name.endswith("_g") and _is_magnitude(tensors[name], tensors.get(f"{stem}_v")):
-        yield from _weight_norm_roles(name, f"{stem}_v", stem)
-    elif name.endswith("_u") and _is_singular_vector(tensors[name], tensors.get(f"{stem}_orig")):
-        yield f"{stem}_orig", TensorRole(deferred(SPECTRAL, weight=stem))
-        yield from _iteration_roles(stem, stem, tensors)
-
-
-def _parametrization_roles(
-    group: str, weight: str, tensors: Mapping[str, TensorInfo]
-) -> NamedRoles:
-    first, second, original = f"{group}.original0", f"{group}.original1", f"{group}.original"
-    if first in tensors and _is_magnitude(tensors[first], tensors.get(second)):
-        yield from _weight_norm_roles(first, second, weight)
-    elif first in tensors:
-        index = 0
-        while (name := f"{group}.original{index}") in tensors:
-            yield name, TensorRole(deferred(ORIGINAL, weight=weight))
-            index += 1
-    elif original in tensors:
-        step = 0
-        while step < 8 and f"{group}.{step}._u" not in tensors:
-            step += 1
-        spectral = _is_singular_vector(tensors.get(f"{group}.{step}._u"), tensors[original])
-        yield original, TensorRole(deferred(SPECTRAL if spectral else ORIGINAL, weight=weight))
-        if spectral:
-            yield from _iteration_roles(f"{group}.{step}.", weight, tensors)
-
-
-def _weight_norm_roles(magnitude: str, direction: str, weight: str) -> NamedRoles:
-    yield magnitude, TensorRole(deferred(MAGNITUDE, weight=weight), WEIGHT_NORM_REASON)
-    yield direction, TensorRole(deferred(DIRECTION, weight=weight))
-
-
-def _iteration_roles(stem: str, weight: str, tensors: Mapping[str, TensorInfo]) -> NamedRoles:
-    for name in (f"{stem}_u", f"{stem}_v"):
-        if name in tensors:
-            yield name, TensorRole(deferred(ITERATION, weight=weight), ITERATION_REASON)
+        group, weight = name.rpartition(".")[0], parametrized["module"] + parametrized["weight"]
+        original = f"{group}.original"
+        magnitude, direction = f"{original}0", f"{original}1"
+        stems = [f"{group}.{step}." for step in range(8)]
+    else:
+        weight = name[:-2]
+        original, magnitude, direction = f"{weight}_orig", f"{weight}_g", f"{weight}_v"
+        stems = [weight]
+    if name == magnitude:
+        if _is_magnitude(tensors[magnitude], tensors.get(direction)):
+            yield magnitude, TensorRole(deferred(MAGNITUDE, weight=weight), WEIGHT_NORM_REASON)
+            yield direction, TensorRole(deferred(DIRECTION, weight=weight))
+        elif parametrized:
+            numbered = (f"{original}{index}" for index in count())
+            for one in takewhile(tensors.__contains__, numbered):
+                yield one, TensorRole(deferred(ORIGINAL, weight=weight))
+        return
+    stem = next((stem for stem in stems if f"{stem}_u" in tensors), stems[0])
+    if _is_singular_vector(tensors.get(f"{stem}_u"), tensors.get(original)):
+        yield original, TensorRole(deferred(SPECTRAL, weight=weight))
+        for vector in (f"{stem}_u", f"{stem}_v"):
+            if vector in tensors:
+                yield vector, TensorRole(deferred(ITERATION, weight=weight), ITERATION_REASON)
+    elif parametrized:
+        yield original, TensorRole(deferred(ORIGINAL, weight=weight))
 
 
 def _is_magnitude(magnitude: TensorInfo, direction: TensorInfo | None) -> bool:
@@ -470,7 +457,6 @@ def _is_magnitude(magnitude: TensorInfo, direction: TensorInfo | None) -> bool:
 
 
 def _is_singular_vector(vector: TensorInfo | None, weight: TensorInfo | None) -> bool:
-    """Return whether the shapes allow `vector` to be a singular vector of `weight`."""
     if vector is None or weight is None:
         return False
     return len(vector.shape) == 1 and vector.numel in weight.shape and len(weight.shape) > 1

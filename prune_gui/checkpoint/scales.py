@@ -9,14 +9,13 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final
+
+from prune_gui.checkpoint.tensor_info import CODE_DTYPES, RawTensor, WeightScale
 
 if TYPE_CHECKING:
     import torch
 
-CODE_DTYPES: Final = frozenset(
-    {"float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"}
-)
 SCALE_DTYPES: Final = frozenset({"float64", "float32", "float16", "bfloat16", "float8_e8m0fnu"})
 EXPONENT_BIAS: Final = 127
 """Of scales that are powers of two, stored as uint8 (OCP Microscaling Formats, 2023)."""
@@ -29,34 +28,7 @@ BLOCK_FIELD: Final = "quantization_config.weight_block_size."
 """The field of config.json with the number of codes per scale, and the number of a dimension."""
 
 
-class RawShape(Protocol):
-    """The shape and the dtype of a tensor of a file."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape."""
-
-    @property
-    def dtype(self) -> str:
-        """The dtype; see `ELEMENT_BITS`."""
-
-
-class WeightScale(NamedTuple):
-    """The scales of a weight that is stored as codes.
-
-    Attributes:
-        key: the key of the tensor of scales in the file.
-        shape: its shape, with one dimension for each of the weight.
-        blocks: for each dimension, how many consecutive codes share a scale.
-    """
-
-    key: str
-    shape: tuple[int, ...]
-    blocks: tuple[int, ...]
-
-
 def _scale_names(name: str) -> Iterator[str]:
-    """Yield the names that the scales of a weight may have."""
     for suffix in SUFFIXES:
         yield name + suffix
     match = STEM.fullmatch(name)
@@ -68,7 +40,7 @@ def _scale_names(name: str) -> Iterator[str]:
 
 
 def scale_of(
-    name: str, raw: Mapping[str, RawShape], key: str, config: Mapping[str, int]
+    name: str, raw: Mapping[str, RawTensor], key: str, config: Mapping[str, int]
 ) -> WeightScale | None:
     """Return the scales of a weight; None if it is not known by what its codes are multiplied."""
     codes = raw[key]
@@ -153,7 +125,6 @@ def dequantized(
 
 
 def _numbers(scales: torch.Tensor) -> torch.Tensor:
-    """Return scales as float32; those that are stored as exponents too."""
     import torch  # slow to import
 
     if scales.dtype is torch.uint8:

@@ -33,10 +33,8 @@ class Source:
     """A file that is opened once, so that it stays readable when another file replaces it.
 
     Callers that use mapped pages call `check` before and after. Pages that another program
-    truncates, or that the disk cannot read, turn to zeros (see `bus_errors`).
-
-    Attributes:
-        state: (size in bytes, modification time in nanoseconds), which detects changes.
+    truncates, or that the disk cannot read, turn to zeros (see `bus_errors`). The state, (size in
+    bytes, modification time in ns), detects changes.
     """
 
     maps_neighbours: ClassVar = True
@@ -70,10 +68,7 @@ class Source:
             )
 
     def pages(self, start: int, stop: int) -> torch.Tensor:
-        """Return the bytes from `start` to `stop` as a flat uint8 tensor, memory-mapped.
-
-        The mapping is copy-on-write, and stays valid after the file is closed.
-        """
+        """Return the bytes from `start` to `stop` as uint8, mapped copy-on-write."""
         import torch  # slow to import
 
         if start == stop:

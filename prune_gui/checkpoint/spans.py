@@ -8,15 +8,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from operator import itemgetter
-from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from prune_gui.checkpoint.base import Checkpoint, FileCheckpoint, Read, Surroundings
-from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.source import Source
-from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, MAX_DIMS, PACKED_DTYPES, size_in_bytes
-from prune_gui.checkpoint.write.entries import KeyedWriter
+from prune_gui.checkpoint.tensor_info import (
+    ELEMENT_BITS,
+    MAX_DIMS,
+    PACKED_DTYPES,
+    RawTensor,
+    size_in_bytes,
+)
+from prune_gui.checkpoint.write.content import FileContent
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
@@ -48,6 +53,10 @@ NUMPY_DTYPES: Final = {
 }
 """torch's names of NumPy's dtypes, by their `str`."""
 
+SIZE_LIMIT: Final = 1 << 63
+"""Sizes, sizes of tensors in bits, and strides of tensors without elements stay below this: torch
+counts in signed 64-bit integers."""
+
 Span = tuple[int, int]
 """Bytes of a file, as (start, stop)."""
 ReadBytes = Callable[[int, int, int], "torch.Tensor"]
@@ -65,11 +74,10 @@ class SpanTensor(NamedTuple):
 
 
 class Header(NamedTuple):
-    """What a file says of its tensors, by key and in the order of the file; see `SpanTensor`."""
+    """What a file says of its tensors, by key and in the order of the file."""
 
-    tensors: dict[str, RawTensor]
-    spans: dict[str, tuple[Span, ...]]
-    metadata: Mapping[str, str]
+    tensors: Mapping[str, SpanTensor]
+    metadata: Mapping[str, str] = MappingProxyType({})
     remarks: tuple[str, ...] = ()
 
 
@@ -83,25 +91,21 @@ class MappedCheckpoint(FileCheckpoint):
 
     def __init__(self, source: Source, header: Header, surroundings: Surroundings) -> None:
         self.source = source
-        self.spans = header.spans
+        self.spans = {key: tensor.spans for key, tensor in header.tensors.items()}
         self._cached_bytes = lru_cache(MAX_CACHED_MAPPINGS)(self._aligned_bytes)
+        raw = {key: tensor.raw for key, tensor in header.tensors.items()}
         remarks = header.remarks
-        if not header.tensors:
+        if not raw:
             remarks += (tr("{name} holds no tensors.", name=source.path.name),)
-        super().__init__(
-            source.path, header.tensors, header.metadata, remarks, surroundings=surroundings
-        )
+        super().__init__(source.path, raw, header.metadata, remarks, surroundings=surroundings)
 
     def read_key(self, key: str) -> torch.Tensor:
-        """Return a tensor in memory of its own."""
         return self._tensor(key, self._aligned_bytes)
 
     def view_key(self, key: str) -> torch.Tensor:
-        """Return a tensor, possibly in memory of another view."""
         return self._tensor(key, self._viewed_bytes)
 
     def view_key_span(self, key: str, start: int, stop: int) -> torch.Tensor:
-        """Return a span of a flat tensor; see `Checkpoint.view_key_span`."""
         dtype = self._torch_dtype(key)
         if self.source.maps_neighbours or len(self.spans[key]) != 1:
             return super().view_key_span(key, start, stop)
@@ -111,7 +115,6 @@ class MappedCheckpoint(FileCheckpoint):
         return self._aligned_bytes(*span, dtype.itemsize).view(dtype)
 
     def view_keys(self, keys: Sequence[str]) -> list[torch.Tensor]:
-        """Return flat tensors; those that are adjacent in the file are returned as one."""
         if any(len(self.spans.get(key, ())) != 1 for key in keys):
             return super().view_keys(keys)
         self._check(keys)
@@ -129,26 +132,20 @@ class MappedCheckpoint(FileCheckpoint):
         ]
 
     def missing_nbytes_of_keys(self, keys: Sequence[str]) -> int:
-        """Return the bytes to fetch before these tensors can be read."""
         return self.source.missing_nbytes(span for key in keys for span in self.spans[key])
 
     @contextmanager
     def stored_reader(self) -> Iterator[Read]:
-        """Yield a function that reads the file without mapped pages; see the base class.
-
-        A failing disk ends a process that accesses a mapped page; a plain read raises OSError.
-        """
+        # A failing disk ends a process that accesses a mapped page; a plain read raises OSError.
         yield lambda key: (
             memoryview(chunk) for span in self.spans[key] for chunk in self.source.chunks(*span)
         )
 
     def close(self) -> None:
-        """Close the file; tensors that were read stay valid."""
         super().close()
         self._cached_bytes.cache_clear()
 
     def _check(self, keys: Sequence[str]) -> None:
-        """Check that the values of tensors can be used."""
         self.source.check()
 
     def _tensor(self, key: str, read_bytes: ReadBytes) -> torch.Tensor:
@@ -179,7 +176,7 @@ class MappedCheckpoint(FileCheckpoint):
         return dtype
 
     def _viewed_bytes(self, start: int, stop: int, alignment: int) -> torch.Tensor:
-        """Return the bytes of a span; those of a small span are part of a shared mapping."""
+        """Return the bytes of a span; those of a small one are part of a shared mapping."""
         if stop - start > SMALL_TENSOR_BYTES or not self.source.maps_neighbours:
             return self._cached_bytes(start, stop, alignment)
         first = start - start % WINDOW_BYTES
@@ -197,20 +194,7 @@ class MappedCheckpoint(FileCheckpoint):
 class SpanCheckpoint(MappedCheckpoint):
     """A file that also holds other values than its tensors."""
 
-    def __init__(
-        self,
-        source: Source,
-        tensors: Mapping[str, SpanTensor],
-        metadata: Mapping[str, str],
-        surroundings: Surroundings,
-        remarks: tuple[str, ...] = (),
-    ) -> None:
-        raw = {key: tensor.raw for key, tensor in tensors.items()}
-        spans = {key: tensor.spans for key, tensor in tensors.items()}
-        super().__init__(source, Header(raw, spans, metadata, remarks), surroundings)
-
     def nbytes_outside(self) -> int:
-        """Return the bytes that are not values of its tensors; see `Checkpoint.nbytes_outside`."""
         return max(0, self.source.size - sum(info.nbytes for info in self.tensors.values()))
 
 
@@ -231,15 +215,12 @@ def dense(checkpoint: Checkpoint, key: str) -> RawTensor:
 
 
 def checked_nbytes(key: str, shape: Sequence[object], dtype: str) -> int:
-    """Return the bytes of a tensor."""
-    sizes = [size for size in shape if type(size) is int and size >= 0]
-    if (
-        len(sizes) < len(shape)
-        or len(sizes) > MAX_DIMS
-        or math.prod(filter(None, sizes)) * ELEMENT_BITS[dtype] >= 1 << 63
-    ):
+    """Return the bytes of a tensor whose shape a file declares."""
+    sizes = tuple(size for size in shape if type(size) is int and size >= 0)
+    is_possible = len(sizes) == len(shape) <= MAX_DIMS
+    if not is_possible or math.prod(filter(None, sizes)) * ELEMENT_BITS[dtype] >= SIZE_LIMIT:
         raise FalseClaimError("{key!r} has an impossible shape", key=key)
-    return size_in_bytes(tuple(sizes), dtype)
+    return size_in_bytes(sizes, dtype)
 
 
 def check_spans(tensors: Mapping[str, SpanTensor], size: int) -> None:
@@ -263,27 +244,14 @@ def dotted(paths: Sequence[str]) -> str:
     return "/" if any("." in path for path in paths) else "."
 
 
-def invalid_file(path: Path, claim: FalseClaimError, program: str) -> CheckpointError:
-    """Return the message that refuses a damaged file; `program` could write it again."""
-    return CheckpointError(
-        "{name} cannot be opened: {problem}. Download the file again, or save it again with "
-        "{program}.",
-        name=path.name,
-        problem=tr(claim.claim),
-        program=program,
-    )
-
-
-def in_place(
-    writers: Sequence[KeyedWriter], template: Checkpoint | None, name: str
-) -> SpanCheckpoint:
+def in_place(content: FileContent, name: str) -> SpanCheckpoint:
     """Return the template if a copy of its file can hold the tensors."""
+    template = content.template
     if isinstance(template, SpanCheckpoint) and template.format == name:
-        raw = [template.raw.get(writer.key) for writer in writers]
-        tensors = [RawTensor(writer.tensor.shape, writer.tensor.dtype) for writer in writers]
+        old = {key: (raw.dtype, raw.shape) for key, raw in template.raw.items()}
         if all(
-            old is not None and (old.shape, old.dtype) == (new.shape, new.dtype)
-            for old, new in zip(raw, tensors, strict=True)
+            old.get(writer.key) == (writer.tensor.dtype, writer.tensor.shape)
+            for writer in content.writers
         ):
             return template
     raise CheckpointError(
@@ -295,25 +263,31 @@ def in_place(
 
 def copy_chunks(
     template: SpanCheckpoint,
-    writers: Sequence[KeyedWriter],
+    content: FileContent,
     span: Span,
     checksums: dict[str, int],
     monitor: Monitor,
 ) -> Iterator[memoryview]:
-    """Yield a span of the file of `template`, with the values of `writers` in place of the old.
+    """Yield a span of the file of `template`, with new values in place of the old.
 
     At the end, adds the CRC-32 of each tensor to `checksums`, by key.
     """
     position, end = span
     monitor.expect(end - position)
-    tensors = {template.spans[writer.key]: writer.tensor for writer in writers}
+    tensors = {template.spans[writer.key]: writer.tensor for writer in content.writers}
     by_spans: dict[tuple[Span, ...], int] = {}
+
+    def copied(stop: int) -> Iterator[memoryview]:
+        for chunk in template.source.chunks(position, stop):
+            yield memoryview(chunk)
+            monitor.advance(len(chunk))
+
     for spans, tensor in sorted(tensors.items(), key=itemgetter(0)):
         octets = tensor.byte_chunks()
         rest = memoryview(b"")
         checksum = 0
         for start, stop in spans:
-            yield from _copied(template.source, position, start, monitor)
+            yield from copied(start)
             position = start
             while position < stop:
                 rest = rest or next(octets)
@@ -323,12 +297,5 @@ def copy_chunks(
                 yield chunk
                 monitor.advance(len(chunk))
         by_spans[spans] = checksum
-    yield from _copied(template.source, position, end, monitor)
-    checksums |= {writer.key: by_spans[template.spans[writer.key]] for writer in writers}
-
-
-def _copied(source: Source, start: int, stop: int, monitor: Monitor) -> Iterator[memoryview]:
-    """Yield the bytes of a file between two positions."""
-    for chunk in source.chunks(start, stop):
-        yield memoryview(chunk)
-        monitor.advance(len(chunk))
+    yield from copied(end)
+    checksums |= {writer.key: by_spans[template.spans[writer.key]] for writer in content.writers}

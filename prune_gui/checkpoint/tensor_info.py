@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from typing import Final, Literal, NamedTuple
 
-from prune_gui.checkpoint.scales import WeightScale
 from prune_gui.language import deferred
 
 
 class TensorType(NamedTuple):
-    """A type of tensors: torch's name or ggml's name of a quantized type, and the size of a block.
+    """A type of tensors: torch's or ggml's name, and the size of a block.
 
     A row of a tensor consists of whole blocks, which have one element if the type is not quantized.
     """
@@ -67,52 +67,31 @@ QUANTIZED_TYPES: Final = {
 
 
 ELEMENT_BITS: Final = {
-    "float64": 64,
-    "float32": 32,
-    "float16": 16,
-    "bfloat16": 16,
-    "float8_e4m3fn": 8,
-    "float8_e4m3fnuz": 8,
-    "float8_e5m2": 8,
-    "float8_e5m2fnuz": 8,
-    "float8_e8m0fnu": 8,
-    "float6_e2m3": 6,
-    "float6_e3m2": 6,
-    "float4_e2m1": 4,
-    "float4_e2m1fn_x2": 8,
-    "complex128": 128,
-    "complex64": 64,
-    "complex32": 32,
-    "int64": 64,
-    "int32": 32,
-    "int16": 16,
-    "int8": 8,
-    "uint64": 64,
-    "uint32": 32,
-    "uint16": 16,
-    "uint8": 8,
-    "bool": 8,
-    "qint32": 32,
-    "qint8": 8,
-    "quint8": 8,
+    dtype: bits
+    for bits, dtypes in {
+        128: ("complex128",),
+        64: ("float64", "complex64", "int64", "uint64"),
+        32: ("float32", "complex32", "int32", "uint32", "qint32"),
+        16: ("float16", "bfloat16", "int16", "uint16"),
+        8: (
+            *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"),
+            *("float8_e8m0fnu", "float4_e2m1fn_x2", "int8", "uint8", "bool", "qint8", "quint8"),
+        ),
+        6: ("float6_e2m3", "float6_e3m2"),
+        4: ("float4_e2m1",),
+    }.items()
+    for dtype in dtypes
 }
 """Bits of one element by dtype: torch's name, or ours where torch has none (4 and 6 bits)."""
 
 PACKED_DTYPES: Final = frozenset({"float6_e2m3", "float6_e3m2", "float4_e2m1", *QUANTIZED_TYPES})
 """Dtypes that torch does not have, of less than 8 bits or of blocks; read as bytes."""
 
-PRUNABLE_DTYPES: Final = frozenset(
-    {
-        "float64",
-        "float32",
-        "float16",
-        "bfloat16",
-        "float8_e4m3fn",
-        "float8_e4m3fnuz",
-        "float8_e5m2",
-        "float8_e5m2fnuz",
-    }
+CODE_DTYPES: Final = frozenset(
+    {"float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"}
 )
+"""Dtypes of weights that may be codes, which are multiplied by scales."""
+PRUNABLE_DTYPES: Final = frozenset({"float64", "float32", "float16", "bfloat16", *CODE_DTYPES})
 
 QUANTIZED: Final = deferred("quantized")
 PACKED: Final = deferred("packed")
@@ -125,6 +104,35 @@ Kind = Literal["buffer", "statistic", "scale", "alpha", "mask", "moment", "avera
 """What a tensor is that is no weight; see `prune_gui.checkpoint.roles`."""
 
 
+class RawTensor(NamedTuple):
+    """One tensor as the file stores it.
+
+    Attributes:
+        view: equal for two tensors that are the same view of the same memory; None if unique.
+        special: see `TensorInfo`.
+        shares: the key of a different view that has some elements in the same memory.
+        is_buffer: whether the file has it as a buffer of a module, not as a parameter.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    view: Hashable = None
+    special: str | None = None
+    shares: str | None = None
+    is_buffer: bool = False
+
+
+class WeightScale(NamedTuple):
+    """The scales of a weight: the key of their tensor, and a shape with the weight's dimensions.
+
+    For each dimension, `blocks` says how many consecutive codes share a scale.
+    """
+
+    key: str
+    shape: tuple[int, ...]
+    blocks: tuple[int, ...]
+
+
 class TensorInfo(NamedTuple):
     """One parameter of a checkpoint.
 
@@ -132,8 +140,7 @@ class TensorInfo(NamedTuple):
 
     Attributes:
         name: the name that is shown and that recipes use. The name of a reparametrized pair
-            `X_orig`, `X_mask` is "X".
-        shape: the shape of the tensor; for a pair, of the original.
+            `X_orig`, `X_mask` is "X"; its shape is that of the original.
         dtype: torch's name without "torch."; see `ELEMENT_BITS` and `QUANTIZED_TYPES`.
         aliases: further names of the same parameter (tied weights); for a pair, without `_orig`.
         pair: the keys of original and mask in the file, for a reparametrized pair; else None.

@@ -44,12 +44,10 @@ class ModuleNode:
     """A module, or a parameter, or (rarely) both.
 
     Attributes:
-        name: the last component of the path.
         path: the dotted path from the root; "" at the root.
         tensor: the parameter with exactly this path, if there is one.
         below: the parameters under this node without `tensor`, in file order.
-        module_classes: the dotted names of the classes of all modules by path, as far as the file
-            contains them.
+        module_classes: the dotted names of the classes of modules by path, if the file has them.
     """
 
     name: str
@@ -114,7 +112,7 @@ class ModuleNode:
 
     @cached_property
     def inferred_type(self) -> str:
-        """The type of the module as inferred from names and shapes; "" if it cannot be."""
+        """The type as inferred from names and shapes; "" if it cannot be."""
         if not 0 < len(self.below) <= MAX_MODULE_PARAMETERS:
             return ""
         return module_type(self.name, len(self.path) + 1 if self.depth else 0, self.below)
@@ -193,11 +191,8 @@ def _module_types_within(tree: ModuleNode) -> dict[str, frozenset[str]]:
 def _types_of(node: ModuleNode) -> frozenset[str]:
     """Return the type of a module, and the inferred type if that may be true, too."""
     known, inferred = node.module_type, node.inferred_type
-    if node.is_torch_module and not known.startswith(
-        inferred
-    ):  # "BatchNorm2d" is also a "BatchNorm"
-        inferred = ""
-    return frozenset(filter(None, (known, inferred)))
+    is_exact = node.is_torch_module and not known.startswith(inferred)  # as BatchNorm2d
+    return frozenset(filter(None, (known, "" if is_exact else inferred)))
 
 
 def _number_order(digits: str) -> tuple[int, str, int]:

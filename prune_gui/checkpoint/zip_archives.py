@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import BinaryIO, NamedTuple
 
 from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.source import CHUNK_BYTES, Source
-from prune_gui.checkpoint.torch.archive import (
-    DIRECTORY_HEADER_BYTES,
-    END_BYTES,
-    MAX_PLAIN_BYTES,
-    MAX_PLAIN_RECORDS,
-    ZIP64_END_BYTES,
-    ZIP64_EXTRA_BYTES,
-)
+from prune_gui.checkpoint.torch import archive as torch_archive
+from prune_gui.checkpoint.torch.archive import MAX_PLAIN_BYTES
 from prune_gui.checkpoint.torch.zip_layout import (
     LOCAL_HEADER_BYTES,
     ZIP_ERRORS,
     RecordChecks,
     check_end,
     check_entries,
+    damaged_zip_error,
     record_starts,
 )
 
@@ -46,18 +42,28 @@ def record_names(start: bytes, file: BinaryIO) -> list[str]:
         return []
 
 
+@contextmanager
+def zip_errors(source: Source) -> Iterator[None]:
+    """Convert what the reader of archives raises to a refusal of the file."""
+    try:
+        yield
+    except ZIP_ERRORS as error:
+        raise damaged_zip_error(source.path.name, error) from error
+
+
 def open_archive(source: Source) -> OpenArchive:
     """Open an archive, and check its directory."""
     file = source.open_again()
-    check_end(file, source.size)
-    archive = zipfile.ZipFile(file)
-    listed = archive.infolist()
-    entries = {entry.orig_filename: entry for entry in listed}
-    if len(entries) < len(listed):
-        raise FalseClaimError("its archive has two records of the same name")
-    if entries:
-        check_entries(entries, source.size)
-    starts = record_starts(listed, file, source.size)
+    with zip_errors(source):
+        check_end(file, source.size)
+        archive = zipfile.ZipFile(file)
+        listed = archive.infolist()
+        entries = {entry.orig_filename: entry for entry in listed}
+        if len(entries) < len(listed):
+            raise FalseClaimError("its archive has two records of the same name")
+        if entries:
+            check_entries(entries, source.size)
+        starts = record_starts(listed, file, source.size)
     return OpenArchive(archive, entries, starts, RecordChecks(archive, source))
 
 
@@ -78,9 +84,10 @@ def zip_nbytes(records: Iterable[tuple[str, int]], unlisted_nbytes: int = 0) -> 
         name_nbytes = len(name.encode())
         large, far = nbytes > MAX_PLAIN_BYTES, end > MAX_PLAIN_BYTES
         zip64_nbytes = 4 * (far or large) + 8 * far + 16 * large
-        directory += DIRECTORY_HEADER_BYTES + name_nbytes + zip64_nbytes
-        end += LOCAL_HEADER_BYTES + name_nbytes + large * ZIP64_EXTRA_BYTES + nbytes
+        directory += torch_archive.DIRECTORY_HEADER_BYTES + name_nbytes + zip64_nbytes
+        extra_nbytes = large * torch_archive.ZIP64_EXTRA_BYTES
+        end += LOCAL_HEADER_BYTES + name_nbytes + extra_nbytes + nbytes
         count += 1
     end += unlisted_nbytes
-    large = max(end, directory) > MAX_PLAIN_BYTES or count > MAX_PLAIN_RECORDS
-    return end + directory + END_BYTES + large * ZIP64_END_BYTES
+    large = max(end, directory) > MAX_PLAIN_BYTES or count > torch_archive.MAX_PLAIN_RECORDS
+    return end + directory + torch_archive.END_BYTES + large * torch_archive.ZIP64_END_BYTES

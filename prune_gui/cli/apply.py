@@ -6,32 +6,23 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from prune_gui.cli.arguments import (
-    as_bytes,
-    as_json,
-    checkpoint_file,
-    cluster_address,
-    copy_code,
-    file,
-    model_files,
-    on_cluster,
-    one_state,
-    opened_checkpoint,
-    own_methods,
-    own_table,
-    print_warnings,
-    target,
-    tensors_only,
-    unloadable,
-    use_methods,
+from prune_gui.cli import arguments
+from prune_gui.cli.arguments import on_cluster, opened_checkpoint
+from prune_gui.cli.printing import (
+    MAX_NAME_LENGTH,
+    aligned,
+    and_more,
+    job,
+    print_json,
+    print_line,
+    print_lines,
+    shape_text,
 )
-from prune_gui.cli.printing import MAX_NAME_LENGTH, aligned, job, print_json, print_line, shape_text
-from prune_gui.cli.printing import job as cli_job
-from prune_gui.errors import RecipeError, one_line
+from prune_gui.errors import PartsMissingError, RecipeError, one_line
 from prune_gui.language import merged
 from prune_gui.location import Location
 from prune_gui.monitor import Monitor
@@ -41,35 +32,22 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("recipe", type=file)
-@click.argument("checkpoint", type=checkpoint_file)
+@click.argument("recipe", type=arguments.file)
+@click.argument("checkpoint", type=arguments.checkpoint_file)
 @click.option(
     "-o",
     "--out",
-    type=target,
+    type=arguments.target,
     required=True,
     help="Output file, or folder for shards or a model; or the URL of one in an object store.",
 )
-@click.option(
-    "--form",
-    type=click.Choice(["finalized", "reparametrized", "masks", "compact"]),
-    default="finalized",
-    show_default=True,
-    help="finalized: zeros in place; reparametrized: X_orig and X_mask as in torch; masks: the "
-    "masks alone; compact: without the units that are pruned in all of their tensors.",
-)
+@arguments.form
 @click.option(
     "--overwrite",
     is_flag=True,
     help="Replace OUT, and the loader script saved with it, if they exist.",
 )
-@click.option(
-    "--shard-size",
-    callback=as_bytes,
-    metavar="SIZE",
-    help="Split the checkpoint into shards of this size, such as 500MB, 5GB or 2GiB, in the folder "
-    "OUT.",
-)
+@arguments.shard_size
 @click.option(
     "--compressed",
     is_flag=True,
@@ -80,15 +58,15 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Also set the optimizer's moments of pruned elements to zero (finalized torch files).",
 )
-@tensors_only
-@model_files
-@copy_code
-@unloadable
-@own_table
-@one_state
-@own_methods
-@cluster_address
-@as_json
+@arguments.tensors_only
+@arguments.model_files
+@arguments.copy_code
+@arguments.unloadable
+@arguments.own_table
+@arguments.one_state
+@arguments.own_methods
+@arguments.cluster_address
+@arguments.as_json
 def apply(
     recipe: Path,
     checkpoint: Location,
@@ -104,24 +82,31 @@ def apply(
     """Prune a checkpoint by a recipe and save the result. If RECIPE is -, reads standard input."""
     from prune_gui.recipe import OutputOptions  # slow to import
 
-    use_methods(own)
+    arguments.use_methods(own)
     outputs = {out: OutputOptions(**options)}
     loaded = load_recipe(recipe, table)
     prune_and_save(loaded, checkpoint, outputs, as_json=as_json, state=state, cluster=cluster)
 
 
-def load_recipe(path: Path, table: Path | None = None) -> Recipe:
-    """Return the recipe in a file; "-" is standard input."""
-    recipe = _loaded(path)
+def load_recipe(
+    path: Path | None, table: Path | None = None, *, start: Literal["dense", "zeros"] = "dense"
+) -> Recipe:
+    """Return the recipe in a file, "-" is standard input; without one, a recipe without steps."""
+    from prune_gui.recipe import Recipe  # pydantic: slow to import
+
+    if path is None:
+        recipe = Recipe(start=start)
+    elif path == Path("-"):
+        recipe = _recipe_on_standard_input()
+    else:
+        recipe = Recipe.load(path)
     return recipe if table is None else recipe.with_table(table)
 
 
-def _loaded(recipe: Path) -> Recipe:
+def _recipe_on_standard_input() -> Recipe:
     from prune_gui.plain_yaml import MAX_BYTES
     from prune_gui.recipe import Recipe  # pydantic: slow to import
 
-    if recipe != Path("-"):
-        return Recipe.load(recipe)
     if sys.stdin is None:
         raise RecipeError("Standard input is closed. Specify the file of the recipe in place of -.")
     content = sys.stdin.buffer.read(MAX_BYTES + 1)
@@ -166,12 +151,10 @@ def prune_and_save(
         if as_json:
             print_json({**_result_json(resolution, outputs, notes), "loaders": loaders})
             return
-        for row in _table(resolution):
-            print_line(row)
+        print_lines(_table(resolution))
         for number, outcome in enumerate(resolution.outcomes, 1):
             for names, note in merged(outcome.notes):
-                more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
-                subject = f"{names[0]}{more}: " if names[0] else ""  # a note on the whole step
+                subject = f"{and_more(names)}: " if names[0] else ""  # a note on the whole step
                 print_line(f"Note on step {number}: {subject}{note}")
         for out, options in outputs.items():
             print_line(f"Wrote {out} ({options.form}, {_size_on_disk(out):,} bytes)")
@@ -191,7 +174,6 @@ def _remove_interrupted(outputs: Iterable[str]) -> None:
 
 
 def _size_on_disk(out: str) -> int:
-    """Return the size of a file, or of all files in a folder, in bytes."""
     if (url := Location.of(out).url) is not None:
         from prune_gui.checkpoint.remote.stores import stored_nbytes
 
@@ -205,6 +187,7 @@ def _result_json(
     resolution: Resolution, outputs: Mapping[str, OutputOptions], notes: Mapping[str, str]
 ) -> dict[str, object]:
     pruned, total = resolution.total
+    pairs = zip(resolution.recipe.steps, resolution.outcomes, strict=True)
     return {
         "checkpoint": str(resolution.checkpoint.location),
         "warnings": list(resolution.checkpoint.warnings),
@@ -215,16 +198,12 @@ def _result_json(
         "pruned": pruned,
         "total": total,
         "steps": [
-            {
-                **step.model_dump(mode="json"),
-                "pruned": outcome.total[0],
-                "notes": dict(outcome.notes),
-            }
-            for step, outcome in zip(resolution.recipe.steps, resolution.outcomes, strict=True)
+            {**step.model_dump(mode="json"), "pruned": one.total[0], "notes": dict(one.notes)}
+            for step, one in pairs
         ],
         "parameters": {
-            name: {"pruned": pruned_count, "total": count}
-            for name, (pruned_count, count) in resolution.counts.items()
+            name: dict(zip(("pruned", "total"), counts, strict=True))
+            for name, counts in resolution.counts.items()
         },
     }
 
@@ -245,7 +224,6 @@ def _table(resolution: Resolution) -> Iterator[str]:
 
 
 def _as_part(_ctx: click.Context, _param: click.Parameter, text: str) -> tuple[int, int]:
-    """Return the numbers of a text such as 2/8."""
     found = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", text)
     number, count = map(int, found.groups()) if found else (0, 0)
     if not 1 <= number <= count:
@@ -255,36 +233,27 @@ def _as_part(_ctx: click.Context, _param: click.Parameter, text: str) -> tuple[i
 
 @click.command()
 @click.argument("number", metavar="I/N", callback=_as_part)
-@click.argument("recipe", type=file)
-@click.argument("checkpoint", type=checkpoint_file)
-@click.option("-o", "--out", type=target, required=True, help="Output file, or folder for shards.")
+@click.argument("recipe", type=arguments.file)
+@click.argument("checkpoint", type=arguments.checkpoint_file)
+@click.option(
+    "-o", "--out", type=arguments.target, required=True, help="Output file, or folder for shards."
+)
 @click.option(
     "--work",
-    type=file,
+    type=arguments.file,
     required=True,
     help="Folder for the files of the parts, on a file system that all of them see.",
 )
-@click.option(
-    "--form",
-    type=click.Choice(["finalized", "reparametrized", "masks", "compact"]),
-    default="finalized",
-    show_default=True,
-    help="As for apply.",
-)
+@arguments.form
 @click.option("--overwrite", is_flag=True, help="Replace OUT, if it exists.")
-@click.option(
-    "--shard-size",
-    callback=as_bytes,
-    metavar="SIZE",
-    help="Split the checkpoint into shards of this size, in the folder OUT.",
-)
+@arguments.shard_size
 @click.option(
     "--wait",
     is_flag=True,
     help="Wait for the other parts, which must run at the same time, until all stages are done.",
 )
-@tensors_only
-@one_state
+@arguments.tensors_only
+@arguments.one_state
 def part(
     number: tuple[int, int],
     recipe: Path,
@@ -302,7 +271,6 @@ def part(
     them. Without it, a part does one stage and ends; run all parts again for the next stage, until
     they say that they are done. A part that was killed is run again. Then run merge.
     """
-    from prune_gui.errors import PartsMissingError
     from prune_gui.recipe.output import OutputOptions  # slow to import
     from prune_gui.recipe.shares import SharedJob, run_part
 
@@ -318,23 +286,25 @@ def part(
             options=OutputOptions(**options),
         )
     work.mkdir(parents=True, exist_ok=True)
-    with cli_job(f"Part {number[0]} of {number[1]}") as (progress, stop):
+    title = f"Part {number[0]} of {number[1]}"
+    with job(title) as (progress, stop):
         try:
             run_part(shared, work, number[0], Monitor(progress, stop), wait=wait)
         except PartsMissingError as missing:
             print_line(str(missing))
             return
-    print_line(f"Part {number[0]} of {number[1]} is done. When all are, run: merge {work}")
+    print_line(f"{title} is done. When all are, run: merge {work}")
 
 
 @click.command()
-@click.argument("work", type=file)
+@click.argument("work", type=arguments.file)
 def merge(work: Path) -> None:
     """Write the output of the parts in the folder WORK, and delete their files."""
     from prune_gui.recipe.shares import merge as merge_parts  # torch: slow to import
 
-    with cli_job("Merging") as (progress, stop):
-        job, resolution = merge_parts(work, Monitor(progress, stop))
-    print_warnings(resolution.checkpoint)
+    with job("Merging") as (progress, stop):
+        shared, resolution = merge_parts(work, Monitor(progress, stop))
+    arguments.print_warnings(resolution.checkpoint)
     pruned, total = resolution.total
-    print_line(f"Wrote {job.out} ({job.options.form}): {pruned:,} of {total:,} weights are pruned")
+    what = f"{shared.out} ({shared.options.form})"
+    print_line(f"Wrote {what}: {pruned:,} of {total:,} weights are pruned")

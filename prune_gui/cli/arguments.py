@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from socket import gethostname
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote_to_bytes, urlsplit
 
 import click
@@ -26,75 +26,44 @@ if TYPE_CHECKING:
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
-class _LocalPath(click.Path):
-    """A path that is not empty. Whether the file exists is checked when it is opened."""
+class _Place(click.Path):
+    """A path that is not empty. Whether the file exists is checked when it is opened.
+
+    Args:
+        remote: whether it may be the URL of a checkpoint, whose location is the value, or of an
+            output, which stays as it is.
+        in_file_url: whether it may be the `file:` URL of a path, which some file managers pass.
+    """
+
+    def __init__(
+        self, remote: Literal["no", "checkpoint", "output"] = "no", *, in_file_url: bool = False
+    ) -> None:
+        super().__init__()
+        self.remote = remote
+        self.in_file_url = in_file_url
 
     def convert(
         self,
         value: str | os.PathLike[str],
         param: click.Parameter | None,
         ctx: click.Context | None,
-    ) -> str | bytes | os.PathLike[str]:
-        """Return the path."""
-        location = self._location(value, param, ctx)
-        if location.url is not None:
-            self.fail(f"{value!r} is a URL. Only checkpoints can be remote.", param, ctx)
-        return location.path
-
-    def _location(
-        self,
-        value: str | os.PathLike[str],
-        param: click.Parameter | None,
-        ctx: click.Context | None,
-    ) -> Location:
-        if not os.fspath(value):
-            self.fail("The path is empty.", param, ctx)
-        return Location.of(os.fspath(value))
-
-
-class _CheckpointLocation(_LocalPath):
-    """The location of a checkpoint: a path or a URL."""
-
-    def convert(
-        self,
-        value: str | os.PathLike[str],
-        param: click.Parameter | None,
-        ctx: click.Context | None,
-    ) -> Location:
-        """Return the location."""
-        return self._location(value, param, ctx)
-
-
-class _Output(_LocalPath):
-    """A path, or a URL in an object store; both stay as they are."""
-
-    def convert(
-        self,
-        value: str | os.PathLike[str],
-        param: click.Parameter | None,
-        ctx: click.Context | None,
-    ) -> str:
-        """Return the text."""
-        if (url := self._location(value, param, ctx).url) is not None:
-            from prune_gui.checkpoint.remote.uploads import check_writable  # only for URLs
-
-            check_writable(url)
-        return os.fspath(value)
-
-
-class _PathOrUrl(_LocalPath):
-    """A path, or the `file:` URL of one, which some file managers pass to programs."""
-
-    def _location(
-        self,
-        value: str | os.PathLike[str],
-        param: click.Parameter | None,
-        ctx: click.Context | None,
-    ) -> Location:
+    ) -> Location | Path | str:
+        """Return the location of a checkpoint, a path, or the text of an output."""
         text = os.fspath(value)
-        if text[:5].lower() == "file:" and not os.path.lexists(text):
-            value = self._path_of_url(text, param, ctx)
-        return super()._location(value, param, ctx)
+        if self.in_file_url and text[:5].lower() == "file:" and not os.path.lexists(text):
+            text = self._path_of_url(text, param, ctx)
+        if not text:
+            self.fail("The path is empty.", param, ctx)
+        location = Location.of(text)
+        if self.remote == "checkpoint":
+            return location
+        if location.url is not None:
+            if self.remote == "no":
+                self.fail(f"{value!r} is a URL. Only checkpoints can be remote.", param, ctx)
+            from prune_gui.checkpoint.remote.access import check_writable  # only for URLs
+
+            check_writable(location.url)
+        return text if self.remote == "output" else location.path
 
     def _path_of_url(
         self, text: str, param: click.Parameter | None, ctx: click.Context | None
@@ -112,15 +81,11 @@ class _PathOrUrl(_LocalPath):
         return path.lstrip("/") if os.name == "nt" else path
 
 
-class _CheckpointOrUrl(_PathOrUrl, _CheckpointLocation):
-    """The location of a checkpoint: a path, its `file:` URL, or the URL of a remote checkpoint."""
-
-
-file = _LocalPath()
-file_or_url = _PathOrUrl()
-checkpoint_file = _CheckpointLocation()
-checkpoint_or_url = _CheckpointOrUrl()
-target = _Output()
+file = _Place()
+file_or_url = _Place(in_file_url=True)
+checkpoint_file = _Place("checkpoint")
+checkpoint_or_url = _Place("checkpoint", in_file_url=True)
+target = _Place("output")
 one_state = click.option(
     "--state",
     metavar="NAME",
@@ -168,13 +133,6 @@ own_methods = click.option(
 )
 
 
-new_instance = click.option(
-    "--new-instance",
-    is_flag=True,
-    help="Start another program, even if one runs already.",
-)
-
-
 def as_bytes(_ctx: click.Context, _param: click.Parameter, text: str | None) -> int | None:
     """Return the number of bytes that a text such as 500MB, 5GB or 2GiB denotes."""
     if text is None:
@@ -183,6 +141,23 @@ def as_bytes(_ctx: click.Context, _param: click.Parameter, text: str | None) -> 
         return parse_bytes(text)
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
+
+
+form = click.option(
+    "--form",
+    type=click.Choice(["finalized", "reparametrized", "masks", "compact"]),
+    default="finalized",
+    show_default=True,
+    help="finalized: zeros in place; reparametrized: X_orig and X_mask as in torch; masks: the "
+    "masks alone; compact: without the units that are pruned in all of their tensors.",
+)
+shard_size = click.option(
+    "--shard-size",
+    callback=as_bytes,
+    metavar="SIZE",
+    help="Split the checkpoint into shards of this size, such as 500MB, 5GB or 2GiB, in the folder "
+    "OUT.",
+)
 
 
 def use_methods(own: Sequence[Path]) -> None:

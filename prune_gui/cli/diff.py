@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from prune_gui.cli.arguments import (
-    as_json,
-    checkpoint_file,
-    cluster_address,
-    on_cluster,
-    opened_checkpoint,
+from prune_gui.cli.arguments import as_json, checkpoint_file, cluster_address, on_cluster
+from prune_gui.cli.arguments import opened_checkpoint as opened
+from prune_gui.cli.printing import (
+    MAX_NAME_LENGTH,
+    aligned,
+    job,
+    print_json,
+    print_lines,
+    shape_text,
 )
-from prune_gui.cli.printing import MAX_NAME_LENGTH, aligned, job, print_json, print_line, shape_text
 from prune_gui.errors import one_line
 from prune_gui.location import Location
 
@@ -28,6 +30,8 @@ HEADINGS: Final = (
     *("Tensor", "Change", "Shape", "Type", "Differing", "Largest change", "Zeros"),
     *("Gained", "Lost", "IoU", "n:m"),
 )
+COUNTS: Final = ("differing", "same_number", "non_finite")
+"""The fields of a `TensorDiff` that JSON has as they are."""
 STATE_TEXTS: Final[dict[State, str]] = {
     "identical": "byte-identical",
     "equal": "equal but stored differently",
@@ -52,14 +56,24 @@ def diff(a: Location, b: Location, cluster: str | None, *, as_json: bool) -> Non
     """
     from prune_gui.comparison.difference import difference  # torch: slow to import
 
-    with opened_checkpoint(a) as checkpoint_a, opened_checkpoint(b) as checkpoint_b:
+    with opened(a) as checkpoint_a, opened(b) as checkpoint_b:
         with on_cluster(cluster), job("Comparing") as (progress, stop):
             differences = difference(checkpoint_a, checkpoint_b, progress, stop)
         if as_json:
-            print_json(_differences_json(checkpoint_a, checkpoint_b, differences))
+            print_json(
+                {
+                    "a": _checkpoint_json(checkpoint_a),
+                    "b": _checkpoint_json(checkpoint_b),
+                    "identical": differences.identical,
+                    "states": {state: differences.states[state] for state in STATE_TEXTS},
+                    "zeros": _zeros_json(differences.zeros),
+                    "metadata": dict(differences.metadata),
+                    "notes": differences.notes,
+                    "tensors": [_row_json(row) for row in differences.rows],
+                }
+            )
         else:
-            for line in _table(checkpoint_a, checkpoint_b, differences):
-                print_line(line)
+            print_lines(_table(checkpoint_a, checkpoint_b, differences))
 
 
 def _table(a: Checkpoint, b: Checkpoint, differences: Differences) -> Iterator[str]:
@@ -78,27 +92,19 @@ def _table(a: Checkpoint, b: Checkpoint, differences: Differences) -> Iterator[s
 
 
 def _cells(row: Difference) -> tuple[str, ...]:
-    name = one_line(row.name, MAX_NAME_LENGTH)
-    if row.a is None or row.b is None:
-        return (name, _change(row), shape_text(row.shown.shape), row.shown.dtype, *[""] * 7)
-    shape = _arrow(shape_text(row.a.shape), shape_text(row.b.shape))
-    first = (name, _change(row), shape, _arrow(row.a.dtype, row.b.dtype))
-    if row.tensor_diff is None:
-        return (*first, *[""] * 7)
-    largest = "" if row.tensor_diff.largest is None else f"{row.tensor_diff.largest:.3g}"
-    values = (f"{row.tensor_diff.differing:,}", largest)
-    zeros = row.tensor_diff.zeros
-    if zeros is None:
-        return (*first, *values, *[""] * 5)
-    return (
-        *first,
-        *values,
-        _arrow(f"{zeros.a:,}", f"{zeros.b:,}"),
-        f"{zeros.gained:,}",
-        f"{zeros.lost:,}",
-        f"{zeros.iou:.3f}",
-        _arrow(*[" ".join(names) or "none" for names in row.patterns]) if row.patterns else "",
-    )
+    """Return the cells of a row, fewer than there are headings if less is known."""
+    a, b = row.a or row.shown, row.b or row.shown
+    shape = _arrow(shape_text(a.shape), shape_text(b.shape))
+    cells = [one_line(row.name, MAX_NAME_LENGTH), _change(row), shape, _arrow(a.dtype, b.dtype)]
+    if found := row.tensor_diff:
+        largest = "" if found.largest is None else f"{found.largest:.3g}"
+        cells += [f"{found.differing:,}", largest]
+        if zeros := found.zeros:
+            cells += [_arrow(f"{zeros.a:,}", f"{zeros.b:,}")]
+            cells += [f"{zeros.gained:,}", f"{zeros.lost:,}", f"{zeros.iou:.3f}"]
+    if row.patterns:
+        cells.append(_arrow(*[" ".join(names) or "none" for names in row.patterns]))
+    return (*cells, *[""] * (len(HEADINGS) - len(cells)))
 
 
 def _change(row: Difference) -> str:
@@ -133,19 +139,6 @@ def _summary(differences: Differences) -> str:
     )
 
 
-def _differences_json(a: Checkpoint, b: Checkpoint, differences: Differences) -> dict[str, object]:
-    return {
-        "a": _checkpoint_json(a),
-        "b": _checkpoint_json(b),
-        "identical": differences.identical,
-        "states": {state: differences.states[state] for state in STATE_TEXTS},
-        "zeros": _zeros_json(differences.zeros),
-        "metadata": {key: list(values) for key, values in differences.metadata.items()},
-        "notes": list(differences.notes),
-        "tensors": [_row_json(row) for row in differences.rows],
-    }
-
-
 def _checkpoint_json(checkpoint: Checkpoint) -> dict[str, object]:
     return {
         "warnings": list(checkpoint.warnings),
@@ -158,22 +151,18 @@ def _checkpoint_json(checkpoint: Checkpoint) -> dict[str, object]:
 
 
 def _row_json(row: Difference) -> dict[str, object]:
-    tensor_diff = row.tensor_diff
-    largest = tensor_diff.largest if tensor_diff is not None else None
+    found = row.tensor_diff
+    largest = found.largest if found is not None else None
     return {
         "name": row.name,
-        "aliases": list(row.aliases),
+        "aliases": row.aliases,
         "state": row.state,
         "reason": row.reason or None,
         "a": _tensor_json(row.a, row.patterns and row.patterns[0]),
         "b": _tensor_json(row.b, row.patterns and row.patterns[1]),
-        "differing": tensor_diff and tensor_diff.differing,
-        "same_number": tensor_diff and tensor_diff.same_number,
-        "non_finite": tensor_diff and tensor_diff.non_finite,
+        **{name: found and getattr(found, name) for name in COUNTS},
         "largest_difference": None if largest is None or math.isinf(largest) else largest,
-        "zeros": _zeros_json(tensor_diff.zeros)
-        if tensor_diff is not None and tensor_diff.zeros is not None
-        else None,
+        "zeros": found and found.zeros and _zeros_json(found.zeros),
     }
 
 
@@ -192,11 +181,4 @@ def _tensor_json(
 
 
 def _zeros_json(zeros: Zeros) -> dict[str, object]:
-    return {
-        "a": zeros.a,
-        "b": zeros.b,
-        "both": zeros.both,
-        "gained": zeros.gained,
-        "lost": zeros.lost,
-        "iou": zeros.iou,
-    }
+    return {name: getattr(zeros, name) for name in ("a", "b", "both", "gained", "lost", "iou")}

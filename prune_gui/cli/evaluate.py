@@ -4,32 +4,25 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from prune_gui.cli.arguments import (
-    as_bytes,
-    as_json,
-    checkpoint_file,
-    file,
-    one_state,
-    opened_checkpoint,
-    own_methods,
-    use_methods,
-)
+from prune_gui.cli import arguments
+from prune_gui.cli.apply import load_recipe
 from prune_gui.cli.printing import (
     MAX_NAME_LENGTH,
+    EvaluationStatus,
     Interrupted,
-    StatusLine,
     aligned,
     job,
     print_json,
     print_line,
+    print_lines,
 )
 from prune_gui.errors import EvaluationError, one_line
 from prune_gui.location import Location
@@ -38,7 +31,6 @@ from prune_gui.number_formats import short_bytes
 if TYPE_CHECKING:
     from prune_gui.evaluation import Evaluation, Evaluator, Trial
     from prune_gui.evaluation.evaluator import CacheMode
-    from prune_gui.isolated.watching import Status
 
 
 OPTIONS = (
@@ -69,7 +61,7 @@ OPTIONS = (
     ),
     click.option(
         "--memory-limit",
-        callback=as_bytes,
+        callback=arguments.as_bytes,
         metavar="SIZE",
         help="Limit on the memory of the evaluator, such as 8GB. By default, 90% of what is free.",
     ),
@@ -114,42 +106,16 @@ def require_consent(evaluator: Evaluator, *, yes: bool) -> None:
     what = f"run the command {spec.text!r}"
     if spec.path is not None:
         what = f"run the file {spec.path} with {spec.python}"
-    if not yes:
-        if not (sys.stdin and sys.stdin.isatty() and sys.stderr and sys.stderr.isatty()):
-            raise EvaluationError(
-                f"This would {what}, with all your rights, for the first time or after a change. "
-                "If you trust it, add --yes."
-            )
-        question = one_line(f"This will {what}, with all your rights. Do you trust it?", 2000)
-        if not click.confirm(question, err=True):
-            raise EvaluationError("The evaluator was not run.")
+    can_ask = sys.stdin and sys.stdin.isatty() and sys.stderr and sys.stderr.isatty()
+    if not yes and not can_ask:
+        raise EvaluationError(
+            f"This would {what}, with all your rights, for the first time or after a change. "
+            "If you trust it, add --yes."
+        )
+    question = one_line(f"This will {what}, with all your rights. Do you trust it?", 2000)
+    if not yes and not click.confirm(question, err=True):
+        raise EvaluationError("The evaluator was not run.")
     database.give_consent(digest)
-
-
-class EvaluationStatus:
-    """Shows on a terminal what is being evaluated, for how long, and the memory it takes."""
-
-    def __init__(self) -> None:
-        self._line = StatusLine()
-        self.label = ""
-
-    def show(self, status: Status) -> None:
-        """Replace the line."""
-        self._line.show(f"{self.label}  {status.seconds:.0f} s, {short_bytes(status.memory)}")
-
-    @contextmanager
-    def shown(self, label: str) -> Iterator[None]:
-        """Show the line during a block."""
-        self.begin(label)
-        try:
-            yield
-        finally:
-            self._line.clear()
-
-    def begin(self, label: str) -> None:
-        """Show what begins now."""
-        self.label = label
-        self._line.show(label)
 
 
 def evaluation_json(evaluation: Evaluation) -> dict[str, object]:
@@ -167,14 +133,6 @@ def evaluation_json(evaluation: Evaluation) -> dict[str, object]:
     }
 
 
-def loaded_recipe(path: Path | None) -> Any:  # noqa: ANN401 - `Recipe`, which is slow to import
-    """Return the recipe in a file; without one, an empty recipe."""
-    from prune_gui.cli.apply import load_recipe
-    from prune_gui.recipe import Recipe  # pydantic: slow to import
-
-    return Recipe() if path is None else load_recipe(path)
-
-
 targets_option = click.option(
     "--targets",
     multiple=True,
@@ -183,11 +141,11 @@ targets_option = click.option(
     show_default=True,
     help="Parameters to prune: a glob, or conditions. Can be given several times.",
 )
-recipe_option = click.option("--recipe", type=file, help="Recipe to apply before.")
+recipe_option = click.option("--recipe", type=arguments.file, help="Recipe to apply before.")
 
 
 def better_text(evaluator: Evaluator, evaluation: Evaluation) -> str:
-    """Return which values are better: "higher" or "lower"."""
+    """Return which values are better."""
     return "higher" if evaluator.higher_is_better(evaluation) else "lower"
 
 
@@ -235,14 +193,14 @@ def failures(trials: Sequence[Trial]) -> Iterator[str]:
 
 @click.command()
 @takes_evaluator
-@click.argument("checkpoint", type=checkpoint_file)
-@click.option("--recipe", type=file, help="Recipe to apply before; no file is changed.")
+@click.argument("checkpoint", type=arguments.checkpoint_file)
+@click.option("--recipe", type=arguments.file, help="Recipe to apply before; no file is changed.")
 @click.option(
     "--split", default="final", show_default=True, help="Split of the data, if EVALUATOR takes one."
 )
-@one_state
-@own_methods
-@as_json
+@arguments.one_state
+@arguments.own_methods
+@arguments.as_json
 def evaluate(
     evaluator: Evaluator,
     checkpoint: Location,
@@ -261,11 +219,11 @@ def evaluate(
     checkpoint, {output} a file or folder for results in JSON. Results are stored, and not computed
     twice.
     """
-    use_methods(own)
-    steps = loaded_recipe(recipe)
+    arguments.use_methods(own)
+    steps = load_recipe(recipe)
     status = EvaluationStatus()
     with (
-        opened_checkpoint(checkpoint, state) as opened,
+        arguments.opened_checkpoint(checkpoint, state) as opened,
         job("Evaluating", with_bar=False) as (_, stop),
         status.shown("Evaluating"),
     ):
@@ -274,9 +232,8 @@ def evaluate(
         evaluator.value(result)  # an unknown name is an error
     if as_json:
         print_json({**_json(evaluator, result, checkpoint, recipe), "warnings": opened.warnings})
-        return
-    for line in _lines(result, checkpoint):
-        print_line(line)
+    else:
+        print_lines(_lines(result, checkpoint))
 
 
 def _json(
@@ -284,18 +241,15 @@ def _json(
 ) -> dict[str, object]:
     from prune_gui.evaluation.metrics import json_number
 
-    counts: dict[str, object] = {"metric": None, "value": None, "better": None}
+    found: tuple[object, ...] = (None, None, None)
     with suppress(EvaluationError):  # several, none of which was chosen
-        counts = {
-            "metric": evaluator.title(result),
-            "value": json_number(evaluator.value(result)),
-            "better": better_text(evaluator, result),
-        }
+        value = json_number(evaluator.value(result))
+        found = evaluator.title(result), value, better_text(evaluator, result)
     return {
         "evaluator": evaluator.spec.text,
         "checkpoint": str(checkpoint),
         "recipe": None if recipe is None else str(recipe),
-        **counts,
+        **dict(zip(("metric", "value", "better"), found, strict=True)),
         **evaluation_json(result),
     }
 
@@ -325,7 +279,7 @@ def _as_shares(_ctx: click.Context, _param: click.Parameter, text: str) -> tuple
 
 @click.command()
 @takes_evaluator
-@click.argument("checkpoint", type=checkpoint_file)
+@click.argument("checkpoint", type=arguments.checkpoint_file)
 @click.option(
     "--amounts",
     default="30%, 50%, 70%, 90%",
@@ -341,9 +295,9 @@ def _as_shares(_ctx: click.Context, _param: click.Parameter, text: str) -> tuple
 )
 @click.option("--method", default="l1_unstructured", show_default=True, help="Pruning method.")
 @recipe_option
-@one_state
-@own_methods
-@as_json
+@arguments.one_state
+@arguments.own_methods
+@arguments.as_json
 def scan(
     evaluator: Evaluator,
     checkpoint: Location,
@@ -362,17 +316,30 @@ def scan(
     Tells which parts of a network are sensitive. EVALUATOR is that of `prune-gui evaluate`. After
     Ctrl-C, the results so far are printed, and the same command continues from there.
     """
+    from prune_gui.evaluation.metrics import number_text
     from prune_gui.evaluation.trials import Trials, check_method, groups_of, scan_trials
 
-    use_methods(own)
+    arguments.use_methods(own)
     check_method(method)
-    base = loaded_recipe(recipe)
+    base = load_recipe(recipe)
     status = EvaluationStatus()
     made: list[Trial] = []
-    with opened_checkpoint(checkpoint, state) as opened:
+    with arguments.opened_checkpoint(checkpoint, state) as opened:
         groups = groups_of(opened, targets, depth)
         count = len(groups) * len(amounts)
         dense: Evaluation | None = None
+
+        def show() -> None:
+            if dense is None:
+                return
+            if as_json:
+                found = {"complete": len(made) == count, "trials": list(map(trial_json, made))}
+                print_json({**evaluator_json(evaluator, dense), **found})
+                return
+            print_line(title_text(evaluator, dense))
+            print_lines(aligned(_table(made, number_text(evaluator.value(dense)), groups, amounts)))
+            print_lines(failures(made))
+
         try:
             with job("Scanning", with_bar=False) as (_, stop), status.shown("Evaluating"):
                 trials = Trials(evaluator, opened, base, stop, status.show)
@@ -381,46 +348,23 @@ def scan(
                     made.append(trial)
                     status.begin(f"{len(made)}/{count} evaluated")
         except Interrupted as interrupted:
-            if dense is not None:
-                _print(evaluator, made, dense, list(groups), amounts, as_json=as_json)
+            show()
             message = f"Interrupted after {len(made)} of {count} evaluations, which are kept."
             raise Interrupted(interrupted.exit_code, message) from None
-        _print(evaluator, made, dense, list(groups), amounts, as_json=as_json)
-
-
-def _print(
-    evaluator: Evaluator,
-    trials: Sequence[Trial],
-    dense: Evaluation,
-    labels: Sequence[str],
-    amounts: Sequence[float],
-    *,
-    as_json: bool,
-) -> None:
-    if as_json:
-        complete = len(trials) == len(labels) * len(amounts)
-        found = {"complete": complete, "trials": [trial_json(trial) for trial in trials]}
-        print_json({**evaluator_json(evaluator, dense), **found})
-        return
-    print_line(title_text(evaluator, dense))
-    table = list(_table(evaluator, trials, dense, labels, amounts))
-    for line in (*aligned(table), *failures(trials)):
-        print_line(line)
+        show()
 
 
 def _table(
-    evaluator: Evaluator,
-    trials: Sequence[Trial],
-    dense: Evaluation,
-    labels: Sequence[str],
-    amounts: Sequence[float],
-) -> Iterator[list[str]]:
-    from prune_gui.evaluation.metrics import number_text
-
-    yield ["Pruned", *(f"{amount:.4g}" for amount in amounts)]
-    yield ["nothing", *[number_text(evaluator.value(dense))] * len(amounts)]
+    trials: Iterable[Trial], dense: str, labels: Iterable[str], amounts: Sequence[float]
+) -> list[list[str]]:
+    """Return the value of each label at each amount; labels without a value are left out."""
     texts = {(trial.label, trial.amount): value_text(trial) for trial in trials}
-    for label in labels:
-        cells = [texts.get((label, amount), "") for amount in amounts]
-        if any(cells):
-            yield [one_line(label, MAX_NAME_LENGTH), *cells]
+    rows = [
+        [one_line(label, MAX_NAME_LENGTH), *(texts.get((label, amount), "") for amount in amounts)]
+        for label in labels
+    ]
+    return [
+        ["Pruned", *(f"{amount:.4g}" for amount in amounts)],
+        ["nothing", *[dense] * len(amounts)],
+        *(row for row in rows if any(row[1:])),
+    ]

@@ -12,28 +12,25 @@ import click
 from prune_gui.architecture.weight_layouts import weight_layouts
 from prune_gui.checkpoint import module_tree
 from prune_gui.checkpoint.roles import KINDS, counted
-from prune_gui.cli.arguments import (
-    as_json,
-    checkpoint_file,
-    cluster_address,
-    on_cluster,
-    one_state,
-)
+from prune_gui.cli.arguments import as_json, checkpoint_file, cluster_address, on_cluster, one_state
 from prune_gui.cli.printing import (
     MAX_NAME_LENGTH,
     aligned,
+    and_more,
     job,
     print_json,
-    print_line,
+    print_lines,
     shape_text,
 )
 from prune_gui.errors import one_line
+from prune_gui.language import merged
 from prune_gui.location import Location
 from prune_gui.monitor import Monitor
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint, ModuleNode, TensorInfo
     from prune_gui.statistics.file_zeros import FileZeros
+
 
 MAX_SHOWN_ROLES: Final = 8
 
@@ -54,10 +51,11 @@ def inspect(checkpoint: Location, state: str | None, cluster: str | None, *, as_
         if as_json:
             print_json(_checkpoint_json(opened, zeros))
         else:
-            _print_tree(opened, zeros)
+            print_lines(_lines(opened, zeros))
 
 
 def _checkpoint_json(checkpoint: Checkpoint, zeros: FileZeros) -> dict[str, object]:
+    layouts, patterns = weight_layouts(checkpoint), zeros.patterns
     return {
         "path": str(checkpoint.location),
         "format": checkpoint.format,
@@ -66,7 +64,7 @@ def _checkpoint_json(checkpoint: Checkpoint, zeros: FileZeros) -> dict[str, obje
         "state_dict": checkpoint.state_dict,
         "state_dicts": list(checkpoint.candidates),
         "foreign": list(checkpoint.foreign),
-        "warnings": [*checkpoint.warnings, *_provenance_remarks(checkpoint)],
+        "warnings": _warnings(checkpoint),
         "metadata": dict(checkpoint.metadata),
         "parameters": zeros.elements,
         "zeros": zeros.zeros,
@@ -80,10 +78,10 @@ def _checkpoint_json(checkpoint: Checkpoint, zeros: FileZeros) -> dict[str, obje
                 "reparametrized": info.pair is not None,
                 "not_prunable": info.not_prunable,
                 "role": info.role,
-                "layout": _layout_json(checkpoint, info),
+                "layout": layouts[info.name]._asdict() if info.name in layouts else None,
                 "kind": info.kind,
                 "zeros": zeros.counts.get(info.name),
-                "patterns": _patterns_json(zeros, info),
+                "patterns": patterns[info.name].fields() if info.name in patterns else None,
             }
             for info in checkpoint.tensors.values()
         ],
@@ -95,29 +93,15 @@ def _checkpoint_json(checkpoint: Checkpoint, zeros: FileZeros) -> dict[str, obje
     }
 
 
-def _layout_json(checkpoint: Checkpoint, info: TensorInfo) -> dict[str, object] | None:
-    """Return which dimensions of a weight have its channels; None if it is (out, in, ...)."""
-    found = weight_layouts(checkpoint).get(info.name)
-    return None if found is None else found._asdict()
-
-
 def _layout_lines(checkpoint: Checkpoint) -> Iterator[str]:
     """Yield a line for each layout of weights that are not (out, in, ...)."""
-    names: dict[str, list[str]] = {}
-    for name, layout in weight_layouts(checkpoint).items():
-        names.setdefault(layout.describe(checkpoint.tensors[name].shape), []).append(name)
-    for described, every in names.items():
-        more = f" and {len(every) - 1:,} more" if len(every) > 1 else ""
-        yield f"Layout {described}: {one_line(every[0], MAX_NAME_LENGTH)}{more}"
+    layouts = weight_layouts(checkpoint).items()
+    by_name = {name: layout.describe(checkpoint.tensors[name].shape) for name, layout in layouts}
+    for names, described in merged(by_name):
+        yield f"Layout {described}: {and_more(names)}"
 
 
-def _patterns_json(zeros: FileZeros, info: TensorInfo) -> dict[str, object] | None:
-    """Return the patterns in the zeros of a tensor; None without zeros or with less than 2 dims."""
-    found = zeros.patterns.get(info.name)
-    return found.fields() if found is not None else None
-
-
-def _print_tree(checkpoint: Checkpoint, zeros: FileZeros) -> None:
+def _lines(checkpoint: Checkpoint, zeros: FileZeros) -> Iterator[str]:
     lines: list[tuple[str, ...]] = [("Module", "Shape", "Type", "Parameters", "Zeros")]
     patterns = ["Patterns" if zeros.patterns else ""]
     stack = [(0, child) for child in reversed(_tree(checkpoint).children)]
@@ -132,40 +116,35 @@ def _print_tree(checkpoint: Checkpoint, zeros: FileZeros) -> None:
         stack += [(depth + 1, child) for child in reversed(node.children)]
     size = sum(info.nbytes for info in checkpoint.tensors.values())
     shards = f"{len(checkpoint.files):,} shards, " if len(checkpoint.files) > 1 else ""
-    print_line(
+    yield (
         f"{checkpoint.location}: {checkpoint.format}, {shards}{len(checkpoint.tensors):,} tensors, "
         f"{zeros.elements:,} prunable parameters, {size:,} bytes"
     )
-    print_line(
-        f"Zeros: {zeros.zeros:,} of {zeros.elements:,} ({_share(zeros.zeros, zeros.elements)})"
-    )
+    yield f"Zeros: {zeros.zeros:,} of {zeros.elements:,} ({_share(zeros.zeros, zeros.elements)})"
     if checkpoint.description:
-        print_line(f"Model: {checkpoint.description}")
+        yield f"Model: {checkpoint.description}"
     for line, pattern in zip(aligned(lines), patterns, strict=True):
-        print_line(f"{line}  {pattern}".rstrip())
+        yield f"{line}  {pattern}".rstrip()
     for key, value in checkpoint.metadata.items():
         first, *more = value.splitlines() or [""]
-        print_line(f"Metadata {key}: {first}")
-        for line in more:
-            print_line(
-                f"    {line}"
-            )  # indented, so that it cannot be mistaken for a line of the program
-    for note in (*_layout_lines(checkpoint), *_role_lines(checkpoint)):
-        print_line(note)
-    for warning in (*checkpoint.warnings, *_provenance_remarks(checkpoint)):
-        print_line(f"Warning: {warning}")
+        yield f"Metadata {key}: {first}"
+        for line in more:  # indented, so that it cannot be mistaken for a line of the program
+            yield f"    {line}"
+    yield from _layout_lines(checkpoint)
+    yield from _role_lines(checkpoint)
+    for warning in _warnings(checkpoint):
+        yield f"Warning: {warning}"
 
 
 def _tree(checkpoint: Checkpoint) -> ModuleNode:
     return module_tree(checkpoint.tensors.values(), checkpoint.module_classes)
 
 
-def _provenance_remarks(checkpoint: Checkpoint) -> tuple[str, ...]:
-    """Return the problems with the provenance that the metadata record."""
-    from prune_gui.recipe.provenance import Provenance  # pydantic: slow to import
+def _warnings(checkpoint: Checkpoint) -> tuple[str, ...]:
+    from prune_gui.recipe.recipe import Provenance  # pydantic: slow to import
 
     provenance = Provenance.of(checkpoint.metadata, checkpoint.path.parent)
-    return provenance.remarks if provenance else ()
+    return (*checkpoint.warnings, *(provenance.remarks if provenance else ()))
 
 
 def _role_lines(checkpoint: Checkpoint) -> Iterator[str]:
@@ -175,9 +154,8 @@ def _role_lines(checkpoint: Checkpoint) -> Iterator[str]:
     if kinds:
         counts = ", ".join(counted(kind, count) for kind, count in kinds.items())
         yield f"Left out by patterns such as *: {counts}"
-    if scaled := [info for info in every if info.scale is not None]:
-        more = f" and {len(scaled) - 1:,} more" if len(scaled) > 1 else ""
-        yield f"Shown and pruned as codes x scales: {scaled[0].name}{more}"
+    if scaled := [info.name for info in every if info.scale is not None]:
+        yield f"Shown and pruned as codes x scales: {and_more(scaled)}"
     with_role = [info for info in every if info.role and info.kind is None]
     for info in with_role[:MAX_SHOWN_ROLES]:
         yield f"{info.name}: {info.role}"

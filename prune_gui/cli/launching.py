@@ -5,26 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, Final
 
 import click
 
 from prune_gui.cli.apply import prune_and_save
-from prune_gui.cli.arguments import (
-    checkpoint_or_url,
-    file,
-    file_or_url,
-    new_instance,
-    own_methods,
-    use_methods,
-)
+from prune_gui.cli.arguments import checkpoint_or_url, file, file_or_url, own_methods, use_methods
 from prune_gui.cli.printing import print_line
 from prune_gui.errors import PruneGuiError
 from prune_gui.location import Location
 from prune_gui.resources import resource
 
-if TYPE_CHECKING:
-    from prune_gui.recipe import Form
+new_instance = click.option(
+    "--new-instance", is_flag=True, help="Start another program, even if one runs already."
+)
 
 
 def _checked_path(
@@ -35,24 +29,11 @@ def _checked_path(
         return None
     if checkpoint.url is None and not os.path.exists(checkpoint):  # noqa: PTH110 - never raises
         group = ctx.find_root().command
-        named_commands = group.commands.items() if isinstance(group, click.Group) else ()
-        commands = ", ".join(name for name, command in named_commands if not command.hidden)
-        raise click.UsageError(
-            f"{str(checkpoint)!r} is neither a file or folder nor a command ({commands}).", ctx
-        )
+        assert isinstance(group, click.Group)
+        names = (name for name, command in group.commands.items() if not command.hidden)
+        problem = f"is neither a file or folder nor a command ({', '.join(names)})."
+        raise click.UsageError(f"{str(checkpoint)!r} {problem}", ctx)
     return checkpoint.path
-
-
-def _open(
-    checkpoint: Path | None, recipe: Path | None, own: Sequence[Path], *, new_instance: bool
-) -> int:
-    # Qt: slow to import
-    from prune_gui.gui.runtime.qt_import import import_qt
-
-    import_qt()  # before the modules that use it
-    from prune_gui.gui.app import run
-
-    return run(checkpoint, recipe, own, new_instance=new_instance)
 
 
 @click.command("open", hidden=True)
@@ -67,6 +48,17 @@ def open_window(
     return _open(checkpoint, recipe, own, new_instance=new_instance)
 
 
+def _open(
+    checkpoint: Path | None, recipe: Path | None, own: Sequence[Path], *, new_instance: bool
+) -> int:
+    from prune_gui.gui.runtime.qt_import import import_qt  # Qt: slow to import
+
+    import_qt()  # before the modules that use it
+    from prune_gui.gui.app import run
+
+    return run(checkpoint, recipe, own, new_instance=new_instance)
+
+
 @click.command()
 @click.option("--out", type=file, default=Path("prune-gui-demo"), show_default=True)
 @own_methods
@@ -76,12 +68,10 @@ def demo(out: Path, own: Sequence[Path], new_instance: bool) -> int:
 
     Without a display, prunes the checkpoint of the demo and saves the results in the folder OUT.
     """
-    checkpoint = resource("demo", "digits_cnn.safetensors")
-    recipe = resource("demo", "digits_cnn.yaml")
     from prune_gui.gui.runtime.qt_import import display_problem  # for the window only
 
-    problem = display_problem()
-    if problem is None:
+    checkpoint, recipe = (resource("demo", f"digits_cnn.{end}") for end in ("safetensors", "yaml"))
+    if (problem := display_problem()) is None:
         return _open(checkpoint, recipe, own, new_instance=new_instance)
     print_line(f"No window: {problem} Running without a window.")
     print_line()
@@ -91,10 +81,12 @@ def demo(out: Path, own: Sequence[Path], new_instance: bool) -> int:
         raise PruneGuiError(f"{out} cannot be created: {error.strerror}.") from error
     from prune_gui.recipe import OutputOptions, Recipe  # pydantic: slow to import
 
-    forms: tuple[Form, ...] = ("finalized", "reparametrized")
     outputs = {
-        str(out / f"digits_cnn-{form}.safetensors"): OutputOptions(form, overwrite=True)
-        for form in forms
+        str(out / f"digits_cnn-{options.form}.safetensors"): options
+        for options in (
+            OutputOptions("finalized", overwrite=True),
+            OutputOptions("reparametrized", overwrite=True),
+        )
     }
     use_methods(own)
     prune_and_save(Recipe.load(recipe), Location(checkpoint), outputs, as_json=False)
@@ -117,26 +109,21 @@ def _uninstall(ctx: click.Context, _param: click.Parameter, is_given: bool) -> N
     if is_given:
         from prune_gui.gui.desktop import uninstall  # Qt: slow to import
 
-        if uninstall():
-            print_line("Prune GUI was removed from the menus of the desktop.")
-        else:
-            print_line("Prune GUI was not in the menus of the desktop.")
+        what = "removed from" if uninstall() else "not in"
+        print_line(f"Prune GUI was {what} the menus of the desktop.")
         ctx.exit()
 
 
+_alone: Final[dict[str, Any]] = {"is_flag": True, "is_eager": True, "expose_value": False}
 install_desktop = click.option(
     "--install-desktop",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
+    **_alone,
     callback=_install,
     help="Add the program to the menus of the desktop and to the file manager, for this user.",
 )
 uninstall_desktop = click.option(
     "--uninstall-desktop",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
+    **_alone,
     callback=_uninstall,
     help="Remove what --install-desktop added.",
 )

@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from prune_gui.cli.arguments import as_json, own_methods, use_methods
-from prune_gui.cli.printing import print_json, print_line
+from prune_gui.cli.printing import print_json, print_line, print_lines
 from prune_gui.resources import resource
 
 
@@ -22,17 +22,14 @@ def methods(own: Sequence[Path], *, as_json: bool) -> None:
 
     use_methods(own)
     if as_json:
-        print_json(
-            {
-                name: {**method.model_json_schema(), "source": method.source}
-                for name, method in METHODS.items()
-            }
-        )
+        schemas = {name: method.model_json_schema() for name, method in METHODS.items()}
+        print_json({name: {**schemas[name], "source": METHODS[name].source} for name in METHODS})
         return
     for name, method in METHODS.items():
         origin = "" if method.source == Method.source else f"  (from {method.source})"
         print_line(f"{name}{origin}")
-        print_line(f"    {_first_line(method.__doc__)}")
+        description = (method.__doc__ or "").strip().partition("\n")[0]
+        print_line(f"    {description}")
         for field_name, field in method.model_fields.items():
             default = "required" if field.is_required() else f"{field.default}"
             print_line(f"    {field_name} [{default}]: {field.description}")
@@ -40,10 +37,6 @@ def methods(own: Sequence[Path], *, as_json: bool) -> None:
     print_line(
         "Infinity ranks above every finite score, and NaN above infinity: they are pruned last."
     )
-
-
-def _first_line(text: str | None) -> str:
-    return (text or "").strip().partition("\n")[0]
 
 
 EXAMPLES: Final = ("torch", "huggingface", "lightning")
@@ -64,5 +57,4 @@ def record(example: str) -> None:
     Statistics come from the data and the loop of the user, so that no command can record them.
     """
     script = resource("calibration", f"record_{example}.py").read_text(encoding="utf-8")
-    for line in script.splitlines():
-        print_line(line)
+    print_lines(script.splitlines())

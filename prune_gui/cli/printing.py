@@ -10,7 +10,7 @@ import json
 import shutil
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Final
 
@@ -18,9 +18,11 @@ import click
 
 from prune_gui.errors import Cancelled, PruneGuiError, one_line
 from prune_gui.monitor import Monitor
+from prune_gui.number_formats import short_bytes
 from prune_gui.session.end_signals import end_signals
 
 if TYPE_CHECKING:
+    from prune_gui.isolated.watching import Status
     from prune_gui.monitor import Progress
 
 MAX_NAME_LENGTH: Final = 200
@@ -30,6 +32,18 @@ MAX_LINE_LENGTH: Final = 2000
 def print_line(line: str = "", *, err: bool = False) -> None:
     """Print one line; characters that do not print are escaped."""
     click.echo(one_line(line, MAX_LINE_LENGTH), err=err)
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print some lines; see `print_line`."""
+    for line in lines:
+        print_line(line)
+
+
+def and_more(names: Sequence[str]) -> str:
+    """Return the first name, and how many follow it."""
+    name = one_line(names[0], MAX_NAME_LENGTH)
+    return f"{name} and {len(names) - 1:,} more" if len(names) > 1 else name
 
 
 def aligned(lines: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -97,26 +111,38 @@ def job(title: str, *, with_bar: bool = True) -> Iterator[tuple[Progress | None,
             raise Interrupted(code, f"Interrupted after this was completed: {title}.")
 
 
-class StatusLine:
-    """A line on standard error that is replaced by each text; nothing if that is no terminal."""
+class EvaluationStatus:
+    """A line on the terminal: what is being evaluated, for how long, and the memory it takes."""
 
     def __init__(self) -> None:
         self._is_shown = bool(sys.stderr and sys.stderr.isatty())
         self._length = 0
+        self.label = ""
 
-    def show(self, text: str) -> None:
-        """Replace the line."""
+    def show(self, status: Status) -> None:
+        """Show the time and the memory after the label."""
+        self._replace(f"{self.label}  {status.seconds:.0f} s, {short_bytes(status.memory)}")
+
+    @contextmanager
+    def shown(self, label: str) -> Iterator[None]:
+        """Show the line during a block."""
+        self.begin(label)
+        try:
+            yield
+        finally:
+            self._replace("")
+
+    def begin(self, label: str) -> None:
+        """Show what begins now."""
+        self.label = label
+        self._replace(label)
+
+    def _replace(self, text: str) -> None:
         if self._is_shown:
-            columns = shutil.get_terminal_size().columns - 1
-            line = one_line(text, MAX_LINE_LENGTH)[:columns]
-            click.echo("\r" + line.ljust(self._length), err=True, nl=False)
+            line = one_line(text, MAX_LINE_LENGTH)[: shutil.get_terminal_size().columns - 1]
+            end = "" if line else "\r"
+            click.echo(f"\r{line.ljust(self._length)}{end}", err=True, nl=False)
             self._length = len(line)
-
-    def clear(self) -> None:
-        """Remove the line."""
-        if self._length:
-            click.echo("\r" + " " * self._length + "\r", err=True, nl=False)
-            self._length = 0
 
 
 @contextmanager

@@ -97,12 +97,10 @@ def _run_command(log_path: Path | None) -> tuple[int, str]:
         for line in usage.getvalue().splitlines():
             click.echo(one_line(line), err=True)
         return error.exit_code, ""
-    except Interrupted as error:
-        return error.exit_code, str(error)
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED, str(Cancelled())
     except PruneGuiError as error:
-        return INPUT_PROBLEM, str(error)
+        return error.exit_code if isinstance(error, Interrupted) else INPUT_PROBLEM, str(error)
     except BrokenPipeError:
         return INPUT_PROBLEM, ""
     except ImportError as error:
@@ -119,8 +117,8 @@ def _run_command(log_path: Path | None) -> tuple[int, str]:
             log.exception("There is not enough memory")
             return INPUT_PROBLEM, str(OutOfMemoryError())
         log.exception("Internal error")
-        description = one_line(f"{type(error).__name__}: {error}")
-        return INPUT_PROBLEM, f"internal error ({description}).{log_hint}"
+        what = one_line(f"{type(error).__name__}: {error}")
+        return INPUT_PROBLEM, f"internal error ({what}).{log_hint}"
 
 
 def _open_closed_streams() -> None:

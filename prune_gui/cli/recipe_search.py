@@ -8,21 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prune_gui.cli.arguments import (
-    as_json,
-    checkpoint_file,
-    file,
-    one_state,
-    opened_checkpoint,
-    own_methods,
-    use_methods,
-)
+from prune_gui.cli import arguments
+from prune_gui.cli.apply import load_recipe
 from prune_gui.cli.evaluate import (
-    EvaluationStatus,
     evaluation_json,
     evaluator_json,
     failures,
-    loaded_recipe,
     recipe_option,
     takes_evaluator,
     targets_option,
@@ -30,7 +21,15 @@ from prune_gui.cli.evaluate import (
     trial_json,
     value_text,
 )
-from prune_gui.cli.printing import Interrupted, aligned, job, print_json, print_line
+from prune_gui.cli.printing import (
+    EvaluationStatus,
+    Interrupted,
+    aligned,
+    job,
+    print_json,
+    print_line,
+    print_lines,
+)
 from prune_gui.errors import one_line
 from prune_gui.location import Location
 
@@ -50,7 +49,7 @@ def _as_share(_ctx: click.Context, _param: click.Parameter, text: str | None) ->
 
 @click.command()
 @takes_evaluator
-@click.argument("checkpoint", type=checkpoint_file)
+@click.argument("checkpoint", type=arguments.checkpoint_file)
 @click.option(
     "--at-least",
     metavar="SHARE",
@@ -76,15 +75,15 @@ def _as_share(_ctx: click.Context, _param: click.Parameter, text: str | None) ->
 )
 @click.option(
     "--storage",
-    type=file,
+    type=arguments.file,
     help="SQLite file of the trials, for optuna-dashboard. By default, beside the stored results.",
 )
-@click.option("-o", "--out", type=file, help="Recipe file to write.")
+@click.option("-o", "--out", type=arguments.file, help="Recipe file to write.")
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
 @recipe_option
-@one_state
-@own_methods
-@as_json
+@arguments.one_state
+@arguments.own_methods
+@arguments.as_json
 def search(
     evaluator: Evaluator,
     checkpoint: Location,
@@ -114,18 +113,14 @@ def search(
         raise click.UsageError("Give either --at-least or --amount.")
     if amount is not None and not 0 <= amount <= 1:
         raise click.UsageError("--amount must lie between 0 and 1, or 0% and 100%.")
-    from prune_gui.checkpoint.write.documents import (
-        RECIPE_SUFFIXES,
-        check_documents,
-        document_path,
-    )
+    from prune_gui.checkpoint.write import documents
     from prune_gui.evaluation import Search
 
     if out is not None:
-        out = document_path(out, RECIPE_SUFFIXES)
-        check_documents([out], overwrite=overwrite)
-    use_methods(own)
-    base = loaded_recipe(recipe)
+        out = documents.document_path(out, documents.RECIPE_SUFFIXES)
+        documents.check_documents([out], overwrite=overwrite)
+    arguments.use_methods(own)
+    base = load_recipe(recipe)
     status = EvaluationStatus()
     run: Search | None = None
     result: SearchResult | None = None
@@ -136,7 +131,38 @@ def search(
         text = f"{trial.label} at {trial.amount:.4g}: {value_text(trial)}"
         status.begin(f"{len(made)} evaluated, {text}")
 
-    with opened_checkpoint(checkpoint, state) as opened:
+    def show() -> None:
+        if run is None:
+            return
+        found, lines = run.best_recipe, list(_lines(evaluator, run, result))
+        if found is not None and out is not None:
+            found = found.lying_in(out.absolute().parent)
+            text = "".join(f"# {line}\n" for line in lines) + found.to_yaml()
+            documents.write_documents({out: text.encode()})
+        if as_json:
+            print_json(
+                {
+                    **evaluator_json(evaluator, run.dense),
+                    "complete": result is not None,
+                    "limit": run.limit,
+                    "best": run.best and trial_json(run.best),
+                    "final": result and result.final and evaluation_json(result.final),
+                    "final_dense": result and evaluation_json(result.final_dense),
+                    "recipe": found and found.model_dump(mode="json"),
+                    "out": str(out) if out is not None and found is not None else None,
+                    "trials": [trial_json(trial) for trial in run.trials],
+                }
+            )
+            return
+        print_lines(lines)
+        if found is None:
+            print_line("No ranking holds the value at any sparsity.")
+        elif out is not None:
+            print_line(f"Wrote {out}")
+        else:
+            print_lines(found.to_yaml().splitlines())
+
+    with arguments.opened_checkpoint(checkpoint, state) as opened:
         try:
             with job("Searching", with_bar=False) as (_, stop), status.shown("Evaluating"):
                 run = Search(
@@ -146,54 +172,10 @@ def search(
                 )  # fmt: skip
                 result = run.run(at_least, amount, absolute=absolute)
         except Interrupted as interrupted:
-            if run is not None:
-                _print(evaluator, run, result, out, as_json=as_json)
+            show()
             message = f"Interrupted after {len(made)} evaluations, which are kept."
             raise Interrupted(interrupted.exit_code, message) from None
-        _print(evaluator, run, result, out, as_json=as_json)
-
-
-def _print(
-    evaluator: Evaluator,
-    run: Search,
-    result: SearchResult | None,
-    out: Path | None,
-    *,
-    as_json: bool,
-) -> None:
-    """Print the trials and the best recipe so far, and write the recipe."""
-    from prune_gui.checkpoint.write.documents import write_documents
-
-    recipe = run.best_recipe
-    lines = list(_lines(evaluator, run, result))
-    if recipe is not None and out is not None:
-        recipe = recipe.lying_in(out.absolute().parent)
-        text = "".join(f"# {line}\n" for line in lines) + recipe.to_yaml()
-        write_documents({out: text.encode()})
-    if as_json:
-        print_json(
-            {
-                **evaluator_json(evaluator, run.dense),
-                "complete": result is not None,
-                "limit": run.limit,
-                "best": run.best and trial_json(run.best),
-                "final": result and result.final and evaluation_json(result.final),
-                "final_dense": result and evaluation_json(result.final_dense),
-                "recipe": recipe and recipe.model_dump(mode="json"),
-                "out": str(out) if out is not None and recipe is not None else None,
-                "trials": [trial_json(trial) for trial in run.trials],
-            }
-        )
-        return
-    for line in lines:
-        print_line(line)
-    if recipe is None:
-        print_line("No ranking holds the value at any sparsity.")
-    elif out is not None:
-        print_line(f"Wrote {out}")
-    else:
-        for line in recipe.to_yaml().splitlines():
-            print_line(line)
+        show()
 
 
 def _lines(evaluator: Evaluator, run: Search, result: SearchResult | None) -> Iterator[str]:

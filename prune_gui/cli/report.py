@@ -4,43 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from prune_gui.cli.arguments import (
-    as_json,
-    checkpoint_file,
-    cluster_address,
-    file,
-    on_cluster,
-    one_state,
-    opened_checkpoint,
-)
-from prune_gui.cli.printing import MAX_NAME_LENGTH, aligned, job, print_json, print_line
+from prune_gui.cli import arguments
+from prune_gui.cli.arguments import on_cluster, opened_checkpoint
+from prune_gui.cli.printing import MAX_NAME_LENGTH, aligned, job, print_json, print_lines
 from prune_gui.errors import one_line
 from prune_gui.location import Location
+from prune_gui.monitor import Monitor
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint
-    from prune_gui.report.records import FileRecord, Layer, PairRecord, Report, StepRecord
+    from prune_gui.report.records import FileRecord, Layer, PairRecord, Report
 
 
 @click.command()
-@click.argument("files", type=checkpoint_file, nargs=-1, required=True, metavar="FILE...")
-@click.option("-o", "--out", type=file, required=True, help="HTML file to write.")
+@click.argument("files", type=arguments.checkpoint_file, nargs=-1, required=True, metavar="FILE...")
+@click.option("-o", "--out", type=arguments.file, required=True, help="HTML file to write.")
 @click.option(
     "--reference",
-    type=file,
+    type=arguments.file,
     help="The checkpoint before pruning, for kept energy, norms before and the zeros by step.",
 )
-@click.option("--csv", "table", type=file, help="CSV file to write, with all layers.")
+@click.option("--csv", "table", type=arguments.file, help="CSV file to write, with all layers.")
 @click.option("--paths", is_flag=True, help="Name the folders of the files in the report.")
 @click.option("--overwrite", is_flag=True, help="Replace existing files.")
-@one_state
-@cluster_address
-@as_json
+@arguments.one_state
+@arguments.cluster_address
+@arguments.as_json
 def report(
     files: Sequence[Location],
     out: Path,
@@ -58,7 +53,6 @@ def report(
     The page is one HTML file without scripts that needs no network. Several FILEs are shown side
     by side, with the overlap of their zeros.
     """
-    from prune_gui.monitor import Monitor
     from prune_gui.report.collecting import report_on_files  # torch: slow to import
     from prune_gui.report.writing import check_targets, write
 
@@ -71,13 +65,19 @@ def report(
             result = report_on_files(opened, before, monitor, with_folders=paths)
         write(result, out, table, overwrite=overwrite)
         if as_json:
-            print_json(_report_json(result, out, table))
+            print_json(
+                {
+                    "report": str(out),
+                    "csv": str(table) if table else None,
+                    "files": [_file_json(each) for each in result.files],
+                    "pairs": [_pair_json(pair) for pair in result.pairs],
+                    "versions": dict(result.versions),
+                }
+            )
             return
-        for line in _lines(opened, result):
-            print_line(line)
-        for path in (out, table):
-            if path is not None:
-                print_line(f"Wrote {path} ({path.stat().st_size:,} bytes)")
+        print_lines(_lines(opened, result))
+        written = (path for path in (out, table) if path is not None)
+        print_lines(f"Wrote {path} ({path.stat().st_size:,} bytes)" for path in written)
 
 
 def _lines(checkpoints: Sequence[Checkpoint], result: Report) -> Iterator[str]:
@@ -103,17 +103,10 @@ def _lines(checkpoints: Sequence[Checkpoint], result: Report) -> Iterator[str]:
         )
 
 
-def _report_json(result: Report, out: Path, table: Path | None) -> dict[str, object]:
-    return {
-        "report": str(out),
-        "csv": str(table) if table else None,
-        "files": [_file_json(each) for each in result.files],
-        "pairs": [_pair_json(pair) for pair in result.pairs],
-        "versions": dict(result.versions),
-    }
-
-
 def _file_json(each: FileRecord) -> dict[str, object]:
+    steps = [asdict(step) for step in each.steps or each.recorded]
+    for step in steps:
+        del step["number"]
     return {
         "label": each.label,
         "name": each.name,
@@ -124,22 +117,10 @@ def _file_json(each: FileRecord) -> dict[str, object]:
         "zeros": each.zeros,
         "sparsity": each.sparsity,
         "kept_energy": each.kept_energy,
-        "steps": [_step_json(step) for step in each.steps or each.recorded],
+        "steps": steps,
         "steps_repeated": each.retraced,
         "warnings": list(each.warnings),
         "layers": [_layer_json(layer) for layer in each.layers],
-    }
-
-
-def _step_json(step: StepRecord) -> dict[str, object]:
-    return {
-        "method": step.method,
-        "settings": step.settings,
-        "targets": step.targets,
-        "enabled": step.enabled,
-        "pruned": step.pruned,
-        "total": step.total,
-        "notes": list(step.notes),
     }
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from prune_gui.cli.arguments import as_json, checkpoint_file
-from prune_gui.cli.printing import MAX_NAME_LENGTH, job, print_json, print_line
+from prune_gui.cli.printing import MAX_NAME_LENGTH, job, print_json, print_lines
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.location import Location
 
@@ -41,23 +41,20 @@ def verify(files: Sequence[Location], *, as_json: bool) -> None:
                 if stop.is_set():
                     raise
                 results.append(error)
+    found = list(zip(files, results, strict=True))
     if as_json:
-        print_json({"files": [_result_json(*each) for each in zip(files, results, strict=True)]})
+        print_json({"files": [_result_json(*each) for each in found]})
     else:
-        for location, result in zip(files, results, strict=True):
-            for line in _lines(location, result):
-                print_line(line)
-    problems = [line for each in zip(files, results, strict=True) for line in _problems(*each)]
-    if problems:
+        print_lines(line for each in found for line in _lines(*each))
+    if problems := [line for each in found for line in _problems(*each)]:
         more = f" And {len(problems) - 1:,} more." if len(problems) > 1 else ""
         raise PruneGuiError(f"{one_line(problems[0])}{more}")
 
 
 def _lines(location: Location, result: Verification | PruneGuiError) -> Iterator[str]:
-    if isinstance(result, PruneGuiError):
-        yield str(result)
-        return
     yield from _problems(location, result)
+    if isinstance(result, PruneGuiError):
+        return
     for note in result.notes:
         yield f"{location}: note: {_finding_text(location, note)}"
     if not result.problems:

@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from prune_gui.cluster.dask_executor import DaskExecutor, count_workers, open_cluster
 from prune_gui.errors import Cancelled, ClusterError, PruneGuiError
-from prune_gui.executor import Result, Task, use_executor
+from prune_gui.executor import Executor, Result, Task, use_executor
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor, check_cancelled
 
@@ -32,29 +31,19 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """Where jobs run, and the state of the connection.
+    """Where jobs run, and the state of the connection."""
 
-    Attributes:
-        where: the cluster, as in `open_cluster`; "" for this machine.
-        workers: number of workers; None without a connection, which the next job opens.
-        error: why the last attempt failed, or the connection ended; None otherwise.
-    """
-
-    where: str = ""
+    where: str = ""  # as in `open_cluster`; "" is this machine
     connecting: bool = False
-    workers: int | None = None
-    error: ClusterError | None = None
+    workers: int | None = None  # None without a connection, which the next job opens
+    error: ClusterError | None = None  # why the last attempt failed, or the connection ended
 
 
 class ClusterConnection:
-    """Opens a connection when a job first needs it, and keeps it for the next jobs.
-
-    Args:
-        notify: called with every new state, on any thread; must not block.
-    """
+    """Opens a connection when a job first needs it, and keeps it for the next jobs."""
 
     def __init__(self, notify: Callable[[ClusterState], None]) -> None:
-        self._notify = notify
+        self._notify = notify  # called with every new state, on any thread; must not block
         self._lock = threading.Lock()
         self._current: _Link | None = None
         self._links: list[_Link] = []
@@ -67,24 +56,19 @@ class ClusterConnection:
                 self._current = _Link(where, self._forward)
                 self._links = [one for one in self._links if one.is_open]
                 self._links.append(self._current)
-        if old is not None:
-            old.close_when_unused()
+            if old is not None:
+                self._close_if_unused(old)
         self._notify(ClusterState(where))
 
     @contextmanager
     def use(self, *, may_wait: bool) -> Iterator[None]:
-        """Run the tasks of a job on the cluster within a block, if the settings name one.
-
-        Args:
-            may_wait: whether the job may wait for the connection; else it runs on this machine
-                unless there is one.
-        """
+        """Run the tasks of a job on the chosen cluster, if it is connected or the job may wait."""
         with self._lock:
             link = self._current
-            if link is not None and not (may_wait or link.is_connected):
+            if link is not None and (may_wait or link.is_connected):
+                link.users += 1
+            else:
                 link = None
-            if link is not None:
-                link.hold()
         if link is None:
             yield
             return
@@ -92,7 +76,13 @@ class ClusterConnection:
             with use_executor(link):
                 yield
         finally:
-            link.release()
+            with self._lock:
+                link.users -= 1
+                self._close_if_unused(link)
+
+    def _close_if_unused(self, link: _Link) -> None:
+        if link is not self._current and not link.users:
+            link.close()
 
     def close(self) -> bool:
         """Close the connection; return whether its thread ended. Jobs that still use it fail."""
@@ -108,8 +98,8 @@ class ClusterConnection:
             self._notify(state)
 
 
-class _Link:
-    """A connection to one cluster, which a thread opens and closes; an `Executor`."""
+class _Link(Executor):
+    """A connection to one cluster, which a thread opens and closes."""
 
     def __init__(self, where: str, notify: Callable[[_Link, ClusterState], None]) -> None:
         self._where = where
@@ -119,23 +109,19 @@ class _Link:
         self._thread: threading.Thread | None = None
         self._executor: DaskExecutor | None = None
         self._error: ClusterError | None = None
-        self._unwanted = False
-        self._users = 0  # number of jobs that hold it
+        self.users = 0  # number of jobs that hold it
 
     @property
     def is_open(self) -> bool:
-        """Whether the thread runs, or may be started again."""
         return not self._closing.is_set() or self._thread is not None
 
     @property
     def is_connected(self) -> bool:
-        """Whether tasks run without waiting for a connection."""
         return self._executor is not None
 
     def map(
         self, work: Callable[[Task, Monitor], Result], tasks: Sequence[Task], monitor: Monitor
     ) -> Iterator[Result]:
-        """Open the connection if necessary, and run the tasks on it; see `Executor.map`."""
         executor = self._connected(monitor)
         try:
             yield from executor.map(work, tasks, monitor)
@@ -146,43 +132,16 @@ class _Link:
                 raise
             raise _with_way_out(_lost(self._where)) from problem  # the client was closed meanwhile
 
-    def staging_folder(self, folder: Path) -> Path:
-        """Return the folder itself; see `Executor.staging_folder`."""
-        return folder
-
-    def hold(self) -> None:
-        """Count one job more."""
-        with self._changed:
-            self._users += 1
-
-    def release(self) -> None:
-        """Count one job less; close the connection if it was the last and others go elsewhere."""
-        with self._changed:
-            self._users -= 1
-        self._close_if_unused()
-
-    def close_when_unused(self) -> None:
-        """Close the connection when no job holds it."""
-        self._unwanted = True
-        self._close_if_unused()
-
     def close(self) -> None:
-        """Let the thread close the connection."""
         with self._changed:
             self._closing.set()
             self._changed.notify_all()
 
     def join(self) -> bool:
-        """Wait until the thread ends; return whether it did."""
         thread = self._thread
         if thread is not None:
             thread.join(CLOSE_TIMEOUT_S)
         return thread is None or not thread.is_alive()
-
-    def _close_if_unused(self) -> None:
-        with self._changed:
-            if self._unwanted and not self._users:
-                self.close()
 
     def _connected(self, monitor: Monitor) -> DaskExecutor:
         """Return the connected executor; wait for it."""
@@ -226,7 +185,6 @@ class _Link:
             self._changed.notify_all()
 
     def _watch(self, client: Client) -> None:
-        """Report the number of workers until the connection is closed."""
         known = None
         while True:
             try:

@@ -11,16 +11,15 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from io import BytesIO
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.opening import address_of, reopen
 from prune_gui.errors import Cancelled, ClusterError, PruneGuiError
-from prune_gui.executor import Result, Task, current_executor, use_executor
+from prune_gui.executor import Executor, Result, Task, current_executor, use_executor
 from prune_gui.language import tr
 from prune_gui.monitor import CancelFlag, Monitor, check_cancelled
 
@@ -80,20 +79,18 @@ def open_cluster(where: str, cancel: CancelFlag | None = None) -> Iterator[Clien
     """Connect to a cluster, or start one on this machine, and close it after the block."""
     distributed = _distributed()
     logging.getLogger(distributed.__name__).setLevel(logging.WARNING)  # not each connection
-    if not where.startswith(LOCAL):
-        with _connected(distributed, where, cancel, distributed.Security()) as client:
-            yield client
-        return
-    check_address(where)
-    try:
-        security = distributed.Security.temporary()  # no other user of this machine can connect
-    except ImportError as error:  # it needs cryptography
-        raise _not_installed() from error
-    with (
-        _local_cluster(distributed, int(where.removeprefix(LOCAL)), security) as cluster,
-        _connected(distributed, cluster.scheduler_address, cancel, security) as client,
-    ):
-        yield client
+    with ExitStack() as stack:
+        security = distributed.Security()
+        if where.startswith(LOCAL):
+            check_address(where)
+            try:
+                security = distributed.Security.temporary()  # no other user can connect
+            except ImportError as error:  # it needs cryptography
+                raise _not_installed() from error
+            workers = int(where.removeprefix(LOCAL))
+            cluster = stack.enter_context(_local_cluster(distributed, workers, security))
+            where = cluster.scheduler_address
+        yield stack.enter_context(_connected(distributed, where, cancel, security))
 
 
 @contextmanager
@@ -115,11 +112,8 @@ def count_workers(client: Client, timeout: float) -> int | None:
         return None
 
 
-class DaskExecutor:
-    """Runs tasks on the workers of a cluster; see `prune_gui.executor.Executor`.
-
-    Dask runs the tasks of a lost worker on another one.
-    """
+class DaskExecutor(Executor):
+    """Runs tasks on the workers of a cluster; Dask runs those of a lost worker on another one."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -130,7 +124,8 @@ class DaskExecutor:
     ) -> Iterator[Result]:
         """Yield ``work(task, monitor)`` for every task, in order; see `Executor.map`."""
         with self._explained():
-            size = self._batch_size(len(tasks))
+            threads = sum(self._nthreads().values()) or 1
+            size = min(max(len(tasks) // (threads * BATCHES_PER_THREAD), 1), MAX_BATCH)
             futures = [
                 self._client.submit(
                     _run_batch,
@@ -144,14 +139,6 @@ class DaskExecutor:
                 yield from self._results(futures, monitor)
             finally:
                 self._client.cancel(futures)
-
-    def staging_folder(self, folder: Path) -> Path:
-        """Return the folder itself; see `Executor.staging_folder`."""
-        return folder
-
-    def _batch_size(self, tasks: int) -> int:
-        threads = sum(self._nthreads().values()) or 1
-        return min(max(tasks // (threads * BATCHES_PER_THREAD), 1), MAX_BATCH)
 
     def _results(self, futures: Sequence[Future[Any]], monitor: Monitor) -> Iterator[Any]:
         """Yield the results of all batches in order, each as soon as those before it are known."""
@@ -193,13 +180,11 @@ class DaskExecutor:
                     )
 
     def _nthreads(self) -> dict[str, int]:
-        """Return the number of threads of each worker."""
         threads: dict[str, int] = self._client.nthreads()
         return threads
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Convert the errors of a lost cluster to `ClusterError`."""
         import asyncio  # slow to import
         import concurrent.futures
 
@@ -234,7 +219,6 @@ class _TaskCancelled:
         self._state = worker.state.tasks.get(worker.get_current_task())
 
     def is_set(self) -> bool:
-        """Return whether the client cancelled the task, or ended."""
         return self._state is not None and self._state.state == "cancelled"
 
 
@@ -254,13 +238,9 @@ def _pickled(value: object) -> bytes:
 
 
 def _run_batch(pickled: bytes, wanted_version: str) -> tuple[list[Any] | Exception, int]:
-    """Run some tasks on a worker.
+    """Return the results of tasks, or an error, and the bytes that they counted as done.
 
     Errors that input can cause are returned: Dask would log those that are raised.
-
-    Returns:
-        The result of each task, or the error of one; and the number of bytes that they counted as
-        done.
     """
     if _version() != wanted_version:
         message = tr(
@@ -283,7 +263,6 @@ def _run_batch(pickled: bytes, wanted_version: str) -> tuple[list[Any] | Excepti
 
 
 def _local_cluster(distributed: ModuleType, workers: int, security: Security) -> LocalCluster:
-    """Start worker processes on this machine."""
     threads = max(1, (os.cpu_count() or 1) // workers)
     try:
         return distributed.LocalCluster(
@@ -326,7 +305,6 @@ def _connected(
 
 
 async def _reach(address: str, cancel: CancelFlag | None, security: Security) -> None:
-    """Open a connection to a scheduler, and close it."""
     import asyncio  # slow to import
 
     from distributed.comm import connect
@@ -344,7 +322,6 @@ async def _reach(address: str, cancel: CancelFlag | None, security: Security) ->
 
 
 def _distributed() -> ModuleType:
-    """Return the package `distributed`."""
     try:
         import distributed
     except ImportError as error:

@@ -33,13 +33,10 @@ class Difference:
     Attributes:
         name: its name in the first checkpoint that has it; a reparametrized pair is one tensor with
             the values ``X_orig * X_mask``.
-        aliases: further names that are tied to it in both.
         state: ``identical``: the same shape, dtype and bytes. ``equal``: bitwise the same numbers,
             stored differently. ``changed``: other values. ``shape``: another shape; values are not
             compared. ``not_compared``: see `reason`.
-        a, b: the tensor in each checkpoint; None if it has none.
         tensor_diff: the comparison by element; None if values are not compared or are packed.
-        reason: why values are not compared.
     """
 
     name: str
@@ -59,10 +56,7 @@ class Difference:
 
     @property
     def patterns(self) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-        """The n:m patterns of the tensor in the first checkpoint, and in the second.
-
-        None if its shape allows no pattern or its zeros were not counted.
-        """
+        """The n:m patterns of the tensor in the first checkpoint, and in the second."""
         zeros = self.tensor_diff.zeros if self.tensor_diff is not None else None
         patterns = possible(self.shown.shape)
         if zeros is None or not patterns:
@@ -78,7 +72,6 @@ class Differences:
         rows: every tensor, in the order of the first checkpoint; then those only in the second.
         metadata: the keys whose strings differ, with the string of the first and of the second
             checkpoint; None where a key is missing.
-        notes: remarks about the names, for the user.
     """
 
     rows: tuple[Difference, ...]
@@ -108,30 +101,17 @@ def difference(
     """Compare two checkpoints, matching tensors by name; every element of every tensor.
 
     Needs a few chunks of memory, and for a reparametrized pair its mask.
-
-    Args:
-        a: the first checkpoint.
-        b: the second checkpoint; may be the same object.
-        progress: called with (done, total) in bytes.
-        cancel: for example a `threading.Event`.
-
-    Raises:
-        CheckpointError: values cannot be read.
     """
     monitor = Monitor(progress, cancel)
     pairs = list(_pairs(a, b))
-    compared = [
-        (one, other) for _, one, other in pairs if one and other and not _unlike(one, other)
-    ]
-    size = sum(one.nbytes + other.nbytes for one, other in compared)
+    both = [(one, other) for _, one, other in pairs if one and other]
+    size = sum(one.nbytes + other.nbytes for one, other in both if not _unlike(one, other))
     with monitor.plan(size):
         tasks = ((a, b, *pair) for pair in pairs)
         rows = tuple(map_parameters(_row, tasks, size, monitor))
-    metadata = {
-        key: (a.metadata.get(key), b.metadata.get(key))
-        for key in dict.fromkeys((*a.metadata, *b.metadata))
-        if a.metadata.get(key) != b.metadata.get(key)
-    }
+    keys = dict.fromkeys((*a.metadata, *b.metadata))
+    strings = {key: (a.metadata.get(key), b.metadata.get(key)) for key in keys}
+    metadata = {key: (of_a, of_b) for key, (of_a, of_b) in strings.items() if of_a != of_b}
     return Differences(rows, metadata, tuple(_about_prefixes(a, b)))
 
 
@@ -149,7 +129,6 @@ def _pairs(
 
 
 def _by_name(checkpoint: Checkpoint) -> dict[str, TensorInfo]:
-    """Return the tensors by name, then by alias."""
     infos = checkpoint.tensors.values()
     tied = {alias: info for info in infos for alias in info.aliases}
     return {**checkpoint.tensors, **tied}
@@ -188,7 +167,6 @@ def _unlike(a: TensorInfo, b: TensorInfo) -> str | None:
 
 
 def _diff_values(a: Side, b: Side, dtype: torch.dtype, monitor: Monitor) -> TensorDiff:
-    """Return the comparison of two tensors of the same shape, computed chunk by chunk."""
     width = a.entries.dtype.itemsize + b.entries.dtype.itemsize
 
     def compare(span: tuple[int, int]) -> TensorDiff:
@@ -212,14 +190,16 @@ def _stored_alike(
     """Return whether two tensors of equal values and dtype are also stored with equal bytes."""
     if (a.pair is None) != (b.pair is None):
         return False
-    keys_a, keys_b = a.pair or (a.name,), b.pair or (b.name,)
     if a.pair is None and not (a.scale or b.scale):
         return True
-    for key_a, key_b in zip(keys_a, keys_b, strict=True):
-        stored = TensorScores.of(file_a.view_key(key_a)), TensorScores.of(file_b.view_key(key_b))
-        dtype = stored[0].dtype
-        sides = Side(stored[0]), Side(stored[1])
-        if dtype != stored[1].dtype or _diff_values(*sides, dtype, monitor).differing:
+    for key_a, key_b in zip(a.pair or (a.name,), b.pair or (b.name,), strict=True):
+        one, other = (
+            TensorScores.of(file_a.view_key(key_a)),
+            TensorScores.of(file_b.view_key(key_b)),
+        )
+        if one.dtype != other.dtype:
+            return False
+        if _diff_values(Side(one), Side(other), one.dtype, monitor).differing:
             return False
     return True
 

@@ -16,7 +16,6 @@ from prune_gui.raster.cell_grid import CellGrid, Tile
 from prune_gui.raster.density import Within, count_in_cells
 from prune_gui.raster.parameter_layouts import SliceLayout
 from prune_gui.recipe import Resolution, stack
-from prune_gui.recipe.correction.planning import AppliedCorrection
 from prune_gui.recipe.recipe import IN_FILE, KEPT
 from prune_gui.statistics import weight_values
 from prune_gui.statistics.dispatch import map_parameters
@@ -45,8 +44,6 @@ class Overlap:
 
     Attributes:
         name: name of the parameter; "" for several.
-        left: pruned only in the left one.
-        right: pruned only in the right one.
         patterns: the n:m patterns of the left and of the right mask; empty unless requested with
             `with_patterns`.
     """
@@ -75,9 +72,6 @@ class Shares:
     """Shares of the elements of each cell of a grid; read-only float32 (cells down, cells across).
 
     Attributes:
-        both: that both prune.
-        left: that only the left one prunes.
-        right: that only the right one prunes.
         corrected: that both keep, and that have other values in each because steps correct them.
     """
 
@@ -96,40 +90,27 @@ def until(resolution: Resolution, steps: int, names: Iterable[str] | None = None
     """
     later = resolution.outcomes[steps:]
     corrections = tuple(one for one in resolution.corrections if one.step <= steps)
-    kept_names = resolution.counts if names is None else _with_sources(list(names), corrections)
+    if names is None:
+        names = resolution.counts
+    else:
+        names = list(names)
+        found = [one.sources[name] for one in corrections for name in names if name in one.sources]
+        names = dict.fromkeys(names + [source.target.name for source in found])
+    layers, counts = {}, {}
+    for name in names:
+        pruned, total = resolution.counts[name]
+        counts[name] = pruned - sum(outcome.pruned.get(name, 0) for outcome in later), total
+        if name in resolution.layers:
+            applied = resolution.layers[name]
+            layers[name] = tuple(o for o in applied if o.step <= steps or o.step == IN_FILE)
     return replace(
         resolution,
         recipe=resolution.recipe.with_steps(resolution.recipe.steps[:steps]),
-        layers={
-            name: tuple(
-                applied
-                for applied in resolution.layers[name]
-                if applied.step <= steps or applied.step == IN_FILE
-            )
-            for name in kept_names
-            if name in resolution.layers
-        },
-        counts={
-            name: (
-                resolution.counts[name][0] - sum(outcome.pruned.get(name, 0) for outcome in later),
-                resolution.counts[name][1],
-            )
-            for name in kept_names
-        },
+        layers=layers,
+        counts=counts,
         outcomes=resolution.outcomes[:steps],
         corrections=corrections,
     )
-
-
-def _with_sources(names: list[str], corrections: Sequence[AppliedCorrection]) -> list[str]:
-    """Return names with those of the parameters from which corrections of them follow."""
-    sources = [
-        correction.sources[name].target.name
-        for correction in corrections
-        for name in names
-        if name in correction.sources
-    ]
-    return list(dict.fromkeys(names + sources))
 
 
 def comparable(left: Resolution, right: Resolution, name: str) -> bool:
@@ -170,11 +151,8 @@ def shares(
     def take(tile: Tile, counts: NDArray[np.int64], elements: NDArray[np.int64]) -> None:
         result[:, *tile] = counts / elements
 
-    sides = [
-        (side, code)
-        for side, code in ((left, LEFT), (right, RIGHT))
-        if side is not None and side.layers.get(name)
-    ]
+    coded = ((left, LEFT), (right, RIGHT))
+    sides = [(side, code) for side, code in coded if side and side.layers.get(name)]
     within = _classes(sides, name)
     has_corrected = bool(left and right and corrects_differently(left, right, name))
     if left and right and has_corrected:
@@ -226,11 +204,11 @@ def with_patterns(
     """Return overlaps with the n:m patterns that each of the masks follows."""
     rows = list(rows)
     of_left = followed_by(left, [row.name for row in rows], monitor)
-    differing = [
-        row.name
-        for row in rows
-        if left.layers.get(row.name) != right.layers.get(row.name) or row.left + row.right
-    ]
+
+    def differs(row: Overlap) -> bool:
+        return left.layers.get(row.name) != right.layers.get(row.name) or row.left + row.right > 0
+
+    differing = [row.name for row in rows if differs(row)]
     of_right = dict(zip(differing, followed_by(right, differing, monitor), strict=True))
     return tuple(
         replace(row, patterns=(own, of_right.get(row.name, own)))

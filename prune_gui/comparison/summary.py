@@ -38,8 +38,6 @@ class SideSummary:
     """One of the states; the statistics are those of all its parameters, as far as computed.
 
     Attributes:
-        parameter: the chosen parameter; None if it cannot be compared.
-        everything: all parameters that can be compared.
         worst: the parameter that keeps the smallest share of its energy, and that share; None while
             the statistics are not complete, or if nothing with energy is pruned.
     """
@@ -85,18 +83,16 @@ def summarize(
     another checkpoint are zeros, whose own energy would say nothing about what was lost.
 
     Args:
-        name: the chosen parameter.
-        left, right: the states.
         reference: a resolution of the open checkpoint. Only those of its parameters are summarized
             that can be compared on both sides.
         before: an earlier summary, whose statistics are reused as far as they apply.
-        wanted: called before the weights of a parameter are read; False stops the computation.
     """
-    sides = left, right
     names = [
-        one for one in reference.counts if all(comparable(side, reference, one) for side in sides)
+        one
+        for one in reference.counts
+        if comparable(left, reference, one) and comparable(right, reference, one)
     ]
-    left, right = (_measured_on(reference, side, names) for side in sides)
+    left, right = (_measured_on(reference, side, names) for side in (left, right))
     earlier = [] if before is None else [before.left.statistics, before.right.statistics]
     left_statistics = compute(_start(left, earlier), wanted, monitor)
     right_statistics = compute(_start(right, [*earlier, left_statistics]), wanted, monitor)
@@ -133,10 +129,9 @@ def _start(resolution: Resolution, earlier: list[LayerStatistics]) -> LayerStati
 
 def _side(name: str, statistics: LayerStatistics) -> SideSummary:
     counts, measures = statistics.resolution.counts, statistics.measures
-    places = {info.name: place for place, info in enumerate(statistics.infos)}
     parameter = None
     if name in counts:
-        row = measures[places[name]]
+        row = measures[[info.name for info in statistics.infos].index(name)]
         share = _share(row["kept"], row["energy"]) if row["weighed"] else None
         parameter = Extent(*counts[name], share)
     complete = statistics.is_complete

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import add
 from typing import Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from prune_gui.pruning.arrays import Bits
 from prune_gui.pruning.kernels.loop import compiled
-from prune_gui.pruning.selection.keys import Bits, ranking_dtype, raw_bits
+from prune_gui.pruning.selection.keys import ranking_dtype, raw_bits
 from prune_gui.pruning.selection.scores import Scores
 from prune_gui.statistics.pattern_scan import GROUP_LENGTHS, fewest_in_groups
 from prune_gui.statistics.weight_values import Values, of_bits
 
 FLOATS: Final = frozenset(
-    {
-        torch.float64,
-        torch.float32,
-        torch.float16,
-        torch.bfloat16,
-        torch.float8_e4m3fn,
-        torch.float8_e4m3fnuz,
-        torch.float8_e5m2,
-        torch.float8_e5m2fnuz,
-    }
+    {torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn}
+    | {torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz}
 )
 """Dtypes whose zeros are counted and whose differences are measured."""
 SMALL_INTEGERS: Final = frozenset(
@@ -41,7 +35,6 @@ class Zeros:
     Attributes:
         fewest_a: for each of `GROUP_LENGTHS`, the minimum number of zeros in a group of that many
             consecutive elements of the first; elements after the last whole group do not count.
-        fewest_b: in the same way for the second.
     """
 
     a: int = 0
@@ -87,7 +80,6 @@ class TensorDiff:
         non_finite: of the others, the number that are infinite or NaN in one tensor or both.
         largest: maximum of |b - a| where both are finite, in float64; None unless both tensors are
             floating point.
-        zeros: the zeros; None unless both tensors are floating point.
     """
 
     differing: int = 0
@@ -97,17 +89,14 @@ class TensorDiff:
     zeros: Zeros | None = None
 
     def __add__(self, other: TensorDiff) -> TensorDiff:
-        zeros, largest = self.zeros or other.zeros, self.largest
-        if self.zeros is not None and other.zeros is not None:
-            zeros = self.zeros + other.zeros
-        if other.largest is not None:
-            largest = max(other.largest, largest or 0.0)
+        zeros = [one.zeros for one in (self, other) if one.zeros is not None]
+        largest = [one.largest for one in (self, other) if one.largest is not None]
         return TensorDiff(
             self.differing + other.differing,
             self.same_number + other.same_number,
             self.non_finite + other.non_finite,
-            largest,
-            zeros,
+            max(largest, default=None),
+            reduce(add, zeros) if zeros else None,
         )
 
 
@@ -181,7 +170,6 @@ def _measure(differ: NDArray[np.bool_], before: Values, after: Values) -> tuple[
 
 
 def _numbers(bits: Bits, dtype: torch.dtype) -> Values:
-    """Return the numbers that raw bits represent, as float32 or float64."""
     if bits.itemsize > 2:
         numbers: Values = bits.view(f"f{bits.itemsize}")
         return numbers
@@ -209,7 +197,6 @@ def _zeros(bits_a: Bits, bits_b: Bits, *, same: bool) -> Zeros:
 
 
 def _are_zero(bits: Bits) -> NDArray[np.bool_]:
-    """Return where the bits of floating point numbers are +0 or -0."""
     without_sign = bits.dtype.type((1 << (8 * bits.itemsize - 1)) - 1)
     zero: NDArray[np.bool_] = bits & without_sign == 0
     return zero

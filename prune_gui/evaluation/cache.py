@@ -27,6 +27,7 @@ TIMEOUT_S: Final = 10.0
 """Timeout for other programs that write."""
 MAX_ROWS: Final = 100_000
 """Limit on the evaluations; the oldest are removed."""
+DAMAGE: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 SCHEMA: Final = """
     CREATE TABLE IF NOT EXISTS evaluations (
         key TEXT PRIMARY KEY, metrics TEXT NOT NULL, seconds REAL NOT NULL, memory INTEGER NOT NULL,
@@ -39,11 +40,7 @@ SCHEMA: Final = """
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What an evaluator returned for a checkpoint.
-
-    Attributes:
-        memory: peak resident memory of the processes of the evaluator, in bytes.
-    """
+    """What an evaluator returned; `memory` is the peak of its processes in bytes, resident."""
 
     metrics: dict[str, float]
     seconds: float
@@ -111,17 +108,14 @@ class Database:
         self._try(lambda connection: connection.execute(insert, (digest,)))
 
     def _try(self, act: Callable[[sqlite3.Connection], Result]) -> Result | None:
-        """Return the result of `act` in a transaction; None after an error, which is logged.
-
-        A damaged file is renamed, and a new one is begun.
-        """
+        """Return the result of `act` in a transaction; None on errors. Renames a damaged file."""
         for attempt in range(2):
             try:
                 with self._connected() as connection:
                     return act(connection)
             except (sqlite3.Error, OSError) as error:
                 log.warning("%s cannot be used: %s", self.path, error)
-                if attempt or not _is_damage(error):
+                if attempt or getattr(error, "sqlite_errorcode", None) not in DAMAGE:
                     return None
                 with suppress(OSError):
                     self.path.replace(self.path.with_name(f"{self.path.name}.damaged"))
@@ -133,8 +127,3 @@ class Database:
         with closing(sqlite3.connect(self.path, timeout=TIMEOUT_S)) as connection, connection:
             connection.executescript(SCHEMA)
             yield connection
-
-
-def _is_damage(error: Exception) -> bool:
-    code = getattr(error, "sqlite_errorcode", None)
-    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)

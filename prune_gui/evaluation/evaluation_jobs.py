@@ -1,26 +1,29 @@
-"""The jobs that run an evaluator. Each reports what it finds, see `Monitor.report`.
-
-Besides their results, they report a `Status` about twice a second.
-"""
+"""The jobs that run an evaluator for the window, and what they find and report."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from prune_gui.engine import Job
 from prune_gui.errors import EvaluationError, RecipeError
-from prune_gui.evaluation.results import CurvePoint, EvaluatedRecipe, SweptStep
+from prune_gui.evaluation.portfolio import PORTFOLIO, NamedRanking
+from prune_gui.evaluation.spec import FINAL, SEARCH
 from prune_gui.language import deferred
 from prune_gui.monitor import Monitor
-from prune_gui.recipe import Recipe
+from prune_gui.recipe import Recipe, Step
+from prune_gui.recipe.amounts import Amount, with_amount
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint
-    from prune_gui.evaluation import Evaluation, Evaluator, SearchResult
+    from prune_gui.evaluation import Evaluation, Evaluator, SearchResult, Trial
     from prune_gui.evaluation.metrics import Metric
-    from prune_gui.recipe.amounts import Amount
     from prune_gui.recipe.resolver import Resolver
 
 
@@ -33,35 +36,208 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Dense:
-    """The result to compare with.
-
-    Attributes:
-        evaluation: of the file; in a scan or search, of the recipe before the step that is tried.
-    """
+    """The result to compare with: of the file, or of the recipe before the step that is tried."""
 
     evaluation: Evaluation
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a search looks for: exactly one of the first two is set.
+    """What a search looks for: exactly one of the first two is set."""
 
-    Attributes:
-        amount: the best recipe at this sparsity of the targets, in [0, 1].
-        at_least: the most sparsity that holds this share of the dense value.
-    """
-
-    amount: float | None = None
-    at_least: float | None = None
+    amount: float | None = None  # the best recipe at this sparsity of the targets, in [0, 1]
+    at_least: float | None = None  # the most sparsity that holds this share of the dense value
     trials: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SweptStep:
+    """A step whose amount is tried with several values."""
+
+    label: str
+    step_at: Callable[[Amount], Step] = field(compare=False)
+    replaces: int | None = None  # the index of a step of the recipe; None: it is appended
+    alone: bool = False  # without the other steps of the recipe
+
+    def recipe_at(self, amount: Amount, base: Recipe) -> Recipe:
+        """Return a recipe in which this step has an amount."""
+        step = self.step_at(amount)
+        if self.alone:
+            return base.with_steps((step,))
+        if self.replaces is None:
+            return base.with_steps((*base.steps, step))
+        steps = list(base.steps)
+        steps[self.replaces] = step
+        return base.with_steps(tuple(steps))
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """One amount of one step, evaluated."""
+
+    swept: SweptStep
+    amount: Amount
+    recipe: Recipe | None
+    evaluation: Evaluation | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MetricCurve:
+    """The points of one step, by ascending sparsity."""
+
+    label: str
+    points: tuple[CurvePoint, ...]
+    sparsity: NDArray[np.float64]  # (points,), of all prunable parameters, in percent
+    values: NDArray[np.float64]  # (points,), the metric; NaN where it is not defined
+
+
+def of_step(label: str, step: Step, replaces: int | None) -> SweptStep:
+    """Return a step of the user as a curve; it has an amount."""
+    return SweptStep(label, partial(with_amount, step), replaces)
+
+
+def rankings(targets: Sequence[str], *, alone: bool) -> Iterator[SweptStep]:
+    """Yield the rankings that need no data (see `PORTFOLIO`), for some targets."""
+
+    def step_at(ranking: NamedRanking, amount: Amount) -> Step:
+        from prune_gui.evaluation.trials import step_of  # slow to import
+
+        return step_of(ranking.step(targets, float(amount)))
+
+    for ranking in PORTFOLIO:
+        yield SweptStep(ranking.name, partial(step_at, ranking), alone=alone)
+
+
+def metric_curves(points: Sequence[CurvePoint], metric: Metric) -> list[MetricCurve]:
+    """Return a curve for each step, in the order in which they first occur."""
+    curves = []
+    for swept in dict.fromkeys(point.swept for point in points):
+        own = [point for point in points if point.swept == swept]
+        found = [(each.evaluation.sparsity, each) for each in own if each.evaluation is not None]
+        found.sort(key=lambda pair: pair[0])
+        curves.append(
+            MetricCurve(
+                swept.label,
+                tuple(point for _, point in found),
+                100 * np.array([sparsity for sparsity, _ in found], np.float64),
+                np.array([metric.value(point.evaluation) for _, point in found], np.float64),
+            )
+        )
+    return curves
+
+
+@dataclass(frozen=True, slots=True)
+class SensitivityRow:
+    """What pruning one parameter or group costs, at each amount."""
+
+    label: str
+    values: tuple[float, ...]  # the metric; NaN where it failed or is not known yet
+    drops: tuple[float, ...]  # how much worse than the dense value that is; negative if better
+    errors: tuple[str, ...]  # why an amount failed, or ""
+
+
+def sensitivity_rows(
+    groups: Mapping[str, Sequence[str]],
+    amounts: Sequence[float],
+    trials: Sequence[Trial],
+    dense: Evaluation,
+    metric: Metric,
+) -> list[SensitivityRow]:
+    """Return a row for each group of a scan, in its order."""
+    found = {(trial.label, trial.amount): trial for trial in trials}
+    before = metric.value(dense)
+    sign = 1 if metric.higher_is_better(dense) else -1
+    rows = []
+    for label in groups:
+        own = [found.get((label, amount)) for amount in amounts]
+        values = tuple(metric.value(each.evaluation) if each else math.nan for each in own)
+        rows.append(
+            SensitivityRow(
+                label,
+                values,
+                tuple(sign * (before - value) for value in values),
+                tuple(each.error if each else "" for each in own),
+            )
+        )
+    return rows
+
+
+def largest_drop(rows: Sequence[SensitivityRow]) -> float:
+    """Return the largest finite drop; 0.0 if nothing is worse."""
+    drops = (drop for row in rows for drop in row.drops if math.isfinite(drop))
+    return max((*drops, 0.0))
+
+
+StateKind = Literal["file", "stack", "named"]
+FILE: Final = deferred("File")
+STACK: Final = deferred("Stack")
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatedRecipe:
+    """How the evaluation of a recipe ended."""
+
+    recipe: Recipe
+    evaluation: Evaluation | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StateRow:
+    """A state, and what is known of its worth: the outcome of it, or of an earlier stack."""
+
+    kind: StateKind
+    name: str
+    recipe: Recipe
+    outcome: EvaluatedRecipe | None = None
+    running: bool = False
+
+    @property
+    def stale(self) -> bool:
+        """Whether the outcome is that of an earlier stack."""
+        return self.outcome is not None and self.outcome.recipe != self.recipe
+
+    @property
+    def evaluation(self) -> Evaluation | None:
+        """The result; None if there is none."""
+        return self.outcome.evaluation if self.outcome is not None else None
+
+
+class StateResults:
+    """The outcomes of recipes that are known for one checkpoint and one evaluator."""
+
+    def __init__(self) -> None:
+        self._known: list[EvaluatedRecipe] = []
+        self._last_of_stack: EvaluatedRecipe | None = None
+        self.running: Recipe | None = None
+
+    def put(self, outcome: EvaluatedRecipe) -> None:
+        """Add an outcome, in place of an earlier one of the same recipe."""
+        self._known = [each for each in self._known if each.recipe != outcome.recipe]
+        self._known.append(outcome)
+
+    def get(self, recipe: Recipe) -> EvaluatedRecipe | None:
+        """Return the outcome of a recipe; None if there is none."""
+        return next((each for each in self._known if each.recipe == recipe), None)
+
+    def rows(self, stack: Recipe, named: Mapping[str, Recipe]) -> tuple[StateRow, ...]:
+        """Return a row for the file, for the stack, and for each named state."""
+        states: list[tuple[StateKind, str, Recipe]] = [("file", "", Recipe()), ("stack", "", stack)]
+        states += [("named", name, recipe) for name, recipe in named.items()]
+        rows = []
+        for kind, name, recipe in states:
+            outcome = self.get(recipe)
+            if kind == "stack":
+                self._last_of_stack = outcome = outcome or self._last_of_stack
+            rows.append(StateRow(kind, name, recipe, outcome, recipe == self.running))
+        return tuple(rows)
 
 
 def states_job(evaluator: Evaluator, resolver: Resolver, recipes: Sequence[Recipe]) -> Job:
     """Evaluate recipes; reports `Begun` before and an `EvaluatedRecipe` after each."""
 
     def work(monitor: Monitor) -> None:
-        from prune_gui.evaluation.evaluator import FINAL  # slow to import
-
         own_resolver = resolver.copy()
         monitor.expect(len(recipes))
         for recipe in recipes:
@@ -73,16 +249,11 @@ def states_job(evaluator: Evaluator, resolver: Resolver, recipes: Sequence[Recip
 
 
 def stored_job(reader: Evaluator, checkpoint: Checkpoint, recipes: Sequence[Recipe]) -> Job:
-    """Look for stored results of recipes; the result is a list of `EvaluatedRecipe`.
-
-    Args:
-        reader: an evaluator that only this job uses; it is not run.
-    """
+    """Look for stored results of recipes, a list of `EvaluatedRecipe`; `reader` is not run."""
 
     def work(monitor: Monitor) -> list[EvaluatedRecipe]:
-        from prune_gui.evaluation.evaluator import FINAL  # slow to import
-
-        pairs = [(one, reader.stored(checkpoint, one, FINAL, monitor)) for one in recipes]
+        keys = [reader.key(checkpoint, recipe, FINAL, monitor) for recipe in recipes]
+        pairs = zip(recipes, map(reader.database.get, keys), strict=True)
         return [EvaluatedRecipe(recipe, found) for recipe, found in pairs if found is not None]
 
     return Job(deferred("Looking for stored results"), work, lane="stored results", idle=True)
@@ -95,15 +266,12 @@ def metric_sweep_job(
     steps: Sequence[SweptStep],
     amounts: Sequence[Amount],
 ) -> Job:
-    """Evaluate a recipe with several steps and amounts.
+    """Evaluate a recipe with several steps and amounts; fails if the file cannot be evaluated.
 
-    Reports `Dense`, then a `CurvePoint` for each amount of each step. It fails if the file itself
-    cannot be evaluated.
+    Reports `Dense`, then a `CurvePoint` for each amount of each step.
     """
 
     def work(monitor: Monitor) -> None:
-        from prune_gui.evaluation.evaluator import SEARCH  # slow to import
-
         own_resolver = resolver.copy()
         monitor.expect(1 + len(steps) * len(amounts))
         dense = _outcome(evaluator, own_resolver, Recipe(), SEARCH, monitor)
@@ -134,11 +302,7 @@ def scan_job(
     amounts: Sequence[float],
     metric: Metric,
 ) -> Job:
-    """Prune one group at a time after a recipe; reports `Dense`, then each `Trial`.
-
-    Args:
-        groups: patterns of each group by its label, see `groups_of`.
-    """
+    """Prune one group of patterns at a time after a recipe; reports `Dense`, then each `Trial`."""
 
     def work(monitor: Monitor) -> None:
         from prune_gui.evaluation.trials import Trials, scan_trials  # slow to import
@@ -162,10 +326,7 @@ def search_job(
     goal: Goal,
     metric: Metric,
 ) -> Job:
-    """Search for a step after a recipe; reports `Dense`, then each `Trial`.
-
-    The result is a `SearchResult`. `targets` are patterns of the parameters to prune.
-    """
+    """Search for a step after a recipe, a `SearchResult`; reports `Dense`, then each `Trial`."""
 
     def work(monitor: Monitor) -> SearchResult:
         from prune_gui.evaluation.search import Search  # slow to import
@@ -189,8 +350,6 @@ def _choose_metric(
     evaluator: Evaluator, checkpoint: Checkpoint, base: Recipe, metric: Metric, monitor: Monitor
 ) -> Evaluation:
     """Evaluate the base recipe, and make the evaluator use a metric; return the result."""
-    from prune_gui.evaluation.evaluator import SEARCH  # slow to import
-
     dense = evaluator.evaluate(checkpoint, base, split=SEARCH, cancel=monitor, show=monitor.report)
     evaluator.metric = metric.name_in(dense)
     return dense
@@ -200,12 +359,12 @@ def _outcome(
     evaluator: Evaluator, resolver: Resolver, recipe: Recipe, split: str, monitor: Monitor
 ) -> EvaluatedRecipe:
     """Evaluate a recipe; an error of the evaluator or of a step is stored in the outcome."""
-    steps = Monitor(None, monitor)  # the progress counts evaluations, not bytes
+    # the progress counts evaluations, not bytes
+    steps = Monitor(None, monitor, monitor.report)
     try:
         evaluation = evaluator.evaluate_lazily(
-            resolver.checkpoint, recipe, lambda: resolver.resolve(recipe, steps),
-            split, steps, monitor.report,
-        )  # fmt: skip
+            resolver.checkpoint, recipe, lambda: resolver.resolve(recipe, steps), split, steps
+        )
     except (EvaluationError, RecipeError) as error:
         return EvaluatedRecipe(recipe, None, str(error))
     return EvaluatedRecipe(recipe, evaluation)

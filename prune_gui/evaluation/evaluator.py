@@ -9,8 +9,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Final, Literal, Self
+from typing import TYPE_CHECKING, Final, Literal, Self, cast
 from weakref import WeakKeyDictionary
 
 import psutil
@@ -20,23 +19,18 @@ from prune_gui.errors import CheckpointError, EvaluationError
 from prune_gui.evaluation.cache import Database, Evaluation
 from prune_gui.evaluation.metrics import chosen, is_higher_better
 from prune_gui.evaluation.running import FunctionProcess, run_command
-from prune_gui.evaluation.spec import EvaluatorSpec, PassAs
-from prune_gui.isolated.watching import Limits, MemoryLimitError, ShowStatus, Watch
-from prune_gui.monitor import CancelFlag, Monitor
-from prune_gui.recipe.provenance import own_version
-from prune_gui.recipe.recipe import Recipe
+from prune_gui.evaluation.spec import FINAL, TIMEOUT_S, EvaluatorSpec, PassAs
+from prune_gui.isolated.watching import MemoryLimitError, ShowStatus, Watch
+from prune_gui.monitor import CancelFlag, Monitor, Report
+from prune_gui.recipe.recipe import Recipe, own_version
 
 if TYPE_CHECKING:
     from prune_gui.recipe.recipe import Step
     from prune_gui.recipe.resolution import Resolution
 
-TIMEOUT_S: Final = 3600.0
+
 MEMORY_SHARE: Final = 0.9
 """The share of the free memory that an evaluator may take by default."""
-FINAL: Final = "final"
-"""The split of the data for figures to report."""
-SEARCH: Final = "search"
-"""The split of the data for comparing recipes in a search."""
 
 Better = Literal["higher", "lower"]
 CacheMode = Literal["use", "fresh", "off"]
@@ -99,7 +93,7 @@ class Evaluator:
         self._better = better
         self._name = name
         free = psutil.virtual_memory().available
-        self._limits = Limits(timeout_s, memory_limit or int(free * MEMORY_SHARE))
+        self._limits = timeout_s, memory_limit or int(free * MEMORY_SHARE)
         self.cache = cache
         self.database = Database(database)
         self._process: FunctionProcess | None = None
@@ -135,11 +129,9 @@ class Evaluator:
         from prune_gui.recipe.resolution import resolve  # torch: slow to import
 
         recipe = recipe or Recipe()
-        monitor = Monitor(None, cancel)
-        return self.evaluate_lazily(
-            checkpoint, recipe, partial(resolve, recipe, checkpoint, None, cancel),
-            split, monitor, show,
-        )  # fmt: skip
+        monitor = Monitor(None, cancel, cast("Report | None", show))
+        resolve_now = partial(resolve, recipe, checkpoint, None, cancel)
+        return self.evaluate_lazily(checkpoint, recipe, resolve_now, split, monitor)
 
     def evaluate_lazily(
         self,
@@ -148,7 +140,6 @@ class Evaluator:
         resolve: Callable[[], Resolution],
         split: str,
         monitor: Monitor,
-        show: ShowStatus | None,
     ) -> Evaluation:
         """Do as `evaluate`, but call `resolve` only if there is no stored result."""
         key = "" if self.cache == "off" else self.key(checkpoint, recipe, split, monitor)
@@ -159,29 +150,19 @@ class Evaluator:
         resolution = resolve()
         began = time.monotonic()
         try:
-            metrics, peak = self._run(resolution, split, monitor, show)
+            metrics, peak = self._run(resolution, split, monitor)
         except MemoryLimitError:
             if self._process is None or not self._process.answered:
                 raise
-            metrics, peak = self._run(resolution, split, monitor, show)  # it may leak: begin anew
+            metrics, peak = self._run(resolution, split, monitor)  # it may leak: begin anew
         pruned, total = resolution.total
         evaluation = Evaluation(metrics, time.monotonic() - began, peak, pruned, total)
         if self.cache != "off":
             self.database.put(key, evaluation)
         return evaluation
 
-    def stored(
-        self, checkpoint: Checkpoint, recipe: Recipe, split: str, monitor: Monitor
-    ) -> Evaluation | None:
-        """Return the stored result of an evaluation; None if there is none. See `evaluate`."""
-        return self.database.get(self.key(checkpoint, recipe, split, monitor))
-
     def value(self, evaluation: Evaluation) -> float:
-        """Return the number that counts.
-
-        Raises:
-            EvaluationError: it has none of this name, or several, and none was chosen.
-        """
+        """Return the number that counts; it is an error if there is none, or no single one."""
         return evaluation.metrics[chosen(evaluation.metrics, self.metric)]
 
     def title(self, evaluation: Evaluation) -> str:
@@ -203,24 +184,18 @@ class Evaluator:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _run(
-        self, resolution: Resolution, split: str, monitor: Monitor, show: ShowStatus | None
+        self, resolution: Resolution, split: str, monitor: Monitor
     ) -> tuple[dict[str, float], int]:
-        watch = Watch(self._limits, monitor, show)
+        watch = Watch(*self._limits, monitor)
         if self.spec.kind == "command":
             return run_command(self.spec, resolution, split, watch)
         if self._process is not None and self._process.has_ended:
             self.close()
-        if self._process is None:
-            self._process = FunctionProcess(self.spec, resolution, watch)
+        self._process = self._process or FunctionProcess(self.spec, resolution, watch)
         return self._process.evaluate(resolution, split, watch)
 
     def key(self, checkpoint: Checkpoint, recipe: Recipe, split: str, monitor: Monitor) -> str:
@@ -235,7 +210,6 @@ class Evaluator:
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     def _fingerprint(self, checkpoint: Checkpoint, monitor: Monitor) -> str:
-        """Return the fingerprint of an open checkpoint, which is read once."""
         checkpoint.check()  # a changed file is an error
         if checkpoint not in self._fingerprints:
             self._fingerprints[checkpoint] = checkpoint.fingerprint(monitor)
@@ -253,7 +227,6 @@ def _step_digest(step: Step, monitor: Monitor) -> str:
 
 
 def _file_digest(path: str, monitor: Monitor) -> str:
-    """Return the fingerprint of a checkpoint, or a digest of another file."""
     try:
         with open_checkpoint(path) as opened:
             return opened.fingerprint(monitor)

@@ -25,27 +25,6 @@ PATH_NAMES = ("checkpoint", "path", "file", "filename")
 PATH_TYPES = ("str", "Path", "pathlib.Path", "PathLike", "os.PathLike", "PathLike[str]")
 MAX_TEXT_LENGTH = 300
 MAX_DEPTH = 8
-DTYPES = {
-    "F64": "float64",
-    "F32": "float32",
-    "F16": "float16",
-    "BF16": "bfloat16",
-    "F8_E4M3": "float8_e4m3fn",
-    "F8_E4M3FNUZ": "float8_e4m3fnuz",
-    "F8_E5M2": "float8_e5m2",
-    "F8_E5M2FNUZ": "float8_e5m2fnuz",
-    "F8_E8M0": "float8_e8m0fnu",
-    "C64": "complex64",
-    "I64": "int64",
-    "I32": "int32",
-    "I16": "int16",
-    "I8": "int8",
-    "U64": "uint64",
-    "U32": "uint32",
-    "U16": "uint16",
-    "U8": "uint8",
-    "BOOL": "bool",
-}
 
 
 class FunctionFault(Exception):  # noqa: N818 - reported to the program
@@ -143,14 +122,11 @@ def call(function: Callable[..., object], request: dict[str, Any], descriptors: 
     options = {} if request["split"] is None else {"split": request["split"]}
     if request["path"] is not None:
         return plain(function(request["path"], **options))
-    return plain(function(state_dict(descriptors[0]), **options))
+    return plain(function(state_dict(descriptors[0], request["dtypes"]), **options))
 
 
-def state_dict(descriptor: int) -> dict[str, Any]:
-    """Return the tensors of a safetensors file by name.
-
-    The file is mapped, not read. Changes of a tensor stay in this process.
-    """
+def state_dict(descriptor: int, dtypes: dict[str, str]) -> dict[str, Any]:
+    """Return the tensors of a safetensors file by name. It is mapped: changes stay here."""
     import torch
 
     size = os.fstat(descriptor).st_size
@@ -161,7 +137,7 @@ def state_dict(descriptor: int) -> dict[str, Any]:
     for name, entry in json.loads(octets[8:start]).items():
         if name == "__metadata__":
             continue
-        dtype = getattr(torch, DTYPES.get(entry["dtype"], ""), None)
+        dtype = getattr(torch, dtypes.get(entry["dtype"], ""), None)
         if dtype is None:
             raise FunctionFault("no_dtype", {"name": name, "dtype": entry["dtype"]})
         first, last = entry["data_offsets"]

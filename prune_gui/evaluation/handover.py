@@ -15,9 +15,8 @@ import psutil
 
 from prune_gui.checkpoint import ShardedCheckpoint
 from prune_gui.checkpoint.folder import CONFIG_NAME, is_weight_file, visible_files
-from prune_gui.checkpoint.safetensors.format import SAFETENSORS
-from prune_gui.checkpoint.safetensors.header import CODES
-from prune_gui.checkpoint.write.entries import keyed_writers
+from prune_gui.checkpoint.safetensors.format import CODES, SAFETENSORS
+from prune_gui.checkpoint.write.content import FileContent, keyed_writers
 from prune_gui.checkpoint.write.temp_files import remove_abandoned, temporary
 from prune_gui.errors import EvaluationError
 from prune_gui.isolated.processes import anonymous_file
@@ -42,11 +41,7 @@ def size_of(resolution: Resolution) -> int:
 
 @contextmanager
 def tensors_file(resolution: Resolution, monitor: Monitor) -> Iterator[int]:
-    """Write the finalized tensors to an anonymous safetensors file and yield its descriptor.
-
-    The file is in memory on Linux, if there is room; else in the folder for temporary files. It is
-    a new one each time, because an evaluator may keep tensors of the last one.
-    """
+    """Write the finalized tensors to a new anonymous safetensors file and yield its descriptor."""
     for info in resolution.checkpoint.tensors.values():
         if info.special is not None or info.dtype not in CODES:
             raise EvaluationError(
@@ -57,10 +52,10 @@ def tensors_file(resolution: Resolution, monitor: Monitor) -> Iterator[int]:
             )
     tensors = [part.entry for part in parts_to_write(resolution, DEFAULTS)]
     writers = keyed_writers(tensors, resolution.checkpoint)
-    writers = [writer.checked(resolution.checkpoint.check) for writer in writers]
+    content = FileContent(writers, None, {}).checked(resolution.checkpoint.check)
     with anonymous_file(in_memory=_fits_in_memory(size_of(resolution))) as file:
         with monitor.in_charge():  # corrections are computed here
-            SAFETENSORS.write(Path(f"/dev/fd/{file.fileno()}"), writers, None, {}, monitor)
+            SAFETENSORS.write(Path(f"/dev/fd/{file.fileno()}"), content, monitor)
         yield file.fileno()
 
 
@@ -68,8 +63,8 @@ def tensors_file(resolution: Resolution, monitor: Monitor) -> Iterator[int]:
 def handover_folder(resolution: Resolution) -> Iterator[Path]:
     """Create a private folder with room for a checkpoint, and remove it after the block.
 
-    It is in shared memory on Linux, if there is room; else in the folder for temporary files.
-    Folders that killed programs have left in both are removed.
+    It is in shared memory, if there is room, else among temporary files; abandoned ones are
+    removed.
     """
     nbytes = size_of(resolution)
     bases = [Path(tempfile.gettempdir())]
@@ -77,7 +72,8 @@ def handover_folder(resolution: Resolution) -> Iterator[Path]:
         bases.insert(0, SHARED_MEMORY)
     for base in bases:
         remove_abandoned(base)
-    base = bases[0] if _has_room(bases[0], nbytes) and _fits_in_memory(nbytes) else bases[-1]
+    has_room = nbytes + HEADER_BYTES <= shutil.disk_usage(bases[0]).free
+    base = bases[0] if has_room and _fits_in_memory(nbytes) else bases[-1]
     with temporary(base / "evaluate", lambda path: path.mkdir(mode=0o700)) as folder:
         yield folder
 
@@ -86,9 +82,9 @@ def write_checkpoint_in(folder: Path, resolution: Resolution, monitor: Monitor) 
     """Write the finalized checkpoint into a folder, and return its path.
 
     The file has the name and the format of the input; for shards, it is the folder, and for the
-    parts of a split file the first one. If there is a config.json beside the input, it and the
-    other files, such as tokenizers, are linked into the folder. If no step prunes anything, this is
-    the path of the input itself, unless it is remote.
+    parts of a split file the first one. Files beside the input, such as tokenizers, are linked into
+    the folder if config.json is one. If no step prunes anything, this is the path of the input
+    itself, unless it is remote.
     """
     checkpoint = resolution.checkpoint
     is_sharded = isinstance(checkpoint, ShardedCheckpoint)
@@ -117,7 +113,3 @@ def write_checkpoint_in(folder: Path, resolution: Resolution, monitor: Monitor) 
 
 def _fits_in_memory(nbytes: int) -> bool:
     return bool(nbytes * FREE_MEMORY_RATIO <= psutil.virtual_memory().available)
-
-
-def _has_room(folder: Path, nbytes: int) -> bool:
-    return nbytes + HEADER_BYTES <= shutil.disk_usage(folder).free

@@ -40,8 +40,7 @@ Metrics = Mapping[str, float]
 def metrics_of(value: object) -> dict[str, float]:
     """Return the numbers of a JSON value by name; those of nested objects as "outer.inner".
 
-    The output of lm-evaluation-harness is an object with `results`; of it, only these are used,
-    without standard errors.
+    Of the output of lm-evaluation-harness, only `results` without standard errors are used.
     """
     if isinstance(value, dict) and isinstance(value.get("results"), dict):
         value = value["results"]
@@ -106,8 +105,7 @@ def _objects(text: str) -> Iterator[object]:
 def _in_tables(lines: Sequence[str]) -> Iterator[tuple[str, float]]:
     """Yield the values in the Markdown tables of lm-evaluation-harness, by "task.metric".
 
-    Their first column is Tasks or Groups; an empty cell repeats the one above it. A filter other
-    than "none" is a part of the name, as in the JSON output.
+    An empty cell repeats the one above it. A filter other than "none" is a part of the name.
     """
     header: list[str] = []
     task = ""
@@ -127,11 +125,7 @@ def _in_tables(lines: Sequence[str]) -> Iterator[tuple[str, float]]:
 
 
 def chosen(metrics: Metrics, wanted: str | None) -> str:
-    """Return the name of the metric that counts: the wanted one, the only one, or an obvious one.
-
-    Raises:
-        EvaluationError: there is no such metric, or several; the message names them.
-    """
+    """Return the metric that counts: the wanted one, the only one, or an obvious one."""
     if wanted is not None:
         if wanted in metrics:
             return wanted

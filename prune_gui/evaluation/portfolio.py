@@ -1,7 +1,4 @@
-"""The rankings that a search compares: each needs the weights only, no data and no training.
-
-A new ranking is one line in `PORTFOLIO`.
-"""
+"""The rankings that a search compares: each needs the weights only, no data and no training."""
 
 from __future__ import annotations
 
@@ -12,16 +9,11 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class NamedRanking:
-    """A way to choose what is pruned at a sparsity.
-
-    Attributes:
-        fields: the fields of the step, as in a recipe file, without targets and amount.
-        tunable: fields that prune the same, of a method with more parameters; None: `fields`.
-    """
+    """A way to choose what is pruned at a sparsity."""
 
     name: str
-    fields: Mapping[str, object]
-    tunable: Mapping[str, object] | None = None
+    fields: Mapping[str, object]  # of the step, as in a recipe, without targets and amount
+    tunable: Mapping[str, object] | None = None  # the same of a method with more parameters
 
     def step(self, targets: Sequence[str], amount: float) -> dict[str, object]:
         """Return the fields of the step that prunes the targets up to a sparsity in [0, 1]."""

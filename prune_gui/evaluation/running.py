@@ -10,6 +10,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from prune_gui.checkpoint.safetensors.format import DTYPES
 from prune_gui.errors import CheckpointError, EvaluationError, one_line
 from prune_gui.evaluation.metrics import metrics_in, metrics_of
 from prune_gui.evaluation.spec import CHECKPOINT, FOLDER, OUTPUT, SPLIT, EvaluatorSpec
@@ -59,12 +60,7 @@ class ReportedError(EvaluationError):
 class FunctionProcess:
     """The process in which the file of an evaluator is loaded."""
 
-    def __init__(
-        self,
-        spec: EvaluatorSpec,
-        resolution: Resolution,
-        watch: Watch,
-    ) -> None:
+    def __init__(self, spec: EvaluatorSpec, resolution: Resolution, watch: Watch) -> None:
         from prune_gui.evaluation.handover import handover_folder  # torch: slow to import
 
         self._spec = spec
@@ -82,21 +78,20 @@ class FunctionProcess:
         self.takes_split = described.get("split") is True
 
     def evaluate(
-        self,
-        resolution: Resolution,
-        split: str,
-        watch: Watch,
+        self, resolution: Resolution, split: str, watch: Watch
     ) -> tuple[dict[str, float], int]:
         """Call the function on a pruned checkpoint; return the metrics and peak memory in bytes."""
         from prune_gui.checkpoint.write.temp_files import remove
         from prune_gui.evaluation.handover import tensors_file, write_checkpoint_in  # torch: slow
 
-        request = {"do": "evaluate", "split": split if self.takes_split else None, "path": None}
+        request: dict[str, Any] = {"do": "evaluate", "path": None}
+        request["split"] = split if self.takes_split else None
         try:
             if self.takes == "path":
                 path = write_checkpoint_in(self._folder, resolution, watch.monitor)
                 reply = self._ask({**request, "path": str(path)}, watch)
             else:
+                request["dtypes"] = DTYPES
                 with tensors_file(resolution, watch.monitor) as descriptor:
                     reply = self._ask(request, watch, descriptor)
         except (ReportedError, CheckpointError):
@@ -121,12 +116,7 @@ class FunctionProcess:
         """End the process and all that it started."""
         self._stack.close()
 
-    def _ask(
-        self,
-        request: dict[str, Any],
-        watch: Watch,
-        *descriptors: int,
-    ) -> dict[str, Any]:
+    def _ask(self, request: dict[str, Any], watch: Watch, *descriptors: int) -> dict[str, Any]:
         """Send a request, and return the reply; an error leaves the process in an unknown state."""
         wait = self._tree.watch(watch)
 
@@ -162,7 +152,6 @@ class FunctionProcess:
         return reply
 
     def _wait_for_end(self) -> None:
-        """Give the process time to end, after it closed the connection."""
         self._tree.is_connected = False
         deadline = time.monotonic() + GRACE_S
         while not self._tree.has_ended and time.monotonic() < deadline:
@@ -174,7 +163,6 @@ class FunctionProcess:
         )
 
     def _fault(self, fault: object) -> EvaluationError:
-        """Return the error for a fault that the worker reports."""
         if isinstance(fault, list) and len(fault) == 2 and isinstance(fault[1], dict):
             message, fields = FAULTS.get(str(fault[0])), fault[1]
             if message is not None:
@@ -189,10 +177,7 @@ MAX_RESULT_BYTES: Final = 1 << 24
 
 
 def run_command(
-    spec: EvaluatorSpec,
-    resolution: Resolution,
-    split: str,
-    watch: Watch,
+    spec: EvaluatorSpec, resolution: Resolution, split: str, watch: Watch
 ) -> tuple[dict[str, float], int]:
     """Run a command on a pruned checkpoint; return its metrics and its peak memory in bytes."""
     from prune_gui.evaluation.handover import handover_folder, write_checkpoint_in  # torch: slow

@@ -12,9 +12,10 @@ from typing import Final
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.errors import EvaluationError
 from prune_gui.evaluation.cache import Evaluation
-from prune_gui.evaluation.evaluator import FINAL, Evaluator
+from prune_gui.evaluation.evaluator import Evaluator
 from prune_gui.evaluation.metrics import number_text
 from prune_gui.evaluation.portfolio import PORTFOLIO, NamedRanking
+from prune_gui.evaluation.spec import FINAL
 from prune_gui.evaluation.trials import TARGETS, ShowTrial, Trial, Trials
 from prune_gui.evaluation.tuning import Tuning, require_optuna
 from prune_gui.isolated.watching import ShowStatus
@@ -30,22 +31,14 @@ FINALISTS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The result of a search.
+    """The result of a search."""
 
-    Attributes:
-        recipe: the recipe that was found, an ordinary one; None if none holds the limit.
-        dense: the result without the searched step, on the split "search".
-        final: the result of the recipe on the split "final"; that of `best` if the evaluator knows
-            no splits.
-        final_dense: the same without the searched step.
-    """
-
-    recipe: Recipe | None
+    recipe: Recipe | None  # an ordinary recipe; None if none holds the limit
     best: Trial | None
     trials: tuple[Trial, ...]
-    dense: Evaluation
+    dense: Evaluation  # without the searched step, on the split "search"
     limit: float | None
-    final: Evaluation | None
+    final: Evaluation | None  # on the split "final"; that of `best` without splits
     final_dense: Evaluation
 
 
@@ -92,11 +85,7 @@ class Search:
         return self.result()
 
     def at_amount(self, amount: float) -> None:
-        """Find the ranking with the best value at a sparsity of the targets, in [0, 1].
-
-        Raises:
-            EvaluationError: all rankings fail; the message is that of the first.
-        """
+        """Find the ranking with the best value at a sparsity of the targets, in [0, 1]."""
         for ranking in self._portfolio:
             trial = self._try(ranking, amount)
             if self._run.is_better(trial.value, math.nan if self.best is None else self.best.value):
@@ -120,10 +109,6 @@ class Search:
             share: the share of the dense value that is to be held; if lower values are better, the
                 value may be at most the dense one divided by it.
             absolute: whether `share` is the value itself, not a share.
-
-        Raises:
-            EvaluationError: the dense checkpoint does not hold the value, or a share of its value
-                has no meaning.
         """
         self.limit = self._limit(share, absolute=absolute)
         low, rankings = self._bisect(0, list(self._portfolio))
@@ -147,7 +132,6 @@ class Search:
                         break
 
     def _best_ranking(self) -> NamedRanking:
-        """Return the ranking of the best trial; the first ranking if there is none."""
         label = None if self.best is None else self.best.label
         named = (ranking for ranking in self._portfolio if ranking.name == label)
         return next(named, self._portfolio[0])

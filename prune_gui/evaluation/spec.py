@@ -12,10 +12,18 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from prune_gui.errors import EvaluationError
 from prune_gui.regular_files import read_regular
+from prune_gui.resources import is_shipped, resource
+
+if TYPE_CHECKING:
+    from prune_gui.checkpoint import Checkpoint
+    from prune_gui.evaluation import Evaluator
+
 
 MAX_SOURCE_BYTES: Final = 1 << 24
 MAX_SIBLINGS: Final = 500
@@ -25,6 +33,10 @@ FOLDER: Final = "{folder}"
 OUTPUT: Final = "{output}"
 SPLIT: Final = "{split}"
 SPLIT_NAME: Final = "split"
+FINAL: Final = "final"
+"""The split of the data for figures to report."""
+SEARCH: Final = "search"
+"""The split of the data for comparing recipes in a search."""
 PYTHON_NAMES: Final = ("python", "python3")
 
 Kind = Literal["command", "function"]
@@ -34,35 +46,22 @@ PassAs = Literal["path", "state_dict"]
 
 @dataclass(frozen=True, slots=True)
 class EvaluatorSpec:
-    """A command or a function, and the interpreter of a function.
-
-    Attributes:
-        argv: the words of a command, with placeholders; () for a function.
-        path: the absolute path of the file of a function; None for a command.
-        python: the path of the interpreter of a function; "" for a command.
-        source: the content of the file of a function, which is read once.
-    """
+    """A command or a function, and the interpreter of a function."""
 
     text: str
     kind: Kind
-    argv: tuple[str, ...] = ()
-    path: Path | None = None
+    argv: tuple[str, ...] = ()  # the words of a command, with placeholders
+    path: Path | None = None  # absolute, of the file of a function
     function: str = ""
     python: str = ""
     pass_as: PassAs | None = None
-    source: bytes = field(default=b"", repr=False)
+    source: bytes = field(default=b"", repr=False)  # of the file, which is read once
 
     @classmethod
     def parse(
         cls, text: str, python: str | None = None, pass_as: PassAs | None = None
     ) -> EvaluatorSpec:
-        """Parse ``COMMAND {checkpoint} ...`` or ``FILE.py:FUNCTION``.
-
-        A command is split into words as by a POSIX shell, but no shell runs it.
-
-        Raises:
-            EvaluationError: the text is neither, or the file or the interpreter does not exist.
-        """
+        """Parse ``COMMAND {checkpoint} ...``, which no shell runs, or ``FILE.py:FUNCTION``."""
         if CHECKPOINT in text or FOLDER in text:
             if python is not None or pass_as is not None:
                 raise EvaluationError(
@@ -88,8 +87,8 @@ class EvaluatorSpec:
     def takes_split(self) -> bool:
         """Whether the name of a split of the data can change the result.
 
-        The file of a function is parsed, not run. A function that it does not define itself, or
-        that has a decorator, may take anything.
+        The file is parsed, not run; a function of other modules, or with a decorator, may take
+        anything.
         """
         if self.path is None:
             return any(SPLIT in word for word in self.argv)
@@ -113,11 +112,7 @@ class EvaluatorSpec:
         return _digest([*self._settings, *folder], self._named)
 
     def digest(self) -> str:
-        """Return a digest of all that is known to decide the results, for the cache.
-
-        These are the text, the working folder, and the contents of the named files and of all
-        Python files beside these.
-        """
+        """Return a digest of the text, the working folder, the named files and their siblings."""
         named = [self.path] if self.path else self._named
         scripts = [path.absolute() for path in named if path.suffix == ".py" and path.is_file()]
         siblings = [path for script in scripts for path in _siblings(script)]
@@ -130,7 +125,6 @@ class EvaluatorSpec:
 
     @property
     def _named(self) -> list[Path]:
-        """The files that a command may name."""
         return [Path(word) for word in self.argv]
 
 
@@ -139,7 +133,6 @@ def _working_folder() -> str:
 
 
 def _read(path: Path) -> bytes:
-    """Return the content of the file of a function."""
     try:
         return read_regular(path, MAX_SOURCE_BYTES)
     except OSError as error:
@@ -180,7 +173,6 @@ def _interpreter(python: str | None) -> str:
 
 
 def _siblings(script: Path) -> Iterator[Path]:
-    """Yield the Python files beside a file, sorted, at most MAX_SIBLINGS."""
     try:
         siblings = sorted(script.parent.glob("*.py"))
     except OSError:
@@ -189,7 +181,6 @@ def _siblings(script: Path) -> Iterator[Path]:
 
 
 def _digest(settings: Sequence[str | None], files: Sequence[Path]) -> str:
-    """Return a digest of settings, and of the names and contents of files that exist."""
     digest = hashlib.sha256(json.dumps(settings).encode())
     for path in dict.fromkeys(files):
         try:
@@ -198,3 +189,69 @@ def _digest(settings: Sequence[str | None], files: Sequence[Path]) -> str:
             continue
         digest.update(json.dumps([str(path), hashlib.sha256(content).hexdigest()]).encode())
     return digest.hexdigest()
+
+
+MAX_TEXT_LENGTH: Final = 10_000
+TIMEOUT_S: Final = 3600.0
+
+Text = Annotated[str, Field(min_length=1, max_length=MAX_TEXT_LENGTH)]
+
+
+class EvaluatorChoice(BaseModel):
+    """An evaluator with its options, as settings keep it: the arguments of `Evaluator`."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    text: Text
+    python: Text | None = None
+    pass_as: Literal["path", "state_dict"] | None = None
+    metric: Text | None = None
+    better: Literal["higher", "lower"] | None = None
+    name: Text | None = None
+    timeout_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] = TIMEOUT_S
+    memory_limit: Annotated[int, Field(gt=0)] | None = None
+    use_stored: bool = True
+
+    def make(self) -> Evaluator:
+        """Return the evaluator."""
+        from prune_gui.evaluation import Evaluator  # slow to import
+
+        arguments = self.model_dump(exclude={"use_stored"})
+        return Evaluator(**arguments, cache="use" if self.use_stored else "fresh")
+
+    @property
+    def is_shipped(self) -> bool:
+        """Whether this runs code of this program only, which needs no consent."""
+        return self == DEMO
+
+
+DEMO: Final = EvaluatorChoice(text=f"{resource('demo', 'evaluate.py')}:evaluate")
+"""The evaluator of the demo checkpoint."""
+
+
+def choice_for(
+    checkpoint: Checkpoint, recent: tuple[EvaluatorChoice, ...]
+) -> EvaluatorChoice | None:
+    """Return the evaluator to begin with: that of the demo, or the one used last; or None."""
+    if is_shipped(checkpoint.path):
+        return DEMO
+    return recent[0] if recent else None
+
+
+def functions_in(path: Path) -> list[str]:
+    """Return the names of the public functions that a Python file defines; it is not run."""
+    try:
+        statements = ast.parse(_read(path)).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise EvaluationError(
+            "{path} is not a Python file: {reason}.", path=path, reason=error
+        ) from error
+    names = [each.name for each in statements if isinstance(each, ast.FunctionDef)]
+    public = [name for name in names if not name.startswith("_")]
+    if not public:
+        raise EvaluationError(
+            "{path} defines no function. An evaluator is a function that takes a state dict "
+            "or a path, and returns a number.",
+            path=path,
+        )
+    return public

@@ -6,15 +6,16 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.errors import EvaluationError, RecipeError
 from prune_gui.evaluation.cache import Evaluation
-from prune_gui.evaluation.evaluator import SEARCH, Evaluator
+from prune_gui.evaluation.evaluator import Evaluator
+from prune_gui.evaluation.spec import SEARCH
 from prune_gui.isolated.watching import ShowStatus
 from prune_gui.language import tr
-from prune_gui.monitor import CancelFlag, Monitor
+from prune_gui.monitor import CancelFlag, Monitor, Report
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe.patterns import patterns_for
 from prune_gui.recipe.recipe import Recipe, Step
@@ -26,17 +27,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Steps after a base recipe, evaluated.
+    """Steps after a base recipe, evaluated."""
 
-    Attributes:
-        label: what was tried: the name of a ranking, or of what was pruned.
-        amount: the sparsity of the targets, in [0, 1].
-        steps: the steps after the base recipe.
-    """
-
-    label: str
-    amount: float
-    steps: tuple[Step, ...]
+    label: str  # what was tried: the name of a ranking, or of what was pruned
+    amount: float  # the sparsity of the targets, in [0, 1]
+    steps: tuple[Step, ...]  # after the base recipe
     evaluation: Evaluation | None
     value: float
     error: str = ""
@@ -58,8 +53,7 @@ class Trials:
     ) -> None:
         self._evaluator = evaluator
         self._checkpoint = checkpoint
-        self._monitor = Monitor(None, cancel)
-        self._show = show
+        self._monitor = Monitor(None, cancel, cast("Report | None", show))
         self._resolution: Resolution | None = None
         self.base = base
         self.dense = self.evaluate((), SEARCH)
@@ -77,10 +71,10 @@ class Trials:
 
     def evaluate(self, steps: tuple[Step, ...], split: str) -> Evaluation:
         """Evaluate the base recipe with further steps; see `Evaluator.evaluate`."""
+        recipe, resolve = self.recipe_with(steps), partial(self.resolve, steps)
         return self._evaluator.evaluate_lazily(
-            self._checkpoint, self.recipe_with(steps), partial(self.resolve, steps), split,
-            self._monitor, self._show,
-        )  # fmt: skip
+            self._checkpoint, recipe, resolve, split, self._monitor
+        )
 
     def key(self, steps: tuple[Step, ...]) -> str:
         """Return the key of the stored result of further steps; see `Evaluator.key`."""

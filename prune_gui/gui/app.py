@@ -49,14 +49,8 @@ def run(
 ) -> int:
     """Show the first window, open the given files, and return the exit code after the last closes.
 
-    If the program runs already, its window opens the files, and this start ends at once.
-
-    Args:
-        checkpoint: file or folder to open, if any.
-        recipe: recipe file to apply to the checkpoint, if any.
-        methods: Python files with pruning methods. The user named them on the command line, which
-            counts as consent to run them.
-        new_instance: whether to start another program beside a running one.
+    If the program runs already, its window opens the files, and this start ends at once, unless a
+    new instance is wanted. To name methods on the command line counts as consent to run them.
     """
     crash_trail = CrashTrace()
     crash_trail.start()
@@ -66,8 +60,14 @@ def run(
     app.setApplicationName("prune-gui")
     app.setApplicationDisplayName("Prune GUI")
     app.setDesktopFileName("prune-gui")
+    request = OpenRequest(
+        checkpoint=checkpoint and checkpoint.absolute(),
+        recipe=recipe and recipe.absolute(),
+        methods=tuple(path.absolute() for path in methods),
+        token=activation_token(os.environ),
+    )
     single_instance = SingleInstance(app)
-    if not new_instance and single_instance.hand_over(_request(checkpoint, recipe, methods)):
+    if not new_instance and single_instance.hand_over(request):
         crash_trail.stop()
         return 0
     app.setWindowIcon(app_icon())
@@ -86,9 +86,7 @@ def run(
     _catch_faults(windows)
     # The timer delays `app.exit`, which has no effect before `exec` has started.
     with end_signals(lambda code: QTimer.singleShot(0, app, partial(app.exit, code))):
-        after_first_paint(
-            windows.make(), partial(_prepare_first_window, windows, checkpoint, recipe, methods)
-        )
+        after_first_paint(windows.make(), partial(_prepare_first_window, windows, request))
         code = INTERRUPTED_EXIT_CODE
         try:
             code = app.exec()
@@ -112,16 +110,6 @@ def _end_at_once(code: int) -> None:
     os._exit(code)
 
 
-def _request(checkpoint: Path | None, recipe: Path | None, methods: Sequence[Path]) -> OpenRequest:
-    """Return what another program would need to open the files of this start."""
-    return OpenRequest(
-        checkpoint=checkpoint and checkpoint.absolute(),
-        recipe=recipe and recipe.absolute(),
-        methods=tuple(path.absolute() for path in methods),
-        token=activation_token(os.environ),
-    )
-
-
 def after_first_paint(window: MainWindow, begin: Callable[[], None]) -> None:
     """Call `begin` after `window` is painted and all Qt classes exist.
 
@@ -130,43 +118,35 @@ def after_first_paint(window: MainWindow, begin: Callable[[], None]) -> None:
     FirstPaint(window, lambda: SlicedWork(make_classes(), window, begin))
 
 
-def _prepare_first_window(
-    windows: Windows, checkpoint: Path | None, recipe: Path | None, methods: Sequence[Path]
-) -> None:
+def _prepare_first_window(windows: Windows, request: OpenRequest) -> None:
     """Create a view in the first window, then open the checkpoint and load the libraries.
 
     The view comes first so that neither thread does other work during its creation.
     """
     window = windows.front
     if window is not None:  # None if the user has closed it already
-        window.views.make_ahead(partial(_open_files, windows, window, checkpoint, recipe, methods))
+        window.views.make_ahead(partial(_open_files, windows, window, request))
 
 
-def _open_files(
-    windows: Windows,
-    window: MainWindow,
-    checkpoint: Path | None,
-    recipe: Path | None,
-    methods: Sequence[Path],
-) -> None:
+def _open_files(windows: Windows, window: MainWindow, request: OpenRequest) -> None:
     if window not in windows:  # the user closed it meanwhile
         return
     restored = window.recovery.offer(lambda: windows.open().recovery)
-    if checkpoint is not None and checkpoint.absolute() in restored:
-        checkpoint = None  # its window is restored already
+    # Its window may be restored already.
+    checkpoint = request.checkpoint if request.checkpoint not in restored else None
     target_window = windows.open() if restored and checkpoint is not None else window
     if window.last_crash is not None:
         window.menu_actions.refresh()
         window.status.say(tr("Prune GUI crashed in the last session. See Help > Last crash."))
     file_format = checkpoint and format_by_suffix(checkpoint)
-    opens_fast = bool(file_format and file_format.opens_without_torch) and not methods
-    if checkpoint is not None and opens_fast:  # needs no libraries: show it before they load
-        target_window.commands.open_path(checkpoint, recipe)
+    opens_fast = bool(file_format and file_format.opens_without_torch) and not request.methods
+    if opens_fast:  # needs no libraries: show it before they load
+        target_window.commands.open_path(checkpoint, request.recipe)
     windows.begin(window)
-    for path in methods:
+    for path in request.methods:
         target_window.workbench.load_methods(path)
-    if checkpoint is not None and not opens_fast:
-        target_window.commands.open_path(checkpoint, recipe)
+    if not opens_fast:
+        target_window.commands.open_path(checkpoint, request.recipe)
     windows.serve_early()
 
 

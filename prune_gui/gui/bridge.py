@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from PySide6.QtCore import QCoreApplication, QEvent, QObject, Qt, Signal, Slot
@@ -63,10 +64,8 @@ class Bridge(QObject):
         `failed`, the signal of this name is emitted.
         """
         ticket = self._engine.submit(job)
-        self._waiting[ticket] = (
-            then,
-            failed or (lambda error: self.failed.emit(tr(job.title), error)),
-        )
+        failed = failed or partial(self.failed.emit, tr(job.title))
+        self._waiting[ticket] = then, failed
         return ticket
 
     def run_job(
@@ -77,11 +76,7 @@ class Bridge(QObject):
         *,
         spreads: bool = False,
     ) -> int:
-        """Run `work` urgently on the engine; a newer job of a lane replaces an older one.
-
-        Returns the ticket of the job. `then` gets the result on the GUI thread. See `Job` for
-        `spreads`.
-        """
+        """Run `work` urgently on the engine; a newer job of a lane replaces an older one."""
         job = Job(deferred("Drawing"), work, lane=lane, urgent=True, spreads=spreads)
         return self.run(job, then)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from PySide6.QtCore import QObject, Qt, Signal
-from PySide6.QtWidgets import QComboBox, QLineEdit, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QLineEdit, QToolButton, QWidget
 
 from prune_gui.cluster import check_address, check_installed
 from prune_gui.cluster.connection import ClusterConnection, ClusterState
 from prune_gui.errors import ClusterError, one_line
 from prune_gui.gui.runtime.preferences import Preferences
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.theme import TIGHT_PX
 from prune_gui.language import deferred, tr, trn
@@ -109,20 +110,14 @@ class RunOnField(QWidget):
         self.accepted = ""  # where jobs run: a valid address, or "" for this machine
         self.place = QComboBox()
         self.place.addItems([tr("This machine"), tr("Dask cluster")])
-        self.address = QLineEdit()
-        self.address.setMaxLength(MAX_ADDRESS_LENGTH)
-        self.address.setPlaceholderText(tr(EXAMPLES))
+        self.address = QLineEdit(maxLength=MAX_ADDRESS_LENGTH, placeholderText=tr(EXAMPLES))
         self.address.setAccessibleName(tr("Address of the cluster"))
         self.address.hide()
         self.problem = Message()
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(TIGHT_PX)
-        for widget in (self.place, self.address, self.problem):
-            layout.addWidget(widget)
+        layouts.column(self.place, self.address, self.problem, of=self, margin=0, gap=TIGHT_PX)
         self.setFocusProxy(self.place)
-        self.place.currentIndexChanged.connect(self._on_place_changed)
-        self.place.activated.connect(self._on_place_chosen)
+        self.place.currentIndexChanged.connect(self._check)
+        self.place.activated.connect(lambda _: self.address.setFocus())  # unless it is hidden
         self.address.editingFinished.connect(self._check)
 
     def set_address(self, address: str) -> None:
@@ -131,17 +126,9 @@ class RunOnField(QWidget):
         self.place.setCurrentIndex(CLUSTER if address else HERE)
         self._check()
 
-    def _on_place_changed(self, place: int) -> None:
-        self.address.setVisible(place == CLUSTER)
-        self._check()
-
-    def _on_place_chosen(self, place: int) -> None:
-        if place == CLUSTER:
-            self.address.setFocus()
-
     def _check(self) -> None:
-        """Accept what is shown, or say why not."""
         is_cluster = self.place.currentIndex() == CLUSTER
+        self.address.setVisible(is_cluster)
         address = self.address.text().strip() if is_cluster else ""
         problem, is_error = "", False
         if is_cluster:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,11 +14,7 @@ from PySide6.QtWidgets import QWidget
 from prune_gui.checkpoint.formats import stem_and_suffix
 from prune_gui.checkpoint.safetensors.format import SAFETENSORS
 from prune_gui.checkpoint.sharded.index import has_several_files
-from prune_gui.checkpoint.write.documents import (
-    RECIPE_SUFFIXES,
-    document_path,
-    write_documents,
-)
+from prune_gui.checkpoint.write.documents import RECIPE_SUFFIXES, document_path, write_documents
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.remote_files import RemoteFiles, ask_location
@@ -31,7 +27,7 @@ from prune_gui.resources import is_shipped, resource
 from prune_gui.session import Settings
 from prune_gui.session.changes import Changes
 from prune_gui.session.session import start_folder
-from prune_gui.worker.jobs import mask_step_job, table_job
+from prune_gui.worker.jobs import mask_step_job, open_job, table_job
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
@@ -51,30 +47,26 @@ class Commands:
         workbench.changed.connect(self._on_changed)
 
     def open(self) -> None:
-        path = questions.ask_checkpoint(self.window, self.folder)
-        if path is not None:
-            self.open_path(path)
+        self.open_path(questions.ask_checkpoint(self.window, self.folder))
 
     def open_folder(self) -> None:
-        path = questions.ask_folder(self.window, self.folder)
-        if path is not None:
-            self.open_path(path)
+        self.open_path(questions.ask_folder(self.window, self.folder))
 
     def open_location(self) -> None:
-        path = ask_location(self.window)
-        if path is not None:
-            self.open_path(path)
+        self.open_path(ask_location(self.window))
 
-    def open_path(self, path: Path, recipe: Path | None = None, state: str | None = None) -> None:
-        """Open a checkpoint, unless the user decides to keep an unsaved recipe."""
-        if self._may_drop_recipe():
+    def open_path(
+        self, path: Path | None, recipe: Path | None = None, state: str | None = None
+    ) -> None:
+        """Open a checkpoint if there is one, unless the user decides to keep an unsaved recipe."""
+        if path is not None and self._may_drop_recipe():
             self._workbench.files.open(path, recipe, state)
 
     def use_elsewhere(self) -> None:
         """Open another checkpoint with the current recipe, if the user accepts how it matches."""
         path = questions.ask_checkpoint(self.window, self.folder)
         if path is not None:
-            self._workbench.files.prepare(path, self._agree_to_switch)
+            self._workbench.bridge.run(open_job(path), self._agree_to_switch)
 
     def _agree_to_switch(self, other: Session) -> None:
         from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog  # rarely shown
@@ -90,16 +82,13 @@ class Commands:
         other.checkpoint.close()
 
     def open_demo(self) -> None:
-        self.open_path(
-            resource("demo", "digits_cnn.safetensors"), resource("demo", "digits_cnn.yaml")
-        )
+        checkpoint, recipe = "digits_cnn.safetensors", "digits_cnn.yaml"
+        self.open_path(resource("demo", checkpoint), resource("demo", recipe))
 
-    def open_dropped(self, paths: Iterable[Path]) -> None:
+    def open_dropped(self, paths: Sequence[Path]) -> None:
         """Open dropped files: a checkpoint, a recipe, or one of each. Report an error for more."""
-        recipes: list[Path] = []
-        checkpoints: list[Path] = []
-        for path in paths:
-            (recipes if path.suffix.lower() in RECIPE_SUFFIXES else checkpoints).append(path)
+        recipes = [path for path in paths if path.suffix.lower() in RECIPE_SUFFIXES]
+        checkpoints = [path for path in paths if path not in recipes]
         if len(checkpoints) > 1 or len(recipes) > 1:
             several = PruneGuiError(
                 "Drop one checkpoint, one recipe, or one of each. To open a checkpoint in "
@@ -114,7 +103,6 @@ class Commands:
             self.use_recipe(recipes[0])
 
     def use_masks(self) -> None:
-        """Add a step that applies the masks of a file that the user chooses."""
         path = questions.ask_file(self.window, questions.MASKS, self.folder)
         session = self._workbench.session
         if path is None or session is None:
@@ -149,23 +137,20 @@ class Commands:
             elif use is False:
                 self.open_path(path)
 
-        def failed(_: BaseException) -> None:
-            self.open_path(path)  # opening it shows the error
-
-        self._workbench.bridge.run(mask_step_job(session, path), found, failed)
+        # If it fails, opening the file shows the error.
+        job = mask_step_job(session, path)
+        self._workbench.bridge.run(job, found, lambda _: self.open_path(path))
 
     def _add_masks(self, session: Session, path: Path, step: Step) -> None:
         if self._workbench.session is session:
             self._workbench.edit(lambda session: session.add_masks(path, step))
 
     def open_recipe(self) -> None:
-        """Replace the steps by those of a recipe file that the user chooses."""
         path = questions.ask_file(self.window, questions.RECIPE, self.folder)
         if path is not None:
             self.use_recipe(path)
 
     def use_recipe(self, path: Path) -> None:
-        """Replace the steps by those of a recipe file. Can be undone."""
         try:
             recipe = Recipe.load(path)
         except PruneGuiError as error:
@@ -180,13 +165,11 @@ class Commands:
             self._workbench.edit(lambda session: session.use_recipe(recipe, path))
 
     def load_methods(self) -> None:
-        """Load pruning methods from a Python file that the user chooses and agrees to run."""
         path = questions.ask_file(self.window, questions.METHODS, self.folder)
         if path is not None and questions.agree_to_run(self.window, path):
             self._workbench.load_methods(path)
 
     def use_table(self) -> None:
-        """Take the coupled units from a table of the architecture that the user chooses."""
         path = questions.ask_file(self.window, questions.ARCHITECTURE, self.folder)
         session = self._workbench.session
         if path is None or session is None:
@@ -216,7 +199,6 @@ class Commands:
         return path is not None and self._write_recipe(path)
 
     def save_checkpoint(self) -> None:
-        """Write the pruned checkpoint, in a form and to a file that the user chooses."""
         session = self._workbench.session
         if session is not None:
             self._saving.ask(session, self.settings)
@@ -227,19 +209,16 @@ class Commands:
             self._copy(session.recipe.anchored().to_yaml(), tr("Copied the recipe"))
 
     def copy_command(self) -> None:
-        """Copy a command line that prunes the checkpoint in the same way to the clipboard."""
         from prune_gui.gui.saving.output_boxes import pruned_path  # not needed at startup
         from prune_gui.recipe.script import command_line  # torch: slow to import
 
         session = self._workbench.session
-        if session is None:
-            return
-        out = pruned_path(session.checkpoint.path)
-        line = command_line(session.recipe, session.checkpoint, out, session.recipe_file)
-        self._copy(line, tr("Copied the command line"))
+        if session is not None:
+            out = pruned_path(session.checkpoint.path)
+            line = command_line(session.recipe, session.checkpoint, out, session.recipe_file)
+            self._copy(line, tr("Copied the command line"))
 
     def copy_script(self) -> None:
-        """Compute a Python program that makes the same masks, then copy it to the clipboard."""
         from prune_gui.gui.saving.output_boxes import pruned_path  # not needed at startup
 
         session = self._workbench.session
@@ -253,9 +232,8 @@ class Commands:
 
             return python_script(session.resolver.resolve(recipe, monitor), out)
 
-        self._workbench.bridge.run_job(
-            "script", work, lambda text: self._copy(text, tr("Copied the Python script"))
-        )
+        note = tr("Copied the Python script")
+        self._workbench.bridge.run_job("script", work, lambda text: self._copy(text, note))
 
     def _copy(self, text: str, note: str) -> None:
         QGuiApplication.clipboard().setText(text)

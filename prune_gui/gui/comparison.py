@@ -62,12 +62,7 @@ class WindowState(Protocol):
 
 
 class Comparison(QObject):
-    """Keeps the chosen sides, and opens and closes the checkpoints that they need.
-
-    Attributes:
-        notice: says that a side was replaced because it is no longer available; "" if none was
-            since the user last chose one.
-    """
+    """Keeps the chosen sides, and opens and closes the checkpoints that they need."""
 
     changed = Signal()  # a side was chosen, or is resolved now
 
@@ -76,7 +71,7 @@ class Comparison(QObject):
         self._bridge = bridge
         self._source = source
         self.chosen = dict(DEFAULTS)
-        self.notice = ""
+        self.notice = ""  # that a side was replaced, until the user chooses one
         self._others: dict[Path, Resolution] = {}
         self._states: dict[str, tuple[Recipe, Resolution]] = {}
         self._tickets: dict[str, int] = {}  # of the jobs that resolve named states
@@ -85,16 +80,10 @@ class Comparison(QObject):
     def sides(self) -> list[Side]:
         steps = self._steps
         differs = bool(steps) and self._source.draft_number is not None
-        offers_stack = differs or Stack() in self.chosen.values()
-        named_states = self._session_states
-        return [
-            FILE,
-            *(AfterStep(number) for number in range(1, len(steps) + 1)),
-            *([Stack()] if offers_stack else []),
-            Present(),
-            *map(NamedState, named_states),
-            *map(OtherCheckpoint, self._others),
-        ]
+        stack = [Stack()] if differs or Stack() in self.chosen.values() else []
+        after_steps = [AfterStep(number) for number in range(1, len(steps) + 1)]
+        states, others = map(NamedState, self._session_states), map(OtherCheckpoint, self._others)
+        return [FILE, *after_steps, *stack, Present(), *states, *others]
 
     def text(self, side: Side) -> str:
         return text_of(side, self._steps, drafted=self._source.draft_number is not None)
@@ -102,21 +91,20 @@ class Comparison(QObject):
     def state(self, which: Which) -> ComparedState | None:
         """Return what a chosen side is resolved to; None while it is not resolved."""
         side, resolved = self.chosen[which], self._source.resolved
-        state, other = None, None
+        resolution, steps, draft = None, None, None
         match side:
-            case NamedState(name):
-                other = self._states[name][1] if name in self._states else None
+            case NamedState(name) if name in self._states:
+                resolution = self._states[name][1]
             case OtherCheckpoint(path):
-                other = self._others.get(path)
+                resolution = self._others.get(path)
             case Present():
-                other = self._source.shown
+                resolution, draft = self._source.shown, self._source.draft_number
             case AfterStep() | Stack() if resolved is not None:
+                resolution = resolved.resolution
                 steps = side.number if isinstance(side, AfterStep) else None
-                state = ComparedState(resolved.resolution, steps, None, self.text(side))
-        if other is not None:
-            draft = self._source.draft_number if isinstance(side, Present) else None
-            state = ComparedState(other, None, draft, self.text(side))
-        return state
+        if resolution is None:
+            return None
+        return ComparedState(resolution, steps, draft, self.text(side))
 
     def choose(self, which: Which, side: Side) -> None:
         """Choose a side. A named state is resolved first."""
@@ -133,11 +121,13 @@ class Comparison(QObject):
 
     def open(self, path: Path, which: Which = "left") -> None:
         def opened(resolution: Resolution) -> None:
-            if (before := self._others.pop(path, None)) is not None:
-                self._bridge.close_unused(before.checkpoint)
+            self._close_other(path)
             self._others[path] = resolution
             self._choose(which, OtherCheckpoint(path))
-            self._close_unused()
+            # Those opened first are closed, beyond `MAX_OTHERS`, if no side shows them.
+            unused = [p for p in self._others if OtherCheckpoint(p) not in self.chosen.values()]
+            for other in unused[: max(0, len(self._others) - MAX_OTHERS)]:
+                self._close_other(other)
 
         self._bridge.run(compare_job(path), opened)
 
@@ -157,7 +147,6 @@ class Comparison(QObject):
                 self._resolve(side.name, self.changed.emit)
 
     def forget_session(self, *, continued: bool) -> None:
-        """Forget what belongs to the previous session."""
         self._states.clear()
         if not continued:
             self.notice = ""
@@ -200,10 +189,8 @@ class Comparison(QObject):
         self.chosen[which], self.notice = side, ""
         self.changed.emit()
 
-    def _close_unused(self) -> None:
-        """Close the other checkpoints opened first, beyond `MAX_OTHERS`, that no side shows."""
-        unused = [p for p in self._others if OtherCheckpoint(p) not in self.chosen.values()]
-        for path in unused[: max(0, len(self._others) - MAX_OTHERS)]:
+    def _close_other(self, path: Path) -> None:
+        if path in self._others:
             self._bridge.close_unused(self._others.pop(path).checkpoint)
 
     def _is_resolved(self, name: str) -> bool:

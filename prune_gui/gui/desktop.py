@@ -28,8 +28,6 @@ _RESERVED: Final = frozenset(" \t\n\"'\\><~|&;$*?#()`")
 """Characters for which the specification of desktop entries demands quotes."""
 _ESCAPED: Final = ("\\", '"', "`", "$")
 """Characters that are escaped within quotes; the backslash first."""
-
-
 UPDATE_TIMEOUT_S: Final = 60
 UPDATES: Final = (("update-desktop-database", "applications"), ("update-mime-database", "mime"))
 """Programs that renew the caches of a folder below the data folder."""
@@ -42,7 +40,9 @@ def desktop_files(command: Sequence[str]) -> dict[PurePosixPath, bytes]:
     files = {
         PurePosixPath(f"applications/{NAME}.desktop"): _desktop_entry(command),
         PurePosixPath(f"metainfo/{METAINFO}"): resource("desktop", METAINFO).read_bytes(),
-        PurePosixPath(f"mime/packages/{NAME}.xml"): _mime_types(),
+        PurePosixPath(f"mime/packages/{NAME}.xml"): resource(
+            "desktop", f"{NAME}-mime.xml"
+        ).read_bytes(),
         icons / f"scalable/apps/{NAME}.svg": _svg(),
     }
     for size in ICON_SIZES_PX:
@@ -69,23 +69,13 @@ def _svg() -> bytes:
     return resource("icons", "app.svg").read_bytes()
 
 
-def _mime_types() -> bytes:
-    return resource("desktop", f"{NAME}-mime.xml").read_bytes()
-
-
 def _desktop_entry(command: Sequence[str]) -> bytes:
     """Return the desktop entry with `command` in place of `prune-gui`."""
     quoted = " ".join(map(_quoted, command))
     entry = resource("desktop", f"{NAME}.desktop").read_text(encoding="utf-8")
-    lines = []
-    for line in entry.splitlines():
-        if line.startswith(f"Exec={NAME}"):
-            lines.append(f"Exec={quoted}{line.removeprefix(f'Exec={NAME}')}")
-        else:
-            lines.append(line)
-        if line == "[Desktop Entry]":  # the entry is hidden when the program is removed
-            lines.append(f"TryExec={_string(command[0])}")
-    return ("\n".join(lines) + "\n").encode()
+    entry = f"\n{entry}".replace(f"\nExec={NAME}", f"\nExec={quoted}")
+    group = "\n[Desktop Entry]\n"  # the entry is hidden when the program is removed
+    return entry.replace(group, f"{group}TryExec={_string(command[0])}\n").lstrip().encode()
 
 
 def _quoted(word: str) -> str:
@@ -104,13 +94,7 @@ def _string(text: str) -> str:
 
 
 def install() -> Path:
-    """Write the files of the desktop integration, and return the data folder.
-
-    Files of an earlier installation are replaced.
-
-    Raises:
-        PruneGuiError: this system has no such desktops, or a file cannot be written.
-    """
+    """Write or replace the files of the desktop integration, and return the data folder."""
     folder = _data_folder()
     for path, content in desktop_files(_command()).items():
         target = folder / path
@@ -124,11 +108,7 @@ def install() -> Path:
 
 
 def uninstall() -> bool:
-    """Remove the files of the desktop integration, and return whether there were any.
-
-    Raises:
-        PruneGuiError: this system has no such desktops, or a file cannot be removed.
-    """
+    """Remove the files of the desktop integration, and return whether there were any."""
     folder = _data_folder()
     existing = [path for path in desktop_files(_command()) if os.path.lexists(folder / path)]
     for path in existing:
@@ -155,9 +135,7 @@ def _command() -> list[str]:
     if getattr(sys, "frozen", False):
         return [sys.executable]
     script = Path(sysconfig.get_path("scripts"), NAME)
-    if script.is_file():
-        return [os.fspath(script)]
-    return [sys.executable, "-P", "-m", "prune_gui"]
+    return [os.fspath(script)] if script.is_file() else [sys.executable, "-P", "-m", "prune_gui"]
 
 
 def _update_caches(folder: Path) -> None:

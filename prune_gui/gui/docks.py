@@ -31,22 +31,17 @@ class Docks:
         area: Qt.DockWidgetArea,
         *,
         hidden: bool = False,
-        height: int | None = None,
     ) -> None:
-        """Add a dock.
-
-        Args:
-            height: the height when a hidden dock is shown for the first time, in pixels; None: that
-                of its content.
-        """
         dock = QDockWidget(title)
         dock.setObjectName(name)
         dock.setWidget(content)
         self._window.addDockWidget(area, dock)
         dock.setHidden(hidden)
         self._docks[name] = dock
-        if height is not None:
-            self._first_heights[name] = height
+
+    def set_first_height(self, name: str, height: int) -> None:
+        """Set the height of a hidden dock when it is shown first, in pixels."""
+        self._first_heights[name] = height
 
     @property
     def actions(self) -> list[QAction]:
@@ -79,7 +74,6 @@ class Docks:
                 dock.show()
 
     def note_first_layout(self) -> None:
-        """Make the current layout that of `reset`."""
         self._first_layout = self._window.saveState()
 
     def reset(self) -> None:
@@ -90,7 +84,6 @@ class Docks:
         return _text(self._window.saveGeometry()), _text(self._window.saveState())
 
     def restore(self, *layout: str) -> None:
-        """Restore what `layout` returned."""
         try:
             geometry, state = map(base64.b64decode, layout)
         except binascii.Error:

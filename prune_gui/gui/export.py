@@ -53,8 +53,6 @@ if TYPE_CHECKING:
 
 MAX_NAME_CHARS = 100
 """Limit of a suggested file name."""
-
-
 MARGIN: Final = 16
 GAP_PX: Final = 8
 DOTS_PER_INCH: Final = 96
@@ -86,8 +84,7 @@ class PictureSource(Protocol):
     def accessibleName(self) -> str:  # noqa: N802 - as Qt has it
         """Return the name of the kind of picture."""
 
-    def palette(self) -> QPalette:
-        """Return the palette."""
+    def palette(self) -> QPalette: ...
 
     def setPalette(self, palette: QPalette, /) -> None:  # noqa: N802 - as Qt has it
         """Set the palette; the picture follows it at once, or with a job."""
@@ -111,7 +108,6 @@ class Exporter:
         self._with_page(view, copy)
 
     def save_picture(self, view: PictureSource) -> None:
-        """Save the picture of a view to a file that the user chooses."""
         name, _ = view.caption()
         stem = _file_name(f"{name} {view.accessibleName().lower()}")
         suggested = start_folder(self._workbench.session) / f"{stem}.png"
@@ -137,7 +133,6 @@ class Exporter:
             self._copy(mime, tr("Copied the table"))
 
     def save_table(self, panel: Tabular) -> None:
-        """Save the table of a panel to a CSV file that the user chooses."""
         table = panel.table()
         if table is None:
             return
@@ -235,26 +230,14 @@ class Page:
     @property
     def size(self) -> QSize:
         """The size of the page in pixels, at a scale of 1."""
-        head, foot = self._heights
-        picture = self.picture.size()
-        return QSize(picture.width() + 2 * MARGIN, picture.height() + 2 * MARGIN + head + foot)
+        foot = _height(self._text(self.legend)) if self.legend else 0
+        picture = self.picture.size() + QSize(2 * MARGIN, 2 * MARGIN)
+        return picture + QSize(0, _height(self._head) + foot)
 
     @property
     def _head(self) -> QTextDocument:
-        title, subtitle = (
-            escape(one_line(t, MAX_TITLE_CHARS)) for t in (self.title, self.subtitle)
-        )
-        return self._text(f"<b>{title}</b><br>{subtitle}")
-
-    @property
-    def _foot(self) -> QTextDocument:
-        return self._text(self.legend)
-
-    @property
-    def _heights(self) -> tuple[int, int]:
-        """The heights of title and legend in pixels, including their gaps to the picture."""
-        foot = round(self._foot.size().height()) + GAP_PX if self.legend else 0
-        return round(self._head.size().height()) + GAP_PX, foot
+        texts = (escape(one_line(t, MAX_TITLE_CHARS)) for t in (self.title, self.subtitle))
+        return self._text("<b>{}</b><br>{}".format(*texts))
 
     def _text(self, html: str) -> QTextDocument:
         document = QTextDocument()
@@ -268,13 +251,17 @@ class Page:
         painter.fillRect(QRect(QPoint(), self.size), QColor(self.colours.background))
         painter.translate(MARGIN, MARGIN)
         self._head.drawContents(painter)
-        head, _ = self._heights
-        painter.translate(0, head)
+        painter.translate(0, _height(self._head))
         # A plot overrides `render`, and would draw less.
         QWidget.render(self.picture, painter, QPoint(), QRegion(), QWidget.RenderFlag.DrawChildren)
         painter.translate(QPointF(0, self.picture.height() + GAP_PX))
         if self.legend:
-            self._foot.drawContents(painter)
+            self._text(self.legend).drawContents(painter)
+
+
+def _height(text: QTextDocument) -> int:
+    """Return the height of a text with its gap to the picture, in pixels."""
+    return round(text.size().height()) + GAP_PX
 
 
 def image_of(page: Page, scale: int = 1) -> QImage:

@@ -24,20 +24,13 @@ from prune_gui.gui.stack.stack_panel import StackPanel
 from prune_gui.gui.views import ViewTabs
 from prune_gui.gui.widgets.frames import deleted_on_close
 from prune_gui.gui.workbench import Workbench
-from prune_gui.session import Crash, Presets
+from prune_gui.session import Crash, Presets, Session
 
 
 class PanelWindow(QMainWindow):
-    """What actions work on. `MainWindow` lays it out, and makes its menus.
+    """What actions work on. `MainWindow` lays it out, and makes its menus."""
 
-    Attributes:
-        last_crash: crash report of the previous run; None if it ended normally.
-
-    Signals:
-        another_wanted: (path or None) open another window, with this checkpoint if not None.
-    """
-
-    another_wanted = Signal(object)
+    another_wanted = Signal(object)  # (path or None) open another window, maybe with a checkpoint
     quit_wanted = Signal()
     palette_wanted = Signal()
     shortcuts_wanted = Signal()
@@ -46,7 +39,7 @@ class PanelWindow(QMainWindow):
     def __init__(self, workbench: Workbench, preferences: Preferences, log_file: Path) -> None:
         super().__init__()
         self.workbench = workbench
-        self.last_crash: Crash | None = None
+        self.last_crash: Crash | None = None  # of the previous run
         self.commands = Commands(self, workbench, preferences)
         self.recovery = Recovery(workbench, preferences, self)
         self.tree = TreePanel(workbench)
@@ -59,6 +52,10 @@ class PanelWindow(QMainWindow):
         self.exporter = Exporter(self, workbench, preferences)
         self.evaluate = EvaluatePanel(workbench, preferences, self.exporter)
         self.docks = Docks(self)
+
+    @property
+    def session(self) -> Session | None:
+        return self.workbench.session
 
     def show_evaluation(self) -> None:
         self.docks.show("Evaluate")
@@ -91,7 +88,6 @@ class PanelWindow(QMainWindow):
         show_about(self)
 
     def show_sweep(self) -> None:
-        """Open the modeless dialog that tries several amounts of a step."""
         from prune_gui.gui.dialogs.sweep import SweepDialog  # rarely shown
 
         dialog = SweepDialog(self.workbench, self.exporter, self.stack.current, self)
@@ -100,7 +96,6 @@ class PanelWindow(QMainWindow):
         deleted_on_close(dialog).show()
 
     def show_report(self) -> None:
-        """Open the modeless dialog that writes a report on the stack."""
         from prune_gui.gui.dialogs.report import ReportDialog  # rarely shown
 
         deleted_on_close(ReportDialog(self.workbench, self.commands.folder, self)).show()

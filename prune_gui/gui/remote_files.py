@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QObject, Qt, Slot
-from PySide6.QtWidgets import (
-    QDialog,
-    QDialogButtonBox,
-    QLabel,
-    QLineEdit,
-    QWidget,
-)
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLabel, QLineEdit, QWidget
 
-from prune_gui.checkpoint.remote.fetch_limit import FetchLimitError, fetch_limit
+from prune_gui.checkpoint.remote.access import FetchLimitError, fetch_limit
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui.dialogs.questions import CANCEL, Role, ask
 from prune_gui.gui.runtime.preferences import Preferences
@@ -30,10 +23,7 @@ if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
     from prune_gui.session import Session
 
-
 MB: Final = 10**6
-
-
 MIN_WIDTH_PX: Final = 560
 EXAMPLES: Final = (
     "https://host/folder/model.safetensors",
@@ -70,28 +60,26 @@ class RemoteFiles(QObject):
         if name == "fetch_limit":
             fetch_limit.set(self._preferences.now.fetch_limit * MB)
 
-    def fetch_all(self) -> None:
-        self._ask(None, None)
-
-    def ask(self, error: FetchLimitError, then: Callable[[], None] | None = None) -> None:
-        """Ask whether to fetch what a job needs."""
-        self._ask(error.nbytes, then)
-
-    def _ask(self, needed: int | None, then: Callable[[], None] | None) -> None:
-        """Ask about some bytes, None for all, when it is known how many are missing."""
-        session = self._workbench.session
+    def ask(
+        self, error: FetchLimitError | None = None, then: Callable[[], None] | None = None
+    ) -> None:
+        """Ask whether to fetch what a job needs, or all, when it is known how much is missing."""
+        session, needed = self._workbench.session, error.nbytes if error else None
         if session is None or not self.is_open:
             return
 
+        def read_again() -> None:
+            if self._workbench.session is session:
+                self._workbench.files.reload()
+
         def ask(missing: int) -> None:
-            self._fetch(session, needed, missing, then or partial(self._read_again, session))
+            self._fetch(session, needed, missing, then or read_again)
 
         self._workbench.bridge.run(missing_job(session), ask)
 
     def _fetch(
         self, session: Session, needed: int | None, missing: int, then: Callable[[], None]
     ) -> None:
-
         url = session.checkpoint.url
         if self._asks or url is None or not missing or self._workbench.session is not session:
             return
@@ -108,10 +96,6 @@ class RemoteFiles(QObject):
         else:
             then()
 
-    def _read_again(self, session: Session) -> None:
-        if self._workbench.session is session:
-            self._workbench.files.reload()
-
 
 class LocationDialog(QDialog):
     """Asks for a URL."""
@@ -120,49 +104,29 @@ class LocationDialog(QDialog):
         super().__init__(parent)
         self.setWindowTitle(tr("Open a location"))
         self.setMinimumWidth(MIN_WIDTH_PX)
-        self.url = QLineEdit()
-        self.url.setPlaceholderText(EXAMPLES[0])
-        self.url.setClearButtonEnabled(True)
+        self.url = QLineEdit(placeholderText=EXAMPLES[0], clearButtonEnabled=True)
         self.url.textChanged.connect(self._check)
         label = QLabel(tr("&URL"))
         label.setBuddy(self.url)
-        self.problem = QLabel()
-        self.problem.setWordWrap(True)
-        self.problem.setTextFormat(Qt.TextFormat.PlainText)
-        hint = QLabel(tr(HINT))
-        examples = QLabel("\n".join(EXAMPLES))
-        for note in (hint, examples):
-            note.setWordWrap(True)
-            note.setForegroundRole(note.palette().ColorRole.PlaceholderText)
+        self.problem = QLabel(wordWrap=True, textFormat=Qt.TextFormat.PlainText)
+        hints = layouts.remark(tr(HINT)), layouts.remark("\n".join(EXAMPLES))
         standard = QDialogButtonBox.StandardButton
-        buttons = QDialogButtonBox(standard.Open | standard.Cancel)
+        buttons = layouts.dialog_buttons(self, standard.Open | standard.Cancel)
         self.open_button = buttons.button(standard.Open)
         self.open_button.setText(tr("&Open"))
         buttons.button(standard.Cancel).setText(tr("Cancel"))
-        buttons.accepted.connect(self.accept)
-        buttons.rejected.connect(self.reject)
-        layouts.column(
-            label, self.url, self.problem, hint, examples, layouts.STRETCH, buttons, of=self
-        )
+        layouts.column(label, self.url, self.problem, *hints, layouts.STRETCH, buttons, of=self)
         self._check()
-
-    @property
-    def path(self) -> Path | None:
-        """The path that stands for the URL; None if it is not valid."""
-        text = self.url.text().strip()
-        try:
-            return Location.of(text).path if is_url(text) else None
-        except PruneGuiError:
-            return None
 
     def _check(self) -> None:
         text = self.url.text().strip()
+        self.path: Path | None = None  # stands for the URL; None if that is not valid
         problem = ""
         if text and not is_url(text):
             problem = tr("A URL begins as in the examples.")
         elif text:
             try:
-                Location.of(text)
+                self.path = Location.of(text).path
             except PruneGuiError as error:
                 problem = str(error)
         self.problem.setText(problem)
@@ -180,12 +144,7 @@ def ask_location(parent: QWidget) -> Path | None:
 
 
 def agree_to_fetch(parent: QWidget, url: str, needed: int, missing: int) -> int:
-    """Ask how much of a remote checkpoint to fetch.
-
-    Args:
-        needed: bytes to fetch for what the user wants to see.
-        missing: bytes of the checkpoint that were not fetched yet.
-    """
+    """Ask how many bytes to fetch: those `needed` for what the user wants to see, or all."""
     buttons = {"part": (Role.AcceptRole, tr("&Fetch {size}", size=short_bytes(needed)))}
     if missing > needed:
         text = tr("Fetch the &whole checkpoint ({size})", size=short_bytes(missing))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from cachetools import LRUCache
 from PySide6.QtCore import QObject, Signal
 
 from prune_gui.gui.bridge import Bridge
@@ -25,14 +27,9 @@ MAX_FILES: Final = 8
 
 
 class SessionFiles(QObject):
-    """Opens checkpoints, and writes the pruned checkpoint, on the engine's threads.
+    """Opens checkpoints, and writes the pruned checkpoint, on the engine's threads."""
 
-    Signals:
-        opened: (continued) `session` was replaced; whether it continues the recipe of the previous
-            one.
-    """
-
-    opened = Signal(bool)
+    opened = Signal(bool)  # (continued) `session` was replaced; whether the recipe is continued
     saved = Signal(object)  # (path) the pruned checkpoint was written
 
     def __init__(self, bridge: Bridge, parent: QObject | None = None) -> None:
@@ -53,14 +50,8 @@ class SessionFiles(QObject):
         return self._last_opening is not None and self._bridge.waits_for(self._last_opening[0])
 
     def open(self, path: Path, recipe_path: Path | None = None, state: str | None = None) -> int:
-        """Open a checkpoint. The current one stays open until that succeeds.
-
-        Returns the ticket of the job.
-        """
-
-        def opened(session: Session) -> None:
-            self._replace(session, continued=False)
-
+        """Open a checkpoint; return the job's ticket. The current one stays open until it is."""
+        opened = partial(self._replace, continued=False)
         ticket = self._bridge.run(open_job(path, recipe_path, state), opened)
         self._last_opening = ticket, path
         return ticket
@@ -79,10 +70,6 @@ class SessionFiles(QObject):
 
         checkpoint = before.checkpoint
         self._bridge.run(open_job(checkpoint.path, state=checkpoint.state_dict or None), reloaded)
-
-    def prepare(self, path: Path, then: Callable[[Session], None]) -> None:
-        """Open another checkpoint, and call `then`, which passes it to `switch_to` or closes it."""
-        self._bridge.run(open_job(path), then)
 
     def switch_to(self, session: Session) -> None:
         """Switch to another session; keep the recipe, its history and the chosen parameter."""
@@ -106,8 +93,7 @@ class SessionFiles(QObject):
             session.mark_saved(recipe)
             self.saved.emit(path)
 
-        job = export_job(session, out, options)
-        return self._bridge.run(job, saved, failed)
+        return self._bridge.run(export_job(session, out, options), saved, failed)
 
     def close(self) -> None:
         """Close the checkpoint. The engine must have ended."""
@@ -123,10 +109,7 @@ class SessionFiles(QObject):
 
 
 class ZeroCounter(QObject):
-    """Keeps `Session.file_zeros` up to date, in jobs that run when the engine is idle.
-
-    Zeros of a file that was opened before and is unchanged are not counted again.
-    """
+    """Keeps `Session.file_zeros` up to date, in jobs that run when the engine is idle."""
 
     counted = Signal()  # the session has more zeros than at the last signal
 
@@ -136,7 +119,7 @@ class ZeroCounter(QObject):
         self._session: Session | None = None
         self._ticket: int | None = None
         self._announced = 0.0
-        self._remembered: dict[object, FileZeros] = {}
+        self._remembered: LRUCache[object, FileZeros] = LRUCache(MAX_FILES)
 
     def count(self, session: Session) -> None:
         """Count the zeros of a session, and stop counting those of the session before.
@@ -145,7 +128,7 @@ class ZeroCounter(QObject):
         """
         self.stop()
         self._session = session
-        known = self._remembered.get(_key(session))
+        known = self._remembered.get(_key(session))  # of the unchanged file
         if known is not None:
             session.file_zeros = known
             self.counted.emit()
@@ -160,25 +143,20 @@ class ZeroCounter(QObject):
 
     def _continue(self, session: Session) -> None:
         def then(zeros: FileZeros | None) -> None:
-            if self._session is session and zeros is not None:
-                self._take(session, zeros)
+            if self._session is not session or zeros is None:
+                return
+            session.file_zeros, now = zeros, time.monotonic()
+            if zeros.is_complete:
+                self._ticket = None
+                self._remembered[_key(session)] = zeros
+            else:
+                self._continue(session)
+            if zeros.is_complete or now >= self._announced + ANNOUNCE_INTERVAL_S:
+                self._announced = now
+                self.counted.emit()
 
         # If the file changed, the engine logs the error, and the notice to reload appears.
         self._ticket = self._bridge.run(zeros_job(session), then, lambda _: None)
-
-    def _take(self, session: Session, zeros: FileZeros) -> None:
-        session.file_zeros = zeros
-        now = time.monotonic()
-        if zeros.is_complete:
-            self._ticket = None
-            if len(self._remembered) == MAX_FILES:
-                del self._remembered[next(iter(self._remembered))]
-            self._remembered[_key(session)] = zeros
-        else:
-            self._continue(session)
-        if zeros.is_complete or now >= self._announced + ANNOUNCE_INTERVAL_S:
-            self._announced = now
-            self.counted.emit()
 
 
 def _key(session: Session) -> object:

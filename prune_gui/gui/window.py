@@ -9,26 +9,13 @@ from pathlib import Path
 from typing import Final
 
 from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtGui import (
-    QActionGroup,
-    QCloseEvent,
-    QDragEnterEvent,
-    QDragLeaveEvent,
-    QDropEvent,
-)
-from PySide6.QtWidgets import (
-    QApplication,
-    QStackedWidget,
-    QToolBar,
-    QWidget,
-)
+from PySide6.QtGui import QActionGroup, QCloseEvent, QDragEnterEvent, QDragLeaveEvent, QDropEvent
+from PySide6.QtWidgets import QApplication, QStackedWidget, QToolBar, QWidget
 
-from prune_gui.checkpoint.remote.fetch_limit import FetchLimitError
+from prune_gui.checkpoint.remote.access import FetchLimitError
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui.actions import menus
-from prune_gui.gui.actions.action_spec import DOCKS, PRESETS, RECENT, SEPARATOR, STATES, ActionSpec
 from prune_gui.gui.actions.keyboard import PaneNavigation, PeekOriginal
-from prune_gui.gui.actions.menus import RecentMenu, StatesMenu
 from prune_gui.gui.dialogs import presets
 from prune_gui.gui.dialogs.questions import ErrorBox
 from prune_gui.gui.panel_window import PanelWindow
@@ -79,23 +66,16 @@ class MainWindow(PanelWindow):
         self._centre.addWidget(self._make_view_page())
         self.setCentralWidget(self._centre)
         self._fill_docks()
-        self.panes = PaneNavigation(
-            self,
-            [
-                *(self.tree, self._welcome, self.views, self.draft, self.stack),
-                *(self.history, self.evaluate, self.log),
-            ],
-        )
+        middle = self.tree, self._welcome, self.views, self.draft, self.stack
+        self.panes = PaneNavigation(self, (*middle, self.history, self.evaluate, self.log))
         self._focus_frame = FocusFrame(self)
         self._drop_hint = DropHint(self)
         self._make_toolbar()
         self._make_menus()
-        self.stack.offer(
-            self.menu_actions.several(menus.STACK_MENU),
-            self.menu_actions.several(menus.STACK_BUTTONS),
-        )
-        self.tree.offer(self.menu_actions.several(menus.TREE_MENU))
-        self.views.offer(self.menu_actions.several(menus.VIEW_MENU))
+        several = self.menu_actions.several
+        self.stack.offer(several(menus.STACK_MENU), several(menus.STACK_BUTTONS))
+        self.tree.offer(several(menus.TREE_MENU))
+        self.views.offer(several(menus.VIEW_MENU))
         self.share_memory(1)
         self._connect()
         self.tree.group_by(self.commands.settings.group_by)
@@ -115,16 +95,16 @@ class MainWindow(PanelWindow):
         entries = [
             *palette.of_actions(self.menu_actions, preset_actions, self.docks.actions),
             *palette.of_views(self.workbench, self.views),
-            *palette.of_files(self.commands.settings.recent, self._recent.open_path),
+            *palette.of_files(self.commands.settings.recent, partial(menus.open_recent, self)),
         ]
         popup = palette.Palette(entries, self, partial(palette.of_parameters, self.workbench))
         deleted_on_close(popup).show()
         popup.setFocus(Qt.FocusReason.PopupFocusReason)
 
     def _show_shortcuts(self) -> None:
-        from prune_gui.gui.actions.palette import Shortcuts  # rarely shown
+        from prune_gui.gui.actions import palette  # rarely shown
 
-        deleted_on_close(Shortcuts(self.menu_actions, self)).open()
+        deleted_on_close(palette.Shortcuts(self.menu_actions, self)).open()
 
     def _follow_setting(self, name: str) -> None:
         from prune_gui.gui.dialogs.settings import SettingsDialog  # rarely shown
@@ -146,10 +126,6 @@ class MainWindow(PanelWindow):
         self.views.limit_memory((self.commands.settings.picture_memory << 20) // windows)
 
     def setVisible(self, visible: bool) -> None:  # noqa: N802
-        """Show the window, then its floating docks.
-
-        A dock that is shown before the window would be stacked below it.
-        """
         super().setVisible(visible)
         if visible:
             self.docks.show_floating()
@@ -170,7 +146,6 @@ class MainWindow(PanelWindow):
         return self.commands.may_close()
 
     def bring_to_front(self, token: str = "") -> None:
-        """Raise and activate the window."""
         self.setWindowState(self.windowState() & ~Qt.WindowState.WindowMinimized)
         self.raise_()
         if token:
@@ -183,10 +158,6 @@ class MainWindow(PanelWindow):
         """Close without questions; the user has been asked."""
         self._close_confirmed = True
         self.close()
-
-    def look_like(self, other: MainWindow) -> None:
-        """Take over the position, size and docks of another window."""
-        self.docks.restore(*other.docks.layout())
 
     def dismantle(self) -> None:
         """Release what Qt does not delete together with the window."""
@@ -217,35 +188,24 @@ class MainWindow(PanelWindow):
         page = QWidget()
         correction = CorrectionNotice(self.workbench)
         correction.draft_wanted.connect(self.draft.change)
-        layouts.column(
-            ZeroNotice(self.workbench, self.menu_actions["start_from_zeros"]),
-            correction,
-            (self.views, 1),
-            of=page,
-            margin=0,
-            gap=0,
-        )
+        zeros = ZeroNotice(self.workbench, self.menu_actions["start_from_zeros"])
+        layouts.column(zeros, correction, (self.views, 1), of=page, margin=0, gap=0)
         return page
 
     def _fill_docks(self) -> None:
         pruning = QWidget()
         layouts.column(self.draft, (self.stack, 1), of=pruning, margin=0)
-        area = Qt.DockWidgetArea
-        docks = self.docks
+        area, docks = Qt.DockWidgetArea, self.docks
+        left, right = area.LeftDockWidgetArea, area.RightDockWidgetArea
+        bottom = area.BottomDockWidgetArea
         # The draft keeps its height beside the dock that evaluates, whose points change the draft.
-        self.setCorner(Qt.Corner.BottomRightCorner, area.RightDockWidgetArea)
-        docks.add("Modules", tr("Modules"), self.tree, area.LeftDockWidgetArea)
-        docks.add("Pruning", tr("Pruning"), pruning, area.RightDockWidgetArea)
-        docks.add("History", tr("History"), self.history, area.LeftDockWidgetArea, hidden=True)
-        docks.add(
-            "Evaluate",
-            tr("Evaluate"),
-            self.evaluate,
-            area.BottomDockWidgetArea,
-            hidden=True,
-            height=EVALUATE_PX,
-        )
-        docks.add("Log", tr("Log"), self.log, area.BottomDockWidgetArea, hidden=True)
+        self.setCorner(Qt.Corner.BottomRightCorner, right)
+        docks.add("Modules", tr("Modules"), self.tree, left)
+        docks.add("Pruning", tr("Pruning"), pruning, right)
+        docks.add("History", tr("History"), self.history, left, hidden=True)
+        docks.add("Evaluate", tr("Evaluate"), self.evaluate, bottom, hidden=True)
+        docks.set_first_height("Evaluate", EVALUATE_PX)
+        docks.add("Log", tr("Log"), self.log, bottom, hidden=True)
         is_narrow = self.screen().availableGeometry().width() < WIDTH_PX
         docks.resize({"Modules": NARROW_TREE_PX if is_narrow else TREE_PX, "Pruning": PRUNING_PX})
 
@@ -253,34 +213,33 @@ class MainWindow(PanelWindow):
         bar = QToolBar(tr("Toolbar"))
         bar.setObjectName("Toolbar")
         bar.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
-        for name in menus.TOOLBAR:
-            if name == SEPARATOR:
+        for section in menus.TOOLBAR:
+            bar.addActions(self.menu_actions.several(section))
+            if section is not menus.TOOLBAR[-1]:
                 bar.addSeparator()
-            else:
-                bar.addAction(self.menu_actions[name])
         self.addToolBar(bar)
 
     def _make_menus(self) -> None:
-        self._recent = RecentMenu(self.commands, self)
-        self._recent.another_wanted.connect(self.another_wanted)
-        self._states = StatesMenu(self.commands, self)
+        self._recent = menus.FilledMenu(tr("Open rece&nt"), menus.fill_recent, self)
+        self._states = menus.FilledMenu(tr("&State dict"), menus.fill_states, self)
         self._presets = presets.PresetMenu(self.workbench, Presets(), self)
         submenus = {
-            RECENT: self._recent,
-            STATES: self._states,
-            PRESETS: self._presets,
+            menus.RECENT: self._recent,
+            menus.STATES: self._states,
+            menus.PRESETS: self._presets,
         }
-        for title, entries in menus.MENUS.items():
+        for title, sections in menus.MENUS.items():
             menu = self.menuBar().addMenu(tr(title))
-            for entry in entries:
-                if isinstance(entry, ActionSpec):
-                    menu.addAction(self.menu_actions[entry.name])
-                elif entry == SEPARATOR:
+            for section in sections:
+                if not menu.isEmpty():
                     menu.addSeparator()
-                elif entry == DOCKS:
-                    menu.addActions(self.docks.actions)
-                else:
-                    menu.addMenu(submenus[entry])
+                for name in section:
+                    if name == menus.DOCKS:
+                        menu.addActions(self.docks.actions)
+                    elif name in submenus:
+                        menu.addMenu(submenus[name])
+                    else:
+                        menu.addAction(self.menu_actions[name])
         for exclusive in menus.EXCLUSIVE:
             group = QActionGroup(self)
             for name in exclusive:
@@ -302,9 +261,8 @@ class MainWindow(PanelWindow):
         self.evaluate.draft_wanted.connect(self.draft.change)
         self.evaluate.amount_wanted.connect(self.draft.edit_with_amount)
         self.draft.form.fold.open(on=self.commands.settings.more_fields)
-        self.draft.form.fold_toggled.connect(
-            lambda on: self.commands.preferences.change("more_fields", on)
-        )
+        change = self.commands.preferences.change
+        self.draft.form.fold_toggled.connect(lambda on: change("more_fields", on))
         self.draft.added.connect(self.stack.list.setFocus)
         self.draft.offer_changed.connect(self.menu_actions.refresh)
         self._welcome.wanted.connect(self.commands.open_path)
@@ -339,7 +297,7 @@ class MainWindow(PanelWindow):
         self._welcome.show_recent(self.commands.settings.recent)
         self._recent.setEnabled(bool(self.commands.settings.recent))
         self._presets.setEnabled(session is not None)
-        self._states.follow(session)
+        self._states.setEnabled(session is not None and len(session.checkpoint.candidates) > 1)
         self.menu_actions.refresh()
 
     def _show_loaded_methods(self, methods: Sequence[type[Method]]) -> None:
@@ -357,14 +315,12 @@ class MainWindow(PanelWindow):
 
     def show_fault(self, tried: str, error: BaseException) -> None:
         """Show that an action failed because of a fault of the program, and name the log file."""
-        self._errors.show(
-            tr(
-                "{tried} failed because of an internal error. See the log at {path}.",
-                tried=tried,
-                path=self._log_file,
-            ),
-            LogEntry.of_error(tried, error).whole,
+        text = tr(
+            "{tried} failed because of an internal error. See the log at {path}.",
+            tried=tried,
+            path=self._log_file,
         )
+        self._errors.show(text, LogEntry.of_error(tried, error).whole)
 
 
 def _local_paths(event: QDropEvent) -> list[Path]:

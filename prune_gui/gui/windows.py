@@ -25,10 +25,7 @@ CASCADE_PX: Final = QPoint(32, 32)
 
 
 def cascaded_position(frame: QRect, screen: QRect) -> QPoint:
-    """Return the position of the next window: below and to the right of `frame`.
-
-    If it would leave the screen there, this is the top left corner of the screen.
-    """
+    """Return a position below and to the right of `frame`, or at the top left if it leaves that."""
     moved = frame.translated(CASCADE_PX)
     return moved.topLeft() if screen.contains(moved) else screen.topLeft()
 
@@ -96,11 +93,10 @@ class Windows(QObject):
         workbench.bridge.ended.connect(partial(self._delete, window))
         front = self.front
         if front is not None:
-            window.look_like(front)
+            window.docks.restore(*front.docks.layout())
             if not front.isMaximized() and not front.isFullScreen():
-                window.move(
-                    cascaded_position(front.frameGeometry(), front.screen().availableGeometry())
-                )
+                screen = front.screen().availableGeometry()
+                window.move(cascaded_position(front.frameGeometry(), screen))
             window.log.add(front.log.model.rows)
         else:
             fit(window, window.screen().availableSize())
@@ -120,8 +116,7 @@ class Windows(QObject):
         window = self.make()
         window.views.make_ahead()
         self.begin(window)  # before opening: two engines that import at once slow each other down
-        if checkpoint is not None:
-            window.commands.open_path(checkpoint)
+        window.commands.open_path(checkpoint)
         return window
 
     def serve(self, request: OpenRequest) -> None:
@@ -151,10 +146,8 @@ class Windows(QObject):
         """Return the window that shows what is requested already, if any."""
         if request.checkpoint is None:
             return self.front
-        if request.recipe is not None:
-            return None
         opened = (window for window in self if window.workbench.files.path == request.checkpoint)
-        return next(opened, None)
+        return next(opened, None) if request.recipe is None else None
 
     def _unused(self) -> MainWindow | None:
         """Return the front window, if nothing is open or being opened in it."""
@@ -170,7 +163,6 @@ class Windows(QObject):
                 window.leave()
 
     def log(self, entries: Sequence[LogEntry]) -> None:
-        """Show log entries in every window; an entry may concern more than one."""
         for window in self:
             window.log.add(entries)
 

@@ -20,16 +20,8 @@ from prune_gui.recipe.amounts import has_amount
 from prune_gui.session.changes import OPENED, Changes, changed_parameters
 from prune_gui.session.draft_request import drafted_channels, drafted_units
 from prune_gui.session.subjects import model_subject_of, subject_of
-from prune_gui.worker.jobs import (
-    Draft,
-    Resolved,
-    compile_jobs,
-    import_job,
-    link_job,
-    methods_job,
-    resolve_job,
-    warm_up_job,
-)
+from prune_gui.worker import jobs
+from prune_gui.worker.jobs import Draft, Resolved
 
 if TYPE_CHECKING:
     from prune_gui.errors import PluginError
@@ -53,13 +45,6 @@ class Workbench(QObject):
 
     Panels read the state, connect to `changed`, and call the methods for what the user does. Every
     change of the recipe goes through `edit`.
-
-    Attributes:
-        resolved: the resolution of recipe and draft; out of date while the engine works.
-        chosen_group: the coupled group of it that the user chose; None if the user chose none.
-
-    Signals:
-        noted: (note) something happened that the status bar says, such as a copy to the clipboard.
     """
 
     changed = Signal(object)  # (changes) the state changed; a `Changes` record
@@ -67,7 +52,7 @@ class Workbench(QObject):
     loops_missing = Signal()  # some loops of the engine are not compiled yet
     methods_loaded = Signal(object)  # (methods) the pruning methods of a file were loaded
     saved = Signal(object)  # (path) a file was written
-    noted = Signal(str)
+    noted = Signal(str)  # (note) something happened that the status bar says
     failed = Signal(str, object)  # (what was tried, error) an operation failed
 
     def __init__(self, cluster: Cluster | None = None, parent: QObject | None = None) -> None:
@@ -78,9 +63,9 @@ class Workbench(QObject):
         self.draft = DraftController(self)
         self.comparison = Comparison(self.bridge, self, self)
         self.zero_counter = ZeroCounter(self.bridge, self)
-        self.resolved: Resolved | None = None
+        self.resolved: Resolved | None = None  # out of date while the engine works
         self.chosen: str | None = None  # the name of the parameter that the views show
-        self.chosen_group: CoupledGroup | None = None
+        self.chosen_group: CoupledGroup | None = None  # of it, if the user chose one
         self.resolve_ticket: int | None = None  # of the last job that resolves the recipe
         self._unpruned: tuple[Counts | None, FileZeros | None, int] = None, None, 0
         self.bridge.failed.connect(self._on_failed)
@@ -161,31 +146,22 @@ class Workbench(QObject):
     def drafted_channels(self, dim: int) -> frozenset[int] | None:
         """Return the channels of the chosen parameter that the draft prunes along `dim`.
 
-        None if the draft does not prune channels along `dim`, has other targets, or is not
-        resolved.
+        None if the draft prunes others, too, or is not resolved.
         """
         draft, resolved = self.draft.current, self.resolved
-        name, session = self.chosen, self.session
-        if draft is None or resolved is None or name is None or session is None:
+        if draft is None or resolved is None or self.chosen is None or self.session is None:
             return None
-        outcome = None
-        if resolved.draft == draft and resolved.preview and resolved.draft_number:
-            outcome = resolved.preview.outcomes[resolved.draft_number - 1]
-        return drafted_channels(draft.step, outcome, dim, name, session.checkpoint)
+        preview, number = resolved.preview_of(draft)
+        outcome = preview.outcomes[number - 1] if preview and number else None
+        return drafted_channels(draft.step, outcome, dim, self.chosen, self.session.checkpoint)
 
     def drafted_units(self, group: CoupledGroup) -> frozenset[int] | None:
-        """Return the units of a coupled group that the draft prunes.
-
-        None if the draft does not prune units of the group, prunes those of other groups, too, or
-        is not resolved.
-        """
-        draft, resolved, session = self.draft.current, self.resolved, self.session
-        if draft is None or resolved is None or session is None:
+        """Return the units of a group that the draft prunes; see `drafted_channels`."""
+        draft, resolved = self.draft.current, self.resolved
+        if draft is None or resolved is None or self.session is None:
             return None
-        is_current = resolved.draft == draft
-        preview = resolved.preview if is_current else None
-        number = resolved.draft_number if is_current else None
-        return drafted_units(draft.step, preview, number, group, session.checkpoint)
+        preview, number = resolved.preview_of(draft)
+        return drafted_units(draft.step, preview, number, group, self.session.checkpoint)
 
     def edit(self, act: Callable[[Session], None]) -> None:
         """Change the recipe: `act` calls a method of the session. Errors go to `failed`."""
@@ -201,7 +177,7 @@ class Workbench(QObject):
 
     def resolve(self) -> None:
         if self.session is not None:
-            job = resolve_job(self.session, self.draft.current)
+            job = jobs.resolve_job(self.session, self.draft.current)
             self.resolve_ticket = self.bridge.run(job, self._set_resolved)
 
     def choose(self, name: str | None, group: CoupledGroup | None = None) -> None:
@@ -219,18 +195,15 @@ class Workbench(QObject):
         """Show the next prunable parameter of the file (`by` = 1) or the previous one (-1)."""
         if self.session is None or self.chosen is None:
             return
-        tensors = self.session.checkpoint.tensors
-        names = list(tensors)
-        index = names.index(self.chosen) + by
-        while 0 <= index < len(names):
-            if tensors[names[index]].not_prunable is None:
-                self.choose(names[index])
+        names = list(self.session.checkpoint.tensors)[::by]
+        for name in names[names.index(self.chosen) + 1 :]:
+            if self.session.checkpoint.tensors[name].not_prunable is None:
+                self.choose(name)
                 return
-            index += by
 
     def link_libraries(self) -> None:
         """Link the engine's libraries in the background, so that `warm_up` need not wait for it."""
-        self.bridge.run(link_job(), lambda _: None)
+        self.bridge.run(jobs.link_job(), lambda _: None)
 
     def warm_up(self) -> None:
         """Load the engine's libraries in the background.
@@ -240,17 +213,15 @@ class Workbench(QObject):
         """
         painted = threading.Event()
         if self.files.is_opening:
-            self.files.opened.connect(
-                lambda _: QTimer.singleShot(PAINT_MS, painted.set),
-                Qt.ConnectionType.SingleShotConnection,
-            )
+            once = Qt.ConnectionType.SingleShotConnection
+            self.files.opened.connect(lambda _: QTimer.singleShot(PAINT_MS, painted.set), once)
         else:
             painted.set()
-        self.bridge.run(warm_up_job(painted), self._warmed_up)
+        self.bridge.run(jobs.warm_up_job(painted), self._warmed_up)
 
     def load_methods(self, path: Path) -> None:
         """Run a Python file and register its methods; the caller has asked the user."""
-        self.bridge.run(methods_job(path), self._methods_loaded)
+        self.bridge.run(jobs.methods_job(path), self._methods_loaded)
 
     def renew_methods(self) -> None:
         """Update the steps to the methods registered now, after another window loaded a file."""
@@ -295,10 +266,7 @@ class Workbench(QObject):
 
     def _on_failed(self, tried: str, error: BaseException) -> None:
         """Emit `failed`; say it less prominently if the cluster failed before for this reason."""
-        is_known = (
-            isinstance(error, ClusterError) and self.cluster and not self.cluster.is_new(error)
-        )
-        if is_known:
+        if isinstance(error, ClusterError) and self.cluster and not self.cluster.is_new(error):
             self.noted.emit(str(error))
         else:
             self.failed.emit(tried, error)
@@ -321,13 +289,13 @@ class Workbench(QObject):
 
     def _warmed_up(self, problems: tuple[PluginError, ...]) -> None:
         self.changed.emit(Changes(methods=True))
-        self.bridge.run(import_job(), self._libraries_loaded)
+        self.bridge.run(jobs.import_job(), self._libraries_loaded)
         for problem in problems:
             self.fail(deferred("Loading installed methods"), problem)
 
     def _libraries_loaded(self, _: None) -> None:
         self.ready.emit()
-        for job in compile_jobs():
+        for job in jobs.compile_jobs():
             self.bridge.run(job, lambda missing: self.loops_missing.emit() if missing else None)
 
     def _methods_loaded(self, methods: list[type[Method]]) -> None:
@@ -336,20 +304,15 @@ class Workbench(QObject):
 
 
 class DraftController(QObject):
-    """Sets, previews and commits the draft.
-
-    Attributes:
-        current: the draft, which every view shows as if it were added; None without one.
-        shows_original: whether the views show the file unchanged, without the recipe and the draft.
-    """
+    """Sets, previews and commits the draft."""
 
     changed = Signal()  # `current` changed, so that the recipe must be resolved with it
     original_toggled = Signal()  # `shows_original` changed
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.current: Draft | None = None
-        self.shows_original = False
+        self.current: Draft | None = None  # every view shows it as if it were added
+        self.shows_original = False  # whether the views show the file unchanged
 
     def set(self, step: Step | None, replaces: int | None = None) -> None:
         """Show `step` as if it were added, or as if it replaced the step at index `replaces`."""
@@ -367,7 +330,6 @@ class DraftController(QObject):
             session.replace(draft.replaces, draft.step)
 
     def show_original(self, *, on: bool) -> None:
-        """Show the file unchanged, or the recipe and the draft again."""
         if on != self.shows_original:
             self.shows_original = on
             self.original_toggled.emit()

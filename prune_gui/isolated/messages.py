@@ -41,11 +41,7 @@ def send(connection: socket.socket, message: object, descriptors: Sequence[int] 
 
 
 def receive(connection: socket.socket) -> tuple[Any, list[int]]:
-    """Wait for the next message; return it, and the descriptors that were passed with it.
-
-    Raises:
-        ConnectionError: the other side has closed the connection.
-    """
+    """Wait for the next message; return it, and the descriptors that were passed with it."""
     descriptors: list[int] = []
 
     def read(size: int) -> bytes:

@@ -32,19 +32,13 @@ START_CODE: Final = (
 
 
 def isolated_command(module: str, *arguments: str) -> list[str]:
-    """Return the command line of a new interpreter that calls `main` of a module.
-
-    It is isolated from the working folder and from the environment variables of Python.
-    """
+    """Return the command of an isolated interpreter that calls `main` of a module."""
     options = ["-I", "-u", "-X", "utf8", "-c", START_CODE]
     return [sys.executable, *options, json.dumps(search_path()), module, *arguments]
 
 
 def search_path() -> list[str]:
-    """Return the folders of `sys.path` as absolute paths, without the working folder.
-
-    The folder from which this program is imported is always included.
-    """
+    """Return the folders of `sys.path`, absolute: that of this program, not the working folder."""
     own_root = Path(__file__).parents[2]
     folders = [Path(folder) for folder in sys.path if os.path.isabs(folder)]  # noqa: PTH117
     excluded = Path(working_folder())
@@ -84,10 +78,7 @@ def anonymous_file(*, in_memory: bool = True) -> Iterator[BufferedRandom]:
 
 
 class SupervisorProcess:
-    """A supervisor; see module `supervisor`. Thread-safe.
-
-    It imports `module`, whose function `serve` processes without a command run.
-    """
+    """A supervisor; processes without a command run `serve` of `module` in it. Thread-safe."""
 
     def __init__(self, module: str = "") -> None:
         self._control, supervisor_end = socket.socketpair()
@@ -138,16 +129,10 @@ class SupervisorProcess:
                 input is empty. Without `argv`, the last is the connection that it serves.
             argv: the command that it becomes, in the working folder.
             remove: a folder to remove if this program ends before the process.
-
-        Raises:
-            OSError: the supervisor has ended, or does not answer.
         """
         report, supervisor_end = socket.socketpair()
-        request = {
-            "argv": list(argv),
-            "folder": working_folder(),
-            "remove": None if remove is None else str(remove),
-        }
+        folder = None if remove is None else str(remove)
+        request = {"argv": list(argv), "folder": working_folder(), "remove": folder}
         with supervisor_end, self._lock:
             try:
                 self._is_used.set()
@@ -164,19 +149,14 @@ class SupervisorProcess:
 
 
 class GuardedProcess:
-    """A process under a supervisor, with all processes that it starts.
-
-    Attributes:
-        exit_code: as in `Popen.returncode`, or `NO_START` plus errno; see `has_ended`.
-        peak: the peak memory of the largest process that the supervisor has seen, in bytes.
-    """
+    """A process under a supervisor, with all processes that it starts."""
 
     def __init__(self, supervisor: SupervisorProcess, report: socket.socket) -> None:
         report.setblocking(False)
         self._supervisor = supervisor
         self._report = report
-        self.exit_code: int | None = None
-        self.peak = 0
+        self.exit_code: int | None = None  # as in `Popen`, or `NO_START` plus errno
+        self.peak = 0  # memory of the largest process that the supervisor has seen, in bytes
         weakref.finalize(self, report.close)  # the supervisor kills it then
 
     def fileno(self) -> int:
@@ -214,7 +194,6 @@ class GuardedProcess:
 def _end(
     control: socket.socket, supervisor: subprocess.Popen[bytes], is_used: threading.Event
 ) -> None:
-    """Close the connection of a supervisor, and wait until it has ended."""
     control.close()
     supervisor.send_signal(signal.SIGCONT)
     if not is_used.is_set():  # it may be importing, and would notice the end late

@@ -50,20 +50,12 @@ ShowStatus = Callable[[Status], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What one evaluation may take."""
+class Watch:
+    """What one evaluation may take, in seconds and bytes, and the monitor that can cancel it."""
 
     seconds: float
     memory: int
-
-
-@dataclass(frozen=True, slots=True)
-class Watch:
-    """What one evaluation may take, what cancels it, and what is called with its status."""
-
-    limits: Limits
     monitor: Monitor
-    show: ShowStatus | None
 
 
 class MemoryLimitError(EvaluationError):
@@ -108,10 +100,8 @@ class Stream:
 class ProcessTree:
     """A command and all processes that it starts, under a supervisor of its own.
 
-    Args:
-        argv: the command.
-        is_connected: whether it gets a connection to this program, with the number `CONNECTION`.
-        remove: a folder to remove if this program ends before the command.
+    If `is_connected`, it gets a connection with the number `CONNECTION`. The folder `remove` is
+    removed if this program ends before the command.
     """
 
     def __init__(
@@ -143,11 +133,7 @@ class ProcessTree:
             os.close(errors_end)
 
     def watch(self, watch: Watch) -> Callable[[], bool]:
-        """Begin to watch one evaluation; return a function that waits a moment.
-
-        The function returns whether the connection can be read; without one, whether the command
-        has ended. It reads the streams meanwhile.
-        """
+        """Begin to watch one evaluation; return a function that waits a moment; see `wait`."""
         began = measured = time.monotonic()
 
         def wait_and_check() -> bool:
@@ -155,25 +141,36 @@ class ProcessTree:
             is_ready = self.wait()
             watch.monitor.advance()
             now = time.monotonic()
-            if now - began > watch.limits.seconds:
+            if now - began > watch.seconds:
                 raise EvaluationError(
                     "The evaluator took longer than {seconds:,} s and was ended. Raise its "
                     "time limit (--timeout), or evaluate on less data.",
-                    seconds=round(watch.limits.seconds),
+                    seconds=round(watch.seconds),
                 )
             if now - measured > MEMORY_INTERVAL_S:
                 measured = now
                 used = self.memory()
-                if watch.show is not None and used:  # nothing: the command has just ended
-                    watch.show(Status(now - began, used))
-                _check_memory(used, watch.limits.memory)
+                if used:  # nothing: the command has just ended
+                    watch.monitor.report(Status(now - began, used))
+                if used > watch.memory:
+                    message = tr(
+                        "The evaluator took {used} of memory, more than its limit of {limit}, and "
+                        "was ended. Raise the limit (--memory-limit), or evaluate on less data at "
+                        "once.",
+                        used=short_bytes(used),
+                        limit=short_bytes(watch.memory),
+                    )
+                    raise MemoryLimitError(message)
             return is_ready
 
         self._peak = 0
         return wait_and_check
 
     def wait(self, timeout_s: float = POLL_INTERVAL_S) -> bool:
-        """Read what is available, and wait for it if there is nothing; see `watch`."""
+        """Read the streams, and wait for them if they are empty.
+
+        Return whether the connection can be read; without one, whether the command has ended.
+        """
         streams = [stream for stream in (self.output, self.errors) if stream.is_open]
         awaited = [*streams, *([] if self.has_ended else [self._process])]
         ready = readable([*awaited, *([self.connection] if self.is_connected else [])], timeout_s)
@@ -219,18 +216,6 @@ class ProcessTree:
         for stream in (self.output, self.errors):
             if stream.is_open:
                 stream.read()
-
-
-def _check_memory(used: int, limit: int) -> None:
-    if used > limit:
-        raise MemoryLimitError(
-            tr(
-                "The evaluator took {used} of memory, more than its limit of {limit}, and was "
-                "ended. Raise the limit (--memory-limit), or evaluate on less data at once.",
-                used=short_bytes(used),
-                limit=short_bytes(limit),
-            )
-        )
 
 
 def log_lines(name: str, text: str) -> None:

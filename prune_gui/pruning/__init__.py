@@ -1,7 +1,6 @@
 """Tensors in, masks out: a drop-in for `torch.nn.utils.prune`, and more methods.
 
-Its names are those of the reference; `__init__.pyi` lists them, and torch is imported when the
-first of them is used.
+Its names are those of the reference; torch is imported when the first of them is used.
 """
 
 import lazy_loader

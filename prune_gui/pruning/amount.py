@@ -10,32 +10,17 @@ Amount = int | float
 """A whole number of units, or a share in [0, 1]. 1 is one unit, 1.0 is all units."""
 
 AmountOf = Literal["remaining", "total", "reach"]
-"""The base of a share, see `units_to_prune`."""
-
-
-def units_to_prune(amount: Amount, amount_of: AmountOf, *, remaining: int, total: int) -> int:
-    """Return how many more units (elements or channels) a step prunes."""
-    _validate_pruning_amount_init(amount)
-    units = units_wanted(amount, amount_of, remaining=remaining, total=total)
-    _validate_pruning_amount(units, remaining)
-    return units
+"""The base of a share, see `units_wanted`."""
 
 
 def units_wanted(amount: Amount, amount_of: AmountOf, *, remaining: int, total: int) -> int:
-    """Return the result of `units_to_prune` for a valid amount, even if fewer units remain."""
+    """Return how many more units a step prunes, even if fewer remain; the amount is valid."""
     units = _compute_nparams_toprune(amount, remaining if amount_of == "remaining" else total)
     return max(0, units - (total - remaining)) if amount_of == "reach" else units
 
 
 def _validate_pruning_amount_init(amount: Amount) -> None:
-    """Check an amount before the number of units is known.
-
-    Unlike torch, this also rejects NaN, True and False.
-
-    Raises:
-        TypeError: `amount` is not a real number.
-        ValueError: `amount` is a share outside [0, 1], or a negative number of units.
-    """
+    """Check an amount before the number of units is known; unlike torch, NaN and booleans too."""
     if isinstance(amount, bool) or not isinstance(amount, numbers.Real):
         raise TypeError(f"amount={amount!r} is not a number; use a share in [0, 1] or an integer.")
     if isinstance(amount, numbers.Integral):

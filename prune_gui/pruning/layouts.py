@@ -1,8 +1,8 @@
 """Where the channels of a layer, and the units of coupled groups, lie in tensors.
 
-A unit goes as a whole, with a slice of each of several tensors. It is, for example, a neuron of a
-feed-forward layer: a row of one matrix, an element of its bias, and a column of the next matrix.
-All units of one kind in one layer are a group.
+A unit goes as a whole, with a slice of each of several tensors: a neuron of a feed-forward layer,
+for example, is a row of one matrix, an element of its bias, and a column of the next matrix. All
+units of one kind in one layer are a group.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from prune_gui.language import tr
+from prune_gui.pruning.arrays import Flags
 
 MemberRole = Literal["produces", "consumes", "bias", "norm"]
 """What a tensor does with a unit: computes it, reads it, or shifts or scales it per channel."""
@@ -24,13 +24,9 @@ MemberRole = Literal["produces", "consumes", "bias", "norm"]
 class Member:
     """A tensor of a group, and the slice of it that belongs to each unit.
 
-    Attributes:
-        dim: the dimension that is divided into units, not negative; None if the whole tensor
-            belongs to one unit.
-        offset: the first channel of the first unit; if `dim` is None, the index of the unit.
-        width: number of adjacent channels of each unit.
-        number_at: if `dim` is None, the dot-separated component of `name` that is the number of the
-            unit, counted from 0; it changes if earlier units are removed.
+    Unit i has the channels ``offset + i * width`` and so on along `dim`. If `dim` is None, the
+    whole tensor belongs to the unit `offset`, and `number_at` is the dot-separated component of
+    `name` with its number, which changes if earlier units are removed.
     """
 
     name: str
@@ -43,13 +39,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class CoupledGroup:
-    """The units of one kind in one layer, which every member has.
-
-    Attributes:
-        space: the kind of the units, such as "ffn".
-        label: the path of the layer, or another name that is unique in the space.
-        members: their slices; a tensor may occur several times, with different channels.
-    """
+    """The units of one kind (`space`, such as "ffn") in one layer, whose path is the `label`."""
 
     space: str
     label: str
@@ -72,9 +62,7 @@ class CoupledGroup:
         """Whether no unit has a whole tensor of its own, as layers have."""
         return all(member.dim is not None for member in self.members)
 
-    def channels(
-        self, name: str, dim: int, length: int, units: NDArray[np.bool_]
-    ) -> NDArray[np.bool_]:
+    def channels(self, name: str, dim: int, length: int, units: Flags) -> Flags:
         """Return which channels of a tensor belong to some units."""
         marked = np.zeros(length, np.bool_)
         for member in self.members:
@@ -85,15 +73,11 @@ class CoupledGroup:
 
 
 class WeightLayout(NamedTuple):
-    """Which dimensions of a weight have the output and the input channels of its layer.
-
-    Attributes:
-        reason: how this is known, if the dimensions are not 0 and 1; a message for `tr`.
-    """
+    """Which dimensions of a weight have the output and the input channels of its layer."""
 
     output_dim: int = 0
     input_dim: int = 1
-    reason: str = ""
+    reason: str = ""  # how this is known, if it is not usual; a message for `tr`
 
     @property
     def is_usual(self) -> bool:

@@ -26,10 +26,7 @@ Result = TypeVar("Result")
 
 
 def chunks(size: int, max_elements: int | None = None) -> Iterator[tuple[int, int]]:
-    """Yield spans (start, stop) that cover [0, size).
-
-    Each has `max_elements` indices, by default `CHUNK_ELEMENTS`; the last may have fewer.
-    """
+    """Yield spans of at most `max_elements` (`CHUNK_ELEMENTS`) that cover [0, size)."""
     max_elements = max_elements or CHUNK_ELEMENTS
     for start in range(0, size, max_elements):
         yield start, min(start + max_elements, size)
@@ -59,7 +56,6 @@ def run(work: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Resul
     depth = _nesting.depth
 
     def run_next() -> bool:
-        """Run the next pending task; return False if there is none."""
         try:
             index, task = pending.popleft()
         except IndexError:
@@ -103,10 +99,9 @@ def spread(
     """Yield ``work(task, monitor)`` for every task, in order, as `run` does or on an executor.
 
     It is for tasks that read much and return little. On an executor (see `prune_gui.executor`),
-    `work` and the tasks are pickled, so they should hold no more than one task needs; calls within
-    `work` use the threads of the other machine. A single task runs here, and so do all tasks of
-    calls within `run`, so that an executor gets its calls in the same order on any number of
-    threads.
+    `work` and the tasks are pickled, so they should hold no more than one task needs. A single task
+    runs here, and so do all tasks of calls within `run`, so that an executor gets its calls in the
+    same order on any number of threads.
     """
     every = list(tasks)
     executor = current_executor() if len(every) > 1 and not _nesting.depth else None
@@ -116,8 +111,6 @@ def spread(
 
 
 class _Nesting(threading.local):
-    """The number of calls of `run` inside which the calling thread runs."""
-
     depth = 0
 
 

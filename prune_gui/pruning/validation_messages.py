@@ -36,10 +36,7 @@ MESSAGES: Final = {
 
 
 def validation_message(problem: ErrorDetails) -> str:
-    """Return the message for an error, to be shown after the name of the field.
-
-    For a validator of this program, that is the text of the exception that it raised.
-    """
+    """Return the message for an error, to be shown after the name of the field."""
     kind, context = problem["type"], problem.get("ctx", {})
     match kind:
         case "value_error":
@@ -72,9 +69,8 @@ def validation_message(problem: ErrorDetails) -> str:
 def telling(problems: Sequence[ErrorDetails], depth: int) -> list[ErrorDetails]:
     """Return the errors without those that another error of the same value makes redundant.
 
-    Args:
-        problems: the errors of pydantic, which has one for each type that a value may have.
-        depth: how many leading parts of the location of an error identify the value.
+    pydantic has one for each type that a value may have; the first `depth` parts of the location of
+    an error identify the value.
     """
     types_at: dict[tuple[int | str, ...], set[str]] = {}
     for problem in problems:
@@ -93,6 +89,5 @@ def telling(problems: Sequence[ErrorDetails], depth: int) -> list[ErrorDetails]:
 
 
 def _localized_choice(expected: str) -> str:
-    """Return a list of choices such as "'a', 'b' or 'c'" in the language in use."""
     others, _, last = expected.rpartition(" or ")
     return tr("{others} or {last}", others=others, last=last) if others else last

@@ -1,12 +1,8 @@
-"""Dividing a layout into cells, tiles of cells as units of work, and chunks of memory.
-
-A layout (`SliceLayout`, `KernelLayout`) says which element is at a row and column. A `CellGrid`
-joins rows and columns to cells, one per pixel of a picture, whichever layout it is.
-"""
+"""A grid of cells over a layout, one per pixel of a picture; tiles of cells; chunks of memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Generic, TypeVar
@@ -32,32 +28,25 @@ Layout = TypeVar("Layout", bound=ParameterLayout)
 class GridChunk:
     """Rows and columns of a tile whose elements are within the flat indices [start, stop).
 
-    Attributes:
-        rows: offset of each row from `start`; gaps are omitted.
-        columns: offset of each column from its row; gaps are omitted.
-        down, across: the cell of each row and of each column, as an index in the tile.
+    Its lines are the offsets of the rows from `start`, those of the columns from their row, and the
+    cell of each row and of each column, as an index in the tile. Gaps are omitted.
     """
 
     start: int
     stop: int
-    rows: Lines
-    columns: Lines
-    down: Lines
-    across: Lines
+    lines: tuple[Lines, Lines, Lines, Lines]
 
     @property
-    def lines(self) -> tuple[Lines, Lines, Lines, Lines]:
-        """Rows, columns, down and across, as the loops of `cell_kernels` take them."""
-        return self.rows, self.columns, self.down, self.across
+    def size(self) -> int:
+        """The number of elements."""
+        return len(self.lines[0]) * len(self.lines[1])
 
 
 @dataclass(frozen=True, slots=True)
 class CellGrid(Generic[Layout]):
     """A grid of cells over a rectangle of a layout.
 
-    Attributes:
-        row_edges: int64 (cells down + 1), the first row of each cell, and the row after the last.
-        column_edges: int64 (cells across + 1), in the same way.
+    The edges are the first row and column of each cell, and the ones after the last.
     """
 
     layout: Layout
@@ -77,9 +66,7 @@ class CellGrid(Generic[Layout]):
     ) -> CellGrid[Layout]:
         """Divide a rectangle into cells whose sizes differ by at most one row or column.
 
-        Args:
-            cells: maximum number of cells (down, across); at most one per row and column.
-            rows, columns: of the rectangle; None for all.
+        There are at most `cells` (down, across).
         """
         rows, columns = rows or range(layout.rows), columns or range(layout.columns)
         return cls(layout, _edges(rows, cells[0]), _edges(columns, cells[1]))
@@ -118,52 +105,41 @@ class CellGrid(Generic[Layout]):
 
     def chunks(self, tile: Tile) -> Iterator[GridChunk]:
         """Divide a tile into chunks of memory of few elements."""
-        rows, down = _lines(self.row_edges, tile[0], self.layout.row_offsets)
+        rows, down = self._lines(0, self.row_edges, tile[0])
         for first, columns, across in self._columns(tile[1]):
             length = int(columns[-1]) + 1
             for run in _runs_of_lines(rows, length):
-                start = int(rows[run][0]) + first
-                yield GridChunk(
-                    start,
-                    int(rows[run][-1]) + first + length,
-                    rows[run] - rows[run][0],
-                    columns,
-                    down[run],
-                    across,
-                )
+                start, stop = int(rows[run][0]) + first, int(rows[run][-1]) + first + length
+                lines = rows[run] - rows[run][0], columns, down[run], across
+                yield GridChunk(start, stop, lines)
 
     def _columns(self, part: slice) -> list[tuple[int, Lines, Lines]]:
-        """Return the runs of columns of some cells; a run is read in one call.
+        """Return the runs of columns of some cells: first column, offsets from it, and their cells.
 
-        A run is the offset of its first column, the offsets of its columns from that one, and their
-        cells. Runs are cached, because tiles with the same columns share them and computing them
-        may take as long as a tile.
+        A run is read in one call. Runs are cached, because tiles with the same columns share them
+        and computing them may take as long as a tile.
         """
         key = (part.start, part.stop)
         if key not in self._runs:
-            columns, across = _lines(self.column_edges, part, self.layout.column_offsets)
+            columns, across = self._lines(1, self.column_edges, part)
             self._runs[key] = [
                 (int(columns[run][0]), columns[run] - columns[run][0], across[run])
                 for run in _runs_of_lines(columns, 1)
             ]
         return self._runs[key]
 
+    def _lines(self, axis: int, edges: Lines, part: slice) -> tuple[Lines, Lines]:
+        """Return the offsets of the lines of some cells without gaps, and the cell of each."""
+        edges = edges[part.start : part.stop + 1]
+        offsets = self.layout.offsets(axis, range(int(edges[0]), int(edges[-1])))
+        cell = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
+        has_elements = offsets != GAP
+        return offsets[has_elements], cell[has_elements]
+
 
 def _edges(span: range, cells: int) -> Lines:
     cells = max(1, min(cells, len(span)))
     return span.start + np.arange(cells + 1, dtype=np.int64) * len(span) // cells
-
-
-def _lines(edges: Lines, part: slice, offsets: Callable[[range], Lines]) -> tuple[Lines, Lines]:
-    """Return the offsets of the rows or columns of some cells, and the cell of each.
-
-    Gaps are omitted. Cells are counted from the start of `part`.
-    """
-    edges = edges[part.start : part.stop + 1]
-    line_offsets = offsets(range(int(edges[0]), int(edges[-1])))
-    cell = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
-    has_elements = line_offsets != GAP
-    return line_offsets[has_elements], cell[has_elements]
 
 
 def _runs_of_lines(lines: Lines, length: int) -> Iterator[slice]:

@@ -1,7 +1,8 @@
 """Compiled loops over the elements in the cells of a grid.
 
-``rows`` and ``columns`` are offsets as in `GridChunk`: the element of row i and column j has the
-index ``rows[i] + columns[j]`` in the chunk, and is in the cell (``down[i]``, ``across[j]``).
+``lines`` are those of a `GridChunk`, (rows, columns, down, across): the element of row i and column
+j has the index ``rows[i] + columns[j]`` in the chunk, and is in the cell (``down[i]``,
+``across[j]``).
 """
 
 from __future__ import annotations
@@ -15,11 +16,16 @@ from prune_gui.pruning.kernels.loop import compiled, compiled_unless_small
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Bits = NDArray[np.unsignedinteger[Any]]
+    Key = np.unsignedinteger[Any]
+    Bits = NDArray[Key]
     Codes = NDArray[np.uint8]
     Counts = NDArray[np.int64]
     Flags = NDArray[np.bool_]
+    Lines = tuple[Counts, Counts, Counts, Counts]
     Numbers = NDArray[np.float64]
+    Pair = tuple[int, int]
+    Edges = tuple[Counts, Counts]
+    Spans = tuple[Pair, Pair]
     Values = NDArray[np.floating[Any]]
 
 
@@ -35,8 +41,7 @@ MAX_PASSES = 4
 def _count_by_columns(
     codes: Codes,
     code: np.uint8,
-    row_stride: int,
-    column_stride: int,
+    strides: Pair,
     rows: int,
     ends: Counts,
     in_columns: Codes,
@@ -45,9 +50,9 @@ def _count_by_columns(
     """Count a code in up to 255 rows: first per column, which is vectorized, then per cell."""
     in_columns[:] = 0
     for row in range(rows):
-        line = codes[row * row_stride :]
+        line = codes[row * strides[0] :]
         for k in range(in_columns.size):
-            in_columns[k] += line[np.uint64(k * column_stride)] == code
+            in_columns[k] += line[np.uint64(k * strides[1])] == code
     begin = 0
     for j in range(ends.size):
         total, of_cell = np.uint32(0), in_columns[begin : ends[j]]
@@ -61,19 +66,18 @@ def _count_cells_in_numpy(
     codes: Codes,
     known: Codes,
     slots: Codes,
-    row_stride: int,
-    column_stride: int,
-    row_edges: Counts,
-    column_edges: Counts,
-    rows: tuple[int, int],
-    columns: tuple[int, int],
+    strides: Pair,
+    edges: Edges,
+    spans: Spans,
     counts: Counts,
 ) -> None:
-    row, column = np.ogrid[slice(*rows), slice(*columns)]
-    offsets = (row - rows[0]) * row_stride + (column - columns[0]) * column_stride
-    i = np.searchsorted(row_edges, row, side="right") - 1
-    j = np.searchsorted(column_edges, column, side="right") - 1
-    cells = np.ravel_multi_index((slots[codes[offsets]], i, j), counts.shape)
+    lines = np.ogrid[slice(*spans[0]), slice(*spans[1])]
+    i, j = (
+        np.searchsorted(e, line, side="right") - 1 for e, line in zip(edges, lines, strict=True)
+    )
+    down, across = (line - first for line, (first, _) in zip(lines, spans, strict=True))
+    slot_of_each = slots[codes[down * strides[0] + across * strides[1]]]
+    cells = np.ravel_multi_index((slot_of_each, i, j), counts.shape)
     added = np.bincount(cells.ravel(), minlength=counts.size).reshape(counts.shape)
     counts[1:] += added[1:].astype(counts.dtype)
 
@@ -83,82 +87,41 @@ def count_cells(
     codes: Codes,
     known: Codes,
     slots: Codes,
-    row_stride: int,
-    column_stride: int,
-    row_edges: Counts,
-    column_edges: Counts,
-    rows: tuple[int, int],
-    columns: tuple[int, int],
+    strides: Pair,
+    edges: Edges,
+    spans: Spans,
     counts: Counts,
 ) -> None:
     """Add the pruned elements of a rectangle to the counts of their cells.
 
-    Cell (i, j) has the rows in [``row_edges[i]``, ``row_edges[i + 1]``). The rectangle has ``rows``
-    and ``columns`` (start, stop).
+    It has a start and a stop of rows and of columns. ``strides`` are those of a row and
+    of a column in ``codes``. Cell (i, j) begins with row ``edges[0][i]`` and column
+    ``edges[1][j]``.
     """
-    i = np.searchsorted(row_edges, rows[0], side="right") - 1
-    first = np.searchsorted(column_edges, columns[0], side="right") - 1
-    last = np.searchsorted(column_edges, columns[1])
-    ends = np.minimum(column_edges[first + 1 : last + 1], columns[1]) - columns[0]
-    in_columns = np.empty(columns[1] - columns[0], np.uint8)
-    row = rows[0]
-    while row < rows[1]:
+    row_edges, column_edges = edges
+    (row, end), (left, right) = spans
+    i = np.searchsorted(row_edges, row, side="right") - 1
+    first = np.searchsorted(column_edges, left, side="right") - 1
+    last = np.searchsorted(column_edges, right)
+    ends = np.minimum(column_edges[first + 1 : last + 1], right) - left
+    in_columns = np.empty(right - left, np.uint8)
+    while row < end:
         while row >= row_edges[i + 1]:
             i += 1
-        row_codes, cells = codes[(row - rows[0]) * row_stride :], counts[:, i, first:last]
-        height = min(row_edges[i + 1] - row, rows[1] - row, 255)
+        row_codes, cells = codes[(row - spans[0][0]) * strides[0] :], counts[:, i, first:last]
+        height = min(row_edges[i + 1] - row, end - row, 255)
         if known.size - 1 <= min(height, MAX_PASSES):
             for slot in range(1, known.size):
-                _count_by_columns(
-                    row_codes,
-                    known[slot],
-                    row_stride,
-                    column_stride,
-                    height,
-                    ends,
-                    in_columns,
-                    cells[slot],
-                )
+                code, of_slot = known[slot], cells[slot]
+                _count_by_columns(row_codes, code, strides, height, ends, in_columns, of_slot)
         else:
             height, begin = 1, 0
             for j in range(ends.size):
                 for k in range(begin, ends[j]):
-                    slot = slots[row_codes[np.uint64(k * column_stride)]]
+                    slot = slots[row_codes[np.uint64(k * strides[1])]]
                     cells[slot, j] += slot != 0
                 begin = ends[j]
         row += height
-
-
-def _sum_up_cells_in_numpy(
-    counts: Counts,
-    known: Codes,
-    elements: Counts,
-    share: NDArray[np.float32],
-    step: Codes,
-) -> None:
-    share[:] = counts[1 : known.size].sum(axis=0) / elements
-    step[:] = known[counts[: known.size].argmax(axis=0)]  # the first of equal counts
-
-
-@compiled_unless_small(_sum_up_cells_in_numpy)
-def sum_up_cells(
-    counts: Counts,
-    known: Codes,
-    elements: Counts,
-    share: NDArray[np.float32],
-    step: Codes,
-) -> None:
-    """Set the pruned share of each cell, and the most frequent code of its pruned elements."""
-    for i in range(share.shape[0]):
-        for j in range(share.shape[1]):
-            pruned, max_count, max_slot = 0, 0, 0
-            for slot in range(1, known.size):
-                count = counts[slot, i, j]
-                pruned += count
-                if count > max_count:
-                    max_count, max_slot = count, slot
-            share[i, j] = pruned / elements[i, j]
-            step[i, j] = known[max_slot]
 
 
 @compiled
@@ -209,16 +172,14 @@ def _add_band(
 def add_values(
     values: Values,
     defined: Flags,
-    rows: Counts,
-    columns: Counts,
-    down: Counts,
-    across: Counts,
+    lines: Lines,
     total: Numbers,
     farthest: Numbers,
     finite: Counts,
     non_finite: Flags,
 ) -> None:
     """Add values to the statistics of their cells. The outputs are (cells down, cells across)."""
+    rows, columns, down, across = lines
     contiguous = defined.size == 0 and columns[-1] == columns.size - 1
     first = 0
     while first < rows.size:
@@ -253,31 +214,17 @@ def add_values(
         first = last
 
 
-def _add_codes_in_numpy(
-    codes: Codes,
-    slots: Codes,
-    rows: Counts,
-    columns: Counts,
-    down: Counts,
-    across: Counts,
-    counts: Counts,
-) -> None:
+def _add_codes_in_numpy(codes: Codes, slots: Codes, lines: Lines, counts: Counts) -> None:
+    rows, columns, down, across = lines
     slot_of_each = slots[codes[rows[:, None] + columns]]
     cells = np.ravel_multi_index((slot_of_each, down[:, None], across), counts.shape)
     counts += np.bincount(cells.ravel(), minlength=counts.size).reshape(counts.shape)
 
 
 @compiled_unless_small(_add_codes_in_numpy)
-def add_codes(
-    codes: Codes,
-    slots: Codes,
-    rows: Counts,
-    columns: Counts,
-    down: Counts,
-    across: Counts,
-    counts: Counts,
-) -> None:
+def add_codes(codes: Codes, slots: Codes, lines: Lines, counts: Counts) -> None:
     """Count elements by the step that pruned them, and by cell."""
+    rows, columns, down, across = lines
     for i in range(rows.size):
         row_counts = counts[:, down[i]]
         line = codes[rows[i] :]
@@ -287,20 +234,14 @@ def add_codes(
 
 @compiled
 def add_lines(
-    values: Values | Flags,
-    defined: Flags,
-    rows: Counts,
-    columns: Counts,
-    down: Counts,
-    across: Counts,
-    by_row: Numbers,
-    by_column: Numbers,
+    values: Values | Flags, defined: Flags, lines: Lines, by_row: Numbers, by_column: Numbers
 ) -> None:
     """Sum and count the finite values of each row and of each column.
 
     ``down`` and ``across`` are the indices in ``by_row`` (2, rows) and ``by_column`` (2, columns),
     which get the sums and the numbers.
     """
+    rows, columns, down, across = lines
     complete = 0
     for i in range(rows.size):
         line, row, total = values[rows[i] :], down[i], 0.0
@@ -326,9 +267,7 @@ def add_lines(
 
 
 @compiled
-def highest_key(
-    bits: Bits, magnitude: np.unsignedinteger[Any], end: np.unsignedinteger[Any]
-) -> int:
+def highest_key(bits: Bits, magnitude: Key, end: Key) -> int:
     """Return the highest ``bits & magnitude`` below ``end``; 0 if there is none."""
     maxima = np.zeros(BLOCK_ELEMENTS, bits.dtype)  # an array of maxima, so that it is vectorized
     for start in range(0, bits.size, BLOCK_ELEMENTS):
@@ -341,20 +280,15 @@ def highest_key(
 
 def warm_up() -> None:
     """Compile every loop, or load it from the cache, for all dtypes that it is called with."""
-    codes, lines = np.zeros(1, np.uint8), np.zeros(1, np.int64)
-    edges, span, ones = np.array([0, 1]), (0, 1), np.ones((1, 1), np.int64)
+    codes, line, flags = np.zeros(1, np.uint8), np.zeros(1, np.int64), np.zeros((1, 1), np.bool_)
+    lines, edges, span = (line, line, line, line), np.array([0, 1]), (0, 1)
     slots, counts = np.zeros(256, np.uint8), np.zeros((1, 1, 1), np.int64)
-    count_cells(codes, codes, slots, 1, 1, edges, edges, span, span, counts)
-    share, one_step = np.zeros((2, 2), np.float32), np.zeros((2, 2), np.uint8)
-    sum_up_cells(ones[None], codes, ones, share[:1, :1], one_step[:1, :1])
-    add_codes(codes, slots, lines, lines, lines, lines, counts)
-    cells, flags = np.zeros((1, 1)), np.zeros((1, 1), np.bool_)
-    sums = np.zeros((2, 1))
-    for numbers in (np.zeros(1, np.float32), np.zeros(1, np.float64), flags[0]):
-        add_lines(numbers, flags[0], lines, lines, lines, lines, sums, sums.copy())
+    count_cells(codes, codes, slots, span, (edges, edges), (span, span), counts)
+    add_codes(codes, slots, lines, counts)
+    cells, sums = np.zeros((1, 1)), np.zeros((2, 1))
+    add_lines(flags[0], flags[0], lines, sums, sums.copy())
     for values in (np.zeros(1, np.float32), np.zeros(1, np.float64)):
-        add_values(
-            values, flags[0], lines, lines, lines, lines, cells, cells.copy(), counts[0], flags
-        )
+        add_lines(values, flags[0], lines, sums, sums.copy())
+        add_values(values, flags[0], lines, cells, cells.copy(), counts[0], flags)
     for width in (np.uint8, np.uint16, np.uint32, np.uint64):
         highest_key(np.zeros(1, width), width(1), width(1))

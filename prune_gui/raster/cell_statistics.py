@@ -29,11 +29,8 @@ from prune_gui.statistics.weight_values import Values
 class CellStatistics:
     """The numbers of each cell of a grid; read-only arrays (cells down, cells across).
 
-    Attributes:
-        mean: the mean of the finite numbers of each cell; NaN where there is none.
-        farthest: the finite number of the largest magnitude, of x and -x the positive one; NaN
-            where there is none.
-        non_finite: whether one of the numbers is NaN or infinite.
+    The mean and the farthest number from zero are of finite ones, NaN where there is none; of x and
+    -x, x is the farther one. `non_finite` says whether a number is NaN or infinite.
     """
 
     mean: NDArray[np.float64]
@@ -51,14 +48,10 @@ def cell_statistics(measure: Measure, grid: CellGrid[Layout], monitor: Monitor) 
 
     def fill(tile: Tile) -> None:
         for chunk in grid.chunks(tile):
-            monitor.advance(len(chunk.rows) * len(chunk.columns))
+            monitor.advance(chunk.size)
+            read = measure(chunk.start, chunk.stop)
             cell_kernels.add_values(
-                *measure(chunk.start, chunk.stop),
-                *chunk.lines,
-                total[tile],
-                farthest[tile],
-                finite[tile],
-                non_finite[tile],
+                *read, chunk.lines, total[tile], farthest[tile], finite[tile], non_finite[tile]
             )
 
     monitor.expect(grid.size)
@@ -134,9 +127,9 @@ def means(
     def add(tile: Tile) -> tuple[Tile, NDArray[np.float64], NDArray[np.float64]]:
         by_row, by_column = (np.zeros((2, part.stop - part.start)) for part in tile)
         for chunk in grid.chunks(tile):
-            monitor.advance(len(chunk.rows) * len(chunk.columns))
+            monitor.advance(chunk.size)
             read = measure(chunk.start, chunk.stop)
-            cell_kernels.add_lines(*read, *chunk.lines, by_row, by_column)
+            cell_kernels.add_lines(*read, chunk.lines, by_row, by_column)
         return tile, by_row, by_column
 
     monitor.expect(grid.size)

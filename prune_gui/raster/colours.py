@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO
 
 LIGHT_SHARE: Final = 0.55
-"""Share of a colour in its light shade; the rest is the background."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +23,17 @@ class Colours:
     at equal lightness and hue: large saturated areas tire the eye.
 
     Attributes:
-        background: background of every picture.
         foreground: text, axes and important outlines.
         kept: elements that no step prunes.
         steps: elements pruned by step 1, 2, ...; the colours repeat after the last one.
         badges: the colours of `steps` with more chroma, for small areas such as numbers of steps.
-        draft: elements pruned by the draft.
-        in_file: elements that were pruned in the file already.
+        draft, in_file: elements pruned by the draft, or in the file already.
         zero: elements that are zero in the file and that no step prunes.
         cut: the line below which a step prunes.
         box: inside of a check box.
         scale: shares from 0 to 1, at equal distances. The colours differ in lightness.
+        signed, unsigned: stops of ramps. Colours of numbers near zero are near the background.
+        dense: stops of the ramp of the pruned share of cells.
     """
 
     background: str
@@ -50,6 +49,9 @@ class Colours:
     box: str
     warning: str
     scale: tuple[str, ...]
+    signed: tuple[str, ...]
+    unsigned: tuple[str, ...]
+    dense: tuple[str, ...]
 
     def share(self, share: float) -> str:
         """Return the colour of a share in [0, 1], interpolated linearly in RGB."""
@@ -59,13 +61,8 @@ class Colours:
 
     def of(self, code: int, draft: int | None = None) -> str:
         """Return the colour of elements pruned by step `code`, which may be the draft."""
-        if code == KEPT:
-            return self.kept
-        if code == IN_FILE:
-            return self.in_file
-        if code == ZERO:
-            return self.zero
-        return self.draft if code == draft else self.steps[(code - 1) % len(self.steps)]
+        named = {draft: self.draft, KEPT: self.kept, IN_FILE: self.in_file, ZERO: self.zero}
+        return named.get(code) or self.steps[(code - 1) % len(self.steps)]
 
     def badge(self, number: int) -> str:
         """Return the colour of the badge of step `number`, which starts at 1."""
@@ -101,6 +98,9 @@ LIGHT: Final = Colours(
     box="#ffffff",
     warning="#b42318",
     scale=("#eaf1f8", "#bcd5ea", "#80b1d8", "#3f83bb", "#175493", "#08264f"),
+    signed=("#7a3300", "#c4620c", "#f0b56b", "#f4f4f2", "#84b6e0", "#2a72b5", "#0b3566"),
+    unsigned=("#f6f5ef", "#c9dfc6", "#7fbcb0", "#3a8aa3", "#265a8f", "#1f2f63", "#14123a"),
+    dense=("#b7c5d6", "#6fb0b4", "#3a8aa3", "#265a8f", "#1f2f63", "#14123a"),
 )
 DARK: Final = Colours(
     background="#191c20",
@@ -116,6 +116,9 @@ DARK: Final = Colours(
     box="#4a525b",
     warning="#ff8a75",
     scale=("#273039", "#2c4a66", "#34699a", "#4f92c8", "#8dc0ea", "#e0f1ff"),
+    signed=("#ffdca8", "#f59a3c", "#99581a", "#23272c", "#235b91", "#56a5ee", "#c4e2ff"),
+    unsigned=("#191c20", "#252e57", "#2f5a8c", "#338d96", "#5dbd8a", "#b5df6c", "#fcf7a4"),
+    dense=("#425870", "#3f7f95", "#63a5a8", "#a0cbb4", "#f2f3d0"),
 )
 
 
@@ -124,14 +127,10 @@ TABLE_SIZE: Final = 255
 
 @dataclass(frozen=True, slots=True)
 class Ramp:
-    """Colours for numbers between two ends.
+    """Equally spaced colours for numbers between two ends; zero is in the middle if it is signed.
 
     Both types can be read with any type of colour vision. The lightness of an unsigned ramp is
     monotonic. A signed ramp has an orange and a blue side, whose lightness changes alike.
-
-    Attributes:
-        stops: equally spaced colours, "#rrggbb"; an odd number if signed.
-        signed: whether zero is in the middle; else it is at the start.
     """
 
     stops: tuple[str, ...]
@@ -142,13 +141,9 @@ class Ramp:
         return _table(self.stops)
 
     def indices(self, numbers: NDArray[np.float64], reach: float) -> NDArray[np.uint8]:
-        """Return the table index of each number; NaN is treated as zero.
+        """Return the table index of each number up to `reach` from zero; NaN is treated as zero.
 
         Colours change with the square root, so that small numbers are visible beside large ones.
-
-        Args:
-            numbers: float64; numbers beyond `reach` are clipped.
-            reach: distance of the ends from zero.
         """
         share = np.nan_to_num(numbers / (reach or 1.0), nan=0.0, posinf=1.0, neginf=-1.0)
         root = np.sqrt(np.clip(np.abs(share), 0, 1)) * np.sign(share)
@@ -158,17 +153,8 @@ class Ramp:
 
 
 def ramp(colours: Colours, *, signed: bool) -> Ramp:
-    """Return the ramp of a theme. Colours of numbers near zero are near the background."""
-    if colours == DARK:
-        stops = _DARK_SIGNED if signed else _DARK_UP
-    else:
-        stops = _LIGHT_SIGNED if signed else _LIGHT_UP
-    return Ramp(stops, signed)
-
-
-def density_ramp(colours: Colours) -> Ramp:
-    """Return the ramp of the pruned share of cells, which starts at the colour of kept elements."""
-    return Ramp((colours.kept, *(_DARK_DENSE if colours == DARK else _LIGHT_DENSE)), signed=False)
+    """Return the ramp of a theme."""
+    return Ramp(colours.signed if signed else colours.unsigned, signed)
 
 
 @cache
@@ -180,11 +166,3 @@ def _table(stops: tuple[str, ...]) -> NDArray[np.uint8]:
         table[:, channel] = np.rint(np.interp(positions, range(len(stops)), shades[:, channel]))
     table.flags.writeable = False
     return table
-
-
-_LIGHT_SIGNED: Final = ("#7a3300", "#c4620c", "#f0b56b", "#f4f4f2", "#84b6e0", "#2a72b5", "#0b3566")
-_DARK_SIGNED: Final = ("#ffdca8", "#f59a3c", "#99581a", "#23272c", "#235b91", "#56a5ee", "#c4e2ff")
-_LIGHT_UP: Final = ("#f6f5ef", "#c9dfc6", "#7fbcb0", "#3a8aa3", "#265a8f", "#1f2f63", "#14123a")
-_DARK_UP: Final = ("#191c20", "#252e57", "#2f5a8c", "#338d96", "#5dbd8a", "#b5df6c", "#fcf7a4")
-_LIGHT_DENSE: Final = ("#6fb0b4", "#3a8aa3", "#265a8f", "#1f2f63", "#14123a")
-_DARK_DENSE: Final = ("#3f7f95", "#63a5a8", "#a0cbb4", "#f2f3d0")

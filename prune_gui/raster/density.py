@@ -35,7 +35,7 @@ class Density:
     Attributes:
         share: float32, the pruned share of each cell.
         step: uint8, the step that pruned the most elements of the cell (of equals the lowest
-            number); 0 where none is pruned, 255 for "in the file".
+            number); 0 where none is pruned.
     """
 
     share: NDArray[np.float32]
@@ -53,7 +53,14 @@ def density(resolution: Resolution, name: str, grid: CellGrid[Layout], monitor: 
     share, step = np.zeros(grid.shape, np.float32), np.zeros(grid.shape, np.uint8)
 
     def take(tile: Tile, counts: NDArray[np.int64], elements: NDArray[np.int64]) -> None:
-        cell_kernels.sum_up_cells(counts, codes, elements, share[tile], step[tile])
+        if len(codes) == 1:
+            return
+        pruned = highest = counts[1]
+        np.copyto(step[tile], codes[1], where=highest > 0)
+        for code, of_code in zip(codes[2:], counts[2:], strict=True):
+            np.copyto(step[tile], code, where=of_code > highest)
+            pruned, highest = pruned + of_code, np.maximum(highest, of_code)
+        np.divide(pruned, elements, out=share[tile], casting="same_kind")
 
     def take_with_gaps(tile: Tile, counts: NDArray[np.int64], elements: NDArray[np.int64]) -> None:
         take(tile, counts, np.maximum(elements, 1))
@@ -71,11 +78,7 @@ def density(resolution: Resolution, name: str, grid: CellGrid[Layout], monitor: 
 
 
 def head_shares(
-    resolution: Resolution,
-    name: str,
-    layout: ParameterLayout,
-    bands: HeadBands,
-    monitor: Monitor,
+    resolution: Resolution, name: str, layout: ParameterLayout, bands: HeadBands, monitor: Monitor
 ) -> NDArray[np.float32]:
     """Return float32 (heads,), the pruned share of each head of a parameter."""
     count = len(bands.labels)
@@ -84,11 +87,7 @@ def head_shares(
 
 
 def count_in_cells(
-    within: Within,
-    code_index: CodeIndex,
-    grid: CellGrid[SliceLayout],
-    take: Take,
-    monitor: Monitor,
+    within: Within, code_index: CodeIndex, grid: CellGrid[SliceLayout], take: Take, monitor: Monitor
 ) -> None:
     """Count the codes in every cell of a grid over a layout without gaps."""
     layout, turned = grid.layout, grid.turned
@@ -99,7 +98,7 @@ def count_in_cells(
 
         count_in_cells(within, code_index, turned, take_turned, monitor)
         return
-    codes = np.array(code_index.codes, np.uint8)
+    codes, strides = np.array(code_index.codes, np.uint8), (layout.row_stride, layout.column_stride)
     free_buffers: list[NDArray[np.uint8]] = []  # reused: new memory for each tile is slower
 
     def count(tile: Tile) -> None:
@@ -108,21 +107,13 @@ def count_in_cells(
         tile_rows = grid.row_edges[down.start : down.stop + 1]
         tile_columns = grid.column_edges[across.start : across.stop + 1]
         counts = np.zeros((len(codes), len(tile_rows) - 1, len(tile_columns) - 1), np.int64)
-        for rows, columns in _rectangles(layout, tile_rows, tile_columns):
+        edges = tile_rows, tile_columns
+        for rows, columns in _rectangles(layout, *edges):
             start = layout.flat(rows[0], columns[0])
             stop = layout.flat(rows[1] - 1, columns[1] - 1) + 1
-            cell_kernels.count_cells(
-                within(start, stop, buffer[: stop - start]),
-                codes,
-                code_index.lookup,
-                layout.row_stride,
-                layout.column_stride,
-                tile_rows,
-                tile_columns,
-                rows,
-                columns,
-                counts,
-            )
+            found, rectangle = within(start, stop, buffer[: stop - start]), (rows, columns)
+            slots = code_index.lookup
+            cell_kernels.count_cells(found, codes, slots, strides, edges, rectangle, counts)
             monitor.advance((rows[1] - rows[0]) * (columns[1] - columns[0]))
         free_buffers.append(buffer)
         take(tile, counts, np.outer(np.diff(tile_rows), np.diff(tile_columns)))
@@ -133,11 +124,7 @@ def count_in_cells(
 
 
 def _count_with_gaps(
-    within: Within,
-    code_index: CodeIndex,
-    grid: CellGrid[Layout],
-    take: Take,
-    monitor: Monitor,
+    within: Within, code_index: CodeIndex, grid: CellGrid[Layout], take: Take, monitor: Monitor
 ) -> None:
     """Count the codes in every cell of a grid over any layout; see `count_in_cells`.
 
@@ -149,10 +136,10 @@ def _count_with_gaps(
         shape = down.stop - down.start, across.stop - across.start
         counts = np.zeros((len(code_index.codes), *shape), np.int64)
         for chunk in grid.chunks(tile):
-            monitor.advance(len(chunk.rows) * len(chunk.columns))
+            monitor.advance(chunk.size)
             buffer = np.empty(chunk.stop - chunk.start, np.uint8)
             cell_kernels.add_codes(
-                within(chunk.start, chunk.stop, buffer), code_index.lookup, *chunk.lines, counts
+                within(chunk.start, chunk.stop, buffer), code_index.lookup, chunk.lines, counts
             )
         take(tile, counts, counts.sum(0))
 

@@ -24,45 +24,38 @@ MIN_WRAPPED_ELEMENTS = 256
 class ParameterLayout:
     """A map between (row, column) and the elements of a parameter.
 
-    The element at (row, column) has the flat (row-major) index
-    ``row_offsets[row] + column_offsets[column]``, where neither is `GAP`. Both ascend.
-
-    The numbers of rows and columns include gaps.
+    The element at (row, column) has the sum of both offsets as its flat (row-major) index, where
+    neither is `GAP`. Offsets ascend.
     """
 
     shape: tuple[int, ...]
     rows: int
     columns: int
 
-    def row_offsets(self, rows: range) -> Offsets:
-        """Return the offset of each row in `rows`, or `GAP`."""
-        raise NotImplementedError
-
-    def column_offsets(self, columns: range) -> Offsets:
-        """Return the offset of each column in `columns`, or `GAP`."""
+    def offsets(self, axis: int, lines: range) -> Offsets:
+        """Return the offset of each of some rows (axis 0) or columns (axis 1), or `GAP`."""
         raise NotImplementedError
 
     def holds(self, row: int, column: int) -> bool:
         """Return whether there is an element at (row, column)."""
         inside = 0 <= row < self.rows and 0 <= column < self.columns
-        return inside and GAP not in self._offsets(row, column)
+        return inside and GAP not in self._both(row, column)
 
     def flat(self, row: int, column: int) -> int:
         """Return the flat index of the element at (row, column)."""
-        return sum(self._offsets(row, column))
+        return sum(self._both(row, column))
 
     def index(self, row: int, column: int) -> tuple[int, ...]:
         """Return the index of the element at (row, column), one number per dimension."""
         return tuple(map(int, np.unravel_index(self.flat(row, column), self.shape)))
 
-    def _offsets(self, row: int, column: int) -> tuple[int, int]:
-        down = self.row_offsets(range(row, row + 1))
-        return int(down[0]), int(self.column_offsets(range(column, column + 1))[0])
+    def _both(self, *position: int) -> list[int]:
+        return [int(self.offsets(axis, range(at, at + 1))[0]) for axis, at in enumerate(position)]
 
 
 def flat_span(layout: ParameterLayout, rows: range, columns: range) -> tuple[int, int]:
     """Return the flat indices (start, stop) from the first element of a rectangle to its last."""
-    down, across = layout.row_offsets(rows), layout.column_offsets(columns)
+    down, across = layout.offsets(0, rows), layout.offsets(1, columns)
     down, across = down[down != GAP], across[across != GAP]
     if not (down.size and across.size):
         return 0, 0
@@ -71,13 +64,7 @@ def flat_span(layout: ParameterLayout, rows: range, columns: range) -> tuple[int
 
 @dataclass(frozen=True, slots=True)
 class SliceLayout(ParameterLayout):
-    """A strided layout without gaps, for example a two-dimensional slice of a parameter.
-
-    Attributes:
-        row_stride: distance in flat indices from one row to the next.
-        column_stride: distance in flat indices from one column to the next.
-        first: flat index of the element at (0, 0).
-    """
+    """A strided layout without gaps, for example a two-dimensional slice of a parameter."""
 
     row_stride: int
     column_stride: int = 1
@@ -92,10 +79,7 @@ class SliceLayout(ParameterLayout):
 
     @classmethod
     def wrapped(cls, shape: tuple[int, ...]) -> SliceLayout | None:
-        """Return a layout that wraps a vector into a full rectangle, as square as possible.
-
-        None if the parameter is short or not a vector, or no divisor of its size is suitable.
-        """
+        """Return a layout that wraps a long vector into a full rectangle, as square as possible."""
         size = math.prod(shape)
         if len(shape) != 1 or size < MIN_WRAPPED_ELEMENTS:
             return None
@@ -140,13 +124,10 @@ class SliceLayout(ParameterLayout):
             column_stride=self.row_stride,
         )
 
-    def row_offsets(self, rows: range) -> Offsets:
-        """Return the offset of each row in `rows`."""
-        return self.first + np.arange(rows.start, rows.stop, dtype=np.int64) * self.row_stride
-
-    def column_offsets(self, columns: range) -> Offsets:
-        """Return the offset of each column in `columns`."""
-        return np.arange(columns.start, columns.stop, dtype=np.int64) * self.column_stride
+    def offsets(self, axis: int, lines: range) -> Offsets:
+        """Return the offset of each row or column; none is a gap."""
+        first, stride = (0, self.column_stride) if axis else (self.first, self.row_stride)
+        return first + np.arange(lines.start, lines.stop, dtype=np.int64) * stride
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +152,10 @@ class KernelLayout(ParameterLayout):
         """
         if len(shape) < 3 or math.prod(shape[2:]) <= 1 or shape[1] == shape[-1] == 1:
             return None
-        across = shape[1] if shape[1] > 1 else _squarest(shape[0])
+        across, outputs = shape[1], shape[0]
+        if across == 1:  # the smallest divisor that is at least the square root
+            sides = range(max(1, math.isqrt(outputs - 1) + 1), outputs + 1)
+            across = next(side for side in sides if outputs % side == 0)
         height, width, down = math.prod(shape[2:-1]), shape[-1], shape[0] * shape[1] // across
         rows, columns = _with_gaps(down, height), _with_gaps(across, width)
         return cls(shape, rows, columns, down, across, height, width)
@@ -181,26 +165,18 @@ class KernelLayout(ParameterLayout):
         """Distance (rows, columns) from one kernel to the next; a side of length 1 has no gap."""
         return self.height + (self.height > 1), self.width + (self.width > 1)
 
-    def row_offsets(self, rows: range) -> Offsets:
-        """Return the offset of each row in `rows`, or `GAP` between kernels."""
-        kernel, line = np.divmod(np.arange(rows.start, rows.stop), self.pitch[0])
-        offsets = kernel * (self.across * self.height * self.width) + line * self.width
-        return np.where(line < self.height, offsets, GAP)
-
-    def column_offsets(self, columns: range) -> Offsets:
-        """Return the offset of each column in `columns`, or `GAP` between kernels."""
-        kernel, line = np.divmod(np.arange(columns.start, columns.stop), self.pitch[1])
-        return np.where(line < self.width, kernel * (self.height * self.width) + line, GAP)
+    def offsets(self, axis: int, lines: range) -> Offsets:
+        """Return the offset of each row or column, or `GAP` between kernels."""
+        size, of_kernel, of_line = self.width, self.height * self.width, 1
+        if axis == 0:
+            size, of_kernel, of_line = self.height, self.across * of_kernel, self.width
+        kernel, line = np.divmod(np.arange(lines.start, lines.stop), self.pitch[axis])
+        return np.where(line < size, kernel * of_kernel + line * of_line, GAP)
 
 
 def _with_gaps(kernels: int, length: int) -> int:
     """Return the length of kernels in a row; there are no gaps between those of length 1."""
     return kernels * length + (kernels - 1) * (length > 1)
-
-
-def _squarest(size: int) -> int:
-    """Return the smallest divisor of `size` that is at least its square root."""
-    return next(d for d in range(max(1, math.isqrt(size - 1) + 1), size + 1) if size % d == 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
 from .exporting import export as export
-from .loader import loader_path as loader_path
+from .extra_files import loader_path as loader_path
 from .outcome import Outcome as Outcome
 from .output import FORMS as FORMS
 from .output import Form as Form

@@ -19,13 +19,11 @@ if TYPE_CHECKING:
     from prune_gui.checkpoint import TensorInfo
     from prune_gui.recipe.recipe import Step
 
-Amount = int | float
-"""A whole number of units, or a share in [0, 1]."""
+Amount = int | float  # a whole number of units, or a share in [0, 1]
 
 MAX_AMOUNTS: Final = 1000
 """Limit on the amounts in one text: each amount costs a pass over the weights."""
-MAX_CHARACTERS: Final = 10_000
-"""Limit on the length of the text."""
+MAX_CHARACTERS: Final = 10_000  # limit on the length of the text
 NUMBER: Final = r"(\d{1,30}(?:\.\d{0,30})?|\.\d{1,30}) ?(%?)"
 SINGLE: Final = re.compile(NUMBER)
 RANGE: Final = re.compile(rf"{NUMBER} ?(?:to|-|–) ?{NUMBER} ?by ?{NUMBER}")  # noqa: RUF001
@@ -36,11 +34,8 @@ def parse_amounts(text: str) -> tuple[Amount, ...]:
     """Return the amounts that a text lists, in its order and without duplicates.
 
     ``10%`` and ``0.1`` are shares, ``8`` is a number of units. ``10% to 90% by 10%`` is the range
-    from the first to the second amount, both included; a percent sign at one of the three numbers
-    applies to all.
-
-    Raises:
-        ValueError: the text lists no amount or cannot be parsed; the message is a sentence.
+    to the second, both included; a percent sign at one number applies to all. A `ValueError` has a
+    sentence for the user.
     """
     if len(text) > MAX_CHARACTERS:
         raise ValueError(_too_many())
@@ -97,11 +92,8 @@ def _amount(part: str, number: Fraction, *, percent: bool, whole: bool) -> Amoun
 def parse_share(text: str) -> float:
     """Return the share that a text states: "90 %", "90" and "0.9" are 0.9, "0.9 %" is 0.009.
 
-    A number without a percent sign is a share if it has decimals and is at most 1, as in a recipe,
-    and else a percentage. The result may be above 1.
-
-    Raises:
-        ValueError: the text is not a number.
+    Without a percent sign, a share has decimals and is at most 1. Raises `ValueError` for no
+    number.
     """
     match = SINGLE.fullmatch(text.strip())
     if match is None:
@@ -139,11 +131,7 @@ def amounts_by_target(
     counts: Counts,
     module_types: Callable[[], ModuleTypes],
 ) -> tuple[dict[str, Amount], list[str]]:
-    """Return the amounts of targets by name, and the patterns that match none of them.
-
-    Of several patterns that match a target, the last one counts. A target that no pattern matches
-    is not in the result.
-    """
+    """Return the amounts of targets by name, of the last pattern, and the patterns without any."""
     by_name = {name: info for info in targets for name in (info.name, *info.aliases)}
     found: dict[str, Amount] = {}
     unmatched = []

@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+import numpy as np
 import torch
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from prune_gui.checkpoint import Checkpoint, TensorInfo, open_checkpoint
 from prune_gui.checkpoint.parameters import COMPILED_PREFIX, DATA_PARALLEL_PREFIX
 from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.file_stamps import FileStamps
 from prune_gui.language import deferred, tr
+from prune_gui.monitor import Monitor
 from prune_gui.pruning.decisions.target import Content
 from prune_gui.pruning.layouts import USUAL, WeightLayout
+from prune_gui.pruning.methods.custom_mask import CustomFromMaskMethod
+from prune_gui.pruning.parallel import chunks, run
+from prune_gui.pruning.predicates import CustomMask
 from prune_gui.pruning.selection.scores import Scores, StoredTensor, TensorScores
+from prune_gui.recipe.patterns import patterns_for
+from prune_gui.recipe.recipe import IN_FILE, Provenance, Step
+from prune_gui.recipe.stack import AppliedStep
 
-OTHER_SHAPE: Final = deferred(
-    "{path}: {name} has shape {found}, but the parameter has {shape}. Give it that shape."
-)
-OTHER_LENGTH: Final = deferred(
-    "{path}: {name} has shape {found}, but the group has {count:,} units. Give it one score for "
-    "each."
-)
-OTHER_COLUMNS: Final = deferred(
-    "{path}: {name} has shape {found}, but the parameter has {shape}. Give it that shape or, for "
-    "one score per input column, {columns}."
-)
 NO_SCORES: Final = deferred(
     "{path}: {name} cannot be used as scores: {reason}. Scores must be floating point numbers."
 )
@@ -48,58 +45,44 @@ MODEL_PREFIX: Final = "model."
 
 
 class AuxiliaryFiles:
-    """The open auxiliary files: each is opened on first use, all are closed with this object.
-
-    Thread-safe.
-    """
+    """The open auxiliary files: opened on first use, closed with this object. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: dict[str, tuple[Checkpoint, FileStamps]] = {}
 
     def __reduce__(self) -> tuple[type[AuxiliaryFiles], tuple[()]]:
-        """Pickle no open file: another process opens what it uses."""
         return AuxiliaryFiles, ()
 
     def file(self, path: str) -> Checkpoint:
-        """Return the checkpoint at an absolute path: the same object while the file is unchanged.
-
-        A file that was changed or replaced in the meantime is opened again. A deleted file stays
-        open.
-        """
+        """Return the checkpoint at an absolute path; opened again if it was changed or replaced."""
         with self._lock:
-            return self._opened(path)
-
-    def _opened(self, path: str) -> Checkpoint:
-        if path in self._open:
-            file, stamps = self._open[path]
-            if not stamps.changed():
+            file, stamps = self._open.get(path, (None, None))
+            if file is not None and stamps is not None and not stamps.changed():
                 return file
-        before = FileStamps.of([Path(path)])
-        try:
-            file = open_checkpoint(path)
-        except CheckpointError as error:
-            if "\n" not in str(error):
-                raise RecipeError(str(error)) from error
-            raise RecipeError(
-                "Opening {path} requires running code. Open it by itself to see how to convert it.",
-                path=path,
-            ) from error
-        weakref.finalize(self, file.close)
-        others = FileStamps.of({file.path, *file.files} - {Path(path)})
-        self._open[path] = file, FileStamps((*before.states, *others.states))
-        return file
+            before = FileStamps.of([Path(path)])
+            try:
+                file = open_checkpoint(path)
+            except CheckpointError as error:
+                if "\n" not in str(error):
+                    raise RecipeError(str(error)) from error
+                raise RecipeError(
+                    "Opening {path} requires running code. Open it by itself to see how to convert "
+                    "it.",
+                    path=path,
+                ) from error
+            weakref.finalize(self, file.close)
+            others = FileStamps.of({file.path, *file.files} - {Path(path)})
+            self._open[path] = file, FileStamps((*before.states, *others.states))
+            return file
 
     def entries(
         self, path: str, target: TensorInfo, what: Content, layout: WeightLayout = USUAL
     ) -> Scores:
         """Return a reader of the tensor of `target` in the file at `path`.
 
-        The tensor has the name of `target`; scores are found as by `scores_tensor`.
-
-        If that tensor is a reparametrized pair (``X_orig`` and ``X_mask``), `what` selects one of
-        the two. Scores may have the shape of the parameter or be one number per input column, of
-        which `layout` tells the dimension.
+        Of a reparametrized pair, `what` selects one of the two. Scores may be one number per input
+        column, of which `layout` tells the dimension.
         """
         file = self.file(path)
         info = scores_tensor(file, target) if what == "scores" else file.tensors.get(target.name)
@@ -113,12 +96,18 @@ class AuxiliaryFiles:
         columns = target.shape[layout.input_dim :][:1] if len(target.shape) > 1 else ()
         by_column = what == "scores" and columns != ()
         if info.shape != target.shape and not (by_column and info.shape == columns):
-            message = OTHER_COLUMNS if by_column else OTHER_SHAPE
+            fields = {"path": path, "name": target.name, "found": list(info.shape)}
+            if not by_column:
+                raise RecipeError(
+                    "{path}: {name} has shape {found}, but the parameter has {shape}. Give it that "
+                    "shape.",
+                    **fields,
+                    shape=list(target.shape),
+                )
             raise RecipeError(
-                message,
-                path=path,
-                name=target.name,
-                found=list(info.shape),
+                "{path}: {name} has shape {found}, but the parameter has {shape}. Give it that "
+                "shape or, for one score per input column, {columns}.",
+                **fields,
                 shape=list(target.shape),
                 columns=list(columns),
             )
@@ -139,7 +128,12 @@ class AuxiliaryFiles:
             )
         if info.shape != (length,):
             raise RecipeError(
-                OTHER_LENGTH, path=path, name=key, found=list(info.shape), count=length
+                "{path}: {name} has shape {found}, but the group has {count:,} units. Give it one "
+                "score for each.",
+                path=path,
+                name=key,
+                found=list(info.shape),
+                count=length,
             )
         _check_floats(path, info, NO_SCORES)
         return weight_reader(file, info)
@@ -155,32 +149,20 @@ class ScaledWeights:
     """The weights that a file stores as codes with scales; see `Checkpoint.values_span`."""
 
     file: Checkpoint
-    info: TensorInfo
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the parameter."""
-        return self.info.shape
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """float32."""
-        return torch.float32
-
-    @property
-    def nbytes(self) -> int:
-        """Number of bytes to read for all elements."""
-        return self.info.nbytes
+    name: str
+    shape: tuple[int, ...]
+    nbytes: int
+    dtype: torch.dtype = torch.float32
 
     def part(self, start: int, stop: int) -> torch.Tensor:
         """Return the weights of the flat indices [start, stop)."""
-        return self.file.values_span(self.info.name, start, stop)
+        return self.file.values_span(self.name, start, stop)
 
 
 def weight_reader(file: Checkpoint, info: TensorInfo) -> Scores:
     """Return a reader of the weights of a parameter; of a reparametrized pair, of ``X_orig``."""
     if info.scale is not None:
-        return ScaledWeights(file, info)
+        return ScaledWeights(file, info.name, info.shape, info.nbytes)
     dtype: torch.dtype = getattr(torch, info.dtype)
     return TensorScores(
         StoredTensor(file, info.pair[0] if info.pair else info.name), info.shape, dtype
@@ -193,25 +175,20 @@ def mask_reader(file: Checkpoint, info: TensorInfo) -> TensorScores:
     return TensorScores(read, info.shape, read().dtype)
 
 
-@dataclass(frozen=True)
-class RecordedScores:
-    """What a file of recorded scores tells about them.
+class RecordedScores(BaseModel):
+    """What a file of recorded scores tells; `transposed` weights have input channels first."""
 
-    Attributes:
-        aliases: the name in `shapes` of each further name of a tied parameter.
-        transposed: the names of weights whose input channels are dimension 0.
-    """
+    model_config = ConfigDict(frozen=True)
 
     statistic: str
-    shapes: Mapping[str, tuple[int, ...]]
-    aliases: Mapping[str, str]
-    transposed: frozenset[str]
+    shapes: dict[str, tuple[int, ...]]
+    aliases: dict[str, str]
+    transposed: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, file: Checkpoint) -> RecordedScores | None:
         """Read the metadata of a file; None if it has none of a recording, or is malformed."""
-        text = file.metadata.get(RECORDING_KEY)
-        return None if text is None else _parsed(text)
+        return _parsed(file.metadata.get(RECORDING_KEY, ""))
 
     def name_of(self, target: TensorInfo) -> str | None:
         """Return the name of a parameter of a checkpoint in the recording; None if it has none."""
@@ -226,8 +203,8 @@ class RecordedScores:
 def scores_tensor(file: Checkpoint, target: TensorInfo) -> TensorInfo | None:
     """Return the tensor of a file that has the scores of a parameter; None if there is none.
 
-    It has the same name. In a recorded file, it may be that of a tied parameter, and it may lack
-    ``module.`` and ``_orig_mod.``, or lack or add ``model.`` at the start.
+    In a recorded file, it may be that of a tied parameter, and the name may lack ``module.`` and
+    ``_orig_mod.``, or lack or add ``model.`` at the start.
     """
     recorded = RecordedScores.of(file)
     if recorded is None:
@@ -276,10 +253,67 @@ def _candidates(name: str) -> Iterator[str]:
 @lru_cache(maxsize=4)
 def _parsed(text: str) -> RecordedScores | None:
     try:
-        values: Any = json.loads(text)
-        shapes = {name: tuple(map(int, shape)) for name, shape in values["shapes"].items()}
-        aliases = {alias: str(name) for alias, name in values["aliases"].items()}
-        transposed = frozenset(map(str, values.get("transposed", ())))
-        return RecordedScores(str(values["statistic"]), shapes, aliases, transposed)
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+        return RecordedScores.model_validate_json(text)
+    except ValidationError:
         return None
+
+
+MASK_DTYPES: Final = frozenset({"bool", "uint8", "int8"})
+
+
+def masks_in(
+    checkpoint: Checkpoint, monitor: Monitor
+) -> tuple[dict[str, tuple[AppliedStep, ...]], dict[str, tuple[int, int]]]:
+    """Return the masks of a file as `Resolution.layers` and `Resolution.counts`.
+
+    Integers are read up to the first chunk with another value. Single numbers are no masks.
+    """
+    layers: dict[str, tuple[AppliedStep, ...]] = {}
+    counts: dict[str, tuple[int, int]] = {}
+    for info in checkpoint.tensors.values():
+        if info.dtype in MASK_DTYPES and info.special is None and info.shape and info.numel:
+            mask = mask_reader(checkpoint, info)
+            zeros = _count_zeros(mask, info, monitor)
+            if zeros is not None:
+                layers[info.name] = (AppliedStep(IN_FILE, CustomMask(mask)),)
+                counts[info.name] = zeros, info.numel
+    return layers, counts
+
+
+def _count_zeros(mask: Scores, info: TensorInfo, monitor: Monitor) -> int | None:
+    monitor.expect(info.nbytes)
+    zeros = 0
+    for zeros_in_span in run(partial(_count_in_span, mask, monitor), chunks(info.numel)):
+        if zeros_in_span is None:
+            return None
+        zeros += zeros_in_span
+    return zeros
+
+
+def _count_in_span(mask: Scores, monitor: Monitor, span: tuple[int, int]) -> int | None:
+    monitor.advance(span[1] - span[0])
+    chunk = mask.part(*span)
+    values = chunk.view(torch.uint8).numpy()
+    if chunk.dtype != torch.bool and values.max() > 1:
+        return None
+    return values.size - int(np.count_nonzero(values))
+
+
+def mask_step(path: Path, checkpoint: Checkpoint, monitor: Monitor) -> Step | None:
+    """Return a step with the masks of a file that fit a parameter by name and shape, or None."""
+    with open_checkpoint(path) as file:
+        made = Provenance.of(file.metadata)
+        masks = set(masks_in(file, monitor)[1])
+        for info in file.tensors.values():
+            if info.pair is not None or (made is not None and made.form == "masks"):
+                masks.add(info.name)
+        shapes = {name: file.tensors[name].shape for name in masks}
+    names = [
+        info.name
+        for info in checkpoint.tensors.values()
+        if not info.not_prunable and shapes.get(info.name) == info.shape
+    ]
+    if not names:
+        return None
+    targets = patterns_for(names, checkpoint.tensors.values())
+    return Step(method=CustomFromMaskMethod(mask=str(path.absolute())), targets=targets)

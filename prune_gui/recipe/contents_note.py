@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
 
 import torch
 
@@ -15,45 +14,17 @@ from prune_gui.checkpoint.named_code import code_statement
 from prune_gui.checkpoint.spans import SpanCheckpoint
 from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
 from prune_gui.checkpoint.torch.record_copy import copy_plan
-from prune_gui.checkpoint.torch.state_dict_search import State, name_of, state_dicts, tensors_of
+from prune_gui.checkpoint.torch.state_dict_search import name_of, state_dicts, tensors_of
 from prune_gui.checkpoint.torch.writing import is_reduced
-from prune_gui.checkpoint.write.entries import keyed_writers
-from prune_gui.language import deferred, join_clauses, listed, tr, trn
+from prune_gui.checkpoint.write.content import keyed_writers
+from prune_gui.language import join_clauses, listed, tr, trn
 from prune_gui.monitor import Monitor
 from prune_gui.recipe.compaction.folding import unfolded_notes
 from prune_gui.recipe.compaction.network import read_config
 from prune_gui.recipe.compaction.plan import CompactPlan, compact_plan
-from prune_gui.recipe.exporting import surroundings
 from prune_gui.recipe.extra_files import model_files_note
 from prune_gui.recipe.output import DEFAULTS, Form, OutputOptions, OutputPath
 from prune_gui.recipe.resolution import Resolution
-
-COPY: Final = deferred(
-    "Only the values of pruned elements change. The pickle and all other values stay byte for byte."
-)
-COPY_WITH_MOMENTS: Final = deferred(
-    "Only the values of pruned elements change, and their moments if that is chosen. The pickle "
-    "and all other values stay byte for byte."
-)
-SHARED: Final = deferred(
-    "The state dict {name!r} has the same values in the file; it is pruned, too."
-)
-LEGACY_COPY: Final = deferred(
-    "Only the values of pruned elements change; all else stays byte for byte. The old format of "
-    "torch.save has no place for the recipe."
-)
-STATE_DICT: Final = deferred(
-    "Saves a plain state dict: the other objects of {name} need its code, which is not run."
-)
-TENSORS_ONLY: Final = deferred(
-    "Saves only the tensors that are shown, not the other objects of {name}: torch.load accepts "
-    "the new file with weights_only=True."
-)
-TENSORS: Final = deferred("Saves only the tensors that are shown, not the other objects of {name}.")
-WITHOUT: Final = deferred("Saves only the tensors of {name}, without {objects}.")
-METADATA: Final = deferred(
-    "The shards have different metadata ({keys}); the new files have those of the last shard."
-)
 
 
 def contents_note(
@@ -63,14 +34,7 @@ def contents_note(
     tensors: Sequence[TensorWriter],
     options: OutputOptions | None = None,
 ) -> str:
-    """Return what is kept of a torch file, or of the units, and which other files are saved.
-
-    Args:
-        options: the choices of the user; None before these are made.
-
-    Returns:
-        Sentences; "" if nothing is to be said.
-    """
+    """Return what is kept and which other files are saved, in sentences; "" for nothing."""
     notes = (
         _weights_note(resolution, target, form, tensors, options or DEFAULTS),
         model_files_note(resolution.checkpoint, target, form, options),
@@ -93,55 +57,80 @@ def _weights_note(
         return ""
     name = checkpoint.path.name
     if target.is_tensors_only and checkpoint.format == target.format.name:
-        return tr(TENSORS_ONLY, name=name)
+        return tr(
+            "Saves only the tensors that are shown, not the other objects of {name}: torch.load "
+            "accepts the new file with weights_only=True.",
+            name=name,
+        )
     is_sharded = isinstance(checkpoint, ShardedCheckpoint)
-    if (
-        target.format.name != checkpoint.format
-        or target.is_sharded != is_sharded
-        or target.shard_size is not None
-    ):
+    is_same = (target.format.name, target.is_sharded) == (checkpoint.format, is_sharded)
+    if not is_same or target.shard_size is not None:
         return " ".join(_lost(checkpoint))
     if not isinstance(checkpoint, TorchCheckpoint):
         return code_statement(checkpoint.foreign)
-    template = surroundings(resolution, form)
-    writers = keyed_writers(tensors, template)
-    if copy_plan(writers, template) is not None:
-        copy = COPY_WITH_MOMENTS if checkpoint.has_moments() else COPY
-        note = tr(LEGACY_COPY if checkpoint.file.layout is None else copy)
-        shared = [tr(SHARED, name=name) for name in _sharing_states(checkpoint)]
-        return " ".join(filter(None, (note, *shared, code_statement(checkpoint.foreign))))
+    writers = keyed_writers(tensors, checkpoint)
+    if copy_plan(writers, checkpoint) is not None:
+        return " ".join(filter(None, (*_copied(checkpoint), code_statement(checkpoint.foreign))))
     if checkpoint.foreign and is_reduced(writers, checkpoint):
-        return tr(STATE_DICT, name=name)
+        return tr(
+            "Saves a plain state dict: the other objects of {name} need its code, which is not "
+            "run.",
+            name=name,
+        )
     return code_statement(checkpoint.foreign)
 
 
 def _lost(checkpoint: Checkpoint) -> Iterator[str]:
-    """Yield what files of another format or division do not keep, in sentences for the user."""
     name = checkpoint.path.name
     if objects := checkpoint.other_objects:
-        yield tr(WITHOUT, name=name, objects=listed(objects))
+        yield tr(
+            "Saves only the tensors of {name}, without {objects}.",
+            name=name,
+            objects=listed(objects),
+        )
     elif checkpoint.foreign or isinstance(checkpoint, SpanCheckpoint):
-        yield tr(TENSORS, name=name)
+        yield tr(
+            "Saves only the tensors that are shown, not the other objects of {name}.", name=name
+        )
     if isinstance(checkpoint, ShardedCheckpoint) and checkpoint.differing_metadata:
-        yield tr(METADATA, keys=listed(checkpoint.differing_metadata))
+        yield tr(
+            "The shards have different metadata ({keys}); the new files have those of the last "
+            "shard.",
+            keys=listed(checkpoint.differing_metadata),
+        )
 
 
-def _sharing_states(checkpoint: TorchCheckpoint) -> Iterator[str]:
-    """Yield the names of other state dicts with storages of the open one."""
-    states = state_dicts(checkpoint.content)
-    own = _storages(checkpoint.state)
-    for root, state in states.items():
-        if root != checkpoint.root and not own.isdisjoint(_storages(state)):
-            yield name_of(root)
-
-
-def _storages(state: State) -> set[int]:
-    """Return the addresses of the storages of the strided tensors of a state dict."""
-    return {
-        tensor.untyped_storage().data_ptr()
-        for _, tensor in tensors_of(state)
-        if tensor.layout == torch.strided and tensor.numel() and not tensor.is_meta
+def _copied(checkpoint: TorchCheckpoint) -> Iterator[str]:
+    if checkpoint.layout is None:
+        yield tr(
+            "Only the values of pruned elements change; all else stays byte for byte. The old "
+            "format of torch.save has no place for the recipe."
+        )
+    elif checkpoint.has_moments():
+        yield tr(
+            "Only the values of pruned elements change, and their moments if that is chosen. The "
+            "pickle and all other values stay byte for byte."
+        )
+    else:
+        yield tr(
+            "Only the values of pruned elements change. The pickle and all other values stay byte "
+            "for byte."
+        )
+    storages = {
+        root: {
+            tensor.untyped_storage().data_ptr()
+            for _, tensor in tensors_of(state)
+            if tensor.layout == torch.strided and tensor.numel() and not tensor.is_meta
+        }
+        for root, state in state_dicts(checkpoint.content).items()
     }
+    own = storages.get(checkpoint.root, set())
+    for root, found in storages.items():
+        if root != checkpoint.root and not own.isdisjoint(found):
+            yield tr(
+                "The state dict {name!r} has the same values in the file; it is pruned, too.",
+                name=name_of(root),
+            )
 
 
 def plan_note(plan: CompactPlan, target: OutputPath) -> str:
@@ -218,7 +207,6 @@ def loading_note(plan: CompactPlan, target: OutputPath | None = None) -> str:
 
 
 def _multiply_adds_note(plan: CompactPlan) -> str:
-    """Return the multiply-adds before and after in a sentence; "" if they are not known."""
     before, after, size = plan.before.multiply_adds, plan.after.multiply_adds, plan.image_size
     if before is None or after is None:
         return ""
@@ -236,7 +224,6 @@ def _multiply_adds_note(plan: CompactPlan) -> str:
 
 
 def _config_note(plan: CompactPlan, folder: Path) -> str:
-    """Return a sentence on the config.json beside a single file; "" if there is nothing to say."""
     if plan.config is None:
         return ""
     if not os.path.lexists(folder / CONFIG_NAME) or read_config(folder) == plan.config:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from prune_gui.checkpoint import Checkpoint, TensorWriter
 from prune_gui.checkpoint.sharded.writing import FolderOutput, ShardsOutput
-from prune_gui.checkpoint.write.metadata import (
+from prune_gui.checkpoint.write.content import (
     ANY_FINGERPRINT,
     CHECKSUMS_KEY,
     LateText,
@@ -22,19 +22,19 @@ from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.executor import current_executor, use_executor
 from prune_gui.location import Location
 from prune_gui.monitor import CancelFlag, Monitor, Progress
-from prune_gui.recipe.compaction.plan import CompactPlan, compact_plan
-from prune_gui.recipe.compaction.tensors import (
+from prune_gui.recipe import extra_files
+from prune_gui.recipe.compaction.plan import (
+    CompactPlan,
     check_format,
+    compact_plan,
     compact_tensors,
     folded_units,
     remaining_pruned,
 )
-from prune_gui.recipe.correction.planning import check_uncorrected
-from prune_gui.recipe.extra_files import adapted_files, config_beside, copied_files
+from prune_gui.recipe.correction.corrected_values import check_uncorrected
 from prune_gui.recipe.form_tensors import FormTensor, parts, with_zeroed_moments
-from prune_gui.recipe.loader import compact_loader_text, loader_path, loader_text
 from prune_gui.recipe.output import Form, OutputOptions, OutputPath
-from prune_gui.recipe.provenance import INPUT_KEY, metadata_of
+from prune_gui.recipe.recipe import INPUT_KEY, metadata_of
 from prune_gui.recipe.resolution import Resolution
 
 if TYPE_CHECKING:
@@ -70,7 +70,6 @@ def export(
     leaves the new script beside the old file.
 
     Args:
-        resolution: the resolution to write.
         out: the output path, or the URL of an object in a store (s3, gs or az). A file: its suffix
             (``.safetensors``, ``.pt``, ...) determines the format; any other suffix of the input,
             such as ``.pth.tar``, or none, keeps its format. A folder (it exists, or the name has
@@ -132,10 +131,7 @@ def export(
 
 
 def write(
-    resolution: Resolution,
-    out: str | os.PathLike[str],
-    options: OutputOptions,
-    monitor: Monitor,
+    resolution: Resolution, out: str | os.PathLike[str], options: OutputOptions, monitor: Monitor
 ) -> None:
     """Write the pruned checkpoint as `export` does, with a monitor for progress and cancelling."""
     checkpoint = resolution.checkpoint
@@ -192,27 +188,18 @@ def output_of(
     tensors: Sequence[TensorWriter],
 ) -> FileOutput:
     """Return what is written, without the other files of a model."""
-    template = surroundings(resolution, options.form)
-    if target.is_sharded:
-        return ShardsOutput(
-            path=target.path,
-            tensors=tensors,
-            template=template,
-            source=resolution.checkpoint,
-            format=target.format,
-            overwrite=options.overwrite,
-            shard_size=target.shard_size,
-        )
     kind = FolderOutput if target.is_single else FileOutput
-    return kind(
-        path=target.file,
+    output = (ShardsOutput if target.is_sharded else kind)(
+        path=target.path if target.is_sharded else target.file,
         tensors=tensors,
-        template=template,
+        template=None if options.form == "masks" else resolution.checkpoint,
         source=resolution.checkpoint,
         format=target.format,
         overwrite=options.overwrite,
-        compressed=options.compressed,
     )
+    if isinstance(output, ShardsOutput):
+        return replace(output, shard_size=target.shard_size)
+    return replace(output, compressed=options.compressed)
 
 
 def _upload_to(
@@ -247,11 +234,6 @@ def parts_to_write(
     return tensors
 
 
-def surroundings(resolution: Resolution, form: Form) -> Checkpoint | None:
-    """Return the checkpoint whose tensor order and other contents are kept; None for masks."""
-    return None if form == "masks" else resolution.checkpoint
-
-
 def metadata_for(
     resolution: Resolution, options: OutputOptions, fingerprint: str
 ) -> dict[str, str]:
@@ -272,12 +254,8 @@ def metadata_for(
 def extra_files_of(
     resolution: Resolution, target: OutputPath, options: OutputOptions
 ) -> dict[str, bytes]:
-    """Return the contents of the files to write beside the weights, by name.
-
-    They are the loader script, if the form needs one, and in a folder the files that programs need
-    to load it. Beside a single file of the compact form, it is config.json, if there is none yet.
-    """
-    files = copied_files(resolution.checkpoint, target, options)
+    """Return the contents of the files to write beside the weights, by name."""
+    files = extra_files.copied_files(resolution.checkpoint, target, options)
     if options.form == "compact":
         plan = _plan(resolution, options)
         if plan.tokens and not (target.is_folder and plan.config is not None):
@@ -287,7 +265,11 @@ def extra_files_of(
                 file=target.path.name,
             )
         is_folder = target.is_folder
-        files = adapted_files(files, plan) if is_folder else config_beside(plan, target.path)
+        files = (
+            extra_files.adapted_files(files, plan)
+            if is_folder
+            else extra_files.config_beside(plan, target.path)
+        )
     return files | loader_script(resolution, target, options)
 
 
@@ -295,11 +277,11 @@ def loader_script(
     resolution: Resolution, target: OutputPath, options: OutputOptions
 ) -> dict[str, bytes]:
     """Return the content of the loader script by its name; {} if the form needs none."""
-    checkpoint, name = resolution.checkpoint, loader_path(target).name
+    checkpoint, name = resolution.checkpoint, extra_files.loader_path(target).name
     if options.form == "reparametrized":
-        return {name: loader_text(checkpoint, target).encode()}
+        return {name: extra_files.loader_text(checkpoint, target).encode()}
     if options.form == "compact" and _plan(resolution, options).needs_loader:
-        return {name: compact_loader_text(checkpoint, target).encode()}
+        return {name: extra_files.loader_text(checkpoint, target, compact=True).encode()}
     return {}
 
 

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
+from string import Template
+from typing import Final
 
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.checkpoint.folder import CONFIG_NAME
 from prune_gui.checkpoint.model_files import ModelFiles, find_model_files
-from prune_gui.checkpoint.remote.uploads import exists
+from prune_gui.checkpoint.remote.access import exists
 from prune_gui.errors import CheckpointError, valid_text
 from prune_gui.language import listed, tr
 from prune_gui.location import Location
 from prune_gui.recipe.compaction.network import Json
 from prune_gui.recipe.compaction.plan import CompactPlan
-from prune_gui.recipe.loader import loader_path
 from prune_gui.recipe.output import Form, OutputOptions, OutputPath
+from prune_gui.resources import resource
 
 
 def model_files_of(checkpoint: Checkpoint) -> ModelFiles:
@@ -50,10 +54,7 @@ def free_names(code: Sequence[str], target: OutputPath) -> list[str]:
 def model_files_note(
     checkpoint: Checkpoint, target: OutputPath, form: Form, options: OutputOptions | None
 ) -> str:
-    """Return which files beside the weights are copied, in sentences for the user.
-
-    Without options, it is not known yet whether they are: the result names those that never are.
-    """
+    """Return which files beside the weights are copied; without options, which never are."""
     if not target.is_folder:
         return ""
     files = ModelFiles(checkpoint.path.parent)
@@ -105,3 +106,68 @@ def config_beside(plan: CompactPlan, file: Path) -> dict[str, bytes]:
 
 def _config_bytes(config: Json) -> bytes:
     return valid_text(f"{json.dumps(config, indent=2, ensure_ascii=False)}\n").encode()
+
+
+NOT_IDENTIFIER: Final = re.compile(r"\W")  # a character that a Python identifier cannot contain
+
+
+def loader_path(target: OutputPath) -> Path:
+    """Return the path of the loader script, a module; a folder may have one for each suffix."""
+    stem = target.main.partition(".")[0] if target.is_folder else target.path.name
+    return _folder(target) / f"load_{NOT_IDENTIFIER.sub('_', stem)}.py"
+
+
+def loader_text(
+    checkpoint: Checkpoint, target: OutputPath, *, compact: bool = False, anywhere: bool = False
+) -> str:
+    """Return a script whose `load(model)` loads the checkpoint that is written to `target`.
+
+    It looks in its own folder, unless it is to work wherever it is pasted (`anywhere`).
+    """
+    main, load_code = ascii(target.main), target.format.load_code
+    reader = [target.format.load_import] if target.format.load_import else []
+    imports = ["import warnings", "from pathlib import Path", "", "import torch", *reader]
+    if target.is_sharded:
+        imports.insert(0, "import json")
+        reading = [
+            f"index = json.loads((folder / {main}).read_text(encoding='utf-8'))",
+            "state = {}",
+            'for shard in sorted(set(index["weight_map"].values())):',
+            f"    state |= {load_code.format(path='folder / shard')}",
+        ]
+    else:
+        # The objects around a state dict are not written in another format, or if they need code.
+        is_plain = target.is_tensors_only or bool(checkpoint.foreign)
+        is_nested = checkpoint.format == target.format.name and not is_plain
+        keys = "".join(f"[{key!a}]" for key in (checkpoint.root if is_nested else ()))
+        reading = [f"state = {load_code.format(path=f'folder / {main}')}{keys}"]
+    is_fixed = anywhere and target.url is None
+    absolute = f"Path({str(_folder(target).absolute())!a})"
+    return Template(
+        shipped_script("load_compact.py.template" if compact else "load.py.template")
+    ).substitute(
+        imports="\n".join(imports),
+        reading="\n".join(f"    {line}" for line in reading),
+        filling=shipped_script("fill.py.template"),
+        folder=absolute if is_fixed else "Path(__file__).parent",
+    )
+
+
+@cache
+def shipped_script(name: str) -> str:
+    """Return a part of scripts that are written for users."""
+    return resource("scripts", name).read_text(encoding="utf-8")
+
+
+def _folder(target: OutputPath) -> Path:
+    return target.path if target.is_folder else target.path.parent
+
+
+def reading_without_code(checkpoint: Checkpoint, path: str) -> Iterator[str]:
+    """Yield the lines that build the dictionary `state` of a file that torch.load refuses."""
+    state = f", {checkpoint.state_dict!a}" if len(checkpoint.candidates) > 1 else ""
+    yield "# torch.load refuses this file with weights_only=True, and runs the code in it without."
+    yield "# Prune GUI reads the tensors, and runs no code of the file."
+    yield "import prune_gui"
+    yield f"with prune_gui.open_checkpoint({path}{state}) as checkpoint:"
+    yield "    state = {key: checkpoint.read_key(key) for key in checkpoint.keys}"

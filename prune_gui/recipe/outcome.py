@@ -28,8 +28,7 @@ from prune_gui.recipe.vocabulary.encoding import TokenSelection
 Contents = tuple[Checkpoint | TokenSelection | FileStamps, ...]
 """The open files of a step, what follows from them, or their stamps."""
 _is_computed: Final = attrgetter("is_computed")
-MAX_CACHED_STEPS: Final = 256
-"""A cached step takes a few numbers per target."""
+MAX_CACHED_STEPS: Final = 256  # a cached step takes a few numbers per target
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +36,8 @@ class Outcome:
     """The effect of one step.
 
     Attributes:
-        pruned: by target, the number of remaining elements that the step pruned.
-        remarks: by target or pattern, or by "" on the whole step, a warning for the user.
-        limits: by target, a note that a limit of the step ended the pruning of it, or which
+        limits: by target, a note that a limit ended the pruning of it, or which
             dimensions of it have the channels.
-        total: (pruned elements, all elements) over all targets.
-        amounts: by target, its own amount; for those that have one.
         late_notes: by parameter, notes on the corrections that are computed so far; it grows.
     """
 
@@ -74,10 +69,7 @@ class Outcome:
 
     @property
     def warnings(self) -> Mapping[str, str]:
-        """The remarks, and warnings about the scores and corrections that are computed so far.
-
-        Cached: the same object until another value that they depend on is computed.
-        """
+        """The remarks, and warnings about what is computed so far; cached until there are more."""
         late_notes = dict(self.late_notes)
         cached = self._cached_warnings
         if not cached or cached[0][1] != late_notes or any(map(_is_computed, cached[0][0])):
@@ -103,9 +95,6 @@ class Explanation:
     """One element of a parameter, and its rank in every step that ranked it.
 
     Attributes:
-        name: name of the parameter.
-        index: index of the element, one number per dimension.
-        value: its value in the file.
         pruned_by: the step that pruned it, from 1; 0 if it is kept, 255 if the file has it pruned.
         element_ranks: its rank by step number, up to the step that pruned it.
     """
@@ -121,10 +110,7 @@ Decide = Callable[[], list[Decision]]
 
 
 def decision_cache() -> Callable[[Hashable, Decide], list[Decision]]:
-    """Return a function that decides what to prune, or returns what it decided for an equal key.
-
-    A key contains everything that the decisions depend on. Thread-safe; the last steps are cached.
-    """
+    """Return a function that decides, or returns what it decided for an equal key. Thread-safe."""
 
     @cached(LRUCache(MAX_CACHED_STEPS), key=lambda key, _: key, lock=threading.Lock())
     def decided(key: Hashable, decide: Decide) -> list[Decision]:
@@ -137,11 +123,14 @@ def compute_cuts(
     decisions: Sequence[Decision], targets: Sequence[Target], monitor: Monitor
 ) -> None:
     """Compute the cuts of decisions that are not computed yet, one task per parameter."""
-    found = [
-        (decision.predicate, (lazy, target.weights.nbytes))
-        for decision, target in zip(decisions, targets, strict=True)
-        if (lazy := _cut_of(decision.predicate)) is not None and not lazy.is_computed
-    ]
+    found = []
+    for decision, target in zip(decisions, targets, strict=True):
+        cut: Predicate | None = decision.predicate
+        lazy: Lazy[Any] | None = (
+            cut.cuts if isinstance(cut, RowCut) else cut.lazy if cut is not None else None
+        )
+        if lazy is not None and not lazy.is_computed:
+            found.append((cut, (lazy, target.weights.nbytes)))
     missing = [task for _, task in found]
     monitor.expect(sum(nbytes for _, nbytes in missing))
     with monitor.in_charge():
@@ -173,9 +162,3 @@ def _compute(task: tuple[Lazy[Any], int], monitor: Monitor) -> object:
     value = lazy()
     monitor.advance(nbytes)
     return value
-
-
-def _cut_of(predicate: Predicate | None) -> Lazy[Any] | None:
-    if isinstance(predicate, RowCut):
-        return predicate.cuts
-    return None if predicate is None else predicate.lazy

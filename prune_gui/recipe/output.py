@@ -12,7 +12,7 @@ from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.formats import format_by_suffix, format_named, format_to_write
 from prune_gui.checkpoint.model_files import is_model_folder
 from prune_gui.checkpoint.named_code import runs_programs
-from prune_gui.checkpoint.remote.uploads import check_writable
+from prune_gui.checkpoint.remote.access import check_writable
 from prune_gui.checkpoint.sharded.writing import index_name, is_clearly_folder
 from prune_gui.checkpoint.torch.format import TENSORS_ONLY, TORCH
 from prune_gui.checkpoint.write.documents import DOCUMENT_SUFFIXES
@@ -46,11 +46,7 @@ class OutputPath:
     """The output path and the files to write.
 
     Attributes:
-        location: of a file or a folder.
-        format: the format of all tensor files.
         main: the name of the file; for shards, of their index.
-        shard_size: maximum bytes per shard; None if the shards are those of the input.
-        is_single: whether the folder has one file of weights.
     """
 
     location: Location
@@ -92,10 +88,7 @@ class OutputPath:
 
     @classmethod
     def of(
-        cls,
-        checkpoint: Checkpoint,
-        out: str | os.PathLike[str],
-        options: OutputOptions = DEFAULTS,
+        cls, checkpoint: Checkpoint, out: str | os.PathLike[str], options: OutputOptions = DEFAULTS
     ) -> OutputPath:
         """Return the output path that `out` means for a pruned `checkpoint`; see `export`."""
         target, tensors_only = cls._of(checkpoint, out, options), options.tensors_only
@@ -108,10 +101,10 @@ class OutputPath:
     def _of(
         cls, checkpoint: Checkpoint, out: str | os.PathLike[str], options: OutputOptions
     ) -> OutputPath:
-        """Return the output path that `out` means, before the objects around the tensors.
+        """Return `of` before the objects around the tensors.
 
-        A folder can also be written for a single file, except for masks. A name that may be that of
-        a file, also with a wrong suffix, is a folder only if the input is in the folder of a model.
+        A name of a file, also with a wrong suffix, is a folder only if the input is in that of a
+        model.
         """
         location = Location.of(out)
         path, shard_size = location.path, options.shard_size
@@ -143,7 +136,6 @@ class OutputPath:
 
 
 def _file_format(checkpoint: Checkpoint, out: str | os.PathLike[str], path: Path) -> FileFormat:
-    """Return the format of a file: that of its suffix, or of an input with the same suffix."""
     suffix = path.suffix.lower()
     is_like_input = (
         suffix == checkpoint.path.suffix.lower()

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def patterns_for(wanted: Collection[str], tensors: Iterable[TensorInfo]) -> tuple[str, ...]:
     """Return short globs that select exactly `wanted` among the prunable parameters.
 
-    For example ``("encoder.layer.*", "!*.bias", "!*.LayerNorm.*")``; exact names where no shorter
-    globs select the same, and for tensors that are no weights (see `TensorInfo.kind`).
+    For example ``("encoder.layer.*", "!*.bias", "!*.LayerNorm.*")``; exact names where none are
+    shorter, and for tensors that are no weights.
     """
     prunable = [tensor for tensor in tensors if not tensor.not_prunable]
     wanted = set(wanted)
@@ -65,19 +65,11 @@ def _proposals(wanted: Sequence[str], others: Sequence[str]) -> Iterator[list[st
     includes = list(_modules_without(not_excludable, wanted))
     yield [*includes, *_exclusions(includes, excludable)]
     prefix = exact_pattern(_common_module(wanted))
-    for glob in _shared(globs_of_wanted):
+    shared = unsafe.intersection(*globs_of_wanted)
+    for glob in filter(shared.__contains__, globs_of_wanted[0]):
         include = [prefix + glob]
         if not select(include, map(_bare, not_excludable)):
             yield [*include, *_exclusions(include, excludable)]
-
-
-def _shared(lists: Sequence[Sequence[str]]) -> list[str]:
-    shared = list(lists[0])
-    for items in lists:
-        if not shared:
-            break
-        shared = [item for item in shared if item in items]
-    return shared
 
 
 def _common_module(names: Sequence[str]) -> str:
@@ -89,13 +81,11 @@ def _common_module(names: Sequence[str]) -> str:
 
 
 def _exclusions(includes: list[str], safe: Mapping[str, list[str]]) -> list[str]:
-    """Return globs that exclude the names that `includes` match."""
     unwanted = select(includes, map(_bare, safe))
     return [f"!{pattern}" for pattern in _cover([safe[tensor.name] for tensor in unwanted])]
 
 
 def _general_globs(name: str) -> Iterator[str]:
-    """Yield globs for parameters with the last component of `name`, or under a similar module."""
     *modules, last = name.split(".")
     if modules:
         yield f"*.{exact_pattern(last)}"
@@ -145,11 +135,7 @@ def _bare(name: str) -> TensorInfo:
 
 @dataclass(frozen=True, slots=True)
 class StepMatch:
-    """The parameters of a checkpoint that a step matches.
-
-    Attributes:
-        unmatched: the including patterns of the step that match no parameter.
-    """
+    """The parameters that a step matches, and its including patterns that match none."""
 
     number: int
     step: Step
@@ -158,10 +144,7 @@ class StepMatch:
 
 
 def match_recipe(recipe: Recipe, checkpoint: Checkpoint) -> tuple[StepMatch, ...]:
-    """Return the match of each enabled step with a checkpoint. Reads no weights.
-
-    A condition on sparsity is assumed to hold, because it depends on earlier steps.
-    """
+    """Return the match of each enabled step, as if conditions on sparsity held."""
     protect = recipe.protect
     protecting = select_in(checkpoint, protect, every_kind=True) if protect else []
     protected = {info.name for info in protecting}

@@ -29,10 +29,13 @@ from prune_gui.pruning.selection.histogram_cache import HistogramCache
 from prune_gui.pruning.selection.keys import Ranking, ScoreKeys
 from prune_gui.pruning.selection.radix_select import Cut
 from prune_gui.recipe import stack
-from prune_gui.recipe.auxiliary_files import AuxiliaryFiles, mask_reader, weight_reader
-from prune_gui.recipe.correction.corrected_values import CorrectedValues, values_key
-from prune_gui.recipe.correction.planning import AppliedCorrection, plan_correction
-from prune_gui.recipe.mask_tensors import masks_in
+from prune_gui.recipe.auxiliary_files import AuxiliaryFiles, mask_reader, masks_in, weight_reader
+from prune_gui.recipe.correction.corrected_values import (
+    AppliedCorrection,
+    CorrectedValues,
+    plan_correction,
+    values_key,
+)
 from prune_gui.recipe.outcome import (
     Contents,
     Decide,
@@ -42,8 +45,7 @@ from prune_gui.recipe.outcome import (
     decision_cache,
     joined,
 )
-from prune_gui.recipe.provenance import pruned_before
-from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO, Recipe, Step
+from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO, Recipe, Step, pruned_before
 from prune_gui.recipe.selector import select_in
 from prune_gui.recipe.stack import AppliedStep, Masks
 from prune_gui.recipe.step_scores import layout_notes, read_other, target_layout
@@ -62,8 +64,7 @@ class Resolution(Masks):
     """What a recipe prunes in a checkpoint. Immutable; `with_step` returns a new resolution.
 
     Attributes:
-        recipe: the applied steps.
-        checkpoint: the checkpoint; it must stay open while masks are computed.
+        checkpoint: it must stay open while masks are computed.
         layers: the applied steps of each parameter that a step targeted, in order.
         counts: (pruned elements, all elements) of every prunable parameter; of every mask, if the
             file has masks and no prunable parameter.
@@ -93,9 +94,6 @@ class Resolution(Masks):
         computed on first use from the masks of all steps, and cached; see
         `prune_gui.recipe.correction`.
 
-        Args:
-            name: name of the parameter.
-
         Raises:
             RecipeError: the checkpoint has no such parameter, or the recording is not usable.
             CheckpointError: the file changed while it was read.
@@ -115,8 +113,7 @@ class Resolution(Masks):
         """Return which step pruned an element, and its rank in every step up to that one.
 
         Args:
-            name: name of the parameter.
-            index: index of the element, one number per dimension; negative: from the end.
+            index: one number per dimension; negative: from the end.
 
         Raises:
             RecipeError: the checkpoint has no such parameter, or the parameter no such element.
@@ -155,10 +152,7 @@ class Resolution(Masks):
         return sum(pruned for pruned, _ in counts), sum(total for _, total in counts)
 
     def marking_zeros(self, name: str) -> Resolution:
-        """Return a resolution with the code `ZERO` where kept elements of a parameter are zero.
-
-        It is for pictures: its counts are those of this resolution.
-        """
+        """Return a resolution for pictures, with the code `ZERO` where kept elements are zero."""
         marked = AppliedStep(ZERO, _zeros(self._info(name), self.checkpoint))
         if any(applied.predicate.covers(marked.predicate) for applied in self.layers.get(name, ())):
             return self
@@ -293,7 +287,12 @@ def initial_resolution(recipe: Recipe, checkpoint: Checkpoint, monitor: Monitor)
         if info.not_prunable:
             continue
         zeros = recipe.start == "zeros"
-        predicates = _pruned_in_file(info, checkpoint, zeros=zeros or info.name in recorded)
+        predicates: list[Predicate] = []
+        if info.pair is not None:
+            checkpoint.read_mask(info.name)  # called only to check that every value is 0 or 1
+            predicates.append(CustomMask(mask_reader(checkpoint, info)))
+        if zeros or info.name in recorded:
+            predicates.append(_zeros(info, checkpoint))
         applied_steps = tuple(AppliedStep(IN_FILE, predicate) for predicate in predicates)
         pruned = 0
         if applied_steps:
@@ -320,8 +319,7 @@ def resolve(
     """Apply every step of `recipe` to `checkpoint`. Nothing is written.
 
     Args:
-        recipe: the steps to apply.
-        checkpoint: the checkpoint; it must stay open while the resolution is used.
+        checkpoint: it must stay open while the resolution is used.
         progress: called with (done, total) in bytes.
         cancel: for example a `threading.Event`.
         cluster: a client of a Dask cluster, whose workers then read the checkpoint, at the same
@@ -352,25 +350,13 @@ def _count(
     return int(np.count_nonzero(stack.pruned_by(applied_steps, *span)))
 
 
-def _pruned_in_file(info: TensorInfo, checkpoint: Checkpoint, *, zeros: bool) -> list[Predicate]:
-    predicates: list[Predicate] = []
-    if info.pair is not None:
-        checkpoint.read_mask(info.name)  # called only to check that every value is 0 or 1
-        predicates.append(CustomMask(mask_reader(checkpoint, info)))
-    if zeros:
-        predicates.append(_zeros(info, checkpoint))
-    return predicates
-
-
 def _zeros(info: TensorInfo, checkpoint: Checkpoint) -> Predicate:
-    """Return the predicate that holds for the elements that are zero in the file."""
     keys = ScoreKeys.of(weight_reader(checkpoint, info))
     only_zeros = Cut(threshold=1, last_tie=-1, pruned=0)
     return ElementCut(Ranking(keys), Lazy.of_value(only_zeros))
 
 
 def _nearly_empty(pruned: int, total: int) -> str:
-    """Return a warning if few or no elements of a parameter remain, else ""."""
     if pruned == total:
         return tr("none of its weights remain")
     if pruned >= NEARLY_EMPTY * total:

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 class Resolver:
     """Keeps the resolution after each step, so that an edit resolves only the steps from it on.
 
-    A resolution is a few numbers per step and parameter, so keeping them is cheap. Only one thread
-    may use a resolver, but any thread may copy it.
+    Only one thread may use a resolver, but any thread may copy it.
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
@@ -26,21 +25,14 @@ class Resolver:
         self._masks: Resolution | None = None
 
     def copy(self) -> Resolver:
-        """Return a resolver with the same resolutions, for another thread.
-
-        Each of them shares its cache of decisions with its copy.
-        """
+        """Return a resolver with the same resolutions, for another thread."""
         copied = Resolver(self.checkpoint)
         copied._after = self._after.copy()  # atomic: one list of steps at any moment
         copied._masks = self._masks
         return copied
 
     def resolve(self, recipe: Recipe, monitor: Monitor) -> Resolution:
-        """Return the resolution of `recipe`.
-
-        Raises:
-            StepError: a step cannot be carried out; the resolutions before it are kept.
-        """
+        """Return the resolution of a recipe; a `StepError` keeps those before the step."""
         from prune_gui.recipe import (
             initial_resolution,  # imports torch, which must not delay the window
         )
@@ -66,7 +58,7 @@ class Resolver:
     def masks(self, monitor: Monitor) -> Resolution:
         """Return a resolution without steps, whose parameters are the masks in the file."""
         from prune_gui.recipe import Resolution  # torch: slow to import
-        from prune_gui.recipe.mask_tensors import masks_in  # torch: slow to import
+        from prune_gui.recipe.auxiliary_files import masks_in  # torch: slow to import
 
         if self._masks is None:
             masks = masks_in(self.checkpoint, monitor)
@@ -74,8 +66,5 @@ class Resolver:
         return self._masks
 
     def after(self, steps: int) -> Resolution | None:
-        """Return the resolution after the first `steps` steps of the recipe last resolved.
-
-        None if one of these steps could not be carried out.
-        """
+        """Return the resolution after some steps; None if one of them could not be carried out."""
         return self._after[steps] if steps < len(self._after) else None

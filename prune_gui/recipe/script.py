@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import shlex
 from collections.abc import Iterator, Sequence
@@ -15,13 +14,10 @@ from prune_gui.checkpoint.formats import format_named
 from prune_gui.checkpoint.safetensors.format import SAFETENSORS
 from prune_gui.checkpoint.write.writing import check_nothing_special
 from prune_gui.errors import RecipeError, one_line
-from prune_gui.pruning.methods import Method
-from prune_gui.recipe import script_prelude
 from prune_gui.recipe.amounts import grouped_by_amount
-from prune_gui.recipe.correction.planning import check_uncorrected
+from prune_gui.recipe.correction.corrected_values import check_uncorrected
 from prune_gui.recipe.exporting import metadata_for
-from prune_gui.recipe.loader import reading_without_code
-from prune_gui.recipe.outcome import Outcome
+from prune_gui.recipe.extra_files import reading_without_code, shipped_script
 from prune_gui.recipe.output import DEFAULTS
 from prune_gui.recipe.recipe import IN_FILE, Recipe, Step
 from prune_gui.recipe.resolution import Resolution
@@ -39,26 +35,6 @@ import torch
 from safetensors.torch import load_file, save_file
 """
 
-SET_STATE: Final = """
-for name, (module, _) in parameters.items():
-    if prune.is_pruned(module):
-        kept = torch.where(module.weight_mask != 0, module.weight_orig, 0.0)
-        state[name] = kept.to(state[name].dtype)
-        print(f"{name}: {float((module.weight_mask == 0).double().mean()):.1%} pruned")
-"""
-
-AS_PRUNE_GUI_DOES: Final = '''
-
-def as_prune_gui_does(step, names):
-    """Prune what step number `step` of the recipe prunes, of the parameters named."""
-    import prune_gui
-
-    recipe = prune_gui.Recipe.from_yaml(RECIPE)
-    with prune_gui.open_checkpoint(CHECKPOINT) as checkpoint:
-        resolution = prune_gui.resolve(recipe.with_steps(recipe.steps[:step]), checkpoint)
-        for name in names:
-            prune.custom_from_mask(*parameters[name], mask=resolution.mask(name))
-'''
 HERE_DOCUMENT_END = "END_OF_RECIPE"
 
 
@@ -68,13 +44,6 @@ def python_script(resolution: Resolution, out: Path) -> str:
     A step that torch.nn.utils.prune can express is a call of it. Any other step calls this
     package, and a comment states that. For a safetensors input, the script writes the same bytes
     as `export`.
-
-    Args:
-        out: a safetensors file for the finalized tensors.
-
-    Raises:
-        RecipeError: a step corrects kept weights, or the checkpoint is remote.
-        CheckpointError: safetensors cannot hold one of the tensors.
     """
     check_uncorrected(resolution.corrections)
     check_nothing_special(out, (), resolution.checkpoint, SAFETENSORS.special_refusal)
@@ -86,20 +55,18 @@ def python_script(resolution: Resolution, out: Path) -> str:
         )
     steps = list(_steps(resolution))
     checkpoint = resolution.checkpoint
-    _, future, own = inspect.getsource(script_prelude).partition(
-        "from __future__ import annotations\n"
-    )
+    _, future, own = shipped_script("prelude.py").partition("from __future__ import annotations\n")
     name = ascii(checkpoint.path.name).replace('"', r"\"")  # a quote would end the docstring
     load_import = format_named(checkpoint.format).load_import
     imports = IMPORTS if load_import in IMPORTS else f"{IMPORTS}{load_import}\n"
     title = f'"""Prune {name} as Prune GUI does."""'
     parts = [f"{title}\n\n{future}{own.replace(IMPORT_TORCH, imports)}"]
     if any("as_prune_gui_does" in line for line in steps):
-        parts.append(AS_PRUNE_GUI_DOES)
+        parts.append(f"\n\n{shipped_script('as_prune_gui_does.py.template')}")
     parts.append(f"\nCHECKPOINT = {str(checkpoint.path.absolute())!r}")
     if len(parts) > 2:
         parts.append(f"RECIPE = {resolution.recipe.anchored().to_yaml()!r}")
-    parts += [*_loading(checkpoint), *_already_pruned(resolution), *steps, SET_STATE]
+    parts += [*_loading(resolution), *steps, f"\n{shipped_script('set_state.py.template')}"]
     parts += [
         f"state[{alias!r}] = state[{name!r}]"
         for name in resolution.layers
@@ -109,7 +76,9 @@ def python_script(resolution: Resolution, out: Path) -> str:
     return "\n".join(parts)
 
 
-def _loading(checkpoint: Checkpoint) -> Iterator[str]:
+def _loading(resolution: Resolution) -> Iterator[str]:
+    """Yield the lines that read the file, and prune what is pruned in it."""
+    checkpoint = resolution.checkpoint
     load = format_named(checkpoint.format).load_code
     if not checkpoint.loads_without_code:
         yield from reading_without_code(checkpoint, "CHECKPOINT")
@@ -126,19 +95,13 @@ def _loading(checkpoint: Checkpoint) -> Iterator[str]:
         yield 'state |= {name: state.pop(f"{name}_orig") for name in pairs}'
     yield "state = {name: t for name, t in state.items() if isinstance(t, torch.Tensor)}"
     yield "parameters |= {name: held(t) for name, t in state.items() if t.is_floating_point()}"
-
-
-def _already_pruned(resolution: Resolution) -> Iterator[str]:
-    checkpoint = resolution.checkpoint
-    if any(info.pair for info in checkpoint.tensors.values()):
+    if pairs:
         yield "for name in pairs:"
         yield "    prune.custom_from_mask(*parameters[name], mask=masks[name])"
     zeros = [
         name
-        for name, applied_steps in resolution.layers.items()
-        if applied_steps[:1]
-        and applied_steps[0].step == IN_FILE
-        and not checkpoint.tensors[name].pair
+        for name, applied in resolution.layers.items()
+        if applied[:1] and applied[0].step == IN_FILE and name not in pairs
     ]
     if zeros:
         yield f"for name in {_text(zeros)}:"
@@ -156,22 +119,14 @@ def _steps(resolution: Resolution) -> Iterator[str]:
         is_usual = weight_layouts(resolution.checkpoint).keys().isdisjoint(outcome.pruned)
         scaled = any(resolution.checkpoint.tensors[name].scale for name in outcome.pruned)
         as_torch = not scaled and (is_usual or not by_kind)
-        lines = _torch_lines(step.method, names, outcome) if as_torch else []
+        lines = step.method.torch_lines(names) if as_torch and not outcome.amounts else []
+        if as_torch and outcome.amounts:
+            for own, members in grouped_by_amount(step.method, outcome.pruned, outcome.amounts):
+                lines += own.torch_lines(_text(members))
         if not lines:
             yield "# Not available in torch.nn.utils.prune; Prune GUI computed the masks."
             yield f"as_prune_gui_does({number + 1}, {names})"
         yield from lines
-
-
-def _torch_lines(method: Method, names: str, outcome: Outcome) -> list[str]:
-    """Return the lines of `Method.torch_lines`, for each amount if targets have their own."""
-    if not outcome.amounts:
-        return method.torch_lines(names)
-    return [
-        line
-        for own, members in grouped_by_amount(method, outcome.pruned, outcome.amounts)
-        for line in own.torch_lines(_text(members))
-    ]
 
 
 def _names(step: Step, targets: Sequence[str], checkpoint: Checkpoint) -> str:
@@ -191,7 +146,6 @@ def _names(step: Step, targets: Sequence[str], checkpoint: Checkpoint) -> str:
 
 
 def _saving(resolution: Resolution, out: Path) -> Iterator[str]:
-    """Yield the lines that write the tensors; from one safetensors file, as `export` does."""
     checkpoint = resolution.checkpoint
     pairs = any(info.pair for info in checkpoint.tensors.values())
     is_one_file = checkpoint.files == (checkpoint.path,)
@@ -209,14 +163,13 @@ def _text(value: object) -> str:
 def command_line(
     recipe: Recipe, checkpoint: Checkpoint, out: Path, recipe_path: Path | None
 ) -> str:
-    """Return a shell command that writes what `export` writes for the recipe.
-
-    Args:
-        out: the file to write, in the finalized form.
-        recipe_path: a file that contains exactly this recipe; None: the command contains the
-            recipe as a here document.
-    """
-    words = ["prune-gui", "apply", *_options(recipe, checkpoint)]
+    """Return a shell command that writes what `export` does; without a path, it has the recipe."""
+    words = ["prune-gui", "apply"]
+    for source in dict.fromkeys(step.method.source for step in recipe.steps):
+        if source.endswith(".py"):
+            words += ["--methods", source]
+    if checkpoint.candidates:
+        words += ["--state", checkpoint.state_dict]
     words += [str(recipe_path.absolute()) if recipe_path else "-"]
     words += [checkpoint.url or str(checkpoint.path.absolute()), "-o", str(out.absolute())]
     line = " ".join(map(_quoted, words))
@@ -237,12 +190,3 @@ def _quoted(word: str) -> str:
         chr(o) if chr(o).isascii() and chr(o).isalnum() else f"\\{o:03o}" for o in os.fsencode(word)
     )
     return f"\"$(printf '{''.join(octets)}')\""
-
-
-def _options(recipe: Recipe, checkpoint: Checkpoint) -> Iterator[str]:
-    sources = dict.fromkeys(step.method.source for step in recipe.steps)
-    for source in sources:
-        if source.endswith(".py"):
-            yield from ("--methods", source)
-    if checkpoint.candidates:
-        yield from ("--state", checkpoint.state_dict)

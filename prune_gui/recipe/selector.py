@@ -21,12 +21,10 @@ if TYPE_CHECKING:
 
     Count = int | NDArray[np.int64]
 
-PropertyValue = frozenset[str] | float
-"""Texts, of which one must match a glob; or a number."""
+PropertyValue = frozenset[str] | float  # texts, of which one must match a glob; or a number
 ModuleTypes = Mapping[str, frozenset[str]]
 """Types of the modules that contain each parameter, by its name; see `module_types_around`."""
-Counts = Mapping[str, tuple[int, int]]
-"""(pruned elements, all elements) by parameter name."""
+Counts = Mapping[str, tuple[int, int]]  # (pruned elements, all elements) by parameter name
 RELATIONS: Final[Mapping[str, Callable[[float, float], bool]]] = {
     ":": operator.eq,
     "=": operator.eq,
@@ -50,13 +48,7 @@ NOTHING: Final[Mapping[str, tuple[int, int]]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class TextProperty:
-    """A property that is compared with a glob, ignoring case.
-
-    Attributes:
-        texts: returns the property of a parameter, given its inferred module types.
-        words: returns the conditions that complete the name, for an open checkpoint.
-        uses_module_types: whether `texts` uses the module types, which take time to infer.
-    """
+    """A property that is compared with a glob, ignoring case; `words` complete its conditions."""
 
     name: str
     example: str
@@ -76,12 +68,7 @@ class NumberProperty:
 
 @dataclass(frozen=True, slots=True)
 class CountProperty:
-    """A property of what earlier steps pruned, compared with a number.
-
-    Attributes:
-        number: returns the property, given the numbers of pruned and of all elements (at least 1),
-            or int64 arrays of them with one element per parameter.
-    """
+    """A property of the numbers (or int64 arrays) of pruned and of all elements (at least 1)."""
 
     name: str
     example: str
@@ -140,12 +127,7 @@ def condition_examples(*, numbers_only: bool = False) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition on a property of a parameter.
-
-    Attributes:
-        relation: one of `RELATIONS`; for a `TextProperty`, ":" or "=".
-        value: a lower-case glob, or a number.
-    """
+    """A condition on a property of a parameter; `value` is a lower-case glob or a number."""
 
     field: ConditionField
     relation: str
@@ -198,11 +180,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A parsed pattern of a step's targets.
-
-    Attributes:
-        glob: the glob over names, "" if the pattern has conditions only.
-    """
+    """A parsed pattern of a step's targets."""
 
     excludes: bool
     glob: str
@@ -242,10 +220,7 @@ class Pattern:
 
 
 def patterns_in(line: str) -> tuple[str, ...]:
-    """Return the patterns in a line.
-
-    Separators are commas, and white space before "!", except in brackets.
-    """
+    """Return the patterns in a line, separated by commas, and by white space before "!"."""
     ends, bracket = [len(line)], "["  # the nearest bracket to the right
     for match in reversed(list(SEPARATOR.finditer(line))):
         if match[0] in "[]":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -20,14 +21,7 @@ from prune_gui.recipe.recipe import Recipe
 
 @dataclass(frozen=True, slots=True)
 class BatchRow:
-    """The result of a recipe on one checkpoint.
-
-    Attributes:
-        targets: number of parameters that the steps target; None if the checkpoint was not opened.
-        unmatched: patterns that match no parameter, without duplicates.
-        pruned: number of pruned elements in all prunable parameters.
-        total: number of elements in all prunable parameters; None if the recipe was not applied.
-    """
+    """The result of a recipe on one checkpoint; None if it was not opened, or not applied."""
 
     path: Path
     targets: int | None = None
@@ -49,10 +43,7 @@ def prune_file(
 ) -> BatchRow:
     """Apply a recipe to a checkpoint, and write the result unless `out` is None.
 
-    It is compressed if that is chosen and the kind of file allows it; a file that names no code is
-    not reduced to its tensors.
-
-    An error in opening, pruning or writing is stored in the row.
+    It is compressed if the kind of file allows it. A `PruneGuiError` is stored in the row.
     """
     from prune_gui.recipe.exporting import write  # torch: slow to import
     from prune_gui.recipe.resolution import resolved  # torch: slow to import
@@ -65,10 +56,7 @@ def prune_file(
             targets = {name for match in matches for name in match.targets}
             unmatched = dict.fromkeys(text for match in matches for text in match.unmatched)
             row = replace(
-                row,
-                targets=len(targets),
-                unmatched=tuple(unmatched),
-                warnings=checkpoint.warnings,
+                row, targets=len(targets), unmatched=tuple(unmatched), warnings=checkpoint.warnings
             )
             resolution = resolved(recipe, checkpoint, monitor)
             pruned, total = resolution.total
@@ -90,7 +78,7 @@ def prune_file(
 def outputs(paths: Sequence[Path], folder: Path) -> list[Path]:
     """Return the output path in a folder for each checkpoint; a subfolder for a sharded one.
 
-    The paths are distinct, also on a case-insensitive file system, and none is one of `paths`.
+    They are distinct, also on a case-insensitive file system, and none is one of `paths`.
     """
     taken = {_key(path) for path in paths}
     taken |= {_key(path.absolute().parent) for path in paths if has_several_files(path)}
@@ -105,10 +93,7 @@ def outputs(paths: Sequence[Path], folder: Path) -> list[Path]:
 def checkpoints_in(folder: Path) -> list[Path]:
     """Return all checkpoints directly in a folder; shards and parts are represented by one file.
 
-    If there are none, returns the checkpoints of its subfolders, see `open_checkpoint`.
-
-    Raises:
-        CheckpointError: the subfolders have none either, or the folder cannot be read.
+    Without any, returns those of its subfolders, see `open_checkpoint`.
     """
     try:
         files = [path for path in visible_files(folder) if is_weight_file(path)]
@@ -119,8 +104,9 @@ def checkpoints_in(folder: Path) -> list[Path]:
             if is_index(path) or (index_with(path) is None and path.name not in further_parts)
         ]
         if not checkpoints:
-            within = (_checkpoint_of(path) for path in sorted(folder.iterdir()) if path.is_dir())
-            checkpoints = [path for path in within if path is not None]
+            for path in sorted(folder.iterdir()):
+                with suppress(CheckpointError):
+                    checkpoints += [find_checkpoint(path)[0]] if path.is_dir() else []
     except OSError as error:
         reason = error.strerror or error
         raise CheckpointError(
@@ -129,13 +115,6 @@ def checkpoints_in(folder: Path) -> list[Path]:
     if not checkpoints:
         raise CheckpointError("{folder} and its subfolders contain no checkpoint.", folder=folder)
     return checkpoints
-
-
-def _checkpoint_of(folder: Path) -> Path | None:
-    try:
-        return find_checkpoint(folder)[0]
-    except CheckpointError:
-        return None
 
 
 def _key(path: Path) -> str:

@@ -8,6 +8,8 @@ depends on another one being alive, and a killed part is simply run again.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 import shutil
 import time
@@ -16,9 +18,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
+import numpy as np
+import safetensors.numpy
+from numpy.typing import NDArray
 from pydantic import Field, TypeAdapter, ValidationError
+from safetensors import SafetensorError
 
 from prune_gui.checkpoint import Checkpoint, open_checkpoint
 from prune_gui.checkpoint.write.atomic import replace_bytes
@@ -27,12 +33,16 @@ from prune_gui.executor import Result, Task, use_executor
 from prune_gui.language import listed
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import run
+from prune_gui.pruning.predicates.unit_cuts import PrunedUnits
+from prune_gui.pruning.selection.histogram_cache import DigitHistogram
+from prune_gui.pruning.selection.radix_select import Cut
+from prune_gui.pruning.selection.row_column_scores import BlockSums
+from prune_gui.pruning.selection.rows import RowCuts
 from prune_gui.recipe.exporting import is_written_by_tasks, write
 from prune_gui.recipe.output import OutputOptions, OutputPath
 from prune_gui.recipe.recipe import Recipe
 from prune_gui.recipe.resolution import Resolution, resolved
-from prune_gui.recipe.share_files import Share, read_share, write_share
-from prune_gui.regular_files import read_regular
+from prune_gui.regular_files import open_regular, read_regular
 
 log = logging.getLogger(__name__)
 
@@ -40,15 +50,13 @@ JOB_NAME: Final = "job.json"
 MAX_PARTS: Final = 999_999
 MAX_JOB_BYTES: Final = 1 << 24
 SHARDS_NAME: Final = "shards"
-OLD_SHARES: Final = "stage-*.pickle"
-"""The names that shares had before they were plain data."""
+OLD_SHARES: Final = "stage-*.pickle"  # the names that shares had before they were plain data
 MISFITS: Final = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError),
     *(RuntimeError, TypeError, ValueError),
 )
 """What results raise that do not belong to the checkpoint and the recipe."""
-POLL_S: Final = 0.5
-"""Interval between two looks for the files of other parts."""
+POLL_S: Final = 0.5  # interval between two looks for the files of other parts
 
 
 class _PartDone(Exception):  # noqa: N818 - an outcome, not an error
@@ -57,14 +65,7 @@ class _PartDone(Exception):  # noqa: N818 - an outcome, not an error
 
 @dataclass(frozen=True, slots=True)
 class SharedJob:
-    """What the parts of a job do together.
-
-    Attributes:
-        folder: the folder of the recipe, to which its paths are relative.
-        checkpoint: the absolute path or the URL of the checkpoint.
-        digest: hexadecimal `Checkpoint.files_digest`.
-        out: the absolute path or the URL of the output.
-    """
+    """What the parts of a job do together; `checkpoint` and `out` are absolute paths or URLs."""
 
     parts: Annotated[int, Field(ge=1, le=MAX_PARTS)]
     recipe: str
@@ -127,19 +128,7 @@ def _job_type() -> TypeAdapter[SharedJob]:
 
 
 def run_part(job: SharedJob, folder: Path, part: int, monitor: Monitor, *, wait: bool) -> None:
-    """Do the share of a part in all stages that can begin.
-
-    Args:
-        job: the job.
-        folder: its work folder, which all parts and `merge` see.
-        part: the number of the part, from 1.
-        monitor: counts bytes.
-        wait: whether to wait for the other parts where a stage needs them.
-
-    Raises:
-        PartsMissingError: the next stage needs parts that have not done their share.
-        PruneGuiError: as `resolve` and `export`.
-    """
+    """Do the share of a part (from 1); raises `PartsMissingError` where a stage needs others."""
     job.save(folder)
     with _resolving(job, _Shares(folder, job.parts, part - 1, wait), monitor) as resolution:
         target = OutputPath.of(resolution.checkpoint, job.out, job.options)
@@ -149,37 +138,23 @@ def run_part(job: SharedJob, folder: Path, part: int, monitor: Monitor, *, wait:
 
 
 def merge(folder: Path, monitor: Monitor) -> tuple[SharedJob, Resolution]:
-    """Write the output of a job whose parts are done, and delete the files of the job.
-
-    Returns:
-        The job, and the resolution; its checkpoint is closed.
-
-    Raises:
-        PartsMissingError: some parts are not done.
-        PruneGuiError: as `resolve` and `export`.
-    """
+    """Write the output of a job, and delete its files; the checkpoint of the result is closed."""
     job = SharedJob.load(folder)
     with _resolving(job, _Shares(folder, job.parts, None, False), monitor) as resolution:
         write(resolution, job.out, job.options, monitor)
-    _remove_files(folder)
+    shutil.rmtree(folder / SHARDS_NAME, ignore_errors=True)
+    for path in (folder / JOB_NAME, *folder.glob("stage-*-part-*")):
+        path.unlink()
+    with suppress(OSError):  # the user has other files in it
+        folder.rmdir()
     return job, resolution
 
 
 @contextmanager
 def _resolving(job: SharedJob, executor: _Shares, monitor: Monitor) -> Iterator[Resolution]:
-    """Apply the recipe of a job, on its checkpoint, which is open within the block."""
     with job.open() as checkpoint, use_executor(executor), executor.fitting():
         recipe = Recipe.from_yaml(job.recipe, folder=Path(job.folder))
         yield resolved(recipe, checkpoint, monitor)
-
-
-def _remove_files(folder: Path) -> None:
-    """Remove the files of a job, and its work folder unless the user has other files in it."""
-    shutil.rmtree(folder / SHARDS_NAME, ignore_errors=True)
-    for path in (folder / JOB_NAME, *folder.glob("stage-*-part-*")):
-        path.unlink()
-    with suppress(OSError):  # it is not empty
-        folder.rmdir()
 
 
 @dataclass
@@ -205,15 +180,19 @@ class _Shares:
     ) -> Iterator[Result]:
         self.stage += 1
         if self.part is not None and not self._file(self.part).exists():
-            self._do_share(self.part, work, tasks, monitor)
+            counted = Monitor(cancel=monitor)
+            with use_executor(None), counted.in_charge():
+                mine = tasks[self.part :: self.parts]
+                done = list(run(lambda task: work(task, counted), mine))
+            write_share(self._file(self.part), Share(len(tasks), done, counted.done))
         if self.part is not None and self.writes:
             raise _PartDone
         self._wait_for_parts(monitor)
         results: list[Any] = [None] * len(tasks)
         for part in range(self.parts):
             share = read_share(self._file(part))
-            mine = range(part, len(tasks), self.parts)
-            if share.tasks != len(tasks) or len(share.results) != len(mine):
+            expected = len(range(part, len(tasks), self.parts))
+            if share.tasks != len(tasks) or len(share.results) != expected:
                 raise self._misfit()
             results[part :: self.parts] = share.results
             monitor.advance(share.nbytes)
@@ -238,18 +217,6 @@ class _Shares:
             folder=self.folder,
         )
 
-    def _do_share(
-        self,
-        part: int,
-        work: Callable[[Task, Monitor], Result],
-        tasks: Sequence[Task],
-        monitor: Monitor,
-    ) -> None:
-        counted = Monitor(cancel=monitor)
-        with use_executor(None), counted.in_charge():
-            results = list(run(lambda task: work(task, counted), tasks[part :: self.parts]))
-        write_share(self._file(part), Share(len(tasks), results, counted.done))
-
     def _wait_for_parts(self, monitor: Monitor) -> None:
         while missing := [part for part in range(self.parts) if not self._file(part).exists()]:
             monitor.advance()
@@ -265,3 +232,150 @@ class _Shares:
 
     def _file(self, part: int) -> Path:
         return self.folder / f"stage-{self.stage:04}-part-{part + 1:04}.share"
+
+
+MAGIC: Final = b"prune-gui share\n"
+DIGEST_BYTES: Final = hashlib.sha256().digest_size
+LENGTH_BYTES: Final = 8  # the length of the header of a safetensors file, before the header
+KEY: Final = "share"  # of the JSON in the metadata
+INTEGERS: Final = range(-(1 << 63), 1 << 64)
+
+
+class Share(NamedTuple):
+    """What a part did in a stage of so many tasks, in all parts; it read or wrote `nbytes`."""
+
+    tasks: int
+    results: list[Any]
+    nbytes: int
+
+
+def write_share(path: Path, share: Share) -> None:
+    """Write a file atomically."""
+    arrays: dict[str, NDArray[Any]] = {}
+    text = json.dumps(_plain(tuple(share), arrays))
+    octets = safetensors.numpy.save(arrays, {KEY: text})
+    replace_bytes(path, MAGIC + hashlib.sha256(octets).digest() + octets)
+
+
+def read_share(path: Path) -> Share:
+    """Read a file."""
+    try:
+        with open_regular(path) as file:
+            magic, digest, octets = file.read(len(MAGIC)), file.read(DIGEST_BYTES), file.read()
+        if magic == MAGIC and hashlib.sha256(octets).digest() == digest:
+            arrays = safetensors.numpy.load(octets)
+            length = int.from_bytes(octets[:LENGTH_BYTES], "little")
+            header = json.loads(octets[LENGTH_BYTES : LENGTH_BYTES + length])
+            share = Share(*_value(json.loads(header["__metadata__"][KEY]), arrays))
+            if isinstance(share.results, list) and _are_counts(share.tasks, share.nbytes):
+                return share
+    except (
+        *(OSError, SafetensorError, MemoryError, RecursionError),
+        *(LookupError, TypeError, ValueError),
+    ) as error:
+        raise _damaged(path) from error
+    raise _damaged(path)
+
+
+def _damaged(path: Path) -> JobError:
+    return JobError("{file} is damaged. Delete it, and run its part again.", file=path)
+
+
+def _plain(value: object, arrays: dict[str, NDArray[Any]]) -> object:
+    """Return a result as JSON; lists begin with what they stand for. Its arrays are added."""
+    if isinstance(value, np.int64 | np.float64 | np.bool_):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.ndarray):
+        arrays[str(len(arrays))] = np.array(value, order="C")
+        return ["array", str(len(arrays) - 1)]
+    if isinstance(value, slice):
+        return ["slice", *(_plain(each, arrays) for each in (value.start, value.stop, value.step))]
+    if type(value) in (list, tuple):
+        return [type(value).__name__, *(_plain(each, arrays) for each in value)]  # type: ignore[attr-defined]
+    for record, names in _RECORDS.items():
+        if type(value) is record:
+            return [record.__name__, *(_plain(getattr(value, name), arrays) for name in names)]
+    raise TypeError(type(value))
+
+
+def _value(plain: object, arrays: dict[str, NDArray[Any]]) -> Any:  # noqa: ANN401 - of any type
+    match plain:
+        case None | bool() | float() | str():
+            return plain
+        case int() if plain in INTEGERS:
+            return plain
+        case ["array", str(name)]:
+            return np.require(arrays.pop(name), requirements=["C", "W"])
+        case ["slice", start, stop, step]:
+            if _are_counts(*(each for each in (start, stop, step) if each is not None)):
+                return slice(start, stop, step)
+        case ["list", *items]:
+            return [_value(item, arrays) for item in items]
+        case ["tuple", *items]:
+            return tuple(_value(item, arrays) for item in items)
+        case [str(name), *items]:
+            fields = [_value(item, arrays) for item in items]
+            for record in _RECORDS:
+                if record.__name__ == name and _are_valid(name, fields):
+                    return record(*fields)
+    raise ValueError("a result of another form")
+
+
+def _are_counts(*values: object) -> bool:
+    return all(type(value) is int and value >= 0 for value in values)
+
+
+def _are_arrays(kinds: str, *values: object, like: NDArray[Any] | None = None) -> bool:
+    return all(
+        isinstance(value, np.ndarray)
+        and value.ndim == 1
+        and value.dtype.kind in kinds
+        and (like is None or value.shape == like.shape)
+        for value in values
+    )
+
+
+_RECORDS: Final[dict[type, tuple[str, ...]]] = {
+    Cut: ("threshold", "last_tie", "pruned", "non_finite"),
+    RowCuts: ("thresholds", "last_ties"),
+    DigitHistogram: ("values", "counts", "parts"),
+    PrunedUnits: ("pruned", "ranks", "remaining", "source"),
+    BlockSums: ("row_sums", "row_counts", "sums", "counts"),
+}
+"""The classes of results, and the names of their fields."""
+
+
+def _are_valid(name: str, fields: list[Any]) -> bool:
+    """Return whether the fields of a record have their types, lengths and ranges."""
+    match name, fields:
+        case "Cut", [threshold, last_tie, pruned, non_finite]:
+            return type(last_tie) is int and _are_counts(
+                threshold, last_tie + 1, pruned, non_finite
+            )
+        case "RowCuts", [thresholds, last_ties]:
+            return _are_arrays("u", thresholds) and _are_arrays("i", last_ties, like=thresholds)
+        case "DigitHistogram", [values, counts, tuple(parts)]:
+            return (
+                _are_arrays("u", values)
+                and values.dtype == np.uint16
+                and bool((values[1:] > values[:-1]).all())
+                and _are_arrays("iu", counts, like=values)
+                and bool((counts > 0).all())
+                and all(isinstance(part, DigitHistogram) for part in parts)
+            )
+        case "PrunedUnits", [pruned, ranks, remaining, str()]:
+            return (
+                _are_arrays("b", pruned)
+                and (ranks is None or _are_arrays("f", ranks, like=pruned))
+                and _are_arrays("i", remaining, like=pruned)
+                and bool((remaining >= 0).all())
+            )
+        case "BlockSums", [row_sums, row_counts, sums, counts]:
+            return (
+                _are_arrays("f", row_sums, sums)
+                and _are_arrays("i", row_counts, like=row_sums)
+                and (_are_counts(counts) or _are_arrays("i", counts, like=sums))
+            )
+    return False

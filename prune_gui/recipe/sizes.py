@@ -14,10 +14,10 @@ import torch
 
 from prune_gui.checkpoint.source import byte_chunks
 from prune_gui.checkpoint.torch.archive import deflated_chunks
-from prune_gui.checkpoint.write.metadata import ANY_FINGERPRINT, CHECKSUMS_KEY
+from prune_gui.checkpoint.write.content import ANY_FINGERPRINT, CHECKSUMS_KEY
 from prune_gui.errors import Cancelled, PruneGuiError
 from prune_gui.monitor import CancelFlag, Monitor, Progress
-from prune_gui.recipe.compaction.tensors import check_format
+from prune_gui.recipe.compaction.plan import check_format
 from prune_gui.recipe.contents_note import contents_note
 from prune_gui.recipe.exporting import metadata_for, output_of, parts_to_write
 from prune_gui.recipe.form_tensors import FormTensor
@@ -28,8 +28,7 @@ SAMPLE_BYTES: Final = 1 << 15
 """The window of deflate. Many small samples estimate better than a few large ones."""
 MAX_SAMPLES: Final = 128
 """Limit per form: compressing the samples of all forms takes about half a second."""
-GOLDEN_RATIO: Final = (5**0.5 - 1) / 2
-"""The fractional part of the golden ratio."""
+GOLDEN_RATIO: Final = (5**0.5 - 1) / 2  # the fractional part of the golden ratio
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +39,7 @@ class Size:
         nbytes: exact size in bytes of the file, or of the shards and their index, without the other
             files in the folder.
         share: estimated size of a compressed file over `nbytes`, from samples of the values; in
-            [0, 1] or slightly more. Other programs that write zip files reach about the same. What
-            a torch file keeps besides the parameters, such as optimizer states, counts in full.
-        note: what else is in the file, in a sentence for the user; see `contents_note`.
+            [0, 1] or slightly more. What a torch file keeps besides the parameters counts in full.
     """
 
     nbytes: int
@@ -86,8 +83,8 @@ def measure(resolution: Resolution, target: OutputPath, monitor: Monitor) -> Siz
         try:
             if form == "compact":
                 check_format(target.format, target.file.name)
-            parts = parts_to_write(resolution, OutputOptions(form), monitor)
             options = OutputOptions(form)
+            parts = parts_to_write(resolution, options, monitor)
             output = output_of(resolution, target, options, [part.entry for part in parts])
             metadata = metadata_for(resolution, options, ANY_FINGERPRINT)
             nbytes = output.nbytes({**metadata, CHECKSUMS_KEY: ""}, monitor)
@@ -106,8 +103,7 @@ def measure(resolution: Resolution, target: OutputPath, monitor: Monitor) -> Siz
 def _compressed_share(parts: Sequence[FormTensor], monitor: Monitor) -> float:
     """Return the estimated share of bytes after compression; 1 if there are no bytes.
 
-    Samples are spread over the concatenated tensors, so that each tensor counts by its size. If
-    the tensors are no larger than all samples together, all bytes are compressed.
+    Samples are spread over the concatenated tensors, so that each tensor counts by its size.
     """
     monitor.expect(min(MAX_SAMPLES * SAMPLE_BYTES, sum(part.entry.nbytes for part in parts)))
     before = after = 0
@@ -125,8 +121,8 @@ def _compressed_share(parts: Sequence[FormTensor], monitor: Monitor) -> float:
 def _sample_spans(total: int) -> Iterator[tuple[int, int]]:
     """Yield the byte span (start, stop) of each sample: one in each of several equal intervals.
 
-    The offset in the interval follows multiples of the golden ratio modulo 1, so that samples do
-    not hit the same position of every layer of a model.
+    The offset follows the golden ratio, so that samples do not hit the same position of every
+    layer.
     """
     count = min(MAX_SAMPLES, -(-total // SAMPLE_BYTES))
     for number in range(count):
@@ -139,7 +135,6 @@ def _sample_spans(total: int) -> Iterator[tuple[int, int]]:
 def _byte_views(
     parts: Sequence[FormTensor], ends: Sequence[int], start: int, stop: int
 ) -> Iterator[memoryview]:
-    """Yield bytes [start, stop) of the concatenated tensors, extended to whole elements."""
     for index in range(bisect_right(ends, start), len(parts)):
         part, nbytes = parts[index], parts[index].entry.nbytes
         begin = ends[index] - nbytes

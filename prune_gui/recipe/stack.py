@@ -19,35 +19,25 @@ from prune_gui.pruning.selection.keys import RemainingMask
 from prune_gui.recipe.recipe import KEPT
 
 Tile = tuple[slice, ...]
+Codes = NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)
 class AppliedStep:
-    """A step, applied to one parameter.
-
-    Attributes:
-        step: the number of the step, from 1; `IN_FILE` for what is pruned in the file.
-        predicate: holds for the elements that the step prunes.
-    """
+    """A step, applied to one parameter; `predicate` holds for the elements that it prunes."""
 
     step: int
     predicate: Predicate
 
 
-Evaluate = Callable[[Sequence[AppliedStep], int, int, "NDArray[np.uint8] | None"], NDArray[Any]]
+Evaluate = Callable[[Sequence[AppliedStep], int, int, Codes | None], NDArray[Any]]
 """`pruned_by` or `kept`."""
 
 
 def pruned_by(
-    applied_steps: Sequence[AppliedStep],
-    start: int,
-    stop: int,
-    out: NDArray[np.uint8] | None = None,
-) -> NDArray[np.uint8]:
-    """Return the step that pruned each element with flat index in [start, stop), or `KEPT`.
-
-    The result is written to `out`, if given: one byte per element.
-    """
+    applied_steps: Sequence[AppliedStep], start: int, stop: int, out: Codes | None = None
+) -> Codes:
+    """Return the step that pruned each element with flat index in [start, stop), or `KEPT`."""
     codes = np.empty(stop - start, np.uint8) if out is None else out
     codes[:] = KEPT
     for applied in applied_steps:
@@ -56,10 +46,7 @@ def pruned_by(
 
 
 def kept(
-    applied_steps: Sequence[AppliedStep],
-    start: int,
-    stop: int,
-    out: NDArray[np.uint8] | None = None,
+    applied_steps: Sequence[AppliedStep], start: int, stop: int, out: Codes | None = None
 ) -> NDArray[np.bool_]:
     """Return the mask of the flat indices [start, stop), True where kept; see `pruned_by`."""
     codes = pruned_by(applied_steps, start, stop, out)
@@ -74,7 +61,7 @@ def kept_of_each(
     for depth in range(max(map(len, stacks), default=0)):
         at_depth = [steps[depth] if depth < len(steps) else None for steps in stacks]
         first = 0
-        for _, batch in groupby(at_depth, _batch_key):
+        for _, batch in groupby(at_depth, lambda one: one and (one.step, type(one.predicate))):
             batched = list(batch)
             last = first + len(batched)
             if batched[0] is not None:
@@ -87,11 +74,6 @@ def kept_of_each(
     return np.equal(codes, KEPT, out=codes.view(np.bool_))
 
 
-def _batch_key(applied: AppliedStep | None) -> tuple[int, type[Predicate]] | None:
-    """Return a key that is equal for applied steps that can be marked in one call."""
-    return None if applied is None else (applied.step, type(applied.predicate))
-
-
 def remaining_mask_of(applied_steps: Sequence[AppliedStep]) -> RemainingMask | None:
     """Return a reader of the mask of remaining elements; None if no step targets the parameter."""
     return _Kept(tuple(applied_steps)) if applied_steps else None
@@ -99,8 +81,6 @@ def remaining_mask_of(applied_steps: Sequence[AppliedStep]) -> RemainingMask | N
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """Computes the mask that some steps leave; equal for equal steps."""
-
     applied_steps: tuple[AppliedStep, ...]
 
     def __call__(self, start: int, stop: int) -> NDArray[np.bool_]:
@@ -114,12 +94,7 @@ class _Kept:
 
 @dataclass(frozen=True, eq=False)
 class Masks:
-    """The masks of the parameters of a checkpoint, computed on demand.
-
-    Attributes:
-        checkpoint: the checkpoint; it must stay open while masks are computed.
-        layers: the applied steps of each parameter that a step targeted, in order.
-    """
+    """The masks of the parameters of a checkpoint, which must stay open."""
 
     checkpoint: Checkpoint
     layers: Mapping[str, tuple[AppliedStep, ...]]
@@ -128,7 +103,6 @@ class Masks:
         """Return a boolean tensor of the parameter's shape, True where kept.
 
         Args:
-            name: name of the parameter.
             tile: one slice of step 1 per dimension; None: the whole parameter.
 
         Raises:
@@ -142,31 +116,18 @@ class Masks:
     def pruned_by(self, name: str, tile: Tile | None = None) -> torch.Tensor:
         """Return the step that pruned each element, as torch.uint8 of the parameter's shape.
 
-        0: kept; i: pruned by step i (from 1); 255: pruned in the file.
-
-        Args:
-            name: name of the parameter.
-            tile: one slice of step 1 per dimension; None: the whole parameter.
-
-        Raises:
-            RecipeError: the checkpoint has no such parameter, or the parameter has no such tile.
-            CheckpointError: the file changed while it was read.
+        0: kept; i: pruned by step i (from 1); 255: pruned in the file. Arguments and errors are
+        those of `mask`.
         """
         if tile is not None:
             return self._tile(name, tile)
         return self._whole(name, pruned_by, torch.uint8)
 
-    def pruned_by_within(
-        self, name: str, start: int, stop: int, out: NDArray[np.uint8] | None = None
-    ) -> NDArray[np.uint8]:
-        """Return `pruned_by` of the elements with flat (row-major) indices [start, stop).
-
-        The result is written to `out`, if given.
-        """
+    def pruned_by_within(self, name: str, start: int, stop: int, out: Codes | None = None) -> Codes:
+        """Return `pruned_by` of the elements with flat (row-major) indices [start, stop)."""
         return pruned_by(self.layers.get(name, ()), start, stop, out)
 
     def _whole(self, name: str, evaluate: Evaluate, dtype: torch.dtype) -> torch.Tensor:
-        """Return the result of `evaluate` for a whole parameter, computed chunk by chunk."""
         shape, applied_steps = self._info(name).shape, self.layers.get(name, ())
         out = np.empty(shape, np.uint8)
         flat = out.reshape(-1)

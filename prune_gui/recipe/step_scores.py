@@ -13,7 +13,7 @@ from prune_gui.architecture.groups import coupled_groups, spaces
 from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
-from prune_gui.checkpoint.torch.moments import named_moments
+from prune_gui.checkpoint.torch.moments import moments
 from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.language import deferred
 from prune_gui.pruning.decisions.target import Content, GroupScores, Target
@@ -28,13 +28,8 @@ from prune_gui.recipe.auxiliary_files import (
     weight_reader,
 )
 
-BY_RECORDING: Final = deferred("as the layer that was recorded, by the file of scores")
 SQUARES: Final = "exp_avg_sq"
 """The moving average of squared gradients, as `Adam` and `AdamW` of torch call it."""
-NO_SQUARES: Final = deferred(
-    "{file} has no exp_avg_sq of {name}, which Adam keeps: importance: optimizer needs a training "
-    "checkpoint with the state of the optimizer. Open one, or name a file of scores."
-)
 UNCERTAIN: Final = deferred(
     "{file}: the weights cannot be ranked by its optimizer, because it is not certain which "
     "moments belong to which parameter: {reason}. Name a file of scores."
@@ -50,8 +45,8 @@ def group_scores(
 ) -> list[GroupScores]:
     """Return the scores of groups in a file; no score is read.
 
-    If a group of the kind of `groups` has a vector in the file (see `CoupledGroup.key`), all of
-    `groups` must have one. Otherwise the file has scores of weights by parameter name.
+    If a group of this kind has a vector in the file, all must have one. Otherwise it has scores of
+    weights.
     """
     file = files.file(path)
     keys = {group.key for group in coupled_groups(checkpoint, groups[0].space)}
@@ -64,7 +59,6 @@ def group_scores(
 def _check_keys(
     path: str, file: Checkpoint, keys: set[str], example: CoupledGroup, checkpoint: Checkpoint
 ) -> None:
-    """Check that each name in a file is that of a group or of a parameter."""
     unknown = [name for name in file.tensors if name not in keys | checkpoint.tensors.keys()]
     if not unknown:
         return
@@ -129,14 +123,11 @@ def _of_weights(
 def target_layout(
     checkpoint: Checkpoint, info: TensorInfo, method: Method, files: AuxiliaryFiles
 ) -> WeightLayout:
-    """Return which dimensions of a target have output and input channels.
-
-    A recording that the method ranks by knows the layer itself.
-    """
+    """Return the layout of a target, from a recording that the method ranks by if there is one."""
     path = method.files.get("importance")
     recorded = RecordedScores.of(files.file(path)) if path and path != OPTIMIZER else None
     if recorded is not None and recorded.name_of(info) in recorded.transposed:
-        return WeightLayout(1, 0, BY_RECORDING)
+        return WeightLayout(1, 0, deferred("as the layer that was recorded, by the file of scores"))
     return weight_layout(checkpoint, info.name)
 
 
@@ -158,21 +149,9 @@ class OptimizerScores:
 
     weights: Scores
     squares: Scores
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the parameter."""
-        return self.weights.shape
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """float32 or wider."""
-        return wide_dtype(self.weights.dtype)
-
-    @property
-    def nbytes(self) -> int:
-        """Number of bytes to read for all elements."""
-        return self.weights.nbytes + self.squares.nbytes
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    nbytes: int
 
     def part(self, start: int, stop: int) -> torch.Tensor:
         """Return the scores of the flat indices [start, stop)."""
@@ -182,8 +161,6 @@ class OptimizerScores:
 
 @dataclass(frozen=True, slots=True)
 class _StoredSquares:
-    """Returns v of a parameter when called; equal if the checkpoint and the name are."""
-
     checkpoint: TorchCheckpoint
     name: str
 
@@ -203,13 +180,8 @@ def read_other(
     what: Content,
 ) -> Scores:
     """Return a reader of a tensor for a parameter: of a file, or of the checkpoint's optimizer."""
-    if path == OPTIMIZER:
-        return optimizer_scores(checkpoint, info)
-    return files.entries(path, info, what, layout)
-
-
-def optimizer_scores(checkpoint: Checkpoint, info: TensorInfo) -> OptimizerScores:
-    """Return the scores of a parameter from the optimizer state of its checkpoint."""
+    if path != OPTIMIZER:
+        return files.entries(path, info, what, layout)
     try:
         found = _squares_of(checkpoint)
     except CheckpointError as error:
@@ -220,10 +192,18 @@ def optimizer_scores(checkpoint: Checkpoint, info: TensorInfo) -> OptimizerScore
         or tensor is None
         or not tensor.is_floating_point()
     ):
-        raise RecipeError(NO_SQUARES, file=checkpoint.path.name, name=info.name)
+        raise RecipeError(
+            "{file} has no exp_avg_sq of {name}, which Adam keeps: importance: optimizer needs a "
+            "training checkpoint with the state of the optimizer. Open one, or name a file of "
+            "scores.",
+            file=checkpoint.path.name,
+            name=info.name,
+        )
     read = _StoredSquares(checkpoint, info.name)
     squares = TensorScores(read, info.shape, tensor.dtype)
-    return OptimizerScores(weight_reader(checkpoint, info), squares)
+    weights = weight_reader(checkpoint, info)
+    dtype, nbytes = wide_dtype(weights.dtype), weights.nbytes + squares.nbytes
+    return OptimizerScores(weights, squares, info.shape, dtype, nbytes)
 
 
 def _squares_of(checkpoint: Checkpoint) -> dict[str, ReferenceType[torch.Tensor]]:
@@ -232,7 +212,7 @@ def _squares_of(checkpoint: Checkpoint) -> dict[str, ReferenceType[torch.Tensor]
     if checkpoint not in _squares:
         _squares[checkpoint] = {
             name: ref(tensor)
-            for name, tensors in named_moments(checkpoint, UNCERTAIN).items()
+            for name, tensors in moments(checkpoint, UNCERTAIN).items()
             for key, tensor in tensors
             if key == SQUARES
         }

@@ -12,10 +12,9 @@ from typing import Final
 from prune_gui.architecture.groups import analysis, coupled_groups, spaces
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.checkpoint.roles import counted
-from prune_gui.checkpoint.scales import CODE_DTYPES
-from prune_gui.checkpoint.tensor_info import PACKED, QUANTIZED
+from prune_gui.checkpoint.tensor_info import CODE_DTYPES, PACKED, QUANTIZED
 from prune_gui.errors import RecipeError
-from prune_gui.language import deferred, join_items, tr, trn
+from prune_gui.language import join_items, tr, trn
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.decisions.target import Decision, Target
 from prune_gui.pruning.layouts import CoupledGroup
@@ -25,29 +24,16 @@ from prune_gui.pruning.methods.listed_units import TokenIds, Tokens
 from prune_gui.recipe.amounts import Amount, amounts_by_target, grouped_by_amount
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
 from prune_gui.recipe.recipe import Step
-from prune_gui.recipe.selector import Counts, select_in
+from prune_gui.recipe.selector import select_in
 from prune_gui.recipe.step_scores import group_scores
 from prune_gui.recipe.vocabulary.encoding import selected_tokens
 
-PROTECTED: Final = deferred("{name} is protected. Unprotect it, or change the targets of the step.")
-ALL_PROTECTED: Final = deferred(
-    "{name} is protected, like all targets. Unprotect it, or change the targets of the step."
-)
 QUANTIZED_REASONS: Final = frozenset({QUANTIZED, PACKED})
-GUESSED: Final = deferred(
-    "which channels belong together is a guess from the shapes and the order of the file; check "
-    "it in Groups"
-)
 
 
 @dataclass(frozen=True, slots=True)
 class StepTargets:
-    """What a step prunes.
-
-    Attributes:
-        remarks: for the user, by parameter or pattern, or by "" on the step.
-        groups: the coupled groups of a coupled method; their members are `infos`.
-    """
+    """What a step prunes; `groups` are those of a coupled method, with `infos` as members."""
 
     method: Method
     infos: Sequence[TensorInfo]
@@ -67,11 +53,8 @@ class StepTargets:
             path = self.method.files.get("importance")
             given = group_scores(path, self.groups, checkpoint, files) if path else ()
             return self.method.decide_groups(self.groups, targets, monitor, given)
-        if self.amounts:
-            return self._decide_by_amount(targets, monitor)
-        return self.method.decide(targets, monitor)
-
-    def _decide_by_amount(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
+        if not self.amounts:
+            return self.method.decide(targets, monitor)
         by_name = {target.name: target for target in targets}
         decisions: dict[str, Decision] = {}
         for own, names in grouped_by_amount(self.method, by_name, self.amounts):
@@ -93,8 +76,20 @@ def step_targets(
     prunable = [info for info in matching if not info.not_prunable]
     chosen = [info for info in prunable if info.name not in protected]
     if prunable and not chosen:
-        raise RecipeError(ALL_PROTECTED if len(prunable) > 1 else PROTECTED, name=prunable[0].name)
-    left_out = _left_out(step, checkpoint, counts, matching)
+        name = prunable[0].name
+        if len(prunable) == 1:
+            raise RecipeError(
+                "{name} is protected. Unprotect it, or change the targets of the step.", name=name
+            )
+        raise RecipeError(
+            "{name} is protected, like all targets. Unprotect it, or change the targets of the "
+            "step.",
+            name=name,
+        )
+    selected, every = {info.name for info in matching}, matching
+    if any(info.kind is not None for info in checkpoint.tensors.values()):
+        every = select_in(checkpoint, step.targets, counts, every_kind=True)
+    left_out = [info for info in every if info.kind is not None and info.name not in selected]
     patterns = ", ".join(step.targets)
     if not matching and left_out:
         raise RecipeError(
@@ -129,7 +124,10 @@ def step_targets(
     if isinstance(step.method, CoupledMethod):
         groups = _groups(step.method, chosen, checkpoint, protected, table)
         if analysis(checkpoint, table).guessed:
-            remarks[groups[0].producers[0]] = tr(GUESSED)
+            remarks[groups[0].producers[0]] = tr(
+                "which channels belong together is a guess from the shapes and the order of the "
+                "file; check it in Groups"
+            )
         method: Method = step.method
         if isinstance(method, Tokens):
             selection = selected_tokens(method, checkpoint, table)
@@ -147,26 +145,13 @@ def step_targets(
     return StepTargets(step.method, chosen, remarks, amounts=amounts)
 
 
-def _left_out(
-    step: Step, checkpoint: Checkpoint, counts: Counts, matching: Sequence[TensorInfo]
-) -> list[TensorInfo]:
-    if all(info.kind is None for info in checkpoint.tensors.values()):
-        return []
-    selected = {info.name for info in matching}
-    found = select_in(checkpoint, step.targets, counts, every_kind=True)
-    return [info for info in found if info.kind is not None and info.name not in selected]
-
-
 def _remarks_on_kinds(
     method: Method,
     matching: Sequence[TensorInfo],
     left_out: Sequence[TensorInfo],
     chosen: Sequence[TensorInfo],
 ) -> dict[str, str]:
-    """Return remarks on what was left out, on quantized tensors, and on codes without scales.
-
-    The units of a coupled method are pruned in all tensors that have them, whatever their kind.
-    """
+    """Return remarks on what was left out, on quantized tensors, and on codes without scales."""
     remarks = {}
     floats = [info for info in left_out if not info.not_prunable]
     if floats and not method.is_coupled:
@@ -195,7 +180,6 @@ def _remarks_on_kinds(
 
 
 def _counted(tensors: Iterable[TensorInfo]) -> str:
-    """Return how many tensors of each kind there are: "12 running statistics, 4 scales"."""
     kinds = Counter(info.kind for info in tensors if info.kind is not None)
     return join_items(counted(kind, count) for kind, count in kinds.items())
 
@@ -207,7 +191,6 @@ def _groups(
     protected: Collection[str],
     table: Path | None,
 ) -> list[CoupledGroup]:
-    """Return the groups of which a step names a tensor that produces the units."""
     space, names = method.coupled_space, {info.name for info in chosen}
     if space is None:
         every = [

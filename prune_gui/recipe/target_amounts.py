@@ -47,11 +47,7 @@ def amount_of_target(resolution: Resolution, number: int, name: str) -> Amount:
 
 
 def amount_for_share(resolution: Resolution, number: int, name: str, share: float) -> float:
-    """Return the amount, in tenths of a percent, with which a step prunes a share of a target.
-
-    Args:
-        share: the share of all elements of the target that the step alone is to prune.
-    """
+    """Return the amount with which a step alone prunes a share of all elements of a target."""
     method = resolution.recipe.steps[number - 1].method
     remaining, total = remaining_before(resolution, number, name), resolution.counts[name][1]
     pruned, amount_for = round(max(share, 0.0) * total), method.with_one_amount(0.0).amount_for
@@ -75,13 +71,7 @@ def remaining_before(resolution: Resolution, number: int, name: str) -> int:
 
 
 def with_shares_of(resolution: Resolution, number: int, method: AllocatedMethod) -> Step:
-    """Return a step that prunes as many elements of each target as another step does.
-
-    A method that prunes channels or blocks prunes these shares of them, rounded.
-
-    Raises:
-        RecipeError: the other step prunes no parameters.
-    """
+    """Return a step that prunes the share of each target that another step prunes."""
     other, pruned = resolution.recipe.steps[number - 1], resolution.outcomes[number - 1].pruned
     if not pruned:
         raise RecipeError(

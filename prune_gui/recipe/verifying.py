@@ -16,13 +16,13 @@ import numpy as np
 from prune_gui.checkpoint import Checkpoint, ShardedCheckpoint, open_checkpoint
 from prune_gui.checkpoint.base import FileCheckpoint, Read
 from prune_gui.checkpoint.formats import format_named
-from prune_gui.checkpoint.parameters import MASK_SUFFIX, RawTensor
-from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, PACKED_DTYPES, size_in_bytes
-from prune_gui.checkpoint.write.metadata import checksums_in
+from prune_gui.checkpoint.parameters import MASK_SUFFIX
+from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, PACKED_DTYPES, RawTensor, size_in_bytes
+from prune_gui.checkpoint.write.content import checksums_in
 from prune_gui.errors import CheckpointError
-from prune_gui.language import deferred, tr
+from prune_gui.language import tr
 from prune_gui.monitor import CancelFlag, Monitor, Progress
-from prune_gui.recipe.provenance import Provenance
+from prune_gui.recipe.recipe import Provenance
 
 INLINE_BYTES: Final = 1 << 19
 """A chunk up to this size gets its checksum in the same thread: handing it over takes longer."""
@@ -38,21 +38,10 @@ MIN_NON_FINITE_BITS: Final = {
 NAN_BITS: Final = {"float8_e4m3fnuz": 0x80, "float8_e5m2fnuz": 0x80, "float8_e8m0fnu": 0xFF}
 """The bits of the only non-finite value of a dtype."""
 REAL_DTYPES: Final = {"complex128": "float64", "complex64": "float32", "complex32": "float16"}
-CHANGED: Final = deferred("its values are not those that were saved")
-MISSING: Final = deferred("it was saved in this file, and is missing")
-ADDED: Final = deferred("it was not in the file when the file was saved")
-FEW_ZEROS: Final = deferred("{pruned:,} of its elements were pruned, and {zeros:,} are zero")
-NON_FINITE: Final = deferred("{count:,} of its values are not finite")
-SAVED_NON_FINITE: Final = deferred("{count:,} of its values are not finite, as when it was saved")
 
 
 class Finding(NamedTuple):
-    """A problem or a note about a tensor or a file.
-
-    Attributes:
-        name: the key of the tensor in the file, or the name of the file.
-        text: the description.
-    """
+    """A problem or a note about a tensor, by its key in the file, or about a file, by its name."""
 
     name: str
     text: str
@@ -80,9 +69,7 @@ class Verification:
 
 
 def verify(
-    path: str | os.PathLike[str],
-    progress: Progress | None = None,
-    cancel: CancelFlag | None = None,
+    path: str | os.PathLike[str], progress: Progress | None = None, cancel: CancelFlag | None = None
 ) -> Verification:
     """Read all of a checkpoint, and compare it with what was recorded when it was saved.
 
@@ -106,18 +93,20 @@ def verify(
     monitor = Monitor(progress, cancel)
     with open_checkpoint(path) as checkpoint, ThreadPoolExecutor(1, "prune-gui-crc") as pool:
         result = Verification(checkpoint.path)
-        zeros = _expected_zeros(Provenance.of(checkpoint.metadata))
+        made = Provenance.of(checkpoint.metadata)
+        suffix = MASK_SUFFIX if made and made.form == "reparametrized" else ""
+        pruned = {name + suffix: count for name, count in (made.pruned if made else {}).items()}
+        exactly = made is not None and made.form in ("reparametrized", "masks")
         monitor.expect(sum(_nbytes(raw) for raw in checkpoint.raw.values()))
         with monitor.plan(0):
             for single in _files(checkpoint):
-                _File(single, result, zeros, pool, monitor).verify()
+                _File(single, result, pruned, exactly, pool, monitor).verify()
     if not result.compared and not result.problems:
         result.notes.append(Finding(checkpoint.path.name, tr("no checksums are recorded in it")))
     return result
 
 
 def _files(checkpoint: Checkpoint) -> Iterator[FileCheckpoint]:
-    """Yield the checkpoint, or each shard, which is open until the next one is requested."""
     if isinstance(checkpoint, FileCheckpoint):
         yield checkpoint
         return
@@ -131,97 +120,77 @@ def _nbytes(raw: RawTensor) -> int:
     return size_in_bytes(raw.shape, raw.dtype) if raw.special is None else 0
 
 
-class _Zeros(NamedTuple):
-    """The expected number of zeros in a tensor: `exactly` so many, or at least."""
-
-    number: int
-    exactly: bool
-
-    def agree(self, zeros: int) -> bool:
-        return zeros == self.number if self.exactly else zeros >= self.number
-
-
-def _expected_zeros(provenance: Provenance | None) -> dict[str, _Zeros]:
-    if provenance is None:
-        return {}
-    suffix = MASK_SUFFIX if provenance.form == "reparametrized" else ""
-    exactly = provenance.form in ("reparametrized", "masks")
-    return {name + suffix: _Zeros(count, exactly) for name, count in provenance.pruned.items()}
-
-
-class _Facts(NamedTuple):
-    """What reading a tensor yields: the CRC-32 of its bytes, and numbers of elements."""
-
-    checksum: int
-    zeros: int
-    non_finite: int
-
-
 @dataclass
 class _File:
-    """Verifies a single file and adds the findings to a `Verification`."""
+    """Verifies a file, of which so many elements are zero, `exactly` or at least, by key."""
 
     checkpoint: FileCheckpoint
     result: Verification
-    zeros: Mapping[str, _Zeros]
+    pruned: Mapping[str, int]
+    exactly: bool
     pool: ThreadPoolExecutor
     monitor: Monitor
     checksums: dict[str, int] = field(default_factory=dict)
 
     def verify(self) -> None:
-        name = self.checkpoint.path.name
+        checkpoint, name = self.checkpoint, self.checkpoint.path.name
         try:
-            self.checksums = checksums_in(self.checkpoint.metadata)
+            self.checksums = checksums_in(checkpoint.metadata)
         except ValueError:
             self._problem(name, tr("the checksums recorded in it are invalid"))
         with ExitStack() as stack:
             try:
-                self._verify_archive()
-                read = stack.enter_context(self.checkpoint.stored_reader())
+                with checkpoint.source.open_again() as file:
+                    damaged = format_named(checkpoint.format).damaged_record
+                    record = damaged(file, self.monitor, None)
+                if record is not None:
+                    self._problem(name, tr("its record {record!r} is damaged", record=record))
+                read = stack.enter_context(checkpoint.stored_reader())
             except (OSError, CheckpointError) as error:
                 self._problem(name, _reason(error))
                 return
-            for key, raw in self.checkpoint.raw.items():
+            for key, raw in checkpoint.raw.items():
                 if raw.special is None:
                     self._verify_tensor(key, raw, read)
-        for key in self.checksums.keys() - self.checkpoint.raw.keys():
-            self._problem(key, tr(MISSING))
-
-    def _verify_archive(self) -> None:
-        file_format = format_named(self.checkpoint.format)
-        with self.checkpoint.source.open_again() as file:
-            record = file_format.damaged_record(file, self.monitor, None)
-        if record is not None:
-            self._problem(
-                self.checkpoint.path.name, tr("its record {record!r} is damaged", record=record)
-            )
+        for key in self.checksums.keys() - checkpoint.raw.keys():
+            self._problem(key, tr("it was saved in this file, and is missing"))
 
     def _verify_tensor(self, key: str, raw: RawTensor, read: Read) -> None:
         self.result.tensors += 1
         self.result.nbytes += _nbytes(raw)
         try:
-            facts = self._facts(key, raw.dtype, read)
+            checksum, zeros, non_finite = self._read(key, raw.dtype, read)
         except (OSError, CheckpointError) as error:
             self._problem(key, _reason(error))
             return
         recorded = self.checksums.get(key)
-        same = facts.checksum == recorded
         if self.checksums:
             self.result.compared += 1
-            if not same:
-                self._problem(key, tr(ADDED if recorded is None else CHANGED))
-        zeros = self.zeros.get(key)
-        if zeros and not zeros.agree(facts.zeros):
-            self._problem(key, tr(FEW_ZEROS, pruned=zeros.number, zeros=facts.zeros))
-        if facts.non_finite and same:
-            self.result.notes.append(Finding(key, tr(SAVED_NON_FINITE, count=facts.non_finite)))
-        elif facts.non_finite:
-            self._problem(key, tr(NON_FINITE, count=facts.non_finite))
+            if recorded is None:
+                self._problem(key, tr("it was not in the file when the file was saved"))
+            elif checksum != recorded:
+                self._problem(key, tr("its values are not those that were saved"))
+        pruned = self.pruned.get(key, 0)
+        if key in self.pruned and (zeros != pruned if self.exactly else zeros < pruned):
+            few = tr(
+                "{pruned:,} of its elements were pruned, and {zeros:,} are zero",
+                pruned=pruned,
+                zeros=zeros,
+            )
+            self._problem(key, few)
+        if non_finite and checksum == recorded:
+            saved = tr(
+                "{count:,} of its values are not finite, as when it was saved", count=non_finite
+            )
+            self.result.notes.append(Finding(key, saved))
+        elif non_finite:
+            self._problem(key, tr("{count:,} of its values are not finite", count=non_finite))
 
-    def _facts(self, key: str, dtype: str, read: Read) -> _Facts:
-        """Read a tensor; the checksum of a chunk is computed while the next chunk is read.
+    def _read(self, key: str, dtype: str, read: Read) -> tuple[int, int, int]:
+        """Return the CRC-32 of a tensor, and its numbers of zeros and of non-finite values.
 
-        The checksum is done before the chunk after that is read into the same buffer.
+        The checksum of a chunk is done before the chunk after the next one is read into the same
+        buffer.
         """
         checksum, zeros, non_finite = 0, 0, 0
         pending: Future[int] | None = None
@@ -233,11 +202,12 @@ class _File:
                     pending = self.pool.submit(zlib.crc32, chunk, checksum)
                 else:
                     checksum = zlib.crc32(chunk, checksum)
-            if key in self.zeros and dtype not in PACKED_DTYPES:
-                zeros += _zero_count(chunk, dtype)
+            if key in self.pruned and dtype not in PACKED_DTYPES:
+                bits = _bits(chunk, dtype)
+                zeros += bits.size - int(np.count_nonzero(bits))
             non_finite += _non_finite_count(chunk, dtype)
             self.monitor.advance(len(chunk))
-        return _Facts(pending.result() if pending else checksum, zeros, non_finite)
+        return pending.result() if pending else checksum, zeros, non_finite
 
     def _problem(self, name: str, text: str) -> None:
         self.result.problems.append(Finding(name, text))
@@ -252,11 +222,6 @@ def _reason(error: OSError | CheckpointError) -> str:
 def _bits(chunk: memoryview, dtype: str) -> np.ndarray[Any, np.dtype[Any]]:
     """Return bytes as unsigned integers, one per element; two per complex element."""
     return np.frombuffer(chunk, f"u{ELEMENT_BITS[dtype] // 8}")
-
-
-def _zero_count(chunk: memoryview, dtype: str) -> int:
-    bits = _bits(chunk, dtype)
-    return bits.size - int(np.count_nonzero(bits))
 
 
 def _non_finite_count(chunk: memoryview, dtype: str) -> int:

@@ -21,15 +21,14 @@ from prune_gui.language import join_clauses, tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import run
 from prune_gui.recipe import Recipe, Resolution, initial_resolution, stack
-from prune_gui.recipe.loader import reading_without_code
+from prune_gui.recipe.extra_files import reading_without_code
 from prune_gui.recipe.outcome import Outcome
-from prune_gui.recipe.provenance import Provenance, own_version
-from prune_gui.recipe.recipe import KEPT
+from prune_gui.recipe.recipe import KEPT, Provenance, own_version
 from prune_gui.report.records import FileRecord, Layer, PairRecord, Report, StepRecord
-from prune_gui.statistics import layer_statistics as layer_statistics
 from prune_gui.statistics.dispatch import map_parameters
 from prune_gui.statistics.file_zeros import ZeroPatterns
 from prune_gui.statistics.layer_rows import Rows, grouping, rows_of
+from prune_gui.statistics.layer_statistics import compute, empty_statistics
 from prune_gui.statistics.pattern_scan import PatternChunk, PatternScan
 
 READS: Final = 5
@@ -65,17 +64,7 @@ def report_on_files(
     *,
     with_folders: bool = False,
 ) -> Report:
-    """Report on the zeros of checkpoints.
-
-    Args:
-        checkpoints: the open checkpoints, at least one.
-        reference: the checkpoint before pruning, for norms before and kept energy; or None.
-        monitor: receives the number of bytes read.
-        with_folders: whether the report names folders.
-
-    Raises:
-        CheckpointError: a file cannot be read, or changed while it was read.
-    """
+    """Report on the zeros of checkpoints; `reference` is the checkpoint before pruning, or None."""
     reads = READS + (REPEATED_READS if reference else 0)
     with monitor.plan(reads * sum(map(_nbytes, checkpoints))):
         original = reference.fingerprint(monitor) if reference else ""
@@ -86,12 +75,13 @@ def report_on_files(
 def report_on_stack(
     resolution: Resolution, monitor: Monitor, *, with_folders: bool = False
 ) -> Report:
-    """Report on what a recipe prunes in an open checkpoint, and on the other zeros in it.
-
-    See `report_on_files`.
-    """
-    with monitor.plan(READS * _nbytes(resolution.checkpoint)):
-        return _report([_subject_of_stack(resolution, monitor)], monitor, with_folders=with_folders)
+    """Report on what a recipe prunes in an open checkpoint, and on the other zeros in it."""
+    checkpoint = resolution.checkpoint
+    with monitor.plan(READS * _nbytes(checkpoint)):
+        zeros = initial_resolution(Recipe(start="zeros"), checkpoint, monitor)
+        result = _combined(resolution, zeros, monitor)
+        subject = ReportSubject(checkpoint, result, result if resolution.recipe.steps else None)
+        return _report([subject], monitor, with_folders=with_folders)
 
 
 def _subject_of_file(
@@ -110,7 +100,6 @@ def _subject_of_file(
                 origin = origin.with_step(step, monitor)
         except RecipeError as error:
             problem = tr("The recorded steps cannot be repeated. {reason}", reason=error)
-            subject = replace(subject, warnings=(problem,))
         else:
             origin = _combined(origin, result, monitor)
             if all(origin.counts[name] == result.counts[name] for name in origin.counts):
@@ -119,39 +108,28 @@ def _subject_of_file(
                 "The recorded steps, repeated on {reference}, do not prune the same elements.",
                 reference=reference.path.name,
             )
-            subject = replace(subject, warnings=(problem,))
+        subject = replace(subject, warnings=(problem,))
     dense = initial_resolution(Recipe(), reference, monitor)
     return replace(subject, origin=_combined(dense, result, monitor))
 
 
-def _subject_of_stack(resolution: Resolution, monitor: Monitor) -> ReportSubject:
-    """Return an open checkpoint with what a recipe prunes in it, and its other zeros."""
-    checkpoint = resolution.checkpoint
-    zeros = initial_resolution(Recipe(start="zeros"), checkpoint, monitor)
-    result = _combined(resolution, zeros, monitor)
-    return ReportSubject(checkpoint, result, result if resolution.recipe.steps else None)
-
-
 def _combined(resolution: Resolution, zeros: Resolution, monitor: Monitor) -> Resolution:
     """Return a resolution that also prunes what another one prunes in the file."""
-    layers, counts = {}, {}
-    to_count = []
-    for name in resolution.counts:
-        if not mask_overlap.comparable(resolution, zeros, name):
-            continue
-        first, then = resolution.layers.get(name, ()), zeros.layers.get(name, ())
-        if not zeros.counts[name][0]:
-            layers[name], counts[name] = first, resolution.counts[name]
-        elif not first:
-            layers[name], counts[name] = then, zeros.counts[name]
-        else:
-            layers[name], counts[name] = (*first, *then), resolution.counts[name]
-            to_count.append(resolution.checkpoint.tensors[name])
+    names = [name for name in resolution.counts if mask_overlap.comparable(resolution, zeros, name)]
+    counts = {name: resolution.counts[name] for name in names}
+    layers, to_count = {}, []
+    for name in names:
+        layers[name] = resolution.layers.get(name, ())
+        if zeros.counts[name][0]:
+            if layers[name]:
+                to_count.append(resolution.checkpoint.tensors[name])
+            else:
+                counts[name] = zeros.counts[name]
+            layers[name] = (*layers[name], *zeros.layers.get(name, ()))
     tasks = [((layers[info.name],), info.numel) for info in to_count]
     nbytes = sum(info.nbytes for info in to_count)
     pruned = map_parameters(mask_overlap.count_pruned_by_all, tasks, nbytes, monitor)
-    for info, count in zip(to_count, pruned, strict=True):
-        counts[info.name] = count, info.numel
+    counts |= {info.name: (n, info.numel) for info, n in zip(to_count, pruned, strict=True)}
     layers = {name: applied for name, applied in layers.items() if applied}
     return replace(resolution, layers=layers, counts=counts)
 
@@ -161,37 +139,29 @@ def _nbytes(checkpoint: Checkpoint) -> int:
 
 
 def _report(subjects: Sequence[ReportSubject], monitor: Monitor, *, with_folders: bool) -> Report:
-    labels = _labels(len(subjects))
     files = tuple(
-        _file_record(label, subject, monitor, with_folders=with_folders)
-        for label, subject in zip(labels, subjects, strict=True)
+        _file_record(_label(index), subject, monitor, with_folders=with_folders)
+        for index, subject in enumerate(subjects)
     )
-    sides = list(zip(labels, (subject.result for subject in subjects), strict=True))
-    pairs = tuple(_pair(*left, *right, monitor) for left, right in combinations(sides, 2))
+    sides = [(_label(index), subject.result) for index, subject in enumerate(subjects)]
+    pairs = []
+    for (left, of_left), (right, of_right) in combinations(sides, 2):
+        names = [one for one in of_left.counts if mask_overlap.comparable(of_left, of_right, one)]
+        rows = mask_overlap.overlaps(of_left, of_right, names, monitor)
+        omitted = mask_overlap.left_out(of_left, of_right).total()
+        pairs.append(PairRecord(left, right, rows, omitted))
     for subject in subjects:
         subject.checkpoint.check()
+    versions = {"Prune GUI": own_version(), "Python": platform.python_version()}
+    versions |= {name: version(name) for name in LIBRARIES}
     created = datetime.now(UTC).isoformat(" ", "minutes").removesuffix("+00:00")
-    return Report(files, pairs, _versions(), created)
+    return Report(files, tuple(pairs), versions, created)
 
 
-def _labels(count: int) -> list[str]:
+def _label(index: int) -> str:
     """Return A, B, ..., Z, A2, B2, ..."""
-    numbers = (divmod(index, len(ascii_uppercase)) for index in range(count))
-    return [ascii_uppercase[letter] + (str(turn + 1) if turn else "") for turn, letter in numbers]
-
-
-def _versions() -> Mapping[str, str]:
-    libraries = {name: version(name) for name in LIBRARIES}
-    return {"Prune GUI": own_version(), "Python": platform.python_version(), **libraries}
-
-
-def _pair(
-    left: str, of_left: Resolution, right: str, of_right: Resolution, monitor: Monitor
-) -> PairRecord:
-    names = [name for name in of_left.counts if mask_overlap.comparable(of_left, of_right, name)]
-    rows = mask_overlap.overlaps(of_left, of_right, names, monitor)
-    omitted = mask_overlap.left_out(of_left, of_right).total()
-    return PairRecord(left, right, rows, omitted)
+    turn, letter = divmod(index, len(ascii_uppercase))
+    return ascii_uppercase[letter] + (str(turn + 1) if turn else "")
 
 
 def _file_record(
@@ -205,8 +175,7 @@ def _file_record(
     names_files = any(step.method.files for step in recipe.steps) if recipe else False
     warnings = (*checkpoint.warnings, *(made.remarks if made else ()), *subject.warnings)
     if not with_folders:
-        folders = _folders((checkpoint, subject.reference), (recipe, recorded))
-        warnings = tuple(_without(folders, warning) for warning in warnings)
+        warnings = _without_folders(warnings, (checkpoint, subject.reference), (recipe, recorded))
     return FileRecord(
         label=label,
         name=checkpoint.path.name,
@@ -231,23 +200,20 @@ def _file_record(
     )
 
 
-def _folders(
-    checkpoints: Iterable[Checkpoint | None], recipes: Iterable[Recipe | None]
-) -> frozenset[str]:
-    """Return the folders of all files that messages may name."""
+def _without_folders(
+    messages: tuple[str, ...],
+    checkpoints: Iterable[Checkpoint | None],
+    recipes: Iterable[Recipe | None],
+) -> tuple[str, ...]:
+    """Return messages in which files of checkpoints and recipes are named without their folders."""
     paths = {path for each in checkpoints if each for path in (each.path, *each.files)}
-    for recipe in filter(None, recipes):
-        for step in recipe.steps:
-            paths.update(map(Path, step.method.files.values()))
+    steps = [step for recipe in recipes if recipe for step in recipe.steps]
+    paths |= {Path(path) for step in steps for path in step.method.files.values()}
     folders = {folder for path in paths for folder in (path.parent, path.absolute().parent)}
-    return frozenset(str(folder) for folder in folders if folder.name)
-
-
-def _without(folders: Iterable[str], message: str) -> str:
-    """Return a message in which files are named without these folders."""
-    for folder in sorted(folders, key=len, reverse=True):
-        message = message.replace(f"{folder.rstrip(os.sep)}{os.sep}", "")
-    return message
+    names = {str(folder) for folder in folders if folder.name}
+    for name in sorted(names, key=len, reverse=True):
+        messages = tuple(text.replace(f"{name.rstrip(os.sep)}{os.sep}", "") for text in messages)
+    return messages
 
 
 def _load_code(checkpoint: Checkpoint) -> Iterator[str]:
@@ -269,13 +235,9 @@ def _load_code(checkpoint: Checkpoint) -> Iterator[str]:
 
 def _steps(recipe: Recipe, outcomes: Sequence[Outcome] = ()) -> Iterator[StepRecord]:
     for number, step in enumerate(recipe.steps, start=1):
-        record = StepRecord(
-            number,
-            tr(step.method.title),
-            step.method.options_text(),
-            ", ".join(step.targets),
-            step.enabled,
-        )
+        method, targets = step.method, ", ".join(step.targets)
+        title, options = tr(method.title), method.options_text()
+        record = StepRecord(number, title, options, targets, step.enabled)
         if outcomes:
             outcome = outcomes[number - 1]
             notes = tuple(join_clauses((name, note)) for name, note in outcome.notes.items())
@@ -285,8 +247,7 @@ def _steps(recipe: Recipe, outcomes: Sequence[Outcome] = ()) -> Iterator[StepRec
 
 
 def _rows(resolution: Resolution, monitor: Monitor) -> Rows:
-    empty = layer_statistics.empty_statistics(resolution)
-    statistics = layer_statistics.compute(empty, lambda _: True, monitor)
+    statistics = compute(empty_statistics(resolution), lambda _: True, monitor)
     return rows_of(statistics, grouping(statistics.infos, None))
 
 
@@ -303,7 +264,8 @@ def _layers(subject: ReportSubject, monitor: Monitor) -> Iterator[Layer]:
         known = (before, index_of[info.name]) if before and info.name in index_of else None
         if before is None and has_originals:
             known = rows, row
-        steps = known or (rows, row)
+        of, at = known or (rows, row)
+        codes, counts = of.codes, of.counts[:, at].tolist()
         energy_kept = float(known[0].kept[known[1]]) if known else None
         zeros, total = result.counts[info.name]
         monitor.advance()
@@ -313,7 +275,7 @@ def _layers(subject: ReportSubject, monitor: Monitor) -> Iterator[Layer]:
             dtype=info.dtype,
             total=total,
             zeros=zeros,
-            by_code=_by_code(*steps),
+            by_code={code: count for code, count in zip(codes, counts, strict=True) if count},
             dead_channels=int(rows.dead[row]),
             patterns=patterns.get(info.name),
             energy=energy_kept if info.not_prunable else float(rows.kept[row]),  # a mask
@@ -348,8 +310,3 @@ def _find_patterns(
     for chunk in run(look, scan.spans()):
         scan.add(chunk)
     return scan.found()
-
-
-def _by_code(rows: Rows, row: int) -> Mapping[int, int]:
-    counts: Iterable[int] = rows.counts[:, row].tolist()
-    return {code: count for code, count in zip(rows.codes, counts, strict=True) if count}

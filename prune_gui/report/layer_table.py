@@ -24,12 +24,7 @@ Figure = TypeVar("Figure", bound=float | None)
 
 @dataclass(frozen=True, slots=True)
 class FileLayer:
-    """One layer of one of the files.
-
-    Attributes:
-        overlap: its overlap with the layer of the first file; None for the first file itself, and
-            if it is not compared.
-    """
+    """One layer of one of the files, and its overlap with that of the first file, if compared."""
 
     file: FileRecord
     layer: Layer

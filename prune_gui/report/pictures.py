@@ -171,7 +171,10 @@ def _picture(
                 continue
             if row.captions:
                 labels.append(_label(row.captions[index], xs[index], y - 4, width))
-            tiles.append(_tile(layers[name], xs[index], y, width))
+            layer, x = layers[name], xs[index]
+            has_steps = layer.zeros and set(layer.by_code) != {IN_FILE}
+            steps = tuple(segments(layer.by_code, layer.total, width, 0.0, x)) if has_steps else ()
+            tiles.append(MatrixTile(layer, shade_of(layer.sparsity), x, y, width, steps))
         y += TILE_HEIGHT + (2 * GAP if row.captions else GAP)
     is_scrolled = width == MIN_TILE_WIDTH  # and not shrunk
     return MatrixPicture(section.title, xs[-1], y, is_scrolled, tuple(labels), tuple(tiles))
@@ -196,9 +199,3 @@ def _head(section: Section, xs: Sequence[float], width: int) -> Iterator[Label]:
 
 def _label(text: str, x: float, y: float, width: float) -> Label:
     return Label(text, max(int(width * CHARS_PER_PX), MIN_LABEL_CHARS), x, y)
-
-
-def _tile(layer: Layer, x: float, y: float, width: int) -> MatrixTile:
-    has_steps = layer.zeros and set(layer.by_code) != {IN_FILE}
-    steps = tuple(segments(layer.by_code, layer.total, width, 0.0, x)) if has_steps else ()
-    return MatrixTile(layer, shade_of(layer.sparsity), x, y, width, steps)

@@ -31,12 +31,10 @@ class Layer:
     """One prunable parameter. Energy is the sum of the squares of the finite weights.
 
     Attributes:
-        total: number of elements.
         by_code: the zeros by the step that pruned them; 255 for those of no known step.
         dead_channels: number of channels along dim 0 that are all zero; 0 if it has one dim.
         patterns: the patterns in its zeros; None if it has no zeros, or fewer than two dims.
         energy: energy of the nonzero elements; None if it is not known, as for a mask.
-        energy_before: energy before pruning; None if it is not known.
         energy_kept: energy before pruning of the elements that are nonzero now; None likewise.
     """
 
@@ -79,12 +77,6 @@ class FileRecord:
     """One checkpoint.
 
     Attributes:
-        label: "A" for the first of a report, "B" for the second, ...
-        folder: its folder; "" if it is left out.
-        description: a few words on the model, or "".
-        files: number of files that hold the tensors.
-        nbytes: bytes of all tensors.
-        tensors: number of tensors.
         fingerprint: "sha256:<hex>" of the file.
         made_by: version of this program that wrote the file; "" if another program did.
         form: the form in which it was written; "" if another program wrote it.
@@ -94,8 +86,6 @@ class FileRecord:
         steps: the steps that are applied on top of the file, which the counts by step refer to.
         retraced: whether the counts by step are those of the recorded steps.
         recipe: the recipe in YAML; "" if there is none or it names folders.
-        load_code: lines of Python that read the tensors.
-        layers: the prunable parameters, in file order.
     """
 
     label: str
@@ -158,7 +148,6 @@ class PairRecord:
     """The zeros of two of the checkpoints.
 
     Attributes:
-        left, right: labels of the two.
         layers: the overlap of each parameter that both have with the same shape.
         omitted: number of parameters that are not compared.
     """
@@ -179,8 +168,6 @@ class Report:
     """What was pruned in one checkpoint or in several.
 
     Attributes:
-        pairs: every pair of the files.
-        versions: name and version of this program and of its main libraries.
         created: date and time in UTC, ISO 8601.
     """
 

@@ -55,16 +55,7 @@ def model_card(file: FileRecord) -> str:
 
 
 def check_targets(page: Path, table: Path | None, *, overwrite: bool) -> tuple[Path, Path | None]:
-    """Return the paths of a report with their suffixes, which can be written; see `write`.
-
-    Args:
-        page: the HTML file.
-        table: the CSV file, or None.
-        overwrite: whether existing files may be replaced.
-
-    Raises:
-        CheckpointError: a file may not or cannot be written.
-    """
+    """Return the paths of a report with their suffixes, which can be written; see `write`."""
     page = document_path(page, PAGE_SUFFIXES)
     table = table and document_path(table, TABLE_SUFFIXES)
     check_documents([page] if table is None else [table, page], overwrite=overwrite)
@@ -72,17 +63,7 @@ def check_targets(page: Path, table: Path | None, *, overwrite: bool) -> tuple[P
 
 
 def write(report: Report, page: Path, table: Path | None, *, overwrite: bool) -> None:
-    """Write a report atomically: an error leaves both files as they were.
-
-    Args:
-        report: the report.
-        page: the HTML file.
-        table: the CSV file, or None.
-        overwrite: whether existing files may be replaced.
-
-    Raises:
-        CheckpointError: a file may not or cannot be written.
-    """
+    """Write a report atomically: an error leaves both files as they were."""
     contents = {page: html_page(report).encode()}
     if table is not None:
         contents = {table: layer_table.csv(report).encode(), **contents}
@@ -96,7 +77,7 @@ def _templates(*, of_page: bool) -> Environment:
     Texts on the page are also escaped.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # not needed by the window
-    from markupsafe import Markup
+    from markupsafe import Markup, escape
 
     limit = MAX_TEXT if of_page else MAX_MESSAGE_CHARS
 
@@ -112,11 +93,16 @@ def _templates(*, of_page: bool) -> Environment:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
+
+    def line(text: str, limit: int = MAX_TEXT) -> Markup:
+        """Return a text for HTML: in one line, and escaped."""
+        return escape(one_line(text, limit))
+
     templates.filters |= {
-        "breakable": _breakable,
+        "breakable": lambda name: Markup(".<wbr>").join(line(name).split(".")),
         "code": lambda text: one_line(text, MAX_TEXT).replace("`", "'"),
         "count": "{:,}".format,
-        "line": _line,
+        "line": line,
         "number": format_number,
         "shape": layer_table.shape_text,
     }
@@ -127,25 +113,12 @@ def _templates(*, of_page: bool) -> Environment:
     return templates
 
 
-def _line(text: str, limit: int = MAX_TEXT) -> Markup:
-    """Return a text for HTML: in one line, and escaped."""
-    from markupsafe import escape  # as jinja2
-
-    return escape(one_line(text, limit))
-
-
-def _breakable(name: str) -> Markup:
-    """Return the name of a parameter for HTML; lines can break after each dot."""
-    from markupsafe import Markup  # as jinja2
-
-    return Markup(".<wbr>").join(_line(name).split("."))
-
-
 def _warnings_of(file: FileRecord) -> list[tuple[Sequence[str], str]]:
     """Return the warnings about the file and its layers, those of equal text with all names."""
     by_text: dict[str, list[str]] = {}
     for layer in file.layers:
         for warning in layer.warnings:
             by_text.setdefault(warning, []).append(layer.name)
-    about_file: list[tuple[Sequence[str], str]] = [((), warning) for warning in file.warnings]
-    return about_file + [(names, text) for text, names in by_text.items()]
+    return [((), text) for text in file.warnings] + [
+        (names, text) for text, names in by_text.items()
+    ]

@@ -16,19 +16,15 @@ if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.methods import Method
     from prune_gui.pruning.predicates import Predicate
-    from prune_gui.recipe import Resolution, Step
+    from prune_gui.recipe import Outcome, Resolution, Step
     from prune_gui.session.session import Session
     from prune_gui.statistics.element_scores import Scored
+    from prune_gui.statistics.score_histogram import ScoreHistogram
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DraggedAmount:
-    """The draft whose cut is dragged, before the change.
-
-    Attributes:
-        number: the number of the draft as a step, from 1.
-        name: the parameter whose cut is dragged.
-    """
+    """The draft whose cut is dragged, before the change."""
 
     session: Session
     step: Step
@@ -50,7 +46,7 @@ class DraggedAmount:
     @property
     def targets(self) -> tuple[str, ...]:
         """The parameters that the draft targets."""
-        return tuple(self.shown.outcomes[self.number - 1].pruned)
+        return tuple(self._outcome.pruned)
 
     @property
     def before(self) -> Resolution | None:
@@ -58,8 +54,12 @@ class DraggedAmount:
         return self.session.resolver.after(self.number - 1)
 
     @property
+    def _outcome(self) -> Outcome:
+        return self.shown.outcomes[self.number - 1]
+
+    @property
     def _own_amount(self) -> int | float | None:
-        return self.shown.outcomes[self.number - 1].amounts.get(self.name)
+        return self._outcome.amounts.get(self.name)
 
     def for_parameter(self, setting: Setting) -> tuple[str, object]:
         """Return a setting of the amount as one of `amounts`, if the parameter has its own."""
@@ -71,30 +71,21 @@ class DraggedAmount:
 
     def predicate(self, name: str) -> Predicate | None:
         """Return the predicate of the draft for a parameter."""
-        return self.shown.outcomes[self.number - 1].predicates.get(name)
+        return self._outcome.predicates.get(name)
 
 
 def field_for_weight(moved: DraggedAmount, *, value: float, monitor: Monitor) -> Setting | None:
-    """Return the setting that prunes the elements with an absolute weight of at most `value`.
-
-    None if the draft does not rank weights.
-    """
+    """Return the setting that prunes the elements with an absolute weight of at most `value`."""
     return moved.method.setting_for_weight(_ElementCounts(moved, monitor), value)
 
 
 def field_for_score(moved: DraggedAmount, *, value: float, monitor: Monitor) -> Setting | None:
-    """Return the setting that prunes the elements with a score of at most `value`.
-
-    It is exact to one group of the score histogram.
-    """
+    """Return the setting that prunes the elements with a score of at most `value`."""
     return moved.method.setting_for_score(_ElementCounts(moved, monitor), value)
 
 
 def field_for_rank(moved: DraggedAmount, *, value: float, monitor: Monitor) -> Setting | None:
-    """Return the setting that prunes the channels with a rank of at most `value`.
-
-    None if the draft does not rank channels.
-    """
+    """Return the setting that prunes the channels with a rank of at most `value`."""
     from prune_gui.pruning.predicates import ChannelCut  # torch: slow to import
     from prune_gui.statistics.channel_statistics import channels_up_to  # torch: slow to import
 
@@ -109,10 +100,7 @@ def field_for_rank(moved: DraggedAmount, *, value: float, monitor: Monitor) -> S
 def field_for_unit_score(
     moved: DraggedAmount, *, group: str, value: float, monitor: Monitor
 ) -> Setting | None:
-    """Return the setting that prunes the units of a group with a score of at most `value`.
-
-    None if the draft does not rank the units of the group.
-    """
+    """Return the setting that prunes the units of a group with a score of at most `value`."""
     from prune_gui.statistics.channel_statistics import channels_up_to  # torch: slow to import
     from prune_gui.statistics.unit_statistics import ranked_groups  # torch: slow to import
 
@@ -130,7 +118,8 @@ def field_for_unit_score(
 
 
 FindSetting = Callable[..., Setting | None]
-"""One of the functions above, called with the draft, `value` and `monitor`."""
+"""One of the functions above, called with the draft, `value` and `monitor`. It returns None if the
+draft does not rank this quantity."""
 FIELD_FOR: Final[Mapping[str, FindSetting]] = {
     "weight": field_for_weight,
     "score": field_for_score,
@@ -148,10 +137,7 @@ class _ElementCounts:
     monitor: Monitor
 
     def up_to_weight(self, weight: float) -> UnitCounts | None:
-        """Count the elements with at most an absolute weight, in all that the cut ranks together.
-
-        None if the draft does not rank weights.
-        """
+        """Count the elements with at most an absolute weight in all that the cut ranks together."""
         return self._up_to_weight(self.moved.names, weight)
 
     def up_to_score(self, score: float) -> UnitCounts:
@@ -161,9 +147,8 @@ class _ElementCounts:
         """
         below = remaining = total = 0
         for name in self.moved.names:
-            scored = self._scored(name)
-            if scored is not None:
-                histogram = self.moved.session.score_histograms.found(name, scored, self.monitor)
+            if (scored := self._scored(name)) is not None:
+                histogram = self._histogram(name, scored)
                 below += histogram.up_to(score)
                 remaining += histogram.remaining
                 total += scored.keys.size
@@ -200,17 +185,12 @@ class _ElementCounts:
     def score_of(self, weight: float) -> float | None:
         """Return the score of an absolute weight; None if the draft ranks no elements."""
         name, scored = self.moved.name, self._scored(self.moved.name)
-        if scored is None:
-            return None
-        histogram = self.moved.session.score_histograms.found(name, scored, self.monitor)
-        return histogram.score_at(weight)
+        return None if scored is None else self._histogram(name, scored).score_at(weight)
 
     def standard_deviation(self) -> float:
         """Return the standard deviation of the scores of the parameter; NaN if it has none."""
         from prune_gui.pruning.selection.keys import ScoreKeys  # torch: slow to import
-        from prune_gui.pruning.selection.scores import (
-            standard_deviation,  # torch: slow to import
-        )
+        from prune_gui.pruning.selection.scores import standard_deviation
 
         scored = self._scored(self.moved.name)
         if scored is None or not isinstance(scored.keys, ScoreKeys):
@@ -222,6 +202,9 @@ class _ElementCounts:
 
         return scores_before(self.moved.shown, name, self.moved.number)
 
+    def _histogram(self, name: str, scored: Scored) -> ScoreHistogram:
+        return self.moved.session.score_histograms.found(name, scored, self.monitor)
+
     def _up_to_weight(self, names: Sequence[str], weight: float) -> UnitCounts | None:
         """Count the elements of some parameters with at most an absolute weight.
 
@@ -230,9 +213,7 @@ class _ElementCounts:
         """
         from prune_gui.pruning.predicates import ElementCut  # torch: slow to import
         from prune_gui.pruning.selection.keys import ScoreKeys  # torch: slow to import
-        from prune_gui.pruning.selection.radix_select import (
-            count_below,  # torch: slow to import
-        )
+        from prune_gui.pruning.selection.radix_select import count_below
 
         predicates = map(self.moved.predicate, names)
         rankings = [one.ranking for one in predicates if isinstance(one, ElementCut)]

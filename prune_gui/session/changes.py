@@ -21,13 +21,10 @@ class Changes:
         file: another session is open; `recipe`, `saved` and `selection` are set too. Its
             resolution follows as a change of its own.
         recipe: the recipe, its history, or the named states.
-        saved: which recipe is saved, and in which file.
         parameters: the names of the parameters that this resolution treats differently from the one
             shown before; None if any may differ.
         stopped: the user cancelled resolving, or the cluster failed; the resolution stays out of
             date.
-        selection: the chosen parameter.
-        zeros: more zeros of the file are counted.
     """
 
     file: bool = False
@@ -52,13 +49,9 @@ OPENED: Final = Changes(file=True, recipe=True, saved=True, selection=True)
 def changed_parameters(old: Resolution | None, new: Resolution | None) -> frozenset[str] | None:
     """Return the targets of all steps whose outcome is not the same object in both resolutions.
 
+    None if any parameter may differ.
     `Resolver` keeps the outcomes before the first changed step, so all other parameters are pruned
     by the same steps in both. Corrected parameters depend on all steps, and are always included.
-
-    Returns:
-        The names; None if any parameter may differ: there is no resolution to compare, it is about
-        another checkpoint, start or table of the architecture, or the names are more than
-        `MAX_COMPARED_NAMES`.
     """
     if (
         old is None

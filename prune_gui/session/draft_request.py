@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar, get_args
 
 from prune_gui.language import join_items, tr
 from prune_gui.pruning.methods.channels import Channels
-from prune_gui.pruning.methods.coupled import Space
-from prune_gui.pruning.methods.dead_units import DeadUnits
+from prune_gui.pruning.methods.coupled import DeadUnits, Space
 from prune_gui.pruning.methods.listed_units import (
     TOKENS,
     Experts,
@@ -60,11 +59,7 @@ def listed_units(units: frozenset[int], group: CoupledGroup, checkpoint: Checkpo
 
 
 def dead_units(group: CoupledGroup | None, checkpoint: Checkpoint) -> Step:
-    """Return the step that prunes what remains of units without effect.
-
-    Args:
-        group: the group of the units; None for all groups of the checkpoint.
-    """
+    """Return the step that prunes what remains of units without effect, of a group or of all."""
     targets = ("*",) if group is None else _targets(group, checkpoint)
     return Step(method=DeadUnits(), targets=targets)
 
@@ -87,10 +82,6 @@ def drafted_units(
 
     None if the draft does not prune units of the group, prunes those of other groups, too, or is
     not resolved.
-
-    Args:
-        preview: the resolution with the draft; None if it is not resolved.
-        number: the number of the draft in it.
     """
     method = draft.method
     if method.coupled_space != group.space:
@@ -104,10 +95,8 @@ def drafted_units(
         return None
     from prune_gui.statistics.unit_statistics import units_of_step  # torch: slow to import
 
-    units_or_none = units_of_step(preview, group, number)
-    if units_or_none is None:
-        return None
-    return frozenset(units_or_none.pruned.nonzero()[0].tolist())
+    found = units_of_step(preview, group, number)
+    return None if found is None else frozenset(found.pruned.nonzero()[0].tolist())
 
 
 def listed(channels: frozenset[int], dim: int, name: str, checkpoint: Checkpoint) -> Step:
@@ -122,10 +111,6 @@ def drafted_channels(
     """Return the channels of a parameter that a draft prunes along `dim`.
 
     None if the draft does not prune channels along `dim`, has other targets, or is not resolved.
-
-    Args:
-        outcome: its outcome; None if it is not resolved.
-        dim: the dimension of the channels, not negative.
     """
     method = draft.method
     if method.listed_channels is not None:
@@ -159,48 +144,30 @@ class CutRequest:
     group: str = ""
 
 
-def _changed(
-    drafted: frozenset[int] | None, numbers: frozenset[int], *, protect: bool
-) -> frozenset[int] | None:
-    """Return what a draft is to list that lists `drafted`; None if it is not to change."""
-    if protect:
-        return None if drafted is None else drafted - numbers
-    return (drafted or frozenset()) | numbers
+Place = TypeVar("Place")
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelRequest:
-    """The draft is to prune some channels of the chosen parameter, or to protect them.
+class PickRequest(Generic[Place]):
+    """The draft is to prune some channels or units of a place, or to protect them."""
 
-    Attributes:
-        protect: whether the draft is to keep them; else it is to prune them.
-    """
-
-    dim: int
-    channels: frozenset[int]
+    place: Place
+    numbers: frozenset[int]
     protect: bool = False
 
     def changed(self, drafted: frozenset[int] | None) -> frozenset[int] | None:
-        """Return the channels that a draft is to prune instead; None for no change."""
-        return _changed(drafted, self.channels, protect=self.protect)
+        """Return what a draft that prunes `drafted` is to prune instead; None for no change."""
+        if self.protect:
+            return None if drafted is None else drafted - self.numbers
+        return (drafted or frozenset()) | self.numbers
 
 
-@dataclass(frozen=True, slots=True)
-class UnitRequest:
-    """The draft is to prune some units of a coupled group, or to protect them.
+class ChannelRequest(PickRequest[int]):
+    """A request about the channels of the chosen parameter along a dimension."""
 
-    Attributes:
-        group: the group; there is a method that prunes listed units of its space.
-        protect: whether the draft is to keep them; else it is to prune them.
-    """
 
-    group: CoupledGroup
-    units: frozenset[int]
-    protect: bool = False
-
-    def changed(self, drafted: frozenset[int] | None) -> frozenset[int] | None:
-        """Return the units that a draft is to prune instead; None for no change."""
-        return _changed(drafted, self.units, protect=self.protect)
+class UnitRequest(PickRequest["CoupledGroup"]):
+    """A request about the units of a coupled group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,11 +193,7 @@ class AmountRequest:
 
 @dataclass(frozen=True, slots=True)
 class SharesRequest:
-    """The draft is to prune the shares of each parameter that a step prunes, in its place.
-
-    Attributes:
-        step: number of the step, from 1; None for the draft itself.
-    """
+    """The draft is to prune the shares of each parameter that a step prunes, in its place."""
 
     step: int | None = None
 

@@ -24,11 +24,7 @@ class HistoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """All recipes of a session. Immutable; a new edit discards the entries that redo would use.
-
-    Attributes:
-        entries: the entries in order of time; never empty.
-    """
+    """All recipes of a session. Immutable; a new edit discards the entries that redo would use."""
 
     entries: tuple[HistoryEntry, ...]
     position: int = 0
@@ -98,7 +94,6 @@ def _arrow(before: str, after: str) -> str:
 
 
 def _value_text(method: Method, name: str) -> str:
-    """Return the value of a field in words."""
     value, text = getattr(method, name), text_of(type(method).model_fields[name])
     if value is None:
         return tr("none")

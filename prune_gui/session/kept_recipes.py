@@ -38,7 +38,6 @@ class Unsaved(BaseModel):
     """An unsaved recipe and the checkpoint that it belongs to.
 
     Attributes:
-        state: name of its state dict; "" if it has no name.
         process: the writing process: its id, and its start time in seconds since 1970.
     """
 
@@ -68,8 +67,7 @@ class Unsaved(BaseModel):
 
     def parsed(self) -> Recipe:
         """Return the recipe."""
-        source = tr("The unsaved recipe")
-        return Recipe.from_yaml(self.recipe, source=source)
+        return Recipe.from_yaml(self.recipe, source=tr("The unsaved recipe"))
 
     @property
     def writer_lives(self) -> bool:
@@ -98,11 +96,9 @@ class Journal:
             self.forget()
             return
         try:
-            unsaved = Unsaved.of(session)
+            _unsaved_file(self._path).save(Unsaved.of(session))
         except (ValueError, PruneGuiError) as error:
             log.warning("The unsaved recipe cannot be stored: %s", error)
-        else:
-            _unsaved_file(self._path).save(unsaved)
 
     def forget(self) -> None:
         """Delete the file."""
@@ -111,12 +107,9 @@ class Journal:
 
 def left_behind(folder: Path | None = None) -> Iterator[tuple[Path, Unsaved]]:
     """Yield (path, content) of the files of crashed programs, latest first."""
-    recoverable = [
-        (path, unsaved)
-        for path in files_of(folder or _folder(), SUFFIX)
-        if (unsaved := _unsaved_file(path).load()) is not None and not unsaved.writer_lives
-    ]
-    yield from sorted(recoverable, key=lambda pair: -pair[1].written)
+    found = [(path, _unsaved_file(path).load()) for path in files_of(folder or _folder(), SUFFIX)]
+    left = [(path, unsaved) for path, unsaved in found if unsaved and not unsaved.writer_lives]
+    yield from sorted(left, key=lambda pair: -pair[1].written)
 
 
 def _unsaved_file(path: Path) -> StateFile[Unsaved]:
@@ -139,22 +132,23 @@ MAX_STATES_BYTES: Final = 1 << 24
 
 
 class _StatesFile(BaseModel):
-    """The content of a file of named states.
-
-    Attributes:
-        checkpoint: path of the checkpoint, for a person who reads the file.
-    """
+    """The content of a file of named states."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    checkpoint: StatePath = Path()
+    checkpoint: StatePath = Path()  # for a person who reads the file
     states: dict[str, str] = {}
 
 
 def load_states(checkpoint: Checkpoint, folder: Path | None = None) -> dict[str, Recipe]:
     """Return the named states of a checkpoint. Unreadable ones are skipped and stay on disk."""
+    try:
+        kept = _states_file(checkpoint, folder).load() or _StatesFile()
+    except FileNotFoundError as error:
+        log.warning("The named states of %s cannot be found: %s", checkpoint.path, error)
+        return {}
     recipes = {}
-    for name, text in _stored_texts(checkpoint, folder).items():
+    for name, text in kept.states.items():
         try:
             recipes[name] = Recipe.from_yaml(text, source=name, folder=checkpoint.path.parent)
         except RecipeError as error:  # a plug-in may be missing
@@ -171,40 +165,26 @@ def keep_states(session: Session, folder: Path | None = None) -> None:
     now, before = session.named_states, session.kept_states
     if now == before:
         return
+    new = {name: recipe for name, recipe in now.items() if before.get(name) != recipe}
     try:
         path = session.checkpoint.path.absolute()
         file = _states_file(session.checkpoint, folder)
-        changed = {
-            name: recipe.anchored().to_yaml()
-            for name, recipe in now.items()
-            if before.get(name) != recipe
-        }
+        changed = {name: recipe.anchored().to_yaml() for name, recipe in new.items()}
     except (OSError, ValueError, PruneGuiError) as error:
         log.warning("The named states of %s cannot be stored: %s", session.checkpoint.path, error)
         return
 
     def change(kept: _StatesFile | None) -> _StatesFile:
         on_disk = kept.states if kept else {}
-        unchanged = {
-            name: text for name, text in on_disk.items() if name in now or name not in before
-        }
+        removed = before.keys() - now.keys()
+        unchanged = {name: text for name, text in on_disk.items() if name not in removed}
         return _StatesFile(checkpoint=path, states=unchanged | changed)
 
     if file.update(change) is not None:
         session.kept_states = dict(now)
 
 
-def _stored_texts(checkpoint: Checkpoint, folder: Path | None) -> dict[str, str]:
-    try:
-        kept = _states_file(checkpoint, folder).load()
-    except FileNotFoundError as error:
-        log.warning("The named states of %s cannot be found: %s", checkpoint.path, error)
-        return {}
-    return kept.states if kept else {}
-
-
 def _states_file(checkpoint: Checkpoint, folder: Path | None) -> StateFile[_StatesFile]:
-    """Return the state file of the named states of a checkpoint."""
     identity = f"{checkpoint.path.absolute()}\n{checkpoint.state_dict}"
     name = hashlib.sha256(identity.encode(errors="surrogatepass")).hexdigest()[:32]
     folder = folder or user_data_path("prune-gui", appauthor=False) / "states"

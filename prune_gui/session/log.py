@@ -70,12 +70,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """The trace that a crashed run left behind.
-
-    Attributes:
-        text: the signal and the stack of each thread, most recent call first.
-        when: local time of the crash.
-    """
+    """The trace that a crashed run left behind."""
 
     text: str
     when: datetime

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
@@ -9,7 +10,7 @@ from itertools import repeat
 from re import compile as compile_pattern
 from re import split
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,35 +51,47 @@ class Node:
     places: NDArray[np.intp]
 
 
-class Outline(Protocol):
-    """The nodes of a tree of parameters by number; the root is number 0."""
+class Outline(ABC):
+    """The nodes of a tree of parameters by number, made on first use; the root is number 0.
+
+    Use it from one thread at a time.
+    """
+
+    def __init__(self, root: Node) -> None:
+        self._nodes = [root]
+        self._children: dict[int, Sequence[Node]] = {}
 
     def __getitem__(self, number: int) -> Node:
-        """Return a node."""
+        return self._nodes[number]
 
     def children(self, number: int) -> Sequence[Node]:
         """Return the children of a node."""
+        if number not in self._children:
+            self._children[number] = self._made_below(self._nodes[number])
+        return self._children[number]
 
+    @abstractmethod
     def find(self, path: str) -> Node | None:
         """Return the first node of a path; None if there is none."""
 
+    @abstractmethod
     def nodes_of(self, path: str) -> Sequence[Node]:
         """Return the nodes of a path that are made so far."""
 
+    @abstractmethod
+    def _made_below(self, node: Node) -> Sequence[Node]: ...
 
-class ModuleIndex:
-    """The nodes of the module tree by number, made on first use; the root is number 0.
+    def _make_below_large(self) -> None:
+        for node in self._nodes:  # the list grows in this loop
+            if len(node.places) > LARGE_PARAMETER_COUNT:
+                self.children(node.number)
 
-    Use it from one thread at a time, except for `load_condition_values`.
 
-    Args:
-        module_types: returns the module types around each tensor, for `matches`.
-        module_classes: the classes of modules; see `Checkpoint`.
-        layouts: returns the layouts of weights; see `weight_layouts`.
+class ModuleIndex(Outline):
+    """The nodes of the module tree. `load_condition_values` may run on any thread.
 
     Attributes:
         tensors: in file order; each array below has one value per tensor.
-        layouts: returns by name which dimensions of a weight that is not (out, in) have channels.
         elements: int64, number of elements.
         prunable: int64, number of elements that can be pruned: all or none of a tensor.
     """
@@ -104,29 +117,15 @@ class ModuleIndex:
         self._is_plain = can_be_pruned & is_weight
         self._is_weight = self._is_plain & usually_pruned
         self._all_indices = np.arange(len(self.tensors))
-        self._nodes = [Node(0, module_tree(self.tensors, module_classes), -1, self._all_indices)]
-        self._children: dict[int, Sequence[Node]] = {}
+        super().__init__(Node(0, module_tree(self.tensors, module_classes), -1, self._all_indices))
         self._condition_values: dict[str, tuple[list[PropertyValue], NDArray[np.intp]]] = {}
-        for node in self._nodes:  # the list grows in this loop
-            if len(node.places) > LARGE_PARAMETER_COUNT:
-                self.children(node.number)
+        self._make_below_large()
 
-    def __getitem__(self, number: int) -> Node:
-        return self._nodes[number]
-
-    def children(self, number: int) -> Sequence[Node]:
-        """Return the children of a node."""
-        children_made = self._children.get(number)
-        if children_made is None:
-            module_nodes = self._nodes[number].node.children
-            first = len(self._nodes)
-            children_made = [
-                Node(first + i, module_node, number, self._indices_of(module_node))
-                for i, module_node in enumerate(module_nodes)
-            ]
-            self._nodes += children_made
-            self._children[number] = children_made
-        return children_made
+    def _made_below(self, node: Node) -> Sequence[Node]:
+        inner = enumerate(node.node.children, start=len(self._nodes))
+        made = [Node(at, one, node.number, self._indices_of(one)) for at, one in inner]
+        self._nodes += made
+        return made
 
     def find(self, path: str) -> Node | None:
         """Return the node of a dotted path; None if there is none."""
@@ -152,8 +151,7 @@ class ModuleIndex:
         The inferred type of a class that is not of torch says more about its dimensions.
         """
         module = parameter.rpartition(".")[0]
-        found = self.find(module) if module else None
-        if found is None:
+        if not module or (found := self.find(module)) is None:
             return ""
         inferred = "" if found.node.is_torch_module else found.node.inferred_type
         return inferred or found.node.module_type
@@ -179,11 +177,7 @@ class ModuleIndex:
         return np.fromiter(found, np.int64, len(self.tensors))
 
     def countable(self, counts: Mapping[str, tuple[int, int]]) -> NDArray[np.int64]:
-        """Return the elements per parameter that can be pruned or, in a mask, are counted; int64.
-
-        Args:
-            counts: as in `pruned`; those of masks are included if nothing can be pruned.
-        """
+        """Return the elements per parameter that can be pruned, or are counted in a mask; int64."""
         if self.prunable.any():
             return self.prunable
         countable = np.zeros(len(self.tensors), np.int64)
@@ -199,7 +193,6 @@ class ModuleIndex:
 
         Args:
             text: for example "query", "*.bias", "query type:Linear sparsity>0.9, !layer.0".
-            counts: (pruned, total) by parameter name, for conditions on sparsity.
         """
         patterns = list(map(Pattern.parse, patterns_in(text)))
         included = [self._pattern_mask(one, counts) for one in patterns if not one.excludes]
@@ -218,17 +211,15 @@ class ModuleIndex:
             self._load_condition_values(condition)
 
     def _unloaded_conditions(self, text: str) -> list[Condition]:
-        """Return the conditions whose values are not loaded yet."""
-        conditions = [one for part in patterns_in(text) for one in Pattern.parse(part).conditions]
         return [
             one
-            for one in conditions
+            for part in patterns_in(text)
+            for one in Pattern.parse(part).conditions
             if one.field.name not in self._condition_values
             and not isinstance(one.field, CountProperty)
         ]
 
     def _load_condition_values(self, condition: Condition) -> None:
-        """Load the value of each parameter that a condition compares."""
         field = condition.field
         needs_types = isinstance(field, TextProperty) and field.uses_module_types
         module_types = self._module_types() if needs_types else {}
@@ -246,7 +237,6 @@ class ModuleIndex:
         return mask
 
     def _condition_mask(self, condition: Condition, counts: Counts) -> NDArray[np.bool_]:
-        """Return a boolean per parameter: the condition holds."""
         if isinstance(condition.field, CountProperty):
             numbers = condition.field.number(self.pruned(counts), np.maximum(self.elements, 1))
             relation: Callable[..., Any] = RELATIONS[condition.relation]  # vectorised
@@ -257,22 +247,14 @@ class ModuleIndex:
         return np.array([condition.accepts(value) for value in values], np.bool_)[indices]
 
     def _name_mask(self, text: str) -> NDArray[np.bool_]:
-        text = text.strip().lower()
+        text, names = text.strip().lower(), self._lowercase_names
         if set(text) & set("*?["):
-            matches_glob = compile_pattern(translate(text)).match
+            is_match = compile_pattern(translate(text)).match
             # Searching the longest literal part of the glob first is much faster.
             plain = max(split(r"[*?]|\[.*", text), key=len)
-            return np.array(
-                [
-                    plain in name and matches_glob(name) is not None
-                    for name in self._lowercase_names
-                ],
-                np.bool_,
-            )
+            return np.array([plain in name and bool(is_match(name)) for name in names], np.bool_)
         words = text.split()
-        return np.array(
-            [all(word in name for word in words) for name in self._lowercase_names], np.bool_
-        )
+        return np.array([all(word in name for word in words) for name in names], np.bool_)
 
     def selected_parameters(
         self, nodes: Iterable[Node], shown: NDArray[np.bool_]

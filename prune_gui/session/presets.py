@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,7 +14,7 @@ from platformdirs import user_data_path
 
 from prune_gui.checkpoint.write.documents import write_documents
 from prune_gui.errors import PruneGuiError, RecipeError
-from prune_gui.language import tr
+from prune_gui.language import deferred, tr
 from prune_gui.recipe import Recipe, Step
 from prune_gui.regular_files import read_regular
 from prune_gui.resources import resource
@@ -38,12 +39,7 @@ SHIPPED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A named list of steps.
-
-    Attributes:
-        steps: the steps; relative file paths in them are made absolute.
-        problem: one line on why the preset cannot be used; "" if it can.
-    """
+    """A named list of steps."""
 
     name: str
     path: Path
@@ -72,36 +68,23 @@ class Presets:
 
     def save(self, name: str, recipe: Recipe) -> None:
         """Save the steps of a recipe under a name; replace a preset of that name."""
-        steps = recipe.anchored().steps
-        text = Recipe(steps=steps).to_yaml().encode()
+        text = Recipe(steps=recipe.anchored().steps).to_yaml().encode()
         path = self._path(name)
         if len(text) > MAX_PRESET_BYTES:
             raise PruneGuiError("A preset has at most {limit:,} bytes.", limit=MAX_PRESET_BYTES)
-        try:
+        with _saying(deferred("{path} cannot be created: {why}."), self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise PruneGuiError(
-                "{path} cannot be created: {why}.", path=self.folder, why=error.strerror
-            ) from error
         write_documents({path: text})
 
     def rename(self, preset: Preset, name: str) -> None:
         """Rename a preset; replace a preset of the new name."""
-        try:
+        with _saying(deferred("{path} cannot be renamed: {why}."), preset.path):
             preset.path.replace(self._path(name))
-        except OSError as error:
-            raise PruneGuiError(
-                "{path} cannot be renamed: {why}.", path=preset.path, why=error.strerror
-            ) from error
 
     def remove(self, preset: Preset) -> None:
         """Delete the file of a preset."""
-        try:
+        with _saying(deferred("{path} cannot be removed: {why}."), preset.path):
             preset.path.unlink(missing_ok=True)
-        except OSError as error:
-            raise PruneGuiError(
-                "{path} cannot be removed: {why}.", path=preset.path, why=error.strerror
-            ) from error
 
     def _path(self, name: str) -> Path:
         name = name.strip()
@@ -116,6 +99,14 @@ def _percent_encoded(match: re.Match[str]) -> str:
     return "".join(f"%{byte:02X}" for byte in match[0].encode())
 
 
+@contextmanager
+def _saying(message: str, path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise PruneGuiError(message, path=path, why=error.strerror) from error
+
+
 def _read(path: Path) -> Preset:
     name = unquote(path.stem)
     try:
@@ -128,6 +119,5 @@ def _read(path: Path) -> Preset:
         reason = error.strerror or str(error)
     except UnicodeDecodeError:
         reason = tr("it is not UTF-8 text")
-    return Preset(
-        name, path, problem=tr("{path} cannot be read: {why}.", path=path.name, why=reason)
-    )
+    problem = tr("{path} cannot be read: {why}.", path=path.name, why=reason)
+    return Preset(name, path, problem=problem)

@@ -13,7 +13,7 @@ from prune_gui.file_stamps import FileStamps
 from prune_gui.language import deferred, tr, trn
 from prune_gui.recipe import Recipe, Step, patterns_for, select
 from prune_gui.recipe.patterns import most_targeted
-from prune_gui.recipe.provenance import Provenance
+from prune_gui.recipe.recipe import Provenance
 from prune_gui.recipe.resolver import Resolver
 from prune_gui.resources import is_shipped
 from prune_gui.session.history import History, describe_change
@@ -29,14 +29,9 @@ class Session:
 
     Attributes:
         resolver: only for quick jobs of the engine, which run on one thread; others copy it.
-        score_histograms: a cache for the jobs of the engine.
         zero_scan: only for the engine's thread; None until it begins to count zeros.
-        file_zeros: the zeros of the file, as far as they are counted.
         kept_states: the named states that are on disk, see `session/kept_recipes.py`.
-        made: provenance of a checkpoint that this program wrote; None for others.
         recipe_path: file from which the recipe was read, or to which it was last saved; or None.
-        most_targeted: the parameter that most steps of the first recipe target, or None.
-        correction: a step that uses a recording beside the checkpoint; None if there is none.
     """
 
     def __init__(
@@ -47,7 +42,7 @@ class Session:
         named_states: Mapping[str, Recipe] | None = None,
     ) -> None:
         # torch: slow to import
-        from prune_gui.recipe.correction.planning import correction_beside
+        from prune_gui.recipe.correction.corrected_values import correction_beside
         from prune_gui.statistics.score_histogram import ScoreHistogramCache
 
         self.checkpoint = checkpoint
@@ -67,10 +62,7 @@ class Session:
         self.history = History.begin(recipe or Recipe())
         self.named_states = dict(named_states or {})
         self.kept_states = dict(self.named_states)
-        self._protected: tuple[tuple[str, ...], frozenset[str]] = (
-            (),
-            frozenset(),
-        )  # (patterns, names): the last result of `protected`
+        self._last_protected: dict[tuple[str, ...], frozenset[str]] = {(): frozenset()}
         self.recipe_path = recipe_path
         self._saved_recipe = self.recipe
         self.most_targeted = most_targeted(self.recipe, checkpoint)
@@ -121,22 +113,18 @@ class Session:
 
     def start_from_zeros(self, *, on: bool) -> None:
         """Count the zeros of the file as pruned before the first step, or as weights again."""
-        label = (
-            deferred("Count zeros in the file as pruned")
-            if on
-            else deferred("Count zeros in the file as weights")
-        )
+        label = tr("Count zeros in the file as weights")
+        if on:
+            label = tr("Count zeros in the file as pruned")
         recipe = self.recipe.model_copy(update={"start": "zeros" if on else "dense"})
-        self.history = self.history.act(tr(label), recipe)
+        self.history = self.history.act(label, recipe)
 
     def use_table(self, table: Path | None) -> None:
         """Take the coupled units from a table of the architecture; None for the built-in ones."""
         folder = (self.recipe_path or self.checkpoint.path).parent
-        label = (
-            tr("Use architecture table {name}", name=table.name)
-            if table is not None
-            else tr("Use built-in architecture table")
-        )
+        label = tr("Use built-in architecture table")
+        if table is not None:
+            label = tr("Use architecture table {name}", name=table.name)
         self.history = self.history.act(label, self.recipe.with_table(table, folder))
 
     def take_over(self, other: Session) -> None:
@@ -174,32 +162,24 @@ class Session:
 
     def replace(self, index: int, step: Step) -> None:
         """Replace the step at `index`."""
-        steps = list(self.steps)
-        change = describe_change(steps[index], step)
-        steps[index] = step
-        label = (
-            tr("Edit step {number}: {change}", number=index + 1, change=change)
-            if change
-            else tr("Edit step {number}", number=index + 1)
-        )
-        self._set_steps(label, steps)
+        label = tr("Edit step {number}", number=index + 1)
+        if change := describe_change(self.steps[index], step):
+            label = tr("Edit step {number}: {change}", number=index + 1, change=change)
+        self._set_steps(label, (*self.steps[:index], step, *self.steps[index + 1 :]))
 
     def switch(self, index: int, *, enabled: bool) -> None:
         """Enable or disable a step; its position stays."""
         steps = list(self.steps)
         steps[index] = steps[index].model_copy(update={"enabled": enabled})
-        label = (
-            deferred("Switch on step {number}") if enabled else deferred("Switch off step {number}")
-        )
-        self._set_steps(tr(label, number=index + 1), steps)
+        on, off = deferred("Switch on step {number}"), deferred("Switch off step {number}")
+        self._set_steps(tr(on if enabled else off, number=index + 1), steps)
 
     def move(self, index: int, to: int) -> None:
         """Move a step to index `to` (from 0)."""
         steps = list(self.steps)
         steps.insert(to, steps.pop(index))
-        self._set_steps(
-            tr("Move step {number} to position {place}", number=index + 1, place=to + 1), steps
-        )
+        label = tr("Move step {number} to position {place}", number=index + 1, place=to + 1)
+        self._set_steps(label, steps)
 
     def duplicate(self, index: int) -> None:
         """Insert a copy of a step after it."""
@@ -221,19 +201,28 @@ class Session:
         protected = before | set(names) if on else before - set(names)
         tensors = [info._replace(kind=None) for info in self.checkpoint.tensors.values()]
         recipe = self.recipe.model_copy(update={"protect": patterns_for(protected, tensors)})
-        self.history = self.history.act(_protect_label(names, on=on), recipe)
+        if on:
+            label = trn("Protect {count:,} parameter", "Protect {count:,} parameters", len(names))
+        else:
+            label = trn(
+                "Unprotect {count:,} parameter", "Unprotect {count:,} parameters", len(names)
+            )
+        if len(names) == 1:
+            label = deferred("Protect {name}") if on else deferred("Unprotect {name}")
+            label = tr(label, name=next(iter(names)))
+        self.history = self.history.act(label, recipe)
 
     @property
     def protected(self) -> frozenset[str]:
         """Names of the protected parameters, which no step changes."""
         patterns, tensors = self.recipe.protect, self.checkpoint.tensors.values()
-        if not patterns:  # an empty pattern list would select everything
-            return frozenset()
-        if patterns != self._protected[0]:
+        if patterns not in self._last_protected:
             module_types = partial(getattr, self.checkpoint, "module_types")
             selected = select(patterns, tensors, module_types=module_types, every_kind=True)
-            self._protected = patterns, frozenset(info.name for info in selected)
-        return self._protected[1]
+            names = frozenset(info.name for info in selected)
+            # An empty list of patterns would select everything.
+            self._last_protected = {(): frozenset(), patterns: names}
+        return self._last_protected[patterns]
 
     def renew_methods(self) -> None:
         """Rebuild all steps from the currently loaded methods, after a plug-in was reloaded.
@@ -275,21 +264,6 @@ class Session:
 
     def _set_steps(self, label: str, steps: Sequence[Step]) -> None:
         self.history = self.history.act(label, self.recipe.with_steps(tuple(steps)))
-
-
-def _protect_label(names: Collection[str], *, on: bool) -> str:
-    """Return the undo label of protecting parameters, or of no longer protecting them."""
-    if len(names) == 1:
-        (name,) = names
-        message = deferred("Protect {name}") if on else deferred("Unprotect {name}")
-        return tr(message, name=name)
-    if on:
-        return trn("Protect {count:,} parameter", "Protect {count:,} parameters", len(names))
-    return trn(
-        "Unprotect {count:,} parameter",
-        "Unprotect {count:,} parameters",
-        len(names),
-    )
 
 
 def start_folder(session: Session | None) -> Path:

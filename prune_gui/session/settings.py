@@ -10,7 +10,7 @@ from zlib import crc32
 from platformdirs import user_config_path
 from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator
 
-from prune_gui.evaluation.choice import EvaluatorChoice
+from prune_gui.evaluation.spec import EvaluatorChoice
 from prune_gui.session.state_file import MAX_PATH_LENGTH, StateFile
 
 MAX_RECENT = 10
@@ -28,20 +28,12 @@ class Settings(BaseModel):
     """Settings of one user; immutable.
 
     Attributes:
-        density: size of texts, and space around rows.
         language: a code of `LANGUAGES`, or "system"; takes effect at the next start.
         window: geometry and dock state of the window, as Qt encodes them, in base64.
-        white_pictures: whether exported pictures have a white background in the dark theme too.
         threads: number of worker threads; None for torch's default.
         run_on: the cluster on which jobs run, as in `open_cluster`; "" for this machine.
         picture_memory: limit of the cache of picture tiles, in MiB (2**20 bytes).
         fetch_limit: what may be fetched of remote checkpoints without asking, in MB (10**6 bytes).
-        form: the form preselected in the dialog that saves a pruned checkpoint.
-        more_fields: whether the form of a step shows its fields below *More*.
-        group_by: what the tree shows the parameters below: their modules, or the kinds of units.
-        list_biases: whether the view Layers lists biases and norms of which nothing is pruned.
-        keep_unsaved: whether unsaved steps are kept on disk, to restore them after a crash.
-        evaluators: recently used evaluators, latest first.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")

@@ -22,12 +22,19 @@ from prune_gui.checkpoint.tree import without_shared_start
 from prune_gui.language import deferred, tr
 from prune_gui.memory import gc_paused
 from prune_gui.pruning.layouts import CoupledGroup
-from prune_gui.session.module_index import LARGE_PARAMETER_COUNT, ModuleIndex, Node
+from prune_gui.session.module_index import ModuleIndex, Node, Outline
 
 NO_CLASSES: Final[Mapping[str, str]] = MappingProxyType({})
 """The tree has no modules."""
 OTHER: Final = deferred("Other parameters")
 SPACE_DEPTH: Final = 1
+UNIT_NAMES: Final = {
+    "groups": deferred("head {unit:,}"),
+    "heads": deferred("head {unit:,}"),
+    "experts": deferred("expert {unit:,}"),
+    "layers": deferred("layer {unit:,}"),
+}
+"""The name of a unit by the last part of the name of its space."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,23 +55,17 @@ class UnitNode(ModuleNode):
 
 @dataclass(frozen=True, slots=True)
 class UnitSpace:
-    """The groups of a space.
-
-    Attributes:
-        title: a few words on the units, in the plural, to be translated.
-        groups: the groups; empty for the parameters that have no units.
-    """
+    """The groups of a space; none for the parameters that have no units."""
 
     title: str
     groups: Sequence[CoupledGroup]
 
 
-class SpaceOutline:
-    """The nodes of a tree of spaces, groups and parameters by number; the root is number 0.
+class SpaceOutline(Outline):
+    """The nodes of a tree of spaces, groups and parameters.
 
     A parameter has a node below each group that it is a member of, and one below the last space
-    if it is a member of none. The children of large nodes are made by the constructor, which runs
-    on a thread of the engine, and those of others on first use. Use it from one thread at a time.
+    if it is a member of none.
 
     Attributes:
         spaces: the spaces in the order of their nodes, which are the numbers from 1 on.
@@ -73,8 +74,7 @@ class SpaceOutline:
     @gc_paused()
     def __init__(self, index: ModuleIndex, found: Iterable[UnitSpace]) -> None:
         self._index = index
-        self._nodes = [index[0]]
-        self._children: dict[int, Sequence[Node]] = {}
+        super().__init__(index[0])
         self._made: dict[str, list[Node]] = {}
         self._groups: dict[int, CoupledGroup] = {}
         self._first_group: dict[str, tuple[int, int]] = {}  # (number of the space, its group)
@@ -91,20 +91,11 @@ class SpaceOutline:
         if others:
             self._add(UnitSpace(OTHER, ()), others)
         self._children[0] = self._nodes[1:]
-        for node in self._nodes:  # the list grows in this loop
-            if len(node.places) > LARGE_PARAMETER_COUNT:
-                self.children(node.number)
+        self._make_below_large()
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, table: Path | None, index: ModuleIndex) -> SpaceOutline:
-        """Return the outline of a checkpoint.
-
-        Args:
-            table: the table of the architecture of the recipe; None for those of this program.
-
-        Raises:
-            RecipeError: the table cannot be read, or does not fit the checkpoint.
-        """
+        """Return the outline of a checkpoint."""
         rules = spaces(checkpoint, table)
         found = [
             UnitSpace(rule.title, coupled_groups(checkpoint, name, table))
@@ -112,30 +103,20 @@ class SpaceOutline:
         ]
         return cls(index, found)
 
-    def __getitem__(self, number: int) -> Node:
-        return self._nodes[number]
-
-    def children(self, number: int) -> Sequence[Node]:
-        """Return the children of a node."""
-        if number not in self._children:
-            node = self._nodes[number]
-            if not isinstance(node.node, UnitNode):
-                self._children[number] = ()
-            elif node.node.depth == SPACE_DEPTH and self.spaces[number - 1].groups:
-                self._children[number] = self._make_groups(node)
-            else:
-                self._children[number] = self._make_members(node)
-        return self._children[number]
+    def _made_below(self, node: Node) -> Sequence[Node]:
+        if not isinstance(node.node, UnitNode):
+            return ()
+        is_space = node.node.depth == SPACE_DEPTH and self.spaces[node.number - 1].groups
+        return self._make_groups(node) if is_space else self._make_members(node)
 
     def find(self, path: str) -> Node | None:
         """Return the first node of a parameter; None if there is no such parameter."""
+        if path not in self._index:
+            return None
+        node = self._nodes[len(self.spaces)]
         if path in self._first_group:
             number, group = self._first_group[path]
             node = self.children(number)[group]
-        elif path in self._index:
-            node = self._nodes[len(self.spaces)]
-        else:
-            return None
         index = self._index.index_of(path)
         while node.node.tensor is None:
             node = next(one for one in self.children(node.number) if index in one.places)
@@ -164,17 +145,12 @@ class SpaceOutline:
     def _make_groups(self, parent: Node) -> Sequence[Node]:
         groups = self.spaces[parent.number - 1].groups
         names = without_shared_start([group.label for group in groups])
-        made = [
-            self._append(
-                names[group.label],
-                group.label,
-                self._indices(dict.fromkeys(member.name for member in group.members)),
-                parent.number,
-                group.size,
-            )
-            for group in groups
-        ]
-        self._groups |= {node.number: group for node, group in zip(made, groups, strict=True)}
+        made = []
+        for group in groups:
+            members = self._indices(dict.fromkeys(member.name for member in group.members))
+            label = group.label
+            made.append(self._append(names[label], label, members, parent.number, group.size))
+            self._groups[made[-1].number] = group
         return made
 
     def _make_members(self, parent: Node) -> Sequence[Node]:
@@ -196,9 +172,8 @@ class SpaceOutline:
         made = []
         for i, index in enumerate(places.tolist()):
             tensor = self._index.tensors[index]
-            leaf = ModuleNode(
-                tensor.name.removeprefix(prefix), tensor.name, tensor, (), depth, NO_CLASSES
-            )
+            label = tensor.name.removeprefix(prefix)
+            leaf = ModuleNode(label, tensor.name, tensor, (), depth, NO_CLASSES)
             node = Node(len(self._nodes), leaf, parent.number, places[i : i + 1])
             self._nodes.append(node)
             self._made.setdefault(tensor.name, []).append(node)
@@ -231,17 +206,8 @@ def unit_name(group: CoupledGroup, unit: int) -> str:
         widths = [one.width for one in group.members if one.role == "produces"]
         number = max(widths) // min(widths) if widths else 1
         if number > 1:
-            return tr(
-                "KV head {unit:,} (query heads {first:,}-{last:,})",
-                unit=unit,
-                first=unit * number,
-                last=(unit + 1) * number - 1,
-            )
-        return tr("head {unit:,}", unit=unit)
-    if kind == "heads":
-        return tr("head {unit:,}", unit=unit)
-    if kind == "experts":
-        return tr("expert {unit:,}", unit=unit)
-    if kind == "layers":
-        return tr("layer {unit:,}", unit=unit)
-    return tr("unit {unit:,}", unit=unit)
+            first, last = unit * number, (unit + 1) * number - 1
+            message = deferred("KV head {unit:,} (query heads {first:,}-{last:,})")
+            return tr(message, unit=unit, first=first, last=last)
+    name = UNIT_NAMES.get(kind, deferred("unit {unit:,}"))
+    return tr(name, unit=unit)

@@ -13,13 +13,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Annotated, Final, Generic, TypeVar
+from typing import Annotated, Final, Generic, NamedTuple, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ValidationError
 
 from prune_gui.checkpoint.write.atomic import explained, replace_bytes
 from prune_gui.errors import CheckpointError, PruneGuiError, one_line
-from prune_gui.language import tr
+from prune_gui.language import deferred, tr
 from prune_gui.regular_files import read_regular
 
 State = TypeVar("State", bound=BaseModel)
@@ -77,10 +77,8 @@ class StateFile(Generic[State]):
                     if content.is_unusable:
                         set_aside(self.path, content.problem)
             except OSError as error:
-                log.warning(
-                    "%s is damaged (%s), and cannot be renamed: %s",
-                    *(self.path, content.problem, error.strerror or error),
-                )
+                problem = f"({content.problem}), and cannot be renamed: {error.strerror or error}"
+                log.warning("%s is damaged %s", self.path, problem)
         elif content.problem:
             log.warning("%s is damaged, and used in part: %s", self.path, content.problem)
         return content.state
@@ -106,8 +104,8 @@ class StateFile(Generic[State]):
                     try:
                         self._write(new)
                     except BaseException:
-                        if aside is not None:
-                            with suppress(OSError):
+                        with suppress(OSError):
+                            if aside is not None:
                                 aside.rename(self.path)
                         raise
         except PruneGuiError as error:
@@ -116,7 +114,6 @@ class StateFile(Generic[State]):
         return new
 
     def _read(self) -> _Content[State]:
-        """Read and check the file."""
         try:
             encoded = read_regular(self.path, self.limit)
         except FileNotFoundError:
@@ -135,33 +132,25 @@ class StateFile(Generic[State]):
             errors_found = error.errors(include_url=False, include_input=False)
         for one in errors_found:
             _remove_field(fields, one["loc"])
-        problem = one_line(
-            "; ".join(f"{one['loc']}: {one['msg']}" for one in errors_found[:MAX_LOGGED_PROBLEMS])
-        )
+        shown = errors_found[:MAX_LOGGED_PROBLEMS]
+        problem = one_line("; ".join(f"{one['loc']}: {one['msg']}" for one in shown))
         try:
             return _Content(self.model.model_validate(fields), problem)
         except ValidationError:
             return _Content(None, problem)
 
     def _write(self, state: State) -> None:
-        """Replace the file."""
         # pydantic's own JSON cannot hold surrogates, which occur in paths that are not UTF-8.
         encoded = json.dumps(state.model_dump(), indent=2, default=os.fspath).encode()
         if len(encoded) > self.limit:
-            raise CheckpointError(
-                "{path} was not written: it would be larger than {limit:,} bytes.",
-                path=self.path,
-                limit=self.limit,
-            )
+            message = deferred("{path} was not written: it would be larger than {limit:,} bytes.")
+            raise CheckpointError(message, path=self.path, limit=self.limit)
         with explained(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
         replace_bytes(self.path, encoded)
 
 
-@dataclass(frozen=True, slots=True)
-class _Content(Generic[State]):
-    """The result of reading a file."""
-
+class _Content(NamedTuple, Generic[State]):
     state: State | None
     problem: str = ""
 
@@ -177,12 +166,8 @@ def set_aside(path: Path, problem: str) -> Path:
     The new name is `NAME.damaged-N` with the lowest unused N. There is no limit: without a new
     name, the program could never write the file again.
     """
-    for number in count(1):
-        aside = path.with_name(f"{path.name}.damaged-{number}")
-        try:
-            aside.lstat()
-        except FileNotFoundError:
-            break
+    names = (path.with_name(f"{path.name}.damaged-{number}") for number in count(1))
+    aside = next(name for name in names if not os.path.lexists(name))
     path.rename(aside)
     log.warning("%s is damaged, and kept as %s: %s", path, aside.name, problem)
     return aside

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from prune_gui.errors import one_line
-from prune_gui.language import tr, trn
+from prune_gui.language import deferred, tr, trn
 from prune_gui.number_formats import SHAPE_SEPARATOR, sparsity
 from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO
 from prune_gui.statistics.file_zeros import FileZeros
@@ -21,14 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Subject:
-    """A parameter and its resolution, as a snapshot.
-
-    Attributes:
-        resolution: of the stack, with the draft if there is one.
-        info: the parameter.
-        draft: step number of the draft; None without a draft.
-        file_zeros: the zeros of the file, as far as they are counted.
-    """
+    """A parameter and its resolution, as a snapshot."""
 
     resolution: Resolution
     info: TensorInfo
@@ -58,11 +51,8 @@ class Subject:
 
     def same_parameter(self, other: object) -> bool:
         """Return whether both are about the same parameter of the same open file."""
-        return (
-            isinstance(other, Subject)
-            and self.name == other.name
-            and self.resolution.checkpoint is other.resolution.checkpoint
-        )
+        mine = self.name, self.resolution.checkpoint
+        return isinstance(other, Subject) and mine == (other.name, other.resolution.checkpoint)
 
     @property
     def zeros(self) -> int:
@@ -89,14 +79,9 @@ class Subject:
     def pruned_facts(self) -> str:
         """Return a summary: "384 x 1536 · float32 · 294,912 of 589,824 pruned (50.0 %)"."""
         pruned, total = self.resolution.counts[self.name]
-        return tr(
-            "{shape} · {dtype} · {pruned:,} of {total:,} pruned ({share})",
-            shape=_shape(self.info),
-            dtype=self.info.dtype,
-            pruned=pruned,
-            total=total,
-            share=sparsity(pruned, total),
-        )
+        shape, dtype, share = _shape(self.info), self.info.dtype, sparsity(pruned, total)
+        message = deferred("{shape} · {dtype} · {pruned:,} of {total:,} pruned ({share})")
+        return tr(message, shape=shape, dtype=dtype, pruned=pruned, total=total, share=share)
 
     def zero_facts(self) -> str:
         """Return a summary: "50.0 % zero in the file: 2:4"; "" if no zeros are counted."""
@@ -104,10 +89,9 @@ class Subject:
         if not zeros:
             return ""
         share = sparsity(zeros, self.resolution.counts[self.name][1])
-        patterns = self.file_zeros.describe(self.name)
-        if not patterns:
-            return tr("{share} zero in the file", share=share)
-        return tr("{share} zero in the file: {patterns}", share=share, patterns=patterns)
+        if patterns := self.file_zeros.describe(self.name):
+            return tr("{share} zero in the file: {patterns}", share=share, patterns=patterns)
+        return tr("{share} zero in the file", share=share)
 
 
 def counts_by_code(pruned: int, total: int, steps: Sequence[int]) -> dict[int, int]:
@@ -149,13 +133,7 @@ def _shape(info: TensorInfo) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelSubject:
-    """All prunable parameters and their resolution, as a snapshot.
-
-    Attributes:
-        resolution: of the stack, with the draft if there is one.
-        draft: step number of the draft; None without a draft.
-        file_zeros: the zeros of the file, as far as they are counted.
-    """
+    """All prunable parameters and their resolution, as a snapshot."""
 
     resolution: Resolution
     draft: int | None
@@ -168,10 +146,8 @@ class ModelSubject:
 
     def same_parameter(self, other: object) -> bool:
         """Return whether both are about the same open file."""
-        return (
-            isinstance(other, ModelSubject)
-            and self.resolution.checkpoint is other.resolution.checkpoint
-        )
+        mine = self.resolution.checkpoint
+        return isinstance(other, ModelSubject) and mine is other.resolution.checkpoint
 
     @property
     def zeros(self) -> int:
@@ -190,14 +166,16 @@ class ModelSubject:
     def facts(self) -> str:
         """Return a summary: "78 parameters · 294,912 of 589,824 weights pruned (50.0 %)"."""
         pruned, total = self.resolution.total
+        fields = {"pruned": pruned, "total": total, "share": sparsity(pruned, total)}
         return trn(
             "{count:,} parameter · {pruned:,} of {total:,} weights pruned ({share})",
             "{count:,} parameters · {pruned:,} of {total:,} weights pruned ({share})",
             len(self.resolution.counts),
-            pruned=pruned,
-            total=total,
-            share=sparsity(pruned, total),
+            **fields,
         )
+
+
+NOTHING_IS_OPEN: Final = deferred("Nothing is open.\nOpen a checkpoint to look at its parameters.")
 
 
 def subject_of(
@@ -207,14 +185,9 @@ def subject_of(
     draft: int | None,
     masks: Resolution | None = None,
 ) -> Subject | str:
-    """Return the subject of the views of one parameter, or why there is none, as a message.
-
-    Args:
-        draft: step number of the draft in `shown`; None without a draft.
-        masks: a resolution whose parameters are the masks in the file; None before it is known.
-    """
+    """Return the subject of the views of one parameter, or why there is none, as a message."""
     if session is None:
-        return _nothing_is_open()
+        return tr(NOTHING_IS_OPEN)
     info = session.checkpoint.tensors.get(name) if name is not None else None
     if info is None:
         return tr("Choose a parameter in the tree of modules to look at it.")
@@ -231,22 +204,14 @@ def subject_of(
 def model_subject_of(
     session: Session | None, shown: Resolution | None, draft: int | None
 ) -> ModelSubject | str:
-    """Return the subject of the views of all parameters, or why there is none, as a message.
-
-    Args:
-        draft: step number of the draft in `shown`; None without a draft.
-    """
+    """Return the subject of the views of all parameters, or why there is none, as a message."""
     if session is None:
-        return _nothing_is_open()
+        return tr(NOTHING_IS_OPEN)
     if shown is None or shown.checkpoint is not session.checkpoint:
         return tr("Computing the masks…")
     if not shown.counts:
         return tr("Nothing in {file} can be pruned.", file=session.checkpoint.path.name)
     return ModelSubject(shown, draft, session.file_zeros)
-
-
-def _nothing_is_open() -> str:
-    return tr("Nothing is open.\nOpen a checkpoint to look at its parameters.")
 
 
 Which = Literal["left", "right"]
@@ -290,12 +255,7 @@ FILE: Final = AfterStep(0)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComparedState:
-    """What a side is resolved to.
-
-    Attributes:
-        steps: number of its steps that are applied; None for all.
-        draft: step number of the draft in `base`; None without a draft.
-    """
+    """What a side is resolved to."""
 
     base: Resolution
     steps: int | None
@@ -325,13 +285,9 @@ class ComparedState:
         if found is None:
             reason = tr("{file} has no parameter {name}.", file=file, name=name)
         elif found.shape != info.shape:
-            reason = tr(
-                "{file}: {name} has shape {there}, but {here} in this checkpoint.",
-                file=file,
-                name=name,
-                there=list(found.shape),
-                here=list(info.shape),
-            )
+            shapes = {"there": list(found.shape), "here": list(info.shape)}
+            message = deferred("{file}: {name} has shape {there}, but {here} in this checkpoint.")
+            reason = tr(message, file=file, name=name, **shapes)
         elif found.not_prunable is not None and name not in self.base.counts:
             why = tr(found.not_prunable)
             reason = tr("{file}: {name} cannot be pruned: {why}.", file=file, name=name, why=why)
@@ -346,12 +302,7 @@ class ComparedState:
 
 
 def text_of(side: Side, steps: Sequence[Step], *, drafted: bool) -> str:
-    """Return the name of a side in the window.
-
-    Args:
-        steps: the resolved steps of the stack.
-        drafted: whether the views show a draft.
-    """
+    """Return the name of a side in the window."""
     match side:
         case AfterStep(0):
             return tr("The original file")
@@ -381,8 +332,7 @@ def frame_title(subject: Subject, steps: int) -> str:
     if not steps:
         return tr("The original file, {share} pruned", share=share)
     method = one_line(tr(subject.resolution.recipe.steps[steps - 1].method.title))
+    message = deferred("After step {number}: {method}, {share} pruned")
     if steps == subject.draft:
-        return tr("With the draft: {method}, {share} pruned", method=method, share=share)
-    return tr(
-        "After step {number}: {method}, {share} pruned", number=steps, method=method, share=share
-    )
+        message = deferred("With the draft: {method}, {share} pruned")
+    return tr(message, number=steps, method=method, share=share)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.checkpoint import Checkpoint
 from prune_gui.errors import RecipeError, StepError
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, Resolution
@@ -25,13 +24,10 @@ class SweepRow:
     """The result of a recipe with one amount in one of its steps.
 
     Attributes:
-        pruned: number of pruned elements of all parameters that can be pruned.
-        total: number of their elements.
         kept_energy: kept share of the sum of squares of their finite weights, in [0, 1]; NaN if
             that sum is zero or infinite.
         target_energy: as `kept_energy`, of the targets of that step only.
         worst: name of that target; "" if there is none.
-        nearly_empty: number of parameters that are almost completely pruned.
         error: why the recipe cannot be carried out, or ""; with an error, the other fields are not
             set.
     """
@@ -57,9 +53,6 @@ class Sweep:
 
     Weights of a parameter are read again only if an amount prunes it differently from the amount
     before. Not thread-safe.
-
-    Args:
-        number: number of the step in the recipe, from 1.
     """
 
     def __init__(self, resolver: Resolver, recipe: Recipe, number: int) -> None:
@@ -99,14 +92,6 @@ class Sweep:
             earlier = self._recipe.with_steps(self._recipe.steps[: self._number - 1])
             before = self._resolver.resolve(earlier, monitor)
         return before
-
-
-def sweep(
-    recipe: Recipe, checkpoint: Checkpoint, number: int, amounts: Iterable[Amount], monitor: Monitor
-) -> list[SweepRow]:
-    """Return the result of a recipe for each amount in its step `number`, from 1."""
-    amount_sweep = Sweep(Resolver(checkpoint), recipe, number)
-    return [amount_sweep.row(amount, monitor) for amount in amounts]
 
 
 def _row(amount: Amount, statistics: LayerStatistics, targets: Collection[str]) -> SweepRow:

@@ -15,13 +15,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SweepCurve:
-    """The points of both curves, by ascending sparsity. All numbers are in percent.
+    """The points of both curves, by ascending sparsity, in percent; float64 (points,).
 
-    Attributes:
-        rows: index of the row of each point; rows with an error have no point.
-        sparsity: float64 (points,), of all parameters.
-        targets: float64 (points,), the kept energy of the targets; NaN if it is not defined.
-        worst: float64 (points,), the kept energy of the worst target; NaN if it is not defined.
+    `rows` has the index of the row of each point; rows with an error have none. Kept energies that
+    are not defined are NaN.
     """
 
     rows: tuple[int, ...]

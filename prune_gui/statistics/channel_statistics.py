@@ -21,21 +21,22 @@ from prune_gui.statistics import kernels, weight_values
 from prune_gui.statistics.dispatch import map_chunks
 from prune_gui.statistics.kernels import CodeIndex
 
+Flags = NDArray[np.bool_]
+Numbers = NDArray[np.float64]
+
 
 @dataclass(frozen=True, slots=True)
 class ChannelStatistics:
     """The channels of a parameter along one dimension. The arrays are read-only.
 
     Attributes:
-        codes: the code of each row of `counts`: 0 kept, then steps, then 255 for "in the file".
-        counts: int64 (codes, channels), number of elements.
-        dead: boolean (channels,), True if all weights are zero or pruned: the output of such a
-            channel does not depend on the input.
+        codes: of each row of `counts`, int64 (codes, channels), which has numbers of elements.
+        dead: whether all weights are zero or pruned: then the output is independent of the input.
     """
 
     codes: tuple[int, ...]
     counts: NDArray[np.int64]
-    dead: NDArray[np.bool_]
+    dead: Flags
 
     @property
     def size(self) -> int:
@@ -48,23 +49,8 @@ class ChannelStatistics:
         pruned: NDArray[np.int64] = self.counts[1:].sum(0)
         return pruned
 
-    @property
-    def share(self) -> NDArray[np.float64]:
-        """The pruned share of each channel, in [0, 1]."""
-        return self.pruned / self.size
 
-    @property
-    def whole(self) -> NDArray[np.uint8]:
-        """The step that pruned all elements of the channel; 0 if no single step did."""
-        steps = np.zeros(self.dead.size, np.uint8)
-        for code, counts in zip(self.codes[1:], self.counts[1:], strict=True):
-            steps[counts == self.size] = code
-        return steps
-
-
-def norms(
-    checkpoint: Checkpoint, name: str, dim: int, n: float, monitor: Monitor
-) -> NDArray[np.float64]:
+def norms(checkpoint: Checkpoint, name: str, dim: int, n: float, monitor: Monitor) -> Numbers:
     """Return the n-norm of each channel along `dim`, of the weights in the file.
 
     A 0-d parameter is one channel.
@@ -75,23 +61,18 @@ def norms(
     else:
         weights = checkpoint.view(name)
         found = channel_norms(weights.reshape(info.shape or (1,)), n, dim, monitor=monitor)
-    result: NDArray[np.float64] = found.double().numpy()
+    result: Numbers = found.double().numpy()
     result.flags.writeable = False
     return result
 
 
 def norms_by_step(
-    resolution: Resolution,
-    name: str,
-    dim: int,
-    n: float,
-    whole: NDArray[np.float64],
-    monitor: Monitor,
-) -> NDArray[np.float64]:
+    resolution: Resolution, name: str, dim: int, n: float, whole: Numbers, monitor: Monitor
+) -> Numbers:
     """Return float64 (codes, channels), how much of the norm of each channel each step leaves.
 
-    The codes are those of `channels`. Row i is the norm of the elements of the first i + 1 codes,
-    with zeros in place of the others: row 0 is that of the kept elements, and the last is `whole`.
+    Row i is the norm of the elements of the first i + 1 codes of `channels`: row 0 is that of the
+    kept elements, and the last is `whole`.
     """
     codes = CodeIndex.of(resolution.layers.get(name, ())).codes
     checkpoint, info = resolution.checkpoint, resolution.checkpoint.tensors[name]
@@ -102,7 +83,7 @@ def norms_by_step(
     rows = []
     for last in codes[:-1]:
 
-        def mask(start: int, stop: int, last: int = last) -> NDArray[np.bool_]:
+        def mask(start: int, stop: int, last: int = last) -> Flags:
             return resolution.pruned_by_within(name, start, stop) <= last  # codes ascend
 
         left = score_norms(scores, mask, n, dim, monitor=monitor).double().numpy()
@@ -110,7 +91,7 @@ def norms_by_step(
     return np.stack([*rows, whole])
 
 
-def ranks(chosen: PrunedUnits) -> tuple[NDArray[np.float64], float]:
+def ranks(chosen: PrunedUnits) -> tuple[Numbers, float]:
     """Return the ranks of the channels, and the maximum rank that is pruned; 0.0 if none is."""
     assert chosen.ranks is not None
     values = chosen.ranks.astype(np.float64)
@@ -148,22 +129,12 @@ def channels(resolution: Resolution, name: str, dim: int, monitor: Monitor) -> C
     codes, slots = CodeIndex.of(resolution.layers.get(name, ()))
     read = weight_values.reader(resolution.checkpoint, name)
 
-    def count(
-        start: int, stop: int
-    ) -> tuple[NDArray[np.intp], NDArray[np.int64], NDArray[np.bool_]]:
-        first = start // inner
+    def count(start: int, stop: int) -> tuple[NDArray[np.intp], NDArray[np.int64], Flags]:
+        first, offset = divmod(start, inner)
         touched = min((stop - 1) // inner - first + 1, shape[dim])
-        counts = np.zeros((len(codes), touched), np.int64)
-        has_weights = np.zeros(touched, np.bool_)
-        kernels.count_channel_steps(
-            resolution.pruned_by_within(name, start, stop),
-            read(start, stop),
-            slots,
-            inner,
-            start % inner,
-            counts,
-            has_weights,
-        )
+        counts, has_weights = np.zeros((len(codes), touched), np.int64), np.zeros(touched, np.bool_)
+        pruned_by, weights = resolution.pruned_by_within(name, start, stop), read(start, stop)
+        kernels.count_channel_steps(pruned_by, weights, slots, inner, offset, counts, has_weights)
         return (first + np.arange(touched)) % shape[dim], counts, has_weights
 
     counts = np.zeros((len(codes), shape[dim]), np.int64)

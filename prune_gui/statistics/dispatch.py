@@ -48,8 +48,7 @@ def map_parameters(
 ) -> Iterator[Result]:
     """Yield ``work(task, monitor)`` for every task, in order.
 
-    On an executor, `work` and the tasks are pickled, so they should hold no more than one task
-    needs. Here, the tasks are taken one after the other, and `work` uses all threads.
+    On an executor, `work` and the tasks are pickled. Here, `work` uses all threads.
     """
     if not uses_executor(nbytes):
         yield from (_run_here(work, task, monitor) for task in tasks)
@@ -66,7 +65,6 @@ def map_parameters(
 
 
 def _run_here(work: Callable[[Task, Monitor], Result], task: Task, monitor: Monitor) -> Result:
-    """Run a task, with all calls within it, on threads of this process."""
     with use_executor(None):
         return work(task, monitor)
 
@@ -74,11 +72,8 @@ def _run_here(work: Callable[[Task, Monitor], Result], task: Task, monitor: Moni
 def read_budget(*, counted: bool, seconds: float = READ_SLICE_S) -> Callable[[TensorInfo], bool]:
     """Return a predicate that is true while there is time left to read a parameter.
 
-    On an executor, whose speed is not known, it is true for `ROUND_BYTES`.
-
-    Args:
-        counted: whether the counts are shown already. Before that, parameters larger than
-            `EARLY_READ_LIMIT_BYTES` are not read, and an executor reads nothing.
+    On an executor, whose speed is not known, it is true for `ROUND_BYTES`. Before the counts are
+    shown (`counted`), large parameters are not read, and an executor reads nothing.
     """
     if current_executor() is None:
         end = time.monotonic() + seconds

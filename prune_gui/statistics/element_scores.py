@@ -5,24 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial, singledispatch
+from functools import partial
 from itertools import takewhile
 
 import numpy as np
 from numpy.typing import NDArray
 
+from prune_gui.pruning.arrays import Bits
 from prune_gui.pruning.methods import LAMP_KINDS, ScoreKind
 from prune_gui.pruning.predicates import (
     BlockCut,
     ChannelCut,
     ElementCut,
     NMCut,
-    NMGroups,
     Predicate,
     PrunedUnits,
     RowCut,
 )
-from prune_gui.pruning.selection.keys import Bits, KeySource, RandomKeys, ScoreKeys
+from prune_gui.pruning.selection.keys import KeySource, RandomKeys, ScoreKeys
 from prune_gui.recipe import Resolution
 from prune_gui.recipe.auxiliary_files import weight_reader
 from prune_gui.recipe.recipe import IN_FILE
@@ -34,11 +34,8 @@ from prune_gui.statistics.weight_values import of_bits
 class Scored:
     """The scores of one parameter, and how the steps prune by them.
 
-    Attributes:
-        keys: one key per element, ordered as the scores; of LAMP scores, the keys of what these are
-            computed from.
-        layers: the applied steps, in order, without the step of `lowest`.
-        lowest: (step, k) if a step prunes the k lowest elements that `layers` leave.
+    There is a key per element; those of LAMP scores are the keys of what these are computed from.
+    If a step prunes the k lowest elements that `layers` leave, `lowest` is (step, k).
     """
 
     kind: ScoreKind
@@ -50,10 +47,14 @@ class Scored:
 def scored_steps(resolution: Resolution, name: str) -> dict[int, ScoreKind]:
     """Return the steps that ranked single elements of a parameter, and the kind of score."""
     kinds: dict[int, ScoreKind] = {}
+    steps = resolution.recipe.steps
     for applied in resolution.layers.get(name, ()):
-        kind = _kind(resolution, applied)
-        if kind is not None and isinstance(applied.predicate, ElementCut | RowCut | NMCut):
-            kinds[applied.step] = kind
+        if applied.step <= len(steps) and isinstance(
+            applied.predicate, ElementCut | RowCut | NMCut
+        ):
+            kind = steps[applied.step - 1].method.score_kind
+            if kind is not None:
+                kinds[applied.step] = kind
     return kinds
 
 
@@ -88,25 +89,17 @@ def weights_of(resolution: Resolution, name: str) -> Scored:
     return Scored("weights", ScoreKeys.of(weights), applied_steps)
 
 
-def _kind(resolution: Resolution, applied: AppliedStep) -> ScoreKind | None:
-    """Return the kind of score by which a step ranks; None for what is pruned in the file."""
-    steps = resolution.recipe.steps
-    return steps[applied.step - 1].method.score_kind if applied.step <= len(steps) else None
-
-
 def _scored(
     resolution: Resolution, name: str, kind: ScoreKind, keys: KeySource, own: AppliedStep
 ) -> Scored:
     """Return the scores by which the applied step `own` ranks.
 
-    If `own` is the last step and prunes the lowest scores, its effect follows from the number that
-    it prunes (`lowest`), so that a score histogram stays valid when the cut moves. Otherwise every
-    step is counted by element.
+    If `own` is last and prunes the lowest scores, its effect follows from their number, so that a
+    score histogram stays valid when the cut moves. Otherwise every step is counted by element.
     """
     applied_steps = resolution.layers[name]
-    if applied_steps[-1] is not own or not isinstance(own.predicate, ElementCut):
-        return Scored(kind, keys, applied_steps)
-    if own.step > len(resolution.recipe.steps):  # pruned in the file
+    in_file = own.step > len(resolution.recipe.steps)
+    if in_file or applied_steps[-1] is not own or not isinstance(own.predicate, ElementCut):
         return Scored(kind, keys, applied_steps)
     k = resolution.outcomes[own.step - 1].pruned[name]
     return Scored(kind, keys, applied_steps[:-1], (own.step, k))
@@ -124,8 +117,8 @@ class ScoreBlock:
     """The scores of a span of elements in a step. Each array has one value per element.
 
     Attributes:
-        scores: float64, the score; a new array, which the caller may overwrite.
-        cuts: float64, the score of the last pruned unit; arbitrary where `cut` is False.
+        scores: a new array, which the caller may overwrite.
+        cuts: the score of the last pruned unit; arbitrary where `cut` is False.
         ranked: whether the step ranked the element; ignores what earlier steps pruned.
         cut: whether the step prunes anything in the group in which it ranked the element.
     """
@@ -138,106 +131,88 @@ class ScoreBlock:
 
 ElementRanks = Callable[[int, int], ScoreBlock]
 """From start and stop to the scores of the flat indices [start, stop)."""
+NumbersOf = Callable[[Bits], Numbers]
+"""From raw bits to the scores that they represent."""
 
 
-@singledispatch
-def element_ranks_of(_: Predicate) -> ElementRanks | None:
+def element_ranks_of(predicate: Predicate) -> ElementRanks | None:
     """Return a reader of the scores of a step; None if it does not rank by a number."""
-    return None
-
-
-@element_ranks_of.register
-def _(predicate: ElementCut) -> ElementRanks | None:
-    keys = predicate.ranking.keys
-    numbers = _numbers(keys)
+    if isinstance(predicate, ChannelCut):
+        return partial(_of_channels, predicate)
+    if isinstance(predicate, BlockCut):
+        return partial(_of_blocks, predicate)
+    if not isinstance(predicate, ElementCut | RowCut | NMCut):
+        return None
+    numbers = _numbers(predicate.ranking.keys)
     if numbers is None:
         return None
-
-    def read(start: int, stop: int) -> ScoreBlock:
-        cut, size = predicate.cut(), stop - start
-        value = keys.value(cut.threshold) if cut.pruned else 0.0
-        return ScoreBlock(
-            numbers(keys.bits(start, stop)),
-            np.broadcast_to(np.float64(value), size),
-            np.broadcast_to(np.True_, size),
-            np.broadcast_to(np.bool_(cut.pruned > 0), size),
-        )
-
-    return read
+    if isinstance(predicate, ElementCut):
+        return partial(_of_elements, predicate, numbers)
+    if isinstance(predicate, RowCut):
+        return partial(_of_rows, predicate, numbers)
+    return partial(_of_groups, predicate, numbers)
 
 
-@element_ranks_of.register
-def _(predicate: RowCut) -> ElementRanks | None:
-    keys = predicate.ranking.keys
-    numbers = _numbers(keys)
-    if numbers is None:
-        return None
-
-    def read(start: int, stop: int) -> ScoreBlock:
-        cuts = predicate.cuts()
-        row = np.arange(start, stop) // predicate.shape.after % predicate.shape.rows
-        return ScoreBlock(
-            numbers(keys.bits(start, stop)),
-            numbers(cuts.thresholds)[row],
-            np.ones(stop - start, np.bool_),
-            (cuts.last_ties >= 0)[row],
-        )
-
-    return read
+def _of_elements(predicate: ElementCut, numbers: NumbersOf, start: int, stop: int) -> ScoreBlock:
+    cut, keys, size = predicate.cut(), predicate.ranking.keys, stop - start
+    value = keys.value(cut.threshold) if cut.pruned else 0.0
+    return ScoreBlock(
+        numbers(keys.bits(start, stop)),
+        np.broadcast_to(np.float64(value), size),
+        np.broadcast_to(np.True_, size),
+        np.broadcast_to(np.bool_(cut.pruned > 0), size),
+    )
 
 
-@element_ranks_of.register
-def _(predicate: NMCut) -> ElementRanks | None:
-    keys, remaining_mask = predicate.ranking.keys, predicate.ranking.remaining_mask
-    groups = predicate.groups
-    numbers = _numbers(keys)
-    if numbers is None:
-        return None
-
-    def read(start: int, stop: int) -> ScoreBlock:
-        begin, end = groups.around(start)[0], groups.around(stop - 1)[1]
-        scores = remaining_scores = numbers(keys.bits(begin, end))
-        if remaining_mask is not None:
-            remaining_scores = np.where(remaining_mask(begin, end), scores, -np.inf)
-        cuts, grouped = np.zeros(end - begin), np.zeros(end - begin, np.bool_)
-        for part, shape in _whole_groups(groups, begin, end):
-            ordered = np.sort(remaining_scores[part].reshape(shape), axis=1)
-            cuts[part] = np.broadcast_to(ordered[:, predicate.going - 1, None], shape).reshape(-1)
-            grouped[part] = True
-        span = slice(start - begin, stop - begin)
-        prunes = grouped & (cuts > -np.inf if predicate.going else False)
-        return ScoreBlock(scores[span], cuts[span], grouped[span], prunes[span])
-
-    return read
+def _of_rows(predicate: RowCut, numbers: NumbersOf, start: int, stop: int) -> ScoreBlock:
+    cuts = predicate.cuts()
+    row = np.arange(start, stop) // predicate.shape.after % predicate.shape.rows
+    return ScoreBlock(
+        numbers(predicate.ranking.keys.bits(start, stop)),
+        numbers(cuts.thresholds)[row],
+        np.ones(stop - start, np.bool_),
+        (cuts.last_ties >= 0)[row],
+    )
 
 
-@element_ranks_of.register
-def _(predicate: ChannelCut) -> ElementRanks:
+def _of_groups(predicate: NMCut, numbers: NumbersOf, start: int, stop: int) -> ScoreBlock:
+    groups, remaining_mask = predicate.groups, predicate.ranking.remaining_mask
+    begin, end = groups.around(start)[0], groups.around(stop - 1)[1]
+    scores = remaining_scores = numbers(predicate.ranking.keys.bits(begin, end))
+    if remaining_mask is not None:
+        remaining_scores = np.where(remaining_mask(begin, end), scores, -np.inf)
+    cuts, grouped = np.zeros(end - begin), np.zeros(end - begin, np.bool_)
+    for slab in range(begin // groups.slab, -(-end // groups.slab)):
+        first = max(begin, slab * groups.slab)
+        whole = slab * groups.slab + groups.slab // groups.block * groups.block
+        part = slice(first - begin, min(end, whole) - begin)
+        if part.start >= part.stop:
+            continue
+        shape = ((part.stop - part.start) // groups.block, groups.m, groups.inner)
+        ordered = np.sort(remaining_scores[part].reshape(shape), axis=1)
+        cuts[part] = np.broadcast_to(ordered[:, predicate.going - 1, None], shape).reshape(-1)
+        grouped[part] = True
+    span = slice(start - begin, stop - begin)
+    prunes = grouped & (cuts > -np.inf if predicate.going else False)
+    return ScoreBlock(scores[span], cuts[span], grouped[span], prunes[span])
+
+
+def _of_channels(predicate: ChannelCut, start: int, stop: int) -> ScoreBlock:
     inner = math.prod(predicate.shape[predicate.dim + 1 :])
-
-    def read(start: int, stop: int) -> ScoreBlock:
-        units = np.arange(start, stop) // inner % predicate.shape[predicate.dim]
-        return _of_units(predicate.chosen(), units, np.ones(stop - start, np.bool_))
-
-    return read
+    units = np.arange(start, stop) // inner % predicate.shape[predicate.dim]
+    return _of_units(predicate.chosen(), units, np.ones(stop - start, np.bool_))
 
 
-@element_ranks_of.register
-def _(predicate: BlockCut) -> ElementRanks:
+def _of_blocks(predicate: BlockCut, start: int, stop: int) -> ScoreBlock:
     blocks = predicate.blocks
-
-    def read(start: int, stop: int) -> ScoreBlock:
-        row, column = np.divmod(np.arange(start, stop), blocks.columns)
-        row, column = row // blocks.height, column // blocks.width
-        inside = (row < blocks.down) & (column < blocks.across)
-        units = np.where(inside, row * blocks.across + column, 0)
-        return _of_units(predicate.chosen(), units, inside)
-
-    return read
+    row, column = np.divmod(np.arange(start, stop), blocks.columns)
+    row, column = row // blocks.height, column // blocks.width
+    inside = (row < blocks.down) & (column < blocks.across)
+    units = np.where(inside, row * blocks.across + column, 0)
+    return _of_units(predicate.chosen(), units, inside)
 
 
 def _of_units(chosen: PrunedUnits, units: NDArray[np.intp], inside: Flags) -> ScoreBlock:
-    """Return the scores of elements, given the unit that each belongs to."""
     size = units.size
     if chosen.ranks is None or not chosen.ranks.size:
         return ScoreBlock(np.zeros(size), np.zeros(size), np.zeros(size, np.bool_), inside)
@@ -246,8 +221,7 @@ def _of_units(chosen: PrunedUnits, units: NDArray[np.intp], inside: Flags) -> Sc
     return ScoreBlock(ranks[units], np.full(size, cut), inside, np.full(size, pruned.size > 0))
 
 
-def _numbers(keys: KeySource) -> Callable[[Bits], Numbers] | None:
-    """Return a function from raw bits to the scores that they represent; None if unknown."""
+def _numbers(keys: KeySource) -> NumbersOf | None:
     if isinstance(keys, ScoreKeys):
         return partial(_absolute, keys)
     if isinstance(keys, RandomKeys):
@@ -261,33 +235,12 @@ def _absolute(keys: ScoreKeys, bits: Bits) -> Numbers:
     return absolute
 
 
-def _whole_groups(
-    groups: NMGroups, begin: int, end: int
-) -> list[tuple[slice, tuple[int, int, int]]]:
-    """Return the parts of [begin, end) that consist of whole groups, and the shape of each.
-
-    The members of a group are along the middle dimension of the shape.
-    """
-    parts = []
-    for slab in range(begin // groups.slab, -(-end // groups.slab)):
-        first = max(begin, slab * groups.slab)
-        whole = slab * groups.slab + groups.slab // groups.block * groups.block
-        last = min(end, whole)
-        if last > first:
-            shape = ((last - first) // groups.block, groups.m, groups.inner)
-            parts.append((slice(first - begin, last - begin), shape))
-    return parts
-
-
 @dataclass(frozen=True, slots=True)
 class StepCut:
-    """The cut of a step in one parameter: it prunes the numbers below.
+    """The cut of a step in one parameter, by absolute weight or score: it prunes those below.
 
-    Attributes:
-        value: an absolute weight or a score.
-        inclusive: whether the step prunes numbers that equal the value, or some of them.
-        shared: the cut of all targets of the step, where `max_sparsity` stops the step before it in
-            this parameter; None where both are the same.
+    It is `inclusive` if it prunes some that equal the value. `shared` is the cut of all targets if
+    the step stops before it in this parameter because of its `max_sparsity`.
     """
 
     value: float
@@ -296,29 +249,21 @@ class StepCut:
 
 
 def weight_cuts(resolution: Resolution, name: str) -> dict[int, StepCut]:
-    """Return the cut in the absolute weights of a parameter for each step that has one.
-
-    Steps that do not rank by the absolute weight, and infinite cuts, are omitted.
-    """
+    """Return the finite cut in the absolute weights of a parameter for each step that has one."""
     cuts = {}
     for applied in resolution.layers.get(name, ()):
         if applied.step == IN_FILE:
             continue
-        method = resolution.recipe.steps[applied.step - 1].method
-        if method.ranks_weights:
-            cut = _cut(resolution, applied, float)
-            if cut is not None:
-                cuts[applied.step] = cut
+        is_ranked = resolution.recipe.steps[applied.step - 1].method.ranks_weights
+        if is_ranked and (cut := _cut(resolution, applied, float)) is not None:
+            cuts[applied.step] = cut
     return cuts
 
 
 def score_cut(
     resolution: Resolution, name: str, step: int, score_at: Callable[[float], float]
 ) -> StepCut | None:
-    """Return the cut of a step in its own scores of a parameter; None if it has no finite cut.
-
-    See `ScoreHistogram.score_at`.
-    """
+    """Return the finite cut of a step in its own scores of a parameter, if it has one."""
     [applied] = (one for one in resolution.layers[name] if one.step == step)
     return _cut(resolution, applied, score_at)
 
@@ -326,7 +271,6 @@ def score_cut(
 def _cut(
     resolution: Resolution, applied: AppliedStep, score_at: Callable[[float], float]
 ) -> StepCut | None:
-    """Return the finite cut of an applied step, as the score of what its keys represent."""
     predicate = applied.predicate
     if not isinstance(predicate, ElementCut):
         return None
@@ -335,21 +279,16 @@ def _cut(
     def number(key: int) -> float:
         return score_at(keys.value(key))
 
-    value = number(cut.threshold)
+    value, shared_key = number(cut.threshold), _shared_threshold(resolution, applied.step)
     if not math.isfinite(value):
         return None
-    shared_key = _shared_threshold(resolution, applied.step)
-    shared = None
-    if shared_key is not None and shared_key > cut.threshold and math.isfinite(number(shared_key)):
-        shared = number(shared_key)
-    return StepCut(value, cut.last_tie >= 0, shared)
+    is_limited = shared_key is not None and shared_key > cut.threshold
+    shared = number(shared_key) if shared_key is not None and is_limited else math.inf
+    return StepCut(value, cut.last_tie >= 0, shared if math.isfinite(shared) else None)
 
 
 def _shared_threshold(resolution: Resolution, step: int) -> int | None:
-    """Return the key at which a limited global step cuts the targets that it does not limit.
-
-    None if there is no such key: without a limit, the cut of each target is that of all.
-    """
+    """Return the key at which a step with a limit cuts targets that it does not limit."""
     method, outcome = resolution.recipe.steps[step - 1].method, resolution.outcomes[step - 1]
     if (
         method.ranking_scope != "global"

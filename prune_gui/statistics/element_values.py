@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from prune_gui.statistics.element_scores import (
     ScoreBlock,
     element_ranks_of,
 )
-from prune_gui.statistics.weight_values import Values
+from prune_gui.statistics.weight_values import Reader, Values
 
 Measure = Callable[[int, int], tuple[Values, Flags]]
 """From start and stop to a number per element of [start, stop), float32 or float64, and flags for
@@ -33,10 +34,13 @@ the elements that have one (`ALL`: every element)."""
 def weights(resolution: Resolution, name: str, span: tuple[int, int] | None = None) -> Measure:
     """Return a reader of the values that views show; `span`: only these will be read."""
     if span is None:
-        whole = weight_values.shown(resolution, name)
-        return lambda start, stop: (whole(start, stop), ALL)
+        return _of_all(weight_values.shown(resolution, name))
     first, read = span[0], weight_values.reader_of(weight_values.span_of(resolution, name, *span))
-    return lambda start, stop: (read(start - first, stop - first), ALL)
+    return _of_all(lambda start, stop: read(start - first, stop - first))
+
+
+def _of_all(read: Reader) -> Measure:
+    return lambda start, stop: (read(start, stop), ALL)
 
 
 def sizes(resolution: Resolution, name: str, span: tuple[int, int] | None = None) -> Measure:
@@ -53,22 +57,21 @@ def squares(resolution: Resolution, name: str) -> Measure:
     """Return a reader of the squared values in the file, float64; inf where they overflow."""
     read = weight_values.reader(resolution.checkpoint, name)
 
-    def square(start: int, stop: int) -> tuple[Values, Flags]:
+    def square(start: int, stop: int) -> Values:
         with np.errstate(over="ignore"):
-            return np.square(read(start, stop), dtype=np.float64), ALL
+            return np.square(read(start, stop), dtype=np.float64)
 
-    return square
+    return _of_all(square)
 
 
 def kept_squares(resolution: Resolution, name: str) -> Measure:
     """Return a reader of the squared values, float64, with 0 for pruned elements."""
     measure, applied_steps = squares(resolution, name), resolution.layers.get(name, ())
-
-    def read(start: int, stop: int) -> tuple[Values, Flags]:
-        numbers, defined = measure(start, stop)
-        return np.where(stack.kept(applied_steps, start, stop), numbers, 0.0), defined
-
-    return read
+    return _of_all(
+        lambda start, stop: np.where(
+            stack.kept(applied_steps, start, stop), measure(start, stop)[0], 0.0
+        )
+    )
 
 
 def absolute(measure: Measure) -> Measure:
@@ -120,7 +123,7 @@ def difference(resolution: Resolution, name: str, other: AuxiliaryFiles, path: s
     checkpoint = resolution.checkpoint
     info = checkpoint.tensors[name]
     delta = WeightDelta(weight_reader(checkpoint, info), other.entries(path, info, "weights"))
-    return lambda start, stop: (delta.part(start, stop).numpy(), ALL)
+    return _of_all(lambda start, stop: delta.part(start, stop).numpy())
 
 
 def corrections(resolution: Resolution, name: str) -> Measure:
@@ -128,19 +131,18 @@ def corrections(resolution: Resolution, name: str) -> Measure:
     corrected = weight_values.reader_of(resolution.values(name))
     read = weight_values.reader(resolution.checkpoint, name)
 
-    def change(start: int, stop: int) -> tuple[Values, Flags]:
+    def change(start: int, stop: int) -> Values:
         with np.errstate(invalid="ignore"):  # infinity minus infinity
-            return corrected(start, stop) - read(start, stop), ALL
+            return corrected(start, stop) - read(start, stop)
 
-    return change
+    return _of_all(change)
 
 
 def ranking_steps(resolution: Resolution, name: str) -> tuple[int, ...]:
     """Return the numbers of the steps that rank a parameter by a score, in order."""
-    applied_steps = resolution.layers.get(name, ())
     return tuple(
         applied.step
-        for applied in applied_steps
+        for applied in resolution.layers.get(name, ())
         if 0 < applied.step <= len(resolution.outcomes)
         and element_ranks_of(applied.predicate) is not None
     )
@@ -153,19 +155,18 @@ def _flags_or_all(flags: Flags) -> Flags:
 def _ranked(resolution: Resolution, name: str, step: int) -> ElementRanks:
     """Return a reader of the scores of a step, with elements pruned by earlier steps unranked."""
     applied_steps = resolution.layers.get(name, ())
-    index = next((i for i, applied in enumerate(applied_steps) if applied.step == step), None)
-    step_ranks = None if index is None else element_ranks_of(applied_steps[index].predicate)
-    if index is None or step_ranks is None:
+    earlier_steps = tuple(takewhile(lambda applied: applied.step != step, applied_steps))
+    own = applied_steps[len(earlier_steps) : len(earlier_steps) + 1]
+    ranks = element_ranks_of(own[0].predicate) if own else None
+    if ranks is None:
         raise RecipeError(
             "Step {number} has no score for {name}. Choose a step that ranks it.",
             number=step,
             name=name,
         )
-    earlier_steps, ranks = applied_steps[:index], step_ranks
 
     def read(start: int, stop: int) -> ScoreBlock:
-        block = ranks(start, stop)
-        remaining = stack.kept(earlier_steps, start, stop)
+        block, remaining = ranks(start, stop), stack.kept(earlier_steps, start, stop)
         return replace(block, ranked=block.ranked & remaining)
 
     return read if earlier_steps else ranks
@@ -173,12 +174,7 @@ def _ranked(resolution: Resolution, name: str, step: int) -> ElementRanks:
 
 @dataclass(frozen=True, slots=True)
 class StepScore:
-    """The score of one element in one step.
-
-    Attributes:
-        score: the score of the element or of its unit; None if the step does not rank it.
-        cut: the score of the last pruned unit; None if the step prunes none.
-    """
+    """The score of an element in a step, and the cut of the step; None where it has none."""
 
     step: int
     score: float | None = None
@@ -187,13 +183,7 @@ class StepScore:
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """One element of a parameter.
-
-    Attributes:
-        value: see `weight_values.shown`.
-        code: the step that pruned it; 0: kept, 255: pruned in the file.
-        scores: its score in every step, up to the one that pruned it.
-    """
+    """One element of a parameter, with its scores up to the step that pruned it."""
 
     index: tuple[int, ...]
     value: float
@@ -215,12 +205,11 @@ def _scores(resolution: Resolution, name: str, flat: int, code: int) -> Iterator
     for applied in resolution.layers.get(name, ()):
         if applied.step == IN_FILE:
             continue
-        read = element_ranks_of(applied.predicate)
-        block = read(flat, flat + 1) if read is not None else None
-        if block is None or not block.ranked[0]:
-            yield StepScore(applied.step)
-        else:
-            cut = float(block.cuts[0]) if block.cut[0] else None
-            yield StepScore(applied.step, float(block.scores[0]), cut)
+        ranks = element_ranks_of(applied.predicate)
+        block = ranks(flat, flat + 1) if ranks is not None else None
+        score = cut = None
+        if block is not None and block.ranked[0]:
+            score, cut = float(block.scores[0]), float(block.cuts[0]) if block.cut[0] else None
+        yield StepScore(applied.step, score, cut)
         if applied.step == code:
             return

@@ -31,20 +31,15 @@ class ZeroPatterns:
     dim, as in kernels (height, width, in, out), the dims before that are seen as one.
 
     Attributes:
-        total: number of elements.
-        shape: shape of the parameter, as it is seen.
+        shape: of the parameter, as it is seen.
         n_m: the tightest n:m pattern that every group follows, such as "2:4", or "".
-        n_m_dim: the dim along which the groups are.
         n_m_flattened: whether the groups are along dim 1 and all dims after it, flattened.
-        rows: number of dead channels of dim 0 that are in no dead head.
-        columns: the same of dim 1.
-        kernels: number of convolution kernels that are all zero and not in dead channels; 0 if
-            there are about as many as scattered zeros make by chance.
+        rows, columns: numbers of dead channels of dim 0 and of dim 1 that are in no dead head.
+        kernels: number of kernels that are all zero, not in dead channels, and not by chance.
         block: side of the empty blocks; 0 if there are none, or about as many as by chance.
         blocks: number of empty blocks of that side, also in dead channels.
         heads: labels of the attention heads whose elements are all zero.
         head_count: number of heads of the parameter; 0 if it has none or they are not known.
-        output_dim: the dim of the parameter with its output channels.
     """
 
     zeros: int
@@ -118,13 +113,8 @@ NONE: Final[Counts] = MappingProxyType({})
 class FileZeros:
     """The zeros of the prunable parameters that are counted so far. Immutable.
 
-    Attributes:
-        counts: number of zeros by parameter name. Elements that the mask of a reparametrized pair
-            prunes are zeros.
-        patterns: by name, the patterns of the parameters with zeros and at least two dims.
-        done: bytes of the parameters that are counted.
-        total: bytes of all prunable parameters.
-        elements: number of elements of the parameters that are counted.
+    Elements that the mask of a reparametrized pair prunes are zeros. `done` and `total` are bytes;
+    `patterns` are those of parameters with at least two dims.
     """
 
     counts: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
@@ -146,9 +136,7 @@ class FileZeros:
     def noticeable(self, in_file: Counts = NONE) -> int:
         """Return the number of zeros that do not count as pruned; 0 if they are too few to mention.
 
-        Args:
-            in_file: the counts before the first step of the recipe, where everything that is pruned
-                is zero; without them, no zeros count as pruned.
+        `in_file` are the counts before the first step, where everything that is pruned is zero.
         """
         pruned = {name: count for name, (count, _) in in_file.items() if count}
         left = self.zeros - sum(count for name, count in pruned.items() if name in self.counts)

@@ -6,7 +6,7 @@ After the cut of the last step moved, at most one bin is counted again.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -33,13 +33,11 @@ class Histogram:
     """The number of weights in each of several bins of equal width. The arrays are read-only.
 
     Attributes:
-        edges: float64 (bins + 1), ascending. A bin includes its lower edge, the last bin also its
-            upper edge.
-        codes: the code of each row of `counts`: 0 kept, then steps, then 255 for "in the file".
-        counts: int64 (codes, bins), number of weights.
+        edges: float64 (bins + 1), ascending. A bin includes its lower edge, the last also its
+            upper.
+        codes: of each row of `counts`, int64 (codes, bins).
         nan, infinite: numbers of weights that are in no bin.
         cuts: for each step that prunes small absolute weights, its cut.
-        layers: the applied steps that were counted.
     """
 
     edges: NDArray[np.float64]
@@ -50,26 +48,9 @@ class Histogram:
     cuts: Mapping[int, StepCut] = field(default_factory=dict)
     layers: tuple[AppliedStep, ...] = field(default=(), repr=False)
 
-    def kept_by(self, layers: tuple[AppliedStep, ...]) -> NDArray[np.int64] | None:
-        """Return the number of weights in each bin that applied steps leave, if it is known.
-
-        It is known for the steps of this histogram, and for those without the last one.
-        """
-        kept: NDArray[np.int64] = self.counts[0]
-        if self.layers == layers:
-            return kept
-        steps = {applied.step for applied in layers}
-        if not self.layers or self.layers[:-1] != layers or self.layers[-1].step in steps:
-            return None
-        last: NDArray[np.int64] = self.counts[self.codes.index(self.layers[-1].step)]
-        return kept + last
-
 
 def value_range(resolution: Resolution, name: str, monitor: Monitor) -> tuple[float, float]:
-    """Return the minimum and maximum finite weight of a parameter; (0.0, 0.0) if it has none.
-
-    The weights are those of `weight_values.shown`.
-    """
+    """Return the minimum and maximum finite weight as views show it; (0.0, 0.0) without one."""
     read = weight_values.shown(resolution, name)
 
     def limits_of_span(start: int, stop: int) -> NDArray[np.float64]:
@@ -119,16 +100,26 @@ def histogram(
             return updated
     layers = resolution.layers.get(name, ())
     codes, slots = kernels.CodeIndex.of(layers)
-    count = _counter(resolution, name, edges)
-    shape = len(codes), len(edges) + 1
+    info, shape = resolution.checkpoint.tensors[name], (len(codes), len(edges) + 1)
+    dtype: torch.dtype = getattr(torch, info.dtype)
+    if has_few_values := dtype.itemsize <= 2 and info.scale is None:
+        every = np.arange(1 << 8 * dtype.itemsize).astype(f"u{dtype.itemsize}")
+        bins = np.empty(every.size, np.uint32)
+        kernels.find_bins(weight_values.of_bits(every, dtype), edges, bins)
+        bits = weight_values.bits_reader_of(resolution.values(name))
+    else:
+        read = weight_values.shown(resolution, name)
 
-    def count_span(start: int, stop: int) -> NDArray[np.int64]:
+    def count(start: int, stop: int) -> NDArray[np.int64]:
         counts = np.zeros(shape, np.int64)
-        count(start, stop, resolution.pruned_by_within(name, start, stop), slots, counts)
+        pruned_by = resolution.pruned_by_within(name, start, stop)
+        if has_few_values:
+            kernels.count_known_bins(bits(start, stop), pruned_by, slots, bins, counts)
+        else:
+            kernels.count_bins(read(start, stop), pruned_by, slots, edges, counts)
         return counts
 
-    size = resolution.checkpoint.tensors[name].numel
-    total = sum(map_chunks(count_span, size, monitor), start=np.zeros(shape, np.int64))
+    total = sum(map_chunks(count, info.numel, monitor), start=np.zeros(shape, np.int64))
     counts, (nan, infinite) = total[:, :-2], total[:, -2:].sum(0)
     counts.flags.writeable = False
     cuts = weight_cuts(resolution, name)
@@ -140,48 +131,30 @@ def _updated(
 ) -> Histogram | None:
     """Return the histogram updated for a moved cut; None if more than the last cut changed."""
     layers = resolution.layers.get(name, ())
-    own, kept = DraftCut.of(resolution, name), before.kept_by(layers[:-1])
-    if own is None or kept is None or layers[-1].step in {step.step for step in layers[:-1]}:
+    own, earlier, last = DraftCut.of(resolution, name), layers[:-1], before.layers[-1:]
+    steps = {applied.step for applied in earlier}
+    if own is None or layers[-1].step in steps:
         return None
+    kept = before.counts[0]  # known after the counted steps, and after those without the last one
+    if before.layers != earlier:
+        if not last or before.layers[:-1] != earlier or last[0].step in steps:
+            return None
+        kept = kept + before.counts[before.codes.index(last[0].step)]
     pruned = own.count_pruned(before.edges, kept, monitor)
     rows = dict(zip(before.codes, before.counts, strict=True))
     rows.update({KEPT: kept - pruned, layers[-1].step: pruned})
     codes = kernels.CodeIndex.of(layers).codes
     counts = np.stack([rows[code] for code in codes])
     counts.flags.writeable = False
-    return replace(
-        before, codes=codes, counts=counts, cuts=weight_cuts(resolution, name), layers=layers
-    )
-
-
-_Count = Callable[[int, int, NDArray[np.uint8], NDArray[np.uint8], NDArray[np.int64]], None]
-"""Takes start and stop, the codes, the slots, and counts to add to; see `count_bins`."""
-
-
-def _counter(resolution: Resolution, name: str, edges: NDArray[np.float64]) -> _Count:
-    info = resolution.checkpoint.tensors[name]
-    dtype: torch.dtype = getattr(torch, info.dtype)
-    if dtype.itemsize > 2 or info.scale is not None:
-        read = weight_values.shown(resolution, name)
-        return lambda start, stop, codes, slots, counts: kernels.count_bins(
-            read(start, stop), codes, slots, edges, counts
-        )
-    every = np.arange(1 << 8 * dtype.itemsize).astype(f"u{dtype.itemsize}")
-    bins = np.empty(every.size, np.uint32)
-    kernels.find_bins(weight_values.of_bits(every, dtype), edges, bins)
-    bits = weight_values.bits_reader_of(resolution.values(name))
-    return lambda start, stop, codes, slots, counts: kernels.count_known_bins(
-        bits(start, stop), codes, slots, bins, counts
-    )
+    cuts = weight_cuts(resolution, name)
+    return replace(before, codes=codes, counts=counts, cuts=cuts, layers=layers)
 
 
 @dataclass(frozen=True, slots=True)
 class DraftCut:
     """The cut of the last step in the absolute weights of a parameter, in their keys.
 
-    Attributes:
-        value: the absolute weight at the threshold of the cut.
-        before: returns which elements earlier steps leave; None if they leave all.
+    `value` is the absolute weight at the threshold; `before` is None if earlier steps leave all.
     """
 
     ranking: Ranking
@@ -232,7 +205,7 @@ class DraftCut:
         return pruned
 
     def _count_beyond(self, edge: float, monitor: Monitor) -> int:
-        """Return the number of weights farther from zero than an edge that the step prunes.
+        """Count the weights that the step prunes and that are farther from zero than an edge.
 
         The edge itself is included if it is positive, because bins include their lower edges.
         """
@@ -246,8 +219,7 @@ class DraftCut:
 
         def count(span: tuple[int, int], low: int = low) -> int:
             monitor.advance(span[1] - span[0])
-            bits = keys.bits(*span)
-            remaining_mask = None if self.before is None else self.before(*span)
+            bits, remaining_mask = keys.bits(*span), self.before and self.before(*span)
             limits = bits.dtype.type(low), bits.dtype.type(high)
             return kernels.count_between(bits, remaining_mask, *limits, cut.last_tie - span[0])
 

@@ -20,10 +20,15 @@ if TYPE_CHECKING:
 
     from prune_gui.recipe.stack import AppliedStep
 
+    Float = np.floating[Any]
+    Key = np.unsignedinteger[Any]
+    Uints = NDArray[np.uint32]
+    Bits = NDArray[Key]
     Codes = NDArray[np.uint8]
     Counts = NDArray[np.int64]
-    Bits = NDArray[np.unsignedinteger[Any]]
-    Values = NDArray[np.floating[Any]]
+    Flags = NDArray[np.bool_]
+    Numbers = NDArray[np.float64]
+    Values = NDArray[Float]
 
 
 BLOCK_ELEMENTS, CHECKED_ELEMENTS = 2048, 64
@@ -33,13 +38,11 @@ BLOCK_ELEMENTS, CHECKED_ELEMENTS = 2048, 64
 class CodeIndex(NamedTuple):
     """The codes that occur in one parameter, ascending, and the slot in which each is counted.
 
-    Attributes:
-        codes: the code of each slot: `KEPT`, then the steps that target the parameter.
-        lookup: uint8 (256,), the slot of each code.
+    There is a code per slot, and in `lookup`, uint8 (256,), a slot per code.
     """
 
     codes: tuple[int, ...]
-    lookup: NDArray[np.uint8]
+    lookup: Codes
 
     @classmethod
     def of(cls, applied_steps: Iterable[AppliedStep]) -> CodeIndex:
@@ -51,7 +54,7 @@ class CodeIndex(NamedTuple):
 
 
 @compiled
-def find_bins(values: Values, edges: NDArray[np.float64], bin_of: NDArray[np.uint32]) -> None:
+def find_bins(values: Values, edges: Numbers, bin_of: Uints) -> None:
     """Set ``bin_of`` to the bin of each value; index ``bins`` is NaN, ``bins + 1`` infinity."""
     bins = edges.size - 1
     per_unit = bins / (edges[bins] - edges[0])
@@ -71,12 +74,7 @@ def find_bins(values: Values, edges: NDArray[np.float64], bin_of: NDArray[np.uin
 
 @compiled
 def _guess_bins(
-    values: Values,
-    low: np.floating[Any],
-    per_unit: np.floating[Any],
-    doubt: np.floating[Any],
-    bins: np.floating[Any],
-    bin_of: NDArray[np.uint32],
+    values: Values, low: Float, per_unit: Float, doubt: Float, bins: Float, bin_of: Uints
 ) -> None:
     """Set ``bin_of`` to the bin of each value, or to ``bins`` where rounding may change it."""
     for i in range(values.size):
@@ -87,14 +85,8 @@ def _guess_bins(
 
 
 @compiled
-def count_bins(
-    values: Values, codes: Codes, slots: Codes, edges: NDArray[np.float64], counts: Counts
-) -> None:
-    """Add values to the counts of their bins.
-
-    Args:
-        edges: equally spaced, ascending; a bin includes its lower edge, the last also its upper.
-    """
+def count_bins(values: Values, codes: Codes, slots: Codes, edges: Numbers, counts: Counts) -> None:
+    """Add values to the counts of bins of equal width; the last includes its upper edge."""
     as_value = values.dtype.type
     bins, low = edges.size - 1, edges[0]
     width = edges[bins] - low
@@ -119,16 +111,14 @@ def count_bins(
 
 
 @compiled
-def count_known_bins(
-    bits: Bits, codes: Codes, slots: Codes, bins: NDArray[np.uint32], counts: Counts
-) -> None:
+def count_known_bins(bits: Bits, codes: Codes, slots: Codes, bins: Uints, counts: Counts) -> None:
     """Do the same as `count_bins`; ``bins`` is the bin of the value of every bit pattern."""
     for i in range(bits.size):
         counts[slots[codes[i]], bins[bits[i]]] += 1
 
 
 @compiled
-def widen_range(values: Values, limits: NDArray[np.float64]) -> None:
+def widen_range(values: Values, limits: Numbers) -> None:
     """Widen ``limits``, a (minimum, maximum) pair, to include the finite values."""
     low, high = limits[0], limits[1]
     for i in range(values.size):
@@ -147,7 +137,7 @@ def count_channel_steps(
     inner: int,
     offset: int,
     counts: Counts,
-    nonzero: NDArray[np.bool_],
+    nonzero: Flags,
 ) -> None:
     """Count the elements of each channel by the step that pruned them, (slots, channels).
 
@@ -169,18 +159,16 @@ def count_channel_steps(
 @compiled
 def add_squares(
     values: Values,
-    kept: NDArray[np.bool_] | None,
+    kept: Flags | None,
     inner: int,
     offset: int,
-    sums: NDArray[np.float64],
+    sums: Numbers,
     non_finite: Counts,
-    nonzero: NDArray[np.bool_],
+    nonzero: Flags,
 ) -> None:
     """Sum the squares of all values and of the kept ones, and find the nonzero channels.
 
-    Args:
-        nonzero: (2, channels), set to True where a channel has a nonzero element, and where it
-            keeps one.
+    ``nonzero`` (2, channels) is set where a channel has a nonzero element, and where it keeps one.
     """
     channel, start = 0, 0
     while start < values.size:
@@ -209,10 +197,10 @@ def add_squares(
 @compiled
 def add_squares_of_each(
     values: Values,
-    kept: NDArray[np.bool_] | None,
+    kept: Flags | None,
     bounds: Counts,
     inner: Counts,
-    sums: NDArray[np.float64],
+    sums: Numbers,
     non_finite: Counts,
     dead: Counts,
 ) -> None:
@@ -236,11 +224,7 @@ def add_squares_of_each(
 
 @compiled
 def count_between(
-    bits: Bits,
-    remaining_mask: NDArray[np.bool_] | None,
-    min_bits: np.unsignedinteger[Any],
-    threshold: np.unsignedinteger[Any],
-    last_tie: int,
+    bits: Bits, remaining_mask: Flags | None, min_bits: Key, threshold: Key, last_tie: int
 ) -> int:
     """Return the number of remaining elements whose bits are in [``min_bits``, ``threshold``].
 
@@ -261,20 +245,17 @@ def count_between(
 @compiled
 def count_groups(
     bits: Bits,
-    magnitude: np.unsignedinteger[Any],
-    shift: np.unsignedinteger[Any],
+    magnitude: Key,
+    shift: Key,
     codes: Codes,
     slots: Codes,
-    weights: NDArray[np.floating[Any]],
-    counts: NDArray[np.uint32],
-    energy: NDArray[np.float64],
+    weights: Values,
+    counts: Uints,
+    energy: Numbers,
 ) -> None:
-    """Count elements by the leading bits of their keys, and sum the squared remaining weights.
+    """Count elements (slots, groups) by the leading bits of their keys, and sum squared weights.
 
-    Args:
-        magnitude: bit mask of a key.
-        shift: number of trailing bits of a key that are ignored.
-        counts: (slots, groups).
+    The mask ``magnitude`` is that of a key, of which the last ``shift`` bits are ignored.
     """
     for i in range(bits.size):
         group = (bits[i] & magnitude) >> shift

@@ -21,12 +21,9 @@ from prune_gui.statistics.layer_statistics import LayerStatistics, channels_of
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Grouping:
-    """The row that each parameter belongs to.
+    """The row of each parameter, -1 for none, and the first parameter of each row.
 
-    Attributes:
-        depth: the depth of the modules that are rows; None if every parameter is a row.
-        places: for each parameter, in file order, the index of its row; -1 if it has none.
-        first: for each row, the index of its first parameter.
+    `depth` is that of the modules that are rows; None if every parameter is a row.
     """
 
     depth: int | None
@@ -39,14 +36,10 @@ class Grouping:
 def grouping(
     infos: tuple[TensorInfo, ...], depth: int | None, included: NDArray[np.bool_] | None = None
 ) -> Grouping:
-    """Return the grouping by parameter, or by the modules at a depth.
+    """Return the grouping by parameter in file order, or by the modules at a depth in their order.
 
-    Args:
-        depth: depth of the modules, from 1, with the rows in the order of the module tree;
-            parameters above that depth are rows themselves. None: one row per parameter, in file
-            order.
-        included: by parameter, whether it has a row of its own; None if all have. Modules include
-            all their parameters.
+    Parameters above that depth are rows themselves. `included` says which parameters have a row of
+    their own; modules include all of theirs.
     """
     if depth is None:
         first = np.arange(len(infos)) if included is None else np.flatnonzero(included)
@@ -94,11 +87,7 @@ def deepest(infos: Iterable[TensorInfo]) -> int:
 
 
 def fitting(infos: Sequence[TensorInfo], most: int) -> int | None:
-    """Return the depth with the most rows, but at most `most`.
-
-    None, for one row per parameter, if there are at most `most` parameters, or if every depth has
-    more rows than `most` or only one.
-    """
+    """Return the depth with the most rows, but at most `most` and more than one; else None."""
     if len(infos) <= most:
         return None
     paths = [info.name.split(".") for info in infos]
@@ -114,26 +103,20 @@ class Rows:
 
     Attributes:
         infos: the first parameter of each row; the only one if `size` is 1.
-        tied: boolean, whether the parameter in `infos` has aliases.
-        size: int64, number of parameters.
-        total: int64, number of elements.
-        codes: the code of each row of `counts`: steps that pruned something, then 255 for "in the
-            file"; as in `Resolution.pruned_by`.
-        counts: int64 (codes, rows), number of elements.
-        energy: float64, sum of the squares of all finite weights; NaN while not computed, infinite
-            if it overflows float64.
-        kept: float64, in the same way for the kept weights.
-        nan, infinite: int64, numbers of such weights; 0 while not computed.
-        channels: int64, number of channels along dim 0 of the parameters with at least two dims.
-        dead: int64, number of channels that keep only zeros; 0 while not computed.
-        dead_in_file: int64, the same of zeros in the file.
-        nearly_empty: int64, number of parameters of which at least `NEARLY_EMPTY` is pruned.
+        size, total: numbers of parameters and of elements.
+        codes: of each row of `counts`, int64 (codes, rows): steps that pruned something, then 255.
+        energy, kept: sums of the squares of all finite weights, and of the kept ones; NaN while not
+            computed, infinite if they overflow float64.
+        nan, infinite: numbers of such weights; 0 while not computed.
+        channels: number of channels along dim 0 of the parameters with at least two dims.
+        dead: number of channels that keep only zeros; 0 while not computed.
+        dead_in_file: the same of zeros in the file.
+        nearly_empty: number of parameters of which at least `NEARLY_EMPTY` is pruned.
     """
 
     grouping: Grouping
     infos: tuple[TensorInfo, ...]
     shapes: tuple[tuple[int, ...], ...]
-    tied: NDArray[np.bool_]
     size: NDArray[np.int64]
     total: NDArray[np.int64]
     codes: tuple[int, ...]
@@ -177,10 +160,16 @@ class Rows:
 
     def warnings(self, row: int) -> list[str]:
         """Return the problems of a row, for the user."""
-        texts = []
-        kept = int(self.total[row] - self.pruned[row])
+        texts, total = [], int(self.total[row])
         if empty := int(self.nearly_empty[row]):
-            texts.append(self._nearly_empty(row, kept, empty))
+            text = tr("no weights remain")
+            if self.size[row] > 1:
+                text = trn(
+                    "{count:,} parameter nearly empty", "{count:,} parameters nearly empty", empty
+                )
+            elif kept := total - int(self.pruned[row]):
+                text = tr("only {left:,} of {total:,} remain", left=kept, total=total)
+            texts.append(text)
         if nan := int(self.nan[row]):
             texts.append(tr("{count:,} NaN", count=nan))
         if infinite := int(self.infinite[row]):
@@ -190,15 +179,6 @@ class Rows:
         if self.size[row] == 1 and self.infos[row].aliases:
             texts.append(tr("tied with {names}", names=join_items(self.infos[row].aliases)))
         return texts
-
-    def _nearly_empty(self, row: int, kept: int, empty: int) -> str:
-        if self.size[row] > 1:
-            return trn(
-                "{count:,} parameter nearly empty", "{count:,} parameters nearly empty", empty
-            )
-        if not kept:
-            return tr("no weights remain")
-        return tr("only {left:,} of {total:,} remain", left=kept, total=int(self.total[row]))
 
 
 def rows_of(statistics: LayerStatistics, groups: Grouping) -> Rows:
@@ -210,18 +190,17 @@ def rows_of(statistics: LayerStatistics, groups: Grouping) -> Rows:
         return _summed_by_row(values, groups.places, number)
 
     pruned, total = np.array(list(resolution.counts.values()), np.int64).reshape(-1, 2).T
-    codes, by_step = _by_step(resolution, statistics.infos, pruned)
+    by_step = _by_step(resolution, statistics.infos, pruned)
     infos = tuple(statistics.infos[place] for place in groups.first)
     channels = [channels_of(statistics.checkpoint, info) for info in statistics.infos]
     return Rows(
         groups,
         infos,
         tuple(info.shape for info in infos),
-        np.array([bool(info.aliases) for info in infos]),
         gather(np.ones(len(total), np.int64)),
         gather(total),
-        codes,
-        np.array([gather(counts) for counts in by_step], np.int64).reshape(-1, number),
+        tuple(by_step),
+        np.array([gather(counts) for counts in by_step.values()], np.int64).reshape(-1, number),
         channels=gather(np.array(channels, np.int64)),
         nearly_empty=gather((pruned >= NEARLY_EMPTY * total).astype(np.int64)),
         **_measured(statistics, groups),
@@ -234,7 +213,6 @@ def updated_rows(rows: Rows, statistics: LayerStatistics) -> Rows:
 
 
 def _measured(statistics: LayerStatistics, groups: Grouping) -> dict[str, Any]:
-    """Return the fields of `Rows` that need the weights."""
     measures, number = statistics.measures, len(groups.names)
     is_known = measures["weighed"]
     of_each = {name: np.where(is_known, measures[name], np.nan) for name in ("energy", "kept")}
@@ -245,15 +223,13 @@ def _measured(statistics: LayerStatistics, groups: Grouping) -> dict[str, Any]:
 
 def _by_step(
     resolution: Resolution, infos: tuple[TensorInfo, ...], pruned: NDArray[np.int64]
-) -> tuple[tuple[int, ...], list[NDArray[np.int64]]]:
-    """Return the codes that occur, and for each the number of elements per parameter."""
+) -> dict[int, NDArray[np.int64]]:
     by_code, in_file = {}, pruned.copy()
     for number, outcome in enumerate(resolution.outcomes, start=1):
         by_code[number] = np.array([outcome.pruned.get(info.name, 0) for info in infos], np.int64)
         in_file -= by_code[number]
     by_code[IN_FILE] = in_file
-    occurring = {code: counts for code, counts in by_code.items() if counts.any()}
-    return tuple(occurring), list(occurring.values())
+    return {code: counts for code, counts in by_code.items() if counts.any()}
 
 
 def _summed_by_row(values: NDArray[Any], places: NDArray[np.intp], number: int) -> NDArray[Any]:

@@ -1,8 +1,7 @@
 """Statistics of all parameters: what is pruned in each, and the energy that remains.
 
-Statistics that need no weights are available at once. The others are computed incrementally, and
-reused after an edit for the parameters that it does not change. Energy is the sum of squared
-weights.
+Energy is the sum of squared weights. Statistics that need the weights are computed incrementally,
+and reused after an edit for the parameters that it does not change.
 """
 
 from __future__ import annotations
@@ -47,13 +46,9 @@ MEASURES: Final = np.dtype(
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LayerStatistics:
-    """The statistics of every prunable parameter. The arrays are read-only.
+    """The statistics of every prunable parameter, in file order. The arrays are read-only.
 
-    Attributes:
-        infos: the parameters, in file order.
-        sizes: int64 (parameters,), the bytes of each.
-        measures: dtype `MEASURES` (parameters,); zeros where not computed yet.
-        is_fetched: `Checkpoint.is_fetched` when the first of these statistics were computed.
+    `sizes` are bytes; `measures` are zeros where not computed yet.
     """
 
     resolution: Resolution
@@ -116,17 +111,14 @@ def compute(
 ) -> LayerStatistics:
     """Return statistics with parameters added that are not computed yet, smallest first.
 
-    Args:
-        wanted: called before each parameter is read, or before all are if an executor reads them;
-            False stops the computation.
+    `wanted` is called before each is read, or before all on an executor; False stops.
     """
     waiting = np.flatnonzero(~statistics.measures["weighed"])
     sizes = statistics.sizes[waiting]
     measures = statistics.measures.copy()
     nbytes = int(sizes.sum())
     smallest_first = waiting[np.argsort(sizes, stable=True)].tolist()
-    groups = _groups(statistics, smallest_first, wanted)
-    tasks = (_Parameters.of(statistics, indices) for indices in groups)
+    tasks = _tasks(statistics, smallest_first, wanted)
     with monitor.plan(nbytes):
         for indices, own in map_parameters(_measure, tasks, nbytes, monitor):
             measures[indices] = own
@@ -134,64 +126,60 @@ def compute(
     return replace(statistics, measures=measures)
 
 
-def _groups(
+@dataclass(frozen=True, slots=True)
+class _Parameters:
+    """The task to measure a large parameter, or some small ones at once."""
+
+    are_small: bool
+    indices: list[int]
+    checkpoint: Checkpoint
+    infos: list[TensorInfo]
+    stacks: list[tuple[stack.AppliedStep, ...]]
+
+
+def _tasks(
     statistics: LayerStatistics, indices: Iterable[int], wanted: Callable[[TensorInfo], bool]
-) -> Iterator[list[int]]:
-    """Yield the indices of parameters to measure at once: of a large one, or of small ones.
+) -> Iterator[_Parameters]:
+    """Yield the tasks for some parameters.
 
     Those that are not (out, in) count as large, since their channels are not consecutive.
     """
+    checkpoint, layers = statistics.checkpoint, statistics.resolution.layers
+
+    def task(indices: list[int], *, are_small: bool) -> _Parameters:
+        infos = [statistics.infos[index] for index in indices]
+        stacks = [layers.get(info.name, ()) for info in infos]
+        return _Parameters(are_small, indices, checkpoint, infos, stacks)
+
     batch: list[int] = []
     for index in indices:
         info = statistics.infos[index]
         if not wanted(info):
             break
-        is_usual = weight_layout(statistics.checkpoint, info.name).is_usual
-        if info.numel > MAX_SMALL_ELEMENTS or not is_usual:
-            yield [index]
+        if info.numel > MAX_SMALL_ELEMENTS or not weight_layout(checkpoint, info.name).is_usual:
+            yield task([index], are_small=False)
             continue
         batch.append(index)
         if len(batch) == MAX_BATCH:
-            yield batch
+            yield task(batch, are_small=True)
             batch = []
     if batch:
-        yield batch
+        yield task(batch, are_small=True)
 
 
 def _predicates(resolution: Resolution, name: str) -> list[Predicate]:
     return [applied.predicate for applied in resolution.layers.get(name, ())]
 
 
-@dataclass(frozen=True, slots=True)
-class _Parameters:
-    """The task to measure a large parameter, or some small ones; with the indices of each."""
-
-    indices: list[int]
-    checkpoint: Checkpoint
-    infos: list[TensorInfo]
-    stacks: list[tuple[stack.AppliedStep, ...]]
-
-    @classmethod
-    def of(cls, statistics: LayerStatistics, indices: list[int]) -> _Parameters:
-        """Return the task for some parameters."""
-        infos = [statistics.infos[index] for index in indices]
-        layers = statistics.resolution.layers
-        stacks = [layers.get(info.name, ()) for info in infos]
-        return cls(indices, statistics.checkpoint, infos, stacks)
-
-
 def _measure(task: _Parameters, monitor: Monitor) -> tuple[list[int], NDArray[np.void]]:
-    """Return the indices of some parameters, and their `MEASURES`."""
-    info = task.infos[0]
-    if info.numel <= MAX_SMALL_ELEMENTS and weight_layout(task.checkpoint, info.name).is_usual:
+    if task.are_small:
         return task.indices, _measure_small(task, monitor)
     measures = np.zeros(1, MEASURES)
-    measures[0] = _measure_one(task.checkpoint, info, task.stacks[0], monitor)
+    measures[0] = _measure_one(task.checkpoint, task.infos[0], task.stacks[0], monitor)
     return task.indices, measures
 
 
 def _measure_small(task: _Parameters, monitor: Monitor) -> NDArray[np.void]:
-    """Return the `MEASURES` of small parameters, computed in one call."""
     infos = task.infos
     monitor.advance(sum(info.nbytes for info in infos))
     channels = np.array([channels_of(task.checkpoint, info) for info in infos])
@@ -225,7 +213,6 @@ def _measure_one(
     applied_steps: tuple[stack.AppliedStep, ...],
     monitor: Monitor,
 ) -> tuple[object, ...]:
-    """Return the `MEASURES` of one parameter."""
     read = weight_values.reader(checkpoint, info.name)
     channels = channels_of(checkpoint, info)
     before, _, inner = 1, 0, info.numel

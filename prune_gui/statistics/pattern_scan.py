@@ -43,12 +43,7 @@ CONTAINED_SHARE: Final = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The groups of an n:m pattern, all of the same number of elements.
-
-    Attributes:
-        pattern: the name of the pattern; see `PATTERNS`.
-        flattened: whether they are along dim 1 and all dims after it, flattened.
-    """
+    """The groups of a pattern, along a dim or (flattened) along dim 1 and all later dims."""
 
     pattern: str
     dim: int
@@ -73,15 +68,9 @@ class Groups:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PatternChunk:
-    """What some rows of a parameter say about its patterns.
+    """What some rows of a parameter, from `first` on, say about its patterns.
 
-    Attributes:
-        first: index of the first row.
-        groups: the groups that may still follow their pattern after these rows.
-        rows: (rows,), the dead channels of dim 0.
-        columns: (size of dim 1,), the channels of dim 1 that are zero in these rows.
-        kernels: number of kernels that are all zero.
-        blocks: (rows // MIN_SIDE, columns // MIN_SIDE), the empty blocks of the smallest side.
+    `groups` may still follow their pattern. `blocks` are the empty blocks of the smallest side.
     """
 
     first: int
@@ -194,7 +183,6 @@ class PatternScan:
         return lines[0], lines[1], tuple(label for label, is_dead in labels if is_dead)
 
     def _lone_kernels(self) -> int:
-        """Return `ZeroPatterns.kernels`."""
         if self._kernel_size == 1:
             return 0
         kernels = self._dead_rows.size * self._dead_columns.size
@@ -215,7 +203,11 @@ class PatternScan:
         columns = np.repeat(~self._dead_columns, self._kernel_size)
         found: dict[int, tuple[int, int]] = {}
         for side in SIDES:
-            empty = _larger_blocks(self._blocks, side // MIN_SIDE)
+            factor = side // MIN_SIDE
+            rows, across = (size // factor for size in self._blocks.shape)
+            whole = self._blocks[: rows * factor, : across * factor]
+            parts = whole.reshape(rows, factor, across, factor)
+            empty = np.logical_and.reduce(parts, axis=(1, 3))
             count = int(np.count_nonzero(empty))
             rows_in, columns_in = _sums(~self._dead_rows, side), _sums(columns, side)
             live = int(np.count_nonzero(empty[rows_in > 0][:, columns_in > 0]))
@@ -253,20 +245,12 @@ def _possible_groups(shape: tuple[int, ...]) -> Iterator[Groups]:
 
 
 def _empty_blocks(zero: Flags) -> Flags:
-    """Return which blocks of the smallest side are all zero; (rows, columns) of whole blocks."""
+    """Return which blocks of the smallest side are all zero, without incomplete ones."""
     rows, columns = (size // MIN_SIDE for size in zero.shape)
     whole = np.ascontiguousarray(zero[: rows * MIN_SIDE, : columns * MIN_SIDE])
     words = whole.view(f"u{MIN_SIDE}") == int.from_bytes(b"\1" * MIN_SIDE, "little")
     empty: Flags = np.logical_and.reduce(words.reshape(rows, MIN_SIDE, columns), axis=1)
     return empty
-
-
-def _larger_blocks(empty: Flags, factor: int) -> Flags:
-    """Return which blocks of `factor` x `factor` smaller ones are all zero."""
-    rows, columns = (size // factor for size in empty.shape)
-    whole = empty[: rows * factor, : columns * factor].reshape(rows, factor, columns, factor)
-    larger: Flags = np.logical_and.reduce(whole, axis=(1, 3))
-    return larger
 
 
 def _sums(flags: Flags, length: int) -> NDArray[np.int64]:
@@ -277,11 +261,7 @@ def _sums(flags: Flags, length: int) -> NDArray[np.int64]:
 
 
 def possible(shape: tuple[int, ...]) -> tuple[str, ...]:
-    """Return the patterns that a tensor of a shape can follow.
-
-    Groups are along the input channels: the flattened dims from 1 on, whose size must be a multiple
-    of the group length.
-    """
+    """Return the patterns whose groups, along the flattened dims from 1 on, a shape can have."""
     length = math.prod(shape[1:]) if len(shape) > 1 else 0
     return tuple(name for name, (m, _) in PATTERNS.items() if length and length % m == 0)
 
@@ -319,7 +299,6 @@ def followed_by(
 def _followed(
     task: tuple[Sequence[str], Sequence[stack.AppliedStep], int], monitor: Monitor
 ) -> tuple[str, ...]:
-    """Return which of some patterns a mask of a number of elements follows."""
     wanted, applied, total = task
 
     def fewest_in_span(span: tuple[int, int]) -> tuple[int, ...]:

@@ -1,7 +1,6 @@
 """Fine histograms of scores, from which other statistics follow without reading weights again.
 
-Elements are counted by the leading bits of their keys, which order as the scores do. A moved cut,
-a histogram with other bins and a cumulative curve are computed from these counts.
+Elements are counted by the leading bits of their keys, which order as the scores do.
 """
 
 from __future__ import annotations
@@ -41,12 +40,12 @@ class ScoreHistogram:
 
     Attributes:
         bounds: float64 (groups + 1), ascending: group i has the scores in [``bounds[i]``,
-            ``bounds[i + 1]``). The first group has zeros and scores that differ from zero only in
-            the ignored trailing bits.
-        codes: the code of each row of `counts`: 0 for remaining, then the steps that pruned.
-        counts: int64 (codes, groups), number of elements.
+            ``bounds[i + 1]``), and the first also those that differ from zero only in the ignored
+            bits.
+        codes: of each row of `counts`, int64 (codes, groups): 0 for remaining, then steps.
         energy: float64 (groups,), sum of the squared remaining weights.
         non_finite: int64 (codes,), number of elements with non-finite scores; they are in no group.
+        weights: of LAMP scores, (groups + 1), the numbers from which the bounds are computed.
     """
 
     bounds: NDArray[np.float64]
@@ -54,6 +53,7 @@ class ScoreHistogram:
     counts: NDArray[np.int64]
     energy: NDArray[np.float64]
     non_finite: NDArray[np.int64]
+    weights: NDArray[np.float64] | None = None
 
     @property
     def nbytes(self) -> int:
@@ -74,25 +74,16 @@ class ScoreHistogram:
 
         The energy is unchanged: it is that of the elements remaining before the step.
         """
-        remaining = self.counts[0]
+        table = np.column_stack([self.counts, self.non_finite])  # non-finite scores rank highest
+        rows = dict(zip(self.codes, table, strict=True))
+        remaining = rows[KEPT]
         pruned = np.clip(k - (np.cumsum(remaining) - remaining), 0, remaining)
-        pruned_non_finite = min(max(0, k - int(remaining.sum())), int(self.non_finite[0]))
-        rows = dict(zip(self.codes, self.counts, strict=True))
-        non_finite = dict(zip(self.codes, self.non_finite.tolist(), strict=True))
         rows |= {KEPT: remaining - pruned, step: rows.get(step, 0) + pruned}
-        non_finite |= {
-            KEPT: non_finite[KEPT] - pruned_non_finite,
-            step: non_finite.get(step, 0) + pruned_non_finite,
-        }
         codes = tuple(sorted(rows))
-        return replace(
-            self,
-            codes=codes,
-            counts=np.stack([rows[code] for code in codes]),
-            non_finite=np.array([non_finite[code] for code in codes]),
-        )
+        table = np.stack([rows[code] for code in codes])
+        return replace(self, codes=codes, counts=table[:, :-1], non_finite=table[:, -1])
 
-    def by_lamp(self, *, of_weights: bool) -> LampScoreHistogram:
+    def by_lamp(self, *, of_weights: bool) -> ScoreHistogram:
         """Return the histogram of LAMP scores.
 
         The LAMP score w^2 / (sum of v^2 over the remaining v with |v| >= |w|) grows with |w|, so
@@ -101,38 +92,17 @@ class ScoreHistogram:
         with np.errstate(over="ignore"):  # the square of a large bound overflows
             squares = np.square(self.bounds)
             middles = np.square(self.bounds[:-1] / 2 + self.bounds[1:] / 2)
-            energy = (
-                self.energy if of_weights else self.counts[0] * np.minimum(middles, MAX_FLOAT64)
-            )
+            of_scores = self.counts[0] * np.minimum(middles, MAX_FLOAT64)
+        energy = self.energy if of_weights else of_scores
         above = np.append(np.cumsum(energy[::-1])[::-1], 0.0)
         scores = np.divide(squares, above, out=np.sign(self.bounds), where=above > squares)
-        return LampScoreHistogram(
-            np.maximum.accumulate(scores),
-            self.codes,
-            self.counts,
-            self.energy,
-            self.non_finite,
-            self.bounds,
-        )
+        return replace(self, bounds=np.maximum.accumulate(scores), weights=self.bounds)
 
     def score_at(self, weight: float) -> float:
         """Return the score of an absolute weight, or of what LAMP scores are computed from."""
-        return weight
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LampScoreHistogram(ScoreHistogram):
-    """The histogram of the LAMP scores of one parameter.
-
-    Attributes:
-        weights: float64 (groups + 1), the absolute weights or other scores at the bounds.
-    """
-
-    weights: NDArray[np.float64]
-
-    def score_at(self, weight: float) -> float:
-        """Return the LAMP score of an absolute weight or other score, interpolated in a group."""
-        return float(np.interp(weight, self.weights, self.bounds))
+        return (
+            weight if self.weights is None else float(np.interp(weight, self.weights, self.bounds))
+        )
 
 
 def score_histogram(
@@ -150,48 +120,27 @@ def score_histogram(
 
     def count(start: int, stop: int) -> tuple[NDArray[np.uint32], NDArray[np.float64]]:
         counts, energy = np.zeros((len(codes), groups), np.uint32), np.zeros(groups)
-        bits = keys.bits(start, stop)
-        key = bits.dtype.type
-        count_groups(
-            bits,
-            key(keys.magnitude),
-            key(shift),
-            stack.pruned_by(applied_steps, start, stop),
-            slots,
-            read(start, stop),
-            counts,
-            energy,
-        )
+        bits, pruned_by = keys.bits(start, stop), stack.pruned_by(applied_steps, start, stop)
+        as_key, weights = bits.dtype.type, read(start, stop)
+        limits = as_key(keys.magnitude), as_key(shift)
+        count_groups(bits, *limits, pruned_by, slots, weights, counts, energy)
         return counts, energy
 
     counts, energy = np.zeros((len(codes), groups), np.int64), np.zeros(groups)
     for more, more_energy in map_chunks(count, keys.size, monitor):
         counts += more
         energy += more_energy
-    return _trimmed(keys, shift, codes, counts, energy)
-
-
-def _trimmed(
-    keys: KeySource,
-    shift: int,
-    codes: tuple[int, ...],
-    counts: NDArray[np.int64],
-    energy: NDArray[np.float64],
-) -> ScoreHistogram:
-    """Return the histogram without empty groups below the lowest score and above the highest."""
-    end = len(energy)
-    if keys.first_non_finite is not None:
-        end = keys.first_non_finite >> shift
-    non_finite = counts[:, end:].sum(1)
+    end = groups if keys.first_non_finite is None else keys.first_non_finite >> shift
+    # Groups below the lowest score and above the highest are empty. The second group represents
+    # all of those between zero and the lowest positive score.
     occur = np.flatnonzero(counts[:, 1:end].any(0)) + 1
     first, last = (int(occur[0]), int(occur[-1])) if occur.size else (1, 1)
-    # The second group represents all empty groups between zero and the lowest positive score.
     kept = np.unique(np.r_[0, 1, first : last + 1])
     bounds = _values(keys, np.append(kept, last + 1) << shift)
-    histogram = ScoreHistogram(bounds, codes, counts[:, kept], energy[kept], non_finite)
-    for array in (histogram.bounds, histogram.counts, histogram.energy, histogram.non_finite):
+    arrays = bounds, counts[:, kept], energy[kept], counts[:, end:].sum(1)
+    for array in arrays:
         array.flags.writeable = False
-    return histogram
+    return ScoreHistogram(bounds, codes, *arrays[1:])
 
 
 def _values(keys: KeySource, selected: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -205,8 +154,8 @@ def _values(keys: KeySource, selected: NDArray[np.int64]) -> NDArray[np.float64]
 def common_edges(every: Sequence[ScoreHistogram], bins: int, *, log: bool) -> NDArray[np.float64]:
     """Return edges of about `bins` bins, at bounds of groups, so that counts in bins are exact.
 
-    The groups of LAMP scores have different bounds in each parameter. Then an element within the
-    width of a group of an edge may be counted in the bin next to its own.
+    Bounds of LAMP scores differ between parameters: elements close to an edge may be counted in the
+    bin next to their own.
     """
     bounds = np.unique(np.concatenate([one.bounds for one in every]))
     occur = np.concatenate([one.bounds[1:-1][one.counts[:, 1:].any(0)] for one in every])
@@ -262,12 +211,8 @@ class ScoreHistogramCache:
 class Curve:
     """The pruned share and the kept energy by score, of the elements remaining before the step.
 
-    Both are exact at every score in `scores`.
-
-    Attributes:
-        scores: float64, ascending from 0; a cut at a score prunes the elements below it.
-        pruned: float64 in [0, 1], the share of elements below each score.
-        energy: float64 in [0, 1], the share of the sum of squared weights at or above each score.
+    Both are exact at every score in `scores`, ascending from 0: `pruned` is the share of elements
+    below, `energy` the share of the sum of squared weights at or above.
     """
 
     scores: NDArray[np.float64]

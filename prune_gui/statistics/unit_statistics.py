@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,15 +12,8 @@ from prune_gui.monitor import Monitor
 from prune_gui.pruning.decisions.coupled_units import by_unit, without_effect
 from prune_gui.pruning.layouts import CoupledGroup, Member, MemberRole
 from prune_gui.pruning.methods.listed_units import TOKENS
-from prune_gui.pruning.predicates import (
-    AnyCut,
-    ChannelCut,
-    Predicate,
-    PrunedUnits,
-    UnitCut,
-)
+from prune_gui.pruning.predicates import AnyCut, ChannelCut, Predicate, PrunedUnits, UnitCut
 from prune_gui.recipe import Resolution
-from prune_gui.recipe.compaction.removal import removable_units
 from prune_gui.recipe.recipe import IN_FILE, KEPT
 from prune_gui.statistics.channel_statistics import channels, norms
 
@@ -31,8 +23,7 @@ class CountsByUnit:
     """The elements of the units of a group, in all members together.
 
     Attributes:
-        codes: the code of each row of `counts`: 0 kept, then steps, then 255 for "in the file".
-        counts: int64 (codes, units), number of elements.
+        codes: of each row of `counts`, int64 (codes, units).
         members: (pruned elements, all elements) of the slices of each member.
         dead: bool (units,), units without effect of which elements are kept; see `DeadUnits`.
     """
@@ -69,10 +60,8 @@ def count_units(resolution: Resolution, group: CoupledGroup, monitor: Monitor) -
             key = member.name, member.dim
             if key not in by_channel:
                 by_channel[key] = _of_channels(resolution, *key, monitor)
-            counts = {
-                code: by_unit(row, member, group.size).sum(1)
-                for code, row in by_channel[key].items()
-            }
+            found = by_channel[key]
+            counts = {code: by_unit(found[code], member, group.size).sum(1) for code in found}
         for code, row in counts.items():
             by_code[code] = by_code.get(code, 0) + row
         remaining[member.role] = remaining.get(member.role, 0) + counts[KEPT]
@@ -84,13 +73,6 @@ def count_units(resolution: Resolution, group: CoupledGroup, monitor: Monitor) -
         dead = without_effect(remaining, group.size)[0] & (by_code[KEPT] > 0)
     counted = np.stack([by_code[code] for code in codes])
     return CountsByUnit(codes, counted, tuple(members), dead)
-
-
-def count_removable(
-    resolution: Resolution, groups: Sequence[CoupledGroup], monitor: Monitor
-) -> list[int]:
-    """Return the number of units of each group that are pruned in all of their tensors."""
-    return [int(np.count_nonzero(one)) for one in removable_units(resolution, groups, monitor)]
 
 
 def _of_channels(
@@ -124,13 +106,9 @@ def _of_whole_tensor(
         for step, outcome in enumerate(resolution.outcomes, start=1)
     }
     numbers[IN_FILE] = pruned - sum(numbers.values())
-    counts = {KEPT: np.zeros(group.size, np.int64)}
-    counts[KEPT][member.offset] = total - pruned
-    for code, number in numbers.items():
-        if number:
-            counts[code] = np.zeros(group.size, np.int64)
-            counts[code][member.offset] = number
-    return counts
+    is_unit = np.arange(group.size) == member.offset
+    counts = {code: is_unit * np.int64(number) for code, number in numbers.items() if number}
+    return {KEPT: is_unit * np.int64(total - pruned)} | counts
 
 
 def unit_norms(
@@ -157,12 +135,6 @@ def unit_norms(
                 slices = by_unit(by_channel[key], member, group.size)
                 total = np.hypot(total, np.hypot.reduce(slices, axis=1))
     return total
-
-
-def ranked_units(resolution: Resolution, group: CoupledGroup, step: int) -> PrunedUnits | None:
-    """Return the units of a group as a step ranked them; None if it did not."""
-    found = units_of_step(resolution, group, step)
-    return found if found is not None and found.ranks is not None else None
 
 
 def ranked_groups(resolution: Resolution, step: int) -> dict[str, PrunedUnits]:

@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from prune_gui.checkpoint import Checkpoint
-from prune_gui.pruning.selection.keys import Bits, raw_bits
+from prune_gui.pruning.arrays import Bits
+from prune_gui.pruning.selection.keys import raw_bits
 from prune_gui.pruning.selection.scores import wide_dtype
 from prune_gui.recipe import Resolution
 
@@ -40,18 +41,11 @@ def shown(resolution: Resolution, name: str) -> Reader:
 def reader_of(tensor: torch.Tensor) -> Reader:
     """Return a reader of the flat indices [start, stop) of a tensor; see `reader`."""
     flat = tensor.detach().reshape(-1)
-
-    def read(start: int, stop: int) -> Values:
-        return _widened(flat[start:stop])
-
-    return read
+    return lambda start, stop: _widened(flat[start:stop])
 
 
 def span_of(resolution: Resolution, name: str, start: int, stop: int) -> torch.Tensor:
-    """Return the elements [start, stop) of the flat values of a parameter; see `shown`.
-
-    Of a remote checkpoint only these are fetched, unless the values are corrected.
-    """
+    """Return [start, stop) of the flat values as `shown`; usually without fetching the others."""
     if resolution.is_corrected(name):
         return resolution.values(name).reshape(-1)[start:stop]
     return resolution.checkpoint.values_span(name, start, stop)

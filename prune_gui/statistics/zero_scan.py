@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from types import MappingProxyType
 from typing import Final
@@ -23,7 +23,6 @@ from prune_gui.statistics.file_zeros import FileZeros, ZeroPatterns
 from prune_gui.statistics.pattern_scan import Flags, PatternChunk, PatternScan
 
 MAX_BATCH: Final = 256
-"""Limit of the small parameters that are read in one call."""
 SPANS_PER_THREAD: Final = 2
 """Spans that each thread reads before the time is checked: some milliseconds."""
 
@@ -37,7 +36,8 @@ class ZeroScan:
         prunable = [info for info in every if not info.not_prunable]
         small = [info for info in prunable if info.numel <= MAX_SMALL_ELEMENTS]
         large = [info for info in prunable if info.numel > MAX_SMALL_ELEMENTS]
-        self._groups = deque([*_batches(small), *([info] for info in large)])
+        batches = (small[i : i + MAX_BATCH] for i in range(0, len(small), MAX_BATCH))
+        self._groups = deque([*batches, *([info] for info in large)])
         self._total = sum(info.nbytes for info in prunable)
         self._counts: dict[str, int] = {}
         self._patterns: dict[str, ZeroPatterns] = {}
@@ -51,7 +51,7 @@ class ZeroScan:
         """
         end = time.monotonic() + seconds
         monitor.expect(self._total - self._done)
-        while self._groups or self._large is not None:
+        while self._groups or self._large:
             if self._large is None and uses_executor(self._total - self._done):
                 self._count_elsewhere(ROUND_BYTES if math.isfinite(seconds) else None, monitor)
             else:
@@ -70,7 +70,6 @@ class ZeroScan:
         )
 
     def _count_elsewhere(self, limit: int | None, monitor: Monitor) -> None:
-        """Count on the executor, about as many bytes as the limit."""
         tasks, nbytes = [], 0
         for group in self._groups:
             if limit is not None and nbytes >= limit:
@@ -85,7 +84,6 @@ class ZeroScan:
             self._done += sum(info.nbytes for info in group)
 
     def _count_next(self) -> None:
-        """Count for a few milliseconds."""
         if self._large is None:
             group = self._groups.popleft()
             if group[0].numel <= MAX_SMALL_ELEMENTS:
@@ -114,11 +112,14 @@ class ZeroScan:
             self._done += info.nbytes
 
     def _count_large(self, info: TensorInfo) -> Iterator[None]:
-        read, scan = _zero_reader(self._checkpoint, info), PatternScan.of(self._checkpoint, info)
+        checkpoint, scan = self._checkpoint, PatternScan.of(self._checkpoint, info)
+        read, mask = weight_values.reader(checkpoint, info.name), checkpoint.read_mask(info.name)
+        masked = None if mask is None else ~mask.reshape(-1).numpy()
         before, spans, count = self._done, scan.spans(), 0
 
         def look(span: tuple[int, int]) -> PatternChunk | None:
-            return scan.look(span[0], read(*span))
+            zero = read(*span) == 0
+            return scan.look(span[0], zero if masked is None else zero | masked[slice(*span)])
 
         while some := list(islice(spans, SPANS_PER_THREAD * torch.get_num_threads())):
             for chunk in run(look, some):
@@ -136,24 +137,8 @@ class ZeroScan:
 _ENDED: Final = object()
 
 
-def _batches(infos: Sequence[TensorInfo]) -> Iterator[Sequence[TensorInfo]]:
-    """Yield small parameters in groups that are read in one call."""
-    for first in range(0, len(infos), MAX_BATCH):
-        yield infos[first : first + MAX_BATCH]
-
-
 def _count_group(
     task: tuple[Checkpoint, Sequence[TensorInfo]], monitor: Monitor
 ) -> tuple[dict[str, int], dict[str, ZeroPatterns]]:
-    """Return the zeros of some parameters of a checkpoint, and their patterns."""
     found = ZeroScan(*task).advance(math.inf, monitor)
     return dict(found.counts), dict(found.patterns)
-
-
-def _zero_reader(checkpoint: Checkpoint, info: TensorInfo) -> Callable[[int, int], Flags]:
-    """Return a reader of which elements with flat indices [start, stop) are zero or masked."""
-    read, mask = weight_values.reader(checkpoint, info.name), checkpoint.read_mask(info.name)
-    if mask is None:
-        return lambda start, stop: read(start, stop) == 0
-    kept = mask.reshape(-1).numpy()
-    return lambda start, stop: (read(start, stop) == 0) | ~kept[start:stop]

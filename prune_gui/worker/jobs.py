@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,7 +18,7 @@ from prune_gui.language import deferred, tr
 from prune_gui.pruning.kernels.numba_control import NotCompiledError, only_from_cache
 from prune_gui.pruning.methods import register
 from prune_gui.pruning.plugins import use_installed
-from prune_gui.recipe import Recipe
+from prune_gui.recipe import Recipe, select
 from prune_gui.session import Session, kept_recipes
 from prune_gui.worker.warm_up import import_for_first_picture, import_rest, link_libraries, loops
 
@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from prune_gui.pruning.methods import Method
     from prune_gui.recipe import OutputOptions, OutputPath, Resolution, Step
     from prune_gui.recipe.amounts import Amount
-    from prune_gui.recipe.several_files import BatchRow
     from prune_gui.recipe.sizes import Sizes
-    from prune_gui.session.sweep import Sweep, SweepRow
+    from prune_gui.session.sweep import Sweep
     from prune_gui.statistics.file_zeros import FileZeros
 
 MAX_PAINT_S: Final = 0.3
@@ -43,14 +42,14 @@ MAX_ELEMENTS_AT_ONCE: Final = 1 << 26
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A step that is previewed before it is added.
-
-    Attributes:
-        replaces: index of the step that it would replace; None if it would be appended.
-    """
+    """A step that is previewed before it is added."""
 
     step: Step
     replaces: int | None = None
+
+    def index_in(self, recipe: Recipe) -> int:
+        """Return the index of the step in a recipe with the draft."""
+        return len(recipe.steps) if self.replaces is None else self.replaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,6 @@ class Resolved:
     """The resolutions of a recipe without and with a draft step.
 
     Attributes:
-        resolution: resolution of its steps, up to the first step that fails.
         masks: resolution whose parameters are the masks in the file, see `recipe.mask_tensors`.
         preview: resolution of the recipe with the draft, up to the first later step that fails;
             None without a draft, or if the draft or a step before it fails.
@@ -77,9 +75,12 @@ class Resolved:
     @property
     def draft_number(self) -> int | None:
         """Number of the draft step in `preview`, from 1; None if there is no preview."""
-        if self.draft is None or self.preview is None:
-            return None
-        return _draft_index(self.draft, self.recipe) + 1
+        known = self.draft is not None and self.preview is not None
+        return self.draft.index_in(self.recipe) + 1 if self.draft and known else None
+
+    def preview_of(self, draft: Draft) -> tuple[Resolution | None, int | None]:
+        """Return the preview and the number of a draft; None if another one was resolved."""
+        return (self.preview, self.draft_number) if self.draft == draft else (None, None)
 
 
 def open_job(path: Path, recipe_path: Path | None = None, state: str | None = None) -> Job:
@@ -100,21 +101,19 @@ def open_job(path: Path, recipe_path: Path | None = None, state: str | None = No
 
 def resolve_job(session: Session, draft: Draft | None) -> Job:
     """Resolve the session's current recipe and a draft; the result is a `Resolved`."""
-    work = partial(_resolve_with_totals, session, session.recipe, draft)
+    recipe = session.recipe
+
+    def work(monitor: Monitor) -> Resolved:
+        resolved = _resolve(session, recipe, draft, monitor)
+        # Compute the totals, so that the window need not wait for them.
+        for resolution in (resolved.before, resolved.resolution, resolved.preview):
+            if resolution is not None:
+                _ = resolution.total, [outcome.warnings for outcome in resolution.outcomes]
+        if resolved.preview is not None and resolved.draft_number is not None:
+            resolved.preview.of_targets(resolved.draft_number)
+        return resolved
+
     return Job(deferred("Resolving"), work, lane="resolve", spreads=True)
-
-
-def _resolve_with_totals(
-    session: Session, recipe: Recipe, draft: Draft | None, monitor: Monitor
-) -> Resolved:
-    """Return the resolutions with their totals computed, so that the window need not wait."""
-    resolved = _resolve(session, recipe, draft, monitor)
-    for resolution in (resolved.before, resolved.resolution, resolved.preview):
-        if resolution is not None:
-            _ = resolution.total, [outcome.warnings for outcome in resolution.outcomes]
-    if resolved.preview is not None and resolved.draft_number is not None:
-        resolved.preview.of_targets(resolved.draft_number)
-    return resolved
 
 
 def _resolve(session: Session, recipe: Recipe, draft: Draft | None, monitor: Monitor) -> Resolved:
@@ -131,28 +130,22 @@ def _resolve(session: Session, recipe: Recipe, draft: Draft | None, monitor: Mon
     resolved = partial(Resolved, recipe, resolution, error, before, masks, draft)
     if draft is None:
         return resolved(None, None)
-    draft_index = _draft_index(draft, recipe)
-    preview = session.resolver.after(draft_index)
-    if preview is None:
-        if error is None:
-            return resolved(None, tr("The step no longer exists."))
+    preview = session.resolver.after(draft.index_in(recipe))
+    if preview is None and error is not None:
         return resolved(None, tr("Correct step {number} first.", number=error.step))
+    if preview is None:
+        return resolved(None, tr("The step no longer exists."))
     try:
         with use_executor(_executor_of(draft.step, preview)):
             preview = preview.with_step(draft.step, monitor)
     except RecipeError as problem:
-        reason = problem.reason if isinstance(problem, StepError) else str(problem)
-        return resolved(None, reason)
+        return resolved(None, problem.reason if isinstance(problem, StepError) else str(problem))
     try:
-        for step in recipe.steps[draft_index + 1 :]:
+        for step in recipe.steps[draft.index_in(recipe) + 1 :]:
             preview = preview.with_step(step, monitor)
     except StepError as problem:
         return resolved(preview, str(problem))
     return resolved(preview, None)
-
-
-def _draft_index(draft: Draft, recipe: Recipe) -> int:
-    return len(recipe.steps) if draft.replaces is None else draft.replaces
 
 
 def _executor_of(step: Step, before: Resolution) -> Executor | None:
@@ -160,14 +153,10 @@ def _executor_of(step: Step, before: Resolution) -> Executor | None:
     executor = current_executor()
     if executor is None:
         return None
-    from prune_gui.recipe.selector import select  # torch: slow to import
-
-    checkpoint = before.checkpoint
-    module_types = partial(getattr, checkpoint, "module_types")
-    every, counts = checkpoint.tensors.values(), before.counts
+    tensors, types = before.checkpoint.tensors, partial(getattr, before.checkpoint, "module_types")
     every_kind = step.method.takes_every_kind
-    targets = select(step.targets, every, counts, module_types, every_kind=every_kind)
-    return executor if len(targets) > 1 else None
+    found = select(step.targets, tensors.values(), before.counts, types, every_kind=every_kind)
+    return executor if len(found) > 1 else None
 
 
 def zeros_job(session: Session) -> Job:
@@ -191,19 +180,14 @@ def zeros_job(session: Session) -> Job:
 def missing_job(session: Session) -> Job:
     """Find out how much of a remote checkpoint is not fetched; the result is in bytes."""
     checkpoint = session.checkpoint
-
-    def work(_: Monitor) -> int:
-        return checkpoint.missing_nbytes(checkpoint.tensors)
-
-    return Job(deferred("Fetching {name}", name=checkpoint.path.name), work, lane="fetch")
+    title = deferred("Fetching {name}", name=checkpoint.path.name)
+    return Job(title, lambda _: checkpoint.missing_nbytes(checkpoint.tensors), lane="fetch")
 
 
 def fetch_job(session: Session) -> Job:
     """Fetch all of a remote checkpoint; the result is None."""
-    name = session.checkpoint.path.name
-    return Job(
-        deferred("Fetching {name}", name=name), session.checkpoint.fetch, lane="fetch", long=True
-    )
+    title = deferred("Fetching {name}", name=session.checkpoint.path.name)
+    return Job(title, session.checkpoint.fetch, lane="fetch", long=True)
 
 
 def compare_job(path: Path) -> Job:
@@ -218,20 +202,18 @@ def compare_job(path: Path) -> Job:
             on_error.pop_all()
         return resolution
 
-    return Job(
-        deferred("Opening {name} to compare with", name=path.name),
-        work,
-        long=True,
-        spreads=True,
-        discard=lambda resolution: resolution.checkpoint.close(),
-    )
+    def discard(resolution: Resolution) -> None:
+        resolution.checkpoint.close()
+
+    title = deferred("Opening {name} to compare with", name=path.name)
+    return Job(title, work, long=True, spreads=True, discard=discard)
 
 
 def mask_step_job(session: Session, path: Path) -> Job:
     """Find the masks in a file; the result is a `Step` that applies them, or None."""
 
     def work(monitor: Monitor) -> Step | None:
-        from prune_gui.recipe.mask_tensors import mask_step  # torch: slow to import
+        from prune_gui.recipe.auxiliary_files import mask_step  # torch: slow to import
 
         return mask_step(path, session.checkpoint, monitor)
 
@@ -239,10 +221,7 @@ def mask_step_job(session: Session, path: Path) -> Job:
 
 
 def table_job(session: Session, path: Path) -> Job:
-    """Check that a table of an architecture describes the units of the session's checkpoint.
-
-    It fails with a `RecipeError` that names the problem.
-    """
+    """Check that a table of an architecture describes the units of the session's checkpoint."""
 
     def work(monitor: Monitor) -> None:
         from prune_gui.architecture.groups import check_table  # yaml: slow to import
@@ -290,9 +269,6 @@ def warm_up_job(painted: threading.Event) -> Job:
     """Import the libraries of the first picture, then load methods of installed packages.
 
     The result is a tuple of the errors of packages whose methods cannot be used.
-
-    Args:
-        painted: set when the window is idle. The imports wait up to `MAX_PAINT_S` for it.
     """
 
     def work(_: Monitor) -> tuple[PluginError, ...]:
@@ -314,19 +290,18 @@ def threads_jobs(count: int | None) -> list[Job]:
     torch keeps the number per thread, so that each thread of the engine runs one of these jobs.
     """
 
-    def job(kind: str) -> Job:
-        title = deferred("Changing the number of threads")
-        return Job(
-            title, work, lane=f"threads.{kind}",
-            long=kind == "long", idle=kind == "idle", evaluates=kind == "evaluation",
-        )  # fmt: skip
-
     def work(_: Monitor) -> None:
         from prune_gui.pruning.parallel import use_threads  # torch: slow to import
 
         use_threads(count)
 
-    return [job(kind) for kind in ("quick", "long", "idle", "evaluation")]
+    quick = Job(deferred("Changing the number of threads"), work, lane="threads.quick")
+    return [
+        quick,
+        replace(quick, lane="threads.long", long=True),
+        replace(quick, lane="threads.idle", idle=True),
+        replace(quick, lane="threads.evaluation", evaluates=True),
+    ]
 
 
 def compile_jobs() -> list[Job]:
@@ -336,18 +311,15 @@ def compile_jobs() -> list[Job]:
     after `import_job` has run, since it imports torch.
     """
 
-    def job(use_some: Callable[[], object]) -> Job:
-        def work(_: Monitor) -> bool:
-            try:
-                with only_from_cache():
-                    use_some()
-            except NotCompiledError:
-                return True
-            return False
+    def is_missing(use_some: Callable[[], object], _: Monitor) -> bool:
+        try:
+            with only_from_cache():
+                use_some()
+        except NotCompiledError:
+            return True
+        return False
 
-        return Job(deferred("Preparing"), work, idle=True)
-
-    return [job(use_some) for use_some in loops()]
+    return [Job(deferred("Preparing"), partial(is_missing, one), idle=True) for one in loops()]
 
 
 def methods_job(path: Path) -> Job:
@@ -375,40 +347,27 @@ def sweep_jobs(session: Session, number: int, amounts: Sequence[Amount]) -> list
         return Sweep(session.resolver.copy(), recipe, number)
 
     def job(position: int, amount: Amount) -> Job:
-        def work(monitor: Monitor) -> SweepRow:
-            return sweep().row(amount, monitor)
-
         title = deferred("Trying amount {place} of {total}", place=position, total=len(amounts))
-        return Job(title, work, long=True, spreads=True)
+        return Job(title, lambda monitor: sweep().row(amount, monitor), long=True, spreads=True)
 
     return [job(position, amount) for position, amount in enumerate(amounts, start=1)]
 
 
 def batch_jobs(
-    recipe: Recipe,
-    paths: Sequence[Path],
-    folder: Path | None,
-    options: OutputOptions,
+    recipe: Recipe, paths: Sequence[Path], folder: Path | None, options: OutputOptions
 ) -> list[Job]:
-    """Return jobs that apply a recipe to one checkpoint each; each returns a `BatchRow`.
-
-    Results are written to `folder`; None writes nothing.
-    """
+    """Return jobs that apply a recipe to one checkpoint each; each returns a `BatchRow`."""
     from prune_gui.recipe.several_files import outputs, prune_file  # only for batches
 
     targets = outputs(paths, folder) if folder is not None else [None] * len(paths)
-
-    def job(position: int, path: Path, out: Path | None) -> Job:
-        def work(monitor: Monitor) -> BatchRow:
-            return prune_file(recipe, path, out, options, monitor)
-
+    jobs = []
+    for place, (path, out) in enumerate(zip(paths, targets, strict=True), start=1):
         title = deferred(
-            "Pruning {name} ({place} of {total})", name=path.name, place=position, total=len(paths)
+            "Pruning {name} ({place} of {total})", name=path.name, place=place, total=len(paths)
         )
-        return Job(title, work, long=True, writes=out is not None, spreads=True)
-
-    pairs = zip(paths, targets, strict=True)
-    return [job(position, path, out) for position, (path, out) in enumerate(pairs, start=1)]
+        work = partial(prune_file, recipe, path, out, options)
+        jobs.append(Job(title, work, long=True, writes=out is not None, spreads=True))
+    return jobs
 
 
 def report_job(

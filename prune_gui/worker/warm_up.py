@@ -43,7 +43,6 @@ USED_LATER: Final = (
     "prune_gui.checkpoint.write.writing",
     "prune_gui.evaluation.evaluator",
     "prune_gui.evaluation.trials",
-    "prune_gui.evaluation.trials",
     "prune_gui.pruning.plugins.method",
     "prune_gui.recipe.exporting",
     "prune_gui.recipe.sizes",
@@ -65,16 +64,6 @@ STEPS: Final = (
     {"method": "random_unstructured", "amount": 0.5},
 )
 """Steps that use the loops of the methods."""
-
-
-def link_libraries() -> None:
-    """Link the large libraries of torch and numba, before they are imported.
-
-    An import holds the GIL while the system links a library, for these two 0.3 s together, and so
-    blocks the window. A call through ctypes releases the GIL. Only the first call of this function
-    links; concurrent calls wait for it.
-    """
-    _linked()
 
 
 def import_for_first_picture() -> None:
@@ -114,6 +103,11 @@ def loops() -> Iterator[Callable[[], object]]:
 
 
 def _link() -> None:
+    """Link the large libraries of torch and numba, before they are imported.
+
+    An import holds the GIL while the system links a library, for these two 0.3 s together, and so
+    blocks the window. A call through ctypes releases the GIL.
+    """
     if sys.platform == "win32":
         return
     libc = ctypes.CDLL(None)
@@ -126,7 +120,8 @@ def _link() -> None:
                 libc.dlopen(os.fsencode(library), os.RTLD_NOW | os.RTLD_GLOBAL)
 
 
-_linked = Lazy(_link)
+link_libraries: Final = Lazy(_link)
+"""Only the first call links; concurrent calls wait for it."""
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 import string
 import time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -62,21 +63,36 @@ def test_blocks_of_bert_are_rows_in_the_order_of_their_numbers_and_projections_a
     assert rest.rows[0].captions == ("embeddings.word_embeddings", "pooler.dense")
 
 
-def test_llama_has_attention_before_its_mlp():
-    paths = [f"mlp.{r}_proj.weight" for r in ("down", "gate", "up")]
-    paths += [f"self_attn.{r}_proj.weight" for r in "koqv"]
-    layers, rest = of(
-        "lm_head.weight", "model.embed_tokens.weight", *in_blocks("model.layers.{}.", 3, *paths)
-    )
-    expected = [f"self_attn {r}" for r in "qkvo"] + ["mlp gate", "mlp up", "mlp down"]
-    assert roles(layers) == expected
-    assert rest.rows[0].captions == ("lm_head", "model.embed_tokens")
+LLAMA = [f"mlp.{r}_proj" for r in ("down", "gate", "up")] + [f"self_attn.{r}_proj" for r in "koqv"]
+LLAMA_CPP = ("ffn_down", "ffn_gate", "attn_output", "attn_k", "ffn_up", "attn_v", "attn_q")
+T5 = [f"layer.0.SelfAttention.{r}" for r in "qkvo"] + [f"layer.1.FF.w{end}" for end in "io"]
+WHISPER = [f"{at}_attn.{r}_proj" for at in ("self", "encoder") for r in "qkv"] + ["fc1", "fc2"]
+PATHS_AND_ROLES = {
+    "model.layers.{}.": (
+        LLAMA,
+        [*(f"self_attn {r}" for r in "qkvo"), "mlp gate", "mlp up", "mlp down"],
+    ),
+    "h.{}.": (
+        ("attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj"),
+        ["attn qkv", "attn o", "mlp up", "mlp down"],
+    ),
+    "blk.{}.": (LLAMA_CPP, ["q", "k", "v", "o", "gate", "up", "down"]),
+    "encoder.block.{}.": (T5, [*(f"layer.0.SelfAttention {r}" for r in "qkvo"), "layer.1.FF up"]),
+    "decoder.layers.{}.": (
+        WHISPER,
+        [f"{at}_attn {r}" for at in ("self", "encoder") for r in "qkv"] + ["up", "down"],
+    ),
+}
 
 
-def test_gpt2_has_fused_projections():
-    paths = ("attn.c_attn.weight", "attn.c_proj.weight", "mlp.c_fc.weight", "mlp.c_proj.weight")
-    layers, _ = of("wte.weight", *in_blocks("h.{}.", 2, *paths))
-    assert roles(layers) == ["attn qkv", "attn o", "mlp up", "mlp down"]
+@pytest.mark.parametrize("pattern", PATHS_AND_ROLES)
+def test_projections_are_columns_with_attention_first(pattern):
+    paths, expected = PATHS_AND_ROLES[pattern]
+    names = in_blocks(pattern, 3, *(f"{path}.weight" for path in paths))
+    layers, rest = of("embedding.weight", *names)
+    assert (layers.title, len(layers.rows)) == (pattern.format("*").rstrip("."), 3)
+    assert roles(layers)[: len(expected)] == expected
+    assert rest.rows[0].captions == ("embedding",)
 
 
 def test_attention_of_torch_has_fused_projections():
@@ -85,13 +101,6 @@ def test_attention_of_torch_has_fused_projections():
     (blocks,) = of(*names, *in_blocks("layers.{}.", 2, "linear1.weight"), vectors=True)
     attention = ["self_attn qkv", "self_attn qkv.bias", "self_attn o", "self_attn o.bias"]
     assert roles(blocks) == [*attention, "up"]
-
-
-def test_llama_cpp_has_the_projections_of_a_block_in_one_group():
-    paths = ("ffn_down", "ffn_gate", "attn_output", "attn_k", "ffn_up", "attn_v", "attn_q")
-    names = in_blocks("blk.{}.", 2, *(f"{path}.weight" for path in paths))
-    layers, _ = of("token_embd.weight", *names)
-    assert roles(layers) == ["q", "k", "v", "o", "gate", "up", "down"]
 
 
 def test_stages_of_resnet_are_one_section_with_gaps():
@@ -152,38 +161,13 @@ def test_a_unet_has_a_section_per_family_of_blocks():
     assert labels(projections) == ["0.0", "0.1", "1.0", "1.1", "2.0", "2.1"]
 
 
-def test_the_sublayers_of_t5_are_roles_of_its_blocks():
-    paths = [f"layer.0.SelfAttention.{r}.weight" for r in "qkvo"]
-    paths += ["layer.1.DenseReluDense.wi.weight", "layer.1.DenseReluDense.wo.weight"]
-    (blocks,) = of(*in_blocks("encoder.block.{}.", 4, *paths))
-    assert len(blocks.rows) == 4
-    assert roles(blocks)[:4] == [f"layer.0.SelfAttention {r}" for r in "qkvo"]
-
-
 def test_the_experts_of_a_mixture_are_blocks_of_their_own():
     attention = [f"self_attn.{r}_proj.weight" for r in "qkvo"]
     experts = [f"block_sparse_moe.experts.{e}.w{n}.weight" for e in range(8) for n in (1, 2, 3)]
     found = of(*in_blocks("model.layers.{}.", 2, *attention, *experts))
-    assert patterns(found) == [
-        "model.layers.*",
-        "model.layers.*.block_sparse_moe.experts.*",
-    ]
+    assert patterns(found) == ["model.layers.*", "model.layers.*.block_sparse_moe.experts.*"]
     assert len(found[1].rows) == 16
     assert labels(found[1])[:2] == ["0.0", "0.1"]
-
-
-def test_encoder_and_decoder_of_whisper_are_apart():
-    paths = [f"self_attn.{r}_proj.weight" for r in "qkv"] + ["fc1.weight", "fc2.weight"]
-    cross = [f"encoder_attn.{r}_proj.weight" for r in "qkv"]
-    encoder, decoder = of(
-        *in_blocks("model.encoder.layers.{}.", 2, *paths),
-        *in_blocks("model.decoder.layers.{}.", 2, *paths, *cross),
-    )
-    assert len(encoder.roles) == 5
-    assert [role.group for role in decoder.roles if role.label == "q"] == [
-        "self_attn",
-        "encoder_attn",
-    ]
 
 
 def test_blocks_may_be_numbered_in_their_names():

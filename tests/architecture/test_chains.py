@@ -14,9 +14,7 @@ from slicing import assert_slicing_changes_nothing, randomize, shapes_of
 from torch import nn
 
 from prune_gui.architecture.chains import Chains, channel_groups
-from prune_gui.checkpoint import open_checkpoint
 from prune_gui.pruning.layouts import Member
-from prune_gui.resources import resource
 
 NOTHING = Chains((), confirmed=False)
 IMAGE = 8
@@ -118,26 +116,6 @@ def test_any_shapes_give_groups_within_the_tensors(shapes):
             assert group.size * member.width == shapes[member.name][member.dim]
 
 
-def test_the_demo_network_is_a_chain():
-    with open_checkpoint(resource("demo", "digits_cnn.safetensors")) as checkpoint:
-        found = channel_groups({name: info.shape for name, info in checkpoint.tensors.items()})
-    assert not found.confirmed
-    assert [(group.space, group.label, group.size) for group in found.groups] == [
-        ("channels", "features.conv1", 16),
-        ("channels", "features.conv2", 32),
-        ("channels", "features.conv3", 64),
-        ("channels", "classifier.hidden", 64),
-    ]
-    assert found.groups[2].members == (
-        Member("features.conv3.weight", 0, role="produces"),
-        *(
-            Member(f"features.bn3.{leaf}", 0, role="norm")
-            for leaf in ("weight", "bias", "running_mean", "running_var")
-        ),
-        Member("classifier.hidden.weight", 1, width=16, role="consumes"),
-    )
-
-
 AUTOENCODER = {
     "encoder.0.weight": (32, 64),
     "encoder.2.weight": (8, 32),
@@ -172,45 +150,40 @@ def test_batch_norms_belong_to_the_layer_of_the_same_number():
     assert set(found) == {"conv1", "conv2", "fc1"}
     assert Member("bn1.running_mean", 0, role="norm") in found["conv1"][1]
     assert Member("bn2.running_mean", 0, role="norm") in found["conv2"][1]
-
-
-def test_batch_norms_may_come_before_their_layers():
-    shapes = {"conv0.weight": (4, 1, 3, 3), "conv1.weight": (6, 4, 3, 3), "fc.weight": (10, 6)}
-    shapes |= {"bn1.running_mean": (4,), "bn1.running_var": (4,)}
-    found = signature(channel_groups(sorted_by_name(shapes)))
+    before = {"conv0.weight": (4, 1, 3, 3), "conv1.weight": (6, 4, 3, 3), "fc.weight": (10, 6)}
+    before |= {"bn1.running_mean": (4,), "bn1.running_var": (4,)}
+    found = signature(channel_groups(sorted_by_name(before)))
     assert Member("bn1.running_mean", 0, role="norm") in found["conv0"][1]
 
 
-def test_channels_of_grouped_convolutions_stay():
-    shapes = {
-        "0.weight": (5, 3, 3, 3),
-        "1.weight": (8, 5, 3, 3),
-        "2.weight": (12, 4, 3, 3),  # two groups
-        "3.weight": (7, 12, 3, 3),
-        "4.weight": (2, 7),
-    }
-    assert [group.label for group in channel_groups(shapes).groups] == ["0", "3"]
+SQUARE = {"0.weight": (8, 3, 3, 3), "4.weight": (6, 8, 3, 3), "6.weight": (2, 6, 1, 1)}
+FLAT = {"conv1.weight": (8, 1, 5, 1), "conv2.weight": (6, 8, 5, 1)}
+FREE = {
+    "one layer": ({"weight": (4, 4), "bias": (4,)}, []),
+    "two groups": (
+        {"0.weight": (5, 3, 3, 3), "1.weight": (8, 5, 3, 3), "2.weight": (12, 4, 3, 3)}
+        | {"3.weight": (7, 12, 3, 3), "4.weight": (2, 7)},
+        ["0", "3"],
+    ),
+    "even kernels, which may be transposed": (SQUARE | {"2.weight": (8, 8, 4, 4)}, ["4"]),
+    "odd kernels": (SQUARE | {"2.weight": (8, 8, 3, 3)}, ["0", "2", "4"]),
+    "one layer that may have a shortcut": (
+        {
+            f"blocks.{i}.conv.weight": (*width, 3, 3)
+            for i, width in enumerate(((8, 3), (8, 8), (6, 8), (5, 6)))
+        },
+        ["blocks.2.conv"],
+    ),
+    "flattened, perhaps in another order": (FLAT | {"fc.weight": (10, 24)}, ["conv1"]),
+    "pooled": (FLAT | {"fc.weight": (10, 6)}, ["conv1", "conv2"]),
+}
 
 
-def test_channels_around_what_may_be_a_transposed_convolution_stay():
-    shapes = {"0.weight": (8, 3, 3, 3), "2.weight": (8, 8, 4, 4), "4.weight": (6, 8, 3, 3)}
-    shapes["6.weight"] = (2, 6, 1, 1)
-    assert [group.label for group in channel_groups(shapes).groups] == ["4"]
-    shapes["2.weight"] = (8, 8, 3, 3)
-    assert [group.label for group in channel_groups(shapes).groups] == ["0", "2", "4"]
-
-
-def test_channels_around_one_layer_that_may_have_a_shortcut_stay():
-    widths = ((8, 3), (8, 8), (6, 8), (5, 6))
-    shapes = {f"blocks.{i}.conv.weight": (*width, 3, 3) for i, width in enumerate(widths)}
-    assert [group.label for group in channel_groups(shapes).groups] == ["blocks.2.conv"]
-
-
-def test_channels_that_may_be_flattened_in_another_order_stay():
-    shapes = {"conv1.weight": (8, 1, 5, 1), "conv2.weight": (6, 8, 5, 1), "fc.weight": (10, 24)}
-    assert [group.label for group in channel_groups(shapes).groups] == ["conv1"]
-    pooled = shapes | {"fc.weight": (10, 6)}
-    assert [group.label for group in channel_groups(pooled).groups] == ["conv1", "conv2"]
+@pytest.mark.parametrize("case", FREE)
+def test_channels_of_which_not_all_readers_are_certain_stay(case):
+    shapes, labels = FREE[case]
+    found = channel_groups({name: shapes[name] for name in sorted(shapes)})
+    assert [group.label for group in found.groups] == labels
 
 
 def test_channels_that_a_shortcut_may_add_to_stay():
@@ -260,11 +233,6 @@ def test_a_very_long_chain_is_not_searched():
     assert channel_groups(sorted_by_name(no_order)) == NOTHING
     longest = linear_chain(*[8] * 500)
     assert len(channel_groups(sorted_by_name(longest)).groups) == 498
-
-
-def test_one_layer_has_no_groups():
-    assert channel_groups({"weight": (4, 4), "bias": (4,)}) == NOTHING
-    assert channel_groups({}) == NOTHING
 
 
 GROUP_COUNTS = {

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import time
-from types import SimpleNamespace
 
 import pytest
-import torch
+from fake_checkpoint import FakeCheckpoint
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors.torch import save_file
 
-from prune_gui import open_checkpoint
 from prune_gui.architecture.groups import coupled_groups, spaces
 from prune_gui.architecture.matching import NameMatcher
-from prune_gui.checkpoint.tensor_info import TensorInfo
 from prune_gui.errors import RecipeError
 from prune_gui.recipe.recipe import Step
 from prune_gui.recipe.step_targets import step_targets
@@ -51,28 +46,16 @@ def llama(blocks=2):
 
 
 @pytest.fixture
-def checkpoint_of(tmp_path):
-    """Return a function that opens a checkpoint of a small Llama with other tensors."""
-    opened = []
+def llama_with(checkpoint_of):
+    def open_with(others=(), without=(), integers=()):
+        shapes = {name: shape for name, shape in llama().items() if name not in without}
+        return checkpoint_of(CONFIG, shapes | dict(others), integers=integers)
 
-    def open_with(others=(), without=(), dtype=torch.float32):
-        tensors = {name: torch.ones(shape) for name, shape in llama().items()}
-        tensors |= {name: torch.ones(shape, dtype=dtype) for name, shape in dict(others).items()}
-        folder = tmp_path / str(len(opened))
-        folder.mkdir()
-        (folder / "config.json").write_text(json.dumps(CONFIG))
-        kept = {name: tensor for name, tensor in tensors.items() if name not in without}
-        save_file(kept, folder / "model.safetensors")
-        opened.append(open_checkpoint(folder / "model.safetensors"))
-        return opened[-1]
-
-    yield open_with
-    for checkpoint in opened:
-        checkpoint.close()
+    return open_with
 
 
-def test_hidden_channels_are_one_group_of_the_whole_network(checkpoint_of):
-    (group,) = coupled_groups(checkpoint_of(), "hidden")
+def test_hidden_channels_are_one_group_of_the_whole_network(llama_with):
+    (group,) = coupled_groups(llama_with(), "hidden")
     assert (group.size, group.label) == (HIDDEN, "*")
     dims = {}
     for member in group.members:
@@ -89,8 +72,8 @@ def test_hidden_channels_are_one_group_of_the_whole_network(checkpoint_of):
 @pytest.mark.parametrize(
     "shape", [(HIDDEN,), (3, HIDDEN), (HIDDEN, 3), (2, HIDDEN, 5)], ids=lambda shape: str(shape)
 )
-def test_an_unknown_tensor_of_that_length_is_named_and_other_units_remain(checkpoint_of, shape):
-    checkpoint = checkpoint_of({"model.layers.1.adapter.weight": shape})
+def test_an_unknown_tensor_of_that_length_is_named_and_other_units_remain(llama_with, shape):
+    checkpoint = llama_with({"model.layers.1.adapter.weight": shape})
     assert "hidden" not in spaces(checkpoint)
     assert "ffn" in spaces(checkpoint)
     with pytest.raises(RecipeError, match=r"model\.layers\.1\.adapter\.weight of shape") as raised:
@@ -101,26 +84,26 @@ def test_an_unknown_tensor_of_that_length_is_named_and_other_units_remain(checkp
         step_targets(step, checkpoint, {}, ())
 
 
-def test_an_unknown_tensor_of_other_lengths_or_of_integers_does_not_matter(checkpoint_of):
-    assert "hidden" in spaces(checkpoint_of({"adapter.weight": (3, HIDDEN - 1)}))
-    assert "hidden" in spaces(checkpoint_of({"position_ids": (1, HIDDEN)}, dtype=torch.int64))
+def test_an_unknown_tensor_of_other_lengths_or_of_integers_does_not_matter(llama_with):
+    assert "hidden" in spaces(llama_with({"adapter.weight": (3, HIDDEN - 1)}))
+    assert "hidden" in spaces(llama_with({"position_ids": (1, HIDDEN)}, integers=["position_ids"]))
 
 
-def test_members_of_different_lengths_are_named(checkpoint_of):
-    checkpoint = checkpoint_of({"vision.layers.0.self_attn.q_proj.weight": (6, 6)})
+def test_members_of_different_lengths_are_named(llama_with):
+    checkpoint = llama_with({"vision.layers.0.self_attn.q_proj.weight": (6, 6)})
     assert "hidden" not in spaces(checkpoint)
     with pytest.raises(RecipeError, match=r"vision\.layers.* has 6 hidden channels, but .* has 8"):
         coupled_groups(checkpoint, "hidden")
 
 
 @pytest.mark.parametrize("name", ["model.embed_tokens.weight", "model.norm.weight"])
-def test_a_network_without_a_required_member_has_no_group(checkpoint_of, name):
-    assert "hidden" not in spaces(checkpoint_of(without={name}))
+def test_a_network_without_a_required_member_has_no_group(llama_with, name):
+    assert "hidden" not in spaces(llama_with(without={name}))
 
 
-def test_dead_units_leave_hidden_channels_alone(checkpoint_of):
+def test_dead_units_leave_hidden_channels_alone(llama_with):
     step = Step.model_validate({"method": "dead_units", "targets": ["*"]})
-    groups = step_targets(step, checkpoint_of(), {}, ()).groups
+    groups = step_targets(step, llama_with(), {}, ()).groups
     assert {group.space for group in groups} == {"ffn", "kv_groups"}
 
 
@@ -144,25 +127,9 @@ def test_a_pattern_matches_the_end_of_a_name(components):
 
 @pytest.mark.slow
 def test_a_hundred_thousand_tensors_take_linear_time():
-    every = llama(blocks=10_000)
-    tensors = {name: TensorInfo(name, shape, "float32") for name, shape in every.items()}
-    checkpoint = FakeCheckpoint(tensors)
-    assert len(tensors) > 100_000
+    checkpoint = FakeCheckpoint("llama", CONFIG, llama(blocks=10_000))
+    assert len(checkpoint.tensors) > 100_000
     started = time.process_time()
     (group,) = coupled_groups(checkpoint, "hidden")
     assert time.process_time() - started < 8  # about 1 s; quadratic time takes minutes
     assert len(group.members) == 90_003
-
-
-class FakeCheckpoint(SimpleNamespace):
-    """What the analysis needs of a checkpoint."""
-
-    __hash__ = object.__hash__
-
-    def __init__(self, tensors):
-        super().__init__(
-            tensors=tensors,
-            model_types=("llama",),
-            hf_config={key: value for key, value in CONFIG.items() if key != "model_type"},
-            path=SimpleNamespace(name="fake"),
-        )

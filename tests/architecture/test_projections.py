@@ -2,33 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
-import torch
-from safetensors.torch import save_file
 
-from prune_gui import open_checkpoint
 from prune_gui.architecture.projections import attention_heads, projection, split_evenly
-
-
-@pytest.fixture
-def checkpoint_of(tmp_path):
-    """Return a function that opens a checkpoint with given shapes beside a config.json."""
-    opened = []
-
-    def open_with(config, **shapes):
-        (tmp_path / "config.json").write_text(json.dumps(config))
-        names = {name.replace("__", "."): shape for name, shape in shapes.items()}
-        tensors = {name: torch.ones(shape) for name, shape in names.items()}
-        save_file(tensors, tmp_path / "model.safetensors")
-        opened.append(open_checkpoint(tmp_path / "model.safetensors"))
-        return opened[-1]
-
-    yield open_with
-    for checkpoint in opened:
-        checkpoint.close()
-
 
 GPT2 = {"n_head": 4, "n_embd": 32, "model_type": "gpt2"}
 BERT = {"num_attention_heads": 4, "hidden_size": 32}
@@ -56,7 +32,7 @@ BERT = {"num_attention_heads": 4, "hidden_size": 32}
 def test_heads_divide_the_channels_that_they_own(
     checkpoint_of, config, name, shape, dim, width, count
 ):
-    checkpoint = checkpoint_of(config, **{name.replace(".", "__"): shape})
+    checkpoint = checkpoint_of(config, {name: shape})
     heads = attention_heads(checkpoint, name)
     assert heads is not None
     assert (heads.dim, heads.width, len(heads.labels)) == (dim, width, count)
@@ -76,12 +52,12 @@ def test_heads_divide_the_channels_that_they_own(
     ],
 )
 def test_no_heads_are_claimed_where_they_are_not_known(checkpoint_of, config, name, shape):
-    checkpoint = checkpoint_of(config, **{name.replace(".", "__"): shape})
+    checkpoint = checkpoint_of(config, {name: shape})
     assert attention_heads(checkpoint, name) is None
 
 
 def test_the_user_may_say_how_many_heads_there_are(checkpoint_of):
-    checkpoint = checkpoint_of({}, attention__out_proj__weight=(32, 48), attention__q=(6, 4))
+    checkpoint = checkpoint_of({}, {"attention.out_proj.weight": (32, 48), "attention.q": (6, 4)})
     heads = split_evenly(checkpoint, "attention.out_proj.weight", 6)
     assert heads is not None
     assert (heads.dim, heads.width, heads.labels[5]) == (1, 8, "5")

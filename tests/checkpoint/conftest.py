@@ -25,7 +25,6 @@ DTYPES = (
 
 @pytest.fixture
 def every_dtype() -> dict[str, torch.Tensor]:
-    """Return a tensor of each dtype, an empty one, and a 0-d one."""
     generator = torch.Generator().manual_seed(0)
     tensors = {
         str(dtype).removeprefix("torch."): (torch.rand(3, 5, generator=generator) * 9).to(dtype)
@@ -36,8 +35,6 @@ def every_dtype() -> dict[str, torch.Tensor]:
 
 @pytest.fixture
 def unchanged() -> Callable[[Checkpoint], list[TensorWriter]]:
-    """Return a function that returns the tensors to write for an unchanged checkpoint."""
-
     def entries(checkpoint: Checkpoint) -> list[TensorWriter]:
         return [
             entry(checkpoint, key)
@@ -59,8 +56,6 @@ def unchanged() -> Callable[[Checkpoint], list[TensorWriter]]:
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Callable[[object], Path]:
-    """Return a function that saves an object with torch.save and returns the path."""
-
     def save(content: object, name: str = "model.pt", **options: object) -> Path:
         path = tmp_path / name
         torch.save(content, path, **options)

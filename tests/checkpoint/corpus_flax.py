@@ -13,17 +13,14 @@ from corpus_forms import Bad, Harmless, file
 def array(
     shape: object = (2,), dtype: object = "float32", octets: object = bytes(8), code: int = 1
 ) -> msgpack.ExtType:
-    """Return an array as flax packs it, with any claims."""
     return msgpack.ExtType(code, msgpack.packb((shape, dtype, octets)))
 
 
 def array_of(values: np.ndarray) -> msgpack.ExtType:
-    """Return an array as flax packs it."""
     return array(values.shape, values.dtype.name, values.tobytes())
 
 
 def packed(tree: object) -> Callable[[Path], Path]:
-    """Return a function that writes a tree."""
     return file(msgpack.packb(tree), "m.msgpack")
 
 
@@ -63,9 +60,7 @@ FLAX: dict[str, Bad | Harmless] = {
         "'w' is damaged", packed({"w": msgpack.ExtType(1, array().data + b"\xc0")})
     ),
     "chunks-too-few": Bad("does not fit", chunked({"0": 5}, array(), array())),
-    "chunks-of-two-dtypes": Bad(
-        "'w' is damaged", chunked({"0": 4}, array(), array(dtype="int32"))
-    ),
+    "chunks-of-two-dtypes": Bad("'w' is damaged", chunked({"0": 4}, array(), array(dtype="int32"))),
     "chunks-no-arrays": Bad("'w' is damaged", chunked({"0": 4}, 7)),
     "chunks-and-more": Bad(
         "'w' is damaged",

@@ -20,12 +20,10 @@ PREAMBLE = (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True})
 
 @dataclass(frozen=True)
 class Bad:
-    """A file that is refused.
+    """A file that is refused with words of a message.
 
-    Attributes:
-        says: a part of the message.
-        make: writes the file to a folder and returns its path.
-        bomb: whether it makes a naive reader use excessive memory or time.
+    `make` writes it to a folder and returns its path. A bomb makes a naive reader use excessive
+    memory or time.
     """
 
     says: str
@@ -43,8 +41,6 @@ class Harmless:
 
 
 def file(octets: bytes, name: str = "m.pt") -> Callable[[Path], Path]:
-    """Return a function that writes these bytes."""
-
     def make(folder: Path) -> Path:
         (folder / name).write_bytes(octets)
         return folder / name
@@ -53,39 +49,32 @@ def file(octets: bytes, name: str = "m.pt") -> Callable[[Path], Path]:
 
 
 def text(value: str) -> bytes:
-    """Return the opcode for a text."""
     octets = value.encode("utf-8", "surrogatepass")
     return b"X" + struct.pack("<I", len(octets)) + octets
 
 
 def name(path: str) -> bytes:
-    """Return the opcode for a function or class."""
     module, _, last = path.rpartition(".")
     return f"c{module}\n{last}\n".encode()
 
 
 def call(path: str, *arguments: bytes) -> bytes:
-    """Return the opcodes for a call."""
     return name(path) + b"(" + b"".join(arguments) + b"tR"
 
 
 def dictionary(**members: bytes) -> bytes:
-    """Return the opcodes for a dictionary."""
     return b"}" + b"".join(text(key) + value + b"s" for key, value in members.items())
 
 
 def storage(key: str = "0", numel: bytes = b"K\x04", kind: str = "torch.FloatStorage") -> bytes:
-    """Return the opcodes for a reference to a storage, by default of four floats."""
     return b"(" + text("storage") + name(kind) + text(key) + text("cpu") + numel + b"tQ"
 
 
 def shaped(*sizes: int) -> bytes:
-    """Return the opcodes for a tuple of whole numbers."""
     return b"(" + b"".join(long(size) for size in sizes) + b"t"
 
 
 def long(value: int) -> bytes:
-    """Return the opcodes for a whole number."""
     octets = pickle.encode_long(value)
     return b"\x8a" + bytes([len(octets)]) + octets
 
@@ -99,7 +88,6 @@ def tensor(
     rest: bytes = b"",
     version: str = "_v2",
 ) -> bytes:
-    """Return the opcodes for a tensor, by default with a storage of four floats."""
     of = storage() if of is None else of
     return call(
         f"torch._utils._rebuild_tensor{version}", of, offset, shape, strides, b"\x89", hooks, rest
@@ -139,7 +127,6 @@ def legacy(
 
 
 def compress(path: Path, compression: int = zipfile.ZIP_DEFLATED) -> Path:
-    """Compress all records of an archive."""
     with zipfile.ZipFile(path) as plain:
         records = {record: plain.read(record) for record in plain.namelist()}
     with zipfile.ZipFile(path, "w", compression) as target:
@@ -151,8 +138,6 @@ def compress(path: Path, compression: int = zipfile.ZIP_DEFLATED) -> Path:
 def saved(
     content: object, name_in_folder: str = "m.pt", **options: object
 ) -> Callable[[Path], Path]:
-    """Return a function that saves an object with torch.save."""
-
     def make(folder: Path) -> Path:
         torch.save(content, folder / name_in_folder, **options)
         return folder / name_in_folder
@@ -170,8 +155,6 @@ def octets_of(content: object, **options: object) -> bytes:
 def edited(
     make: Callable[[Path], Path], edit: Callable[[bytes], bytes | bytearray]
 ) -> Callable[[Path], Path]:
-    """Return a function that writes a file and changes its bytes."""
-
     def make_and_edit(folder: Path) -> Path:
         path = make(folder)
         path.write_bytes(edit(path.read_bytes()))

@@ -20,7 +20,6 @@ def string(text: str | bytes) -> bytes:
 
 
 def entry(key: str | bytes, kind: int, value: bytes) -> bytes:
-    """Return an entry of the metadata."""
     return string(key) + struct.pack("<I", kind) + value
 
 
@@ -35,7 +34,6 @@ def tensor(
     offset: int = 0,
     count: int | None = None,
 ) -> bytes:
-    """Return the description of a tensor."""
     sizes = b"".join(struct.pack("<Q", size) for size in dims)
     number = len(dims) if count is None else count
     return string(name) + struct.pack("<I", number) + sizes + struct.pack("<IQ", kind, offset)
@@ -57,12 +55,10 @@ def octets_of(
 
 
 def file_of(*arguments: Sequence[bytes] | bytes, **options: object) -> Callable[[Path], Path]:
-    """Return a function that writes a file; see `octets_of`."""
     return file(octets_of(*arguments, **options), "m.gguf")
 
 
 def file_with(*entries: bytes) -> Callable[[Path], Path]:
-    """Return a function that writes a file of one tensor with these entries of metadata."""
     return file_of([tensor()], entries)
 
 
@@ -71,7 +67,6 @@ def aligned(value: bytes, kind: int = U32) -> Callable[[Path], Path]:
 
 
 def long_header(folder: Path) -> Path:
-    """Write a header over the limit, in a sparse file."""
     path = folder / "m.gguf"
     path.write_bytes(octets_of([], [entry("k", STRING, struct.pack("<Q", 10**9))]))
     os.truncate(path, 2 * 10**9)

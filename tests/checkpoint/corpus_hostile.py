@@ -15,7 +15,6 @@ PROTOCOL_4 = b"\x80\x04"
 
 
 def short_text(value: str, opcode: bytes = b"\x8c") -> bytes:
-    """Return the opcode for a text of protocol 4."""
     octets = value.encode()
     size = {b"\x8c": "<B", b"\x8d": "<Q", b"X": "<I"}[opcode]
     return opcode + struct.pack(size, len(octets)) + octets
@@ -26,59 +25,26 @@ def spelled(path: str, argument: bytes) -> dict[str, bytes]:
     module, _, last = path.rpartition(".")
     lines = f"{module}\n{last}\n".encode()
     named = name(path)
-    on_stack = PROTOCOL_4 + short_text(module) + short_text(last) + b"\x93"
+    one, other = short_text(module), short_text(last)
+    on_stack = {
+        "": one + other,
+        " of BINUNICODE": text(module) + text(last),
+        " of BINUNICODE8": short_text(module, b"\x8d") + short_text(last, b"\x8d"),
+        " of UNICODE lines": f"V{module}\nV{last}\n".encode(),
+        " of STRING lines": f"S'{module}'\nS'{last}'\n".encode(),
+        " of escaped lines": f"V\\u{ord(module[0]):04x}{module[1:]}\nV{last}\n".encode(),
+        " from the memo": one + b"\x940" + other + b"\x940h\x00h\x01",
+        " from a far memo": one + b"r\x00\x00\x01\x000" + other + b"p77\n0j\x00\x00\x01\x00g77\n",
+        " in a frame": b"\x95" + struct.pack("<Q", len(one + other) + 1) + one + other,
+    }
     instance = name("some.Class") + b")\x81"
     return {
         "GLOBAL": named + argument + b"\x85R",
         "GLOBAL with a marked tuple": named + b"(" + argument + b"tR",
-        "STACK_GLOBAL": on_stack + argument + b"\x85R",
-        "STACK_GLOBAL of BINUNICODE": PROTOCOL_4
-        + text(module)
-        + text(last)
-        + b"\x93"
-        + argument
-        + b"\x85R",
-        "STACK_GLOBAL of BINUNICODE8": PROTOCOL_4
-        + short_text(module, b"\x8d")
-        + short_text(last, b"\x8d")
-        + b"\x93"
-        + argument
-        + b"\x85R",
-        "STACK_GLOBAL of UNICODE lines": PROTOCOL_4
-        + f"V{module}\nV{last}\n".encode()
-        + b"\x93"
-        + argument
-        + b"\x85R",
-        "STACK_GLOBAL of STRING lines": PROTOCOL_4
-        + f"S'{module}'\nS'{last}'\n".encode()
-        + b"\x93"
-        + argument
-        + b"\x85R",
-        "STACK_GLOBAL of escaped lines": PROTOCOL_4
-        + f"V\\u{ord(module[0]):04x}{module[1:]}\nV{last}\n".encode()
-        + b"\x93"
-        + argument
-        + b"\x85R",
-        "STACK_GLOBAL from the memo": PROTOCOL_4
-        + short_text(module)
-        + b"\x940"
-        + short_text(last)
-        + b"\x940h\x00h\x01\x93"
-        + argument
-        + b"\x85R",
-        "STACK_GLOBAL from a far memo": PROTOCOL_4
-        + short_text(module)
-        + b"r\x00\x00\x01\x000"
-        + short_text(last)
-        + b"p77\n0j\x00\x00\x01\x00g77\n\x93"
-        + argument
-        + b"\x85R",
-        "STACK_GLOBAL in a frame": PROTOCOL_4
-        + b"\x95"
-        + struct.pack("<Q", len(on_stack) - 2)
-        + on_stack[2:]
-        + argument
-        + b"\x85R",
+        **{
+            f"STACK_GLOBAL{kind}": PROTOCOL_4 + names + b"\x93" + argument + b"\x85R"
+            for kind, names in on_stack.items()
+        },
         "INST": b"(" + argument + b"i" + lines,
         "OBJ": b"(" + named + argument + b"o",
         "function from the memo": named + b"q\x050" + b"h\x05" + argument + b"\x85R",
@@ -118,7 +84,6 @@ EXECUTED_BY_PICKLE = (
 
 
 def module(kind: str = "owner.Net", **attributes: bytes) -> bytes:
-    """Return the opcodes for a module that is pickled whole."""
     plain = {"training": b"\x88", "_parameters": b"}", "_buffers": b"}", "_modules": b"}"}
     return name(kind) + b")\x81" + dictionary(**{**plain, **attributes}) + b"b"
 
@@ -168,14 +133,8 @@ def array(
     octets: bytes | None = None,
     order: bytes = b"\x89",
 ) -> bytes:
-    """Return the opcodes for a numpy array, by default of four floats."""
     return (
-        call(
-            "numpy.core.multiarray._reconstruct",
-            name("numpy.ndarray"),
-            b"K\x00\x85",
-            b"C\x01b",
-        )
+        call("numpy.core.multiarray._reconstruct", name("numpy.ndarray"), b"K\x00\x85", b"C\x01b")
         + b"(K\x01"
         + shape
         + (element_type() if dtype is None else dtype)
@@ -186,7 +145,6 @@ def array(
 
 
 def element_type(code: str = "f4", byte_order: str = "<") -> bytes:
-    """Return the opcodes for a dtype of numpy."""
     return (
         call("numpy.dtype", text(code), b"\x89", b"\x88")
         + b"(K\x03"
@@ -196,7 +154,6 @@ def element_type(code: str = "f4", byte_order: str = "<") -> bytes:
 
 
 def chain(times: int) -> bytes:
-    """Return the opcodes for modules in modules, `times` deep."""
     head = name("owner.Net") + b")\x81}" + text("_parameters") + b"}s"
     head += text("_modules") + b"}" + text("n" * 50)
     return head * times + module(_parameters=dictionary(a=tensor())) + b"ssb" * times
@@ -216,7 +173,6 @@ def doubled(times: int) -> bytes:
 
 
 def within_itself(attribute: str) -> bytes:
-    """Return the opcodes for a module that contains itself."""
     own = name("owner.Net") + b")\x81q\x11"
     members = dictionary(_parameters=dictionary(a=tensor()), _buffers=b"}", _modules=b"}")
     return own + members + text(attribute) + dictionary(me=b"h\x11") + b"sb"
@@ -350,7 +306,6 @@ BOMBS: dict[str, bytes] = {
 
 
 def attribute(owner: bytes, last: str) -> bytes:
-    """Return the opcodes that get an attribute with getattr."""
     return name("builtins.getattr") + owner + text(last) + b"\x86R"
 
 

@@ -16,7 +16,6 @@ F32 = h5py.h5t.IEEE_F32LE
 
 
 def hdf5_bytes(add: Callable[[h5py.File], object] = lambda _: None) -> bytes:
-    """Return an HDF5 file with one dataset, and what `add` adds to it."""
     buffer = io.BytesIO()
     with h5py.File(buffer, "w") as target:
         target["layers/dense/vars/0"] = np.ones((4, 4), np.float32)
@@ -25,7 +24,6 @@ def hdf5_bytes(add: Callable[[h5py.File], object] = lambda _: None) -> bytes:
 
 
 def hdf5(add: Callable[[h5py.File], object]) -> Callable[[Path], Path]:
-    """Return a function that writes an HDF5 file; see `hdf5_bytes`."""
     return lambda folder: file(hdf5_bytes(add), "m.weights.h5")(folder)
 
 
@@ -80,7 +78,6 @@ def pair(offset: int) -> h5py.h5t.TypeID:
 
 
 def enum(base: h5py.h5t.TypeID) -> h5py.h5t.TypeID:
-    """Return a type of FALSE and TRUE."""
     values = h5py.h5t.enum_create(base)
     values.enum_insert(b"FALSE", 0)
     values.enum_insert(b"TRUE", 1)

@@ -12,7 +12,6 @@ from corpus_forms import Bad, Harmless, file
 
 
 def npy(shape: str = "(2,)", descr: str = "'<f4'", values: bytes = bytes(8)) -> bytes:
-    """Return a `.npy` file with any header."""
     fields = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}}}\n".encode()
     return b"\x93NUMPY\x01\0" + len(fields).to_bytes(2, "little") + fields + values
 
@@ -34,7 +33,6 @@ def archive(*octets: bytes, **options: object) -> Callable[[Path], Path]:
 
 
 def edited(old: bytes, new: bytes) -> Callable[[Path], Path]:
-    """Return a function that writes a valid archive with other bytes."""
     return file(archive_bytes(npy()).replace(old, new), "m.npz")
 
 

@@ -41,8 +41,6 @@ from prune_gui.checkpoint.named_code import code_statement
 
 
 class Net(torch.nn.Module):
-    """A user-defined module."""
-
     def __init__(self) -> None:
         super().__init__()
         self.layer = torch.nn.Linear(2, 2)
@@ -106,13 +104,10 @@ def yolib() -> Iterator[Any]:
 
 
 def expected_names(module: torch.nn.Module) -> list[str]:
-    """Return the names of the tensors in the state dict of a module."""
     return [key for key, value in module.state_dict().items() if isinstance(value, torch.Tensor)]
 
 
 class Payload:
-    """An object that pickles as a call of any function."""
-
     def __init__(self, function: object, *arguments: object) -> None:
         self.called = function, arguments
 
@@ -121,7 +116,6 @@ class Payload:
 
 
 def payload(folder: Path, kind: str) -> Payload:
-    """Return a payload that would create the file `RAN`."""
     path = str(folder / RAN)
     return {
         "os.system": Payload(os.system, f"touch {path}"),
@@ -166,7 +160,6 @@ def inside(kind: str, **options: object) -> Callable[[Path], Path]:
 
 
 def plain(content: Callable[[Path], object], protocol: int, into: str) -> Callable[[Path], Path]:
-    """Return a function that writes a plain pickle."""
     return lambda folder: file(pickle.dumps(content(folder), protocol), into)(folder)
 
 
@@ -228,8 +221,7 @@ PAYLOADS: dict[str, Bad | Harmless] = {
     },
     **{
         f"plain-protocol-{protocol}": Bad(
-            MKDIR,
-            plain(lambda folder: payload(folder, "os.mkdir"), protocol, "m.bin"),
+            MKDIR, plain(lambda folder: payload(folder, "os.mkdir"), protocol, "m.bin")
         )
         for protocol in range(6)
     },
@@ -276,8 +268,7 @@ PAYLOADS: dict[str, Bad | Harmless] = {
     **{f"foreign-{kind}": Harmless(saved(content)) for kind, content in FOREIGN.items()},
     **{
         f"unloaded-{kind}": Harmless(
-            archive(dictionary(a=tensor(), b=name(path) + b")R")),
-            says=code_statement([path]),
+            archive(dictionary(a=tensor(), b=name(path) + b")R")), says=code_statement([path])
         )
         for kind, path in UNLOADED.items()
     },

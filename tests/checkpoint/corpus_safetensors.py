@@ -17,14 +17,12 @@ VALID_HEADER = json.dumps({"a": ENTRY}).encode()
 def file_of(
     header: object, body: bytes = b"ab", length: int | None = None
 ) -> Callable[[Path], Path]:
-    """Return a function that writes a header, given as bytes or as JSON object, and a body."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     length = len(text) if length is None else length
     return file(struct.pack("<Q", length) + text + body, "m.safetensors")
 
 
 def file_with_fields(**changes: object) -> Callable[[Path], Path]:
-    """Return a function that writes a file of one tensor with changed fields."""
     return file_of({"a": ENTRY | changes})
 
 
@@ -34,12 +32,10 @@ def file_with_shape(shape: bytes, offsets: bytes = b"[0,2]") -> Callable[[Path],
 
 
 def file_with_name(key: str, body: bytes = b"ab") -> Harmless:
-    """Return a harmless file of one tensor with an unusual name."""
     return Harmless(file_of({key: ENTRY}, body))
 
 
 def huge_header(folder: Path) -> Path:
-    """Write a header over the limit, in a sparse file."""
     path = folder / "m.safetensors"
     path.write_bytes(struct.pack("<Q", 100_000_001) + b"{")
     os.truncate(path, 8 + 100_000_001)
@@ -47,7 +43,6 @@ def huge_header(folder: Path) -> Path:
 
 
 def file_cut_at(share: float) -> Callable[[Path], Path]:
-    """Return a function that writes the first part of a valid file."""
     whole = struct.pack("<Q", len(VALID_HEADER)) + VALID_HEADER + b"ab"
     return file(whole[: int(share * len(whole))], "m.safetensors")
 
@@ -105,9 +100,7 @@ SAFETENSORS: dict[str, Bad | Harmless] = {
     "shape-minus-zero": Bad("impossible shape [-0]", file_with_shape(b"[-0]")),
     "shape-nan": Bad("NaN is not a number", file_with_shape(b"[NaN]")),
     "shape-infinity": Bad("Infinity is not a number", file_with_shape(b"[2]", b"[0,Infinity]")),
-    "shape-minus-infinity": Bad(
-        "-Infinity is not a number", file_with_shape(b"[2]", b"[-Infinity,2]")
-    ),
+    "shape-minus-infinity": Bad("-Infinity is not a", file_with_shape(b"[2]", b"[-Infinity,2]")),
     "shape-a-float": Bad("impossible shape [2.0]", file_with_shape(b"[2.0]")),
     "shape-a-float-of-another-form": Bad("impossible shape [2E0]", file_with_shape(b"[2E0]")),
     "shape-1e400": Bad("not JSON", file_with_shape(b"[1e400]")),
@@ -142,9 +135,7 @@ SAFETENSORS: dict[str, Bad | Harmless] = {
     "offsets-a-dict": Bad("no pair of data offsets", file_with_fields(data_offsets={"0": 2})),
     "offsets-backwards": Bad("does not fit its -2 bytes", file_with_fields(data_offsets=[2, 0])),
     "offsets-negative": Bad("data offsets [-2, 0]", file_with_fields(data_offsets=[-2, 0])),
-    "offsets-beyond-the-end": Bad(
-        "does not start where", file_with_fields(data_offsets=[100, 102])
-    ),
+    "offsets-beyond-the-end": Bad("does not start", file_with_fields(data_offsets=[100, 102])),
     "offsets-huge": Bad("data offsets [9223", file_with_fields(data_offsets=[2**63, 2**63 + 2])),
     "field-missing": Bad("lacks a dtype", file_of({"a": {"dtype": "U8", "shape": [2]}})),
     "field-with-a-key-twice": Bad(
@@ -169,20 +160,14 @@ SAFETENSORS: dict[str, Bad | Harmless] = {
     "hole-at-the-start": Bad(
         "does not start", file_of({"a": ENTRY | {"data_offsets": [1, 3]}}, b"abc")
     ),
-    "trailing-bytes": Bad(
-        "larger than its header declares, by one byte", file_of({"a": ENTRY}, b"abc")
-    ),
+    "trailing-bytes": Bad("larger than its header declares, by one", file_of({"a": ENTRY}, b"abc")),
     "trailing-bytes-alone": Bad("larger than its header declares, by 2 bytes", file_of({})),
     "name-with-a-lone-surrogate": Bad("is not valid text", file_of({"\ud800": ENTRY})),
     "metadata-a-number": Bad("metadata 'k' is not text", file_of({"__metadata__": {"k": 1}}, b"")),
     "metadata-a-list": Bad("metadata is not a JSON object", file_of({"__metadata__": []}, b"")),
     "metadata-a-surrogate": Bad("not valid text", file_of({"__metadata__": {"k": "\udfff"}}, b"")),
-    "4-bits-that-end-on-no-byte": Bad(
-        "does not fit its 2 bytes", file_with_fields(**F4, shape=[3])
-    ),
-    "6-bits-that-end-on-no-byte": Bad(
-        "does not fit its 2 bytes", file_with_fields(**F6, shape=[3])
-    ),
+    "4-bits-that-end-on-no-byte": Bad("does not fit its 2", file_with_fields(**F4, shape=[3])),
+    "6-bits-that-end-on-no-byte": Bad("does not fit its 2", file_with_fields(**F6, shape=[3])),
     "4-bits-of-a-byte-less": Bad("does not fit its 2 bytes", file_with_fields(**F4, shape=[6])),
     **{
         f"length-{kind}": Bad("not a valid safetensors file", file_of(VALID_HEADER, length=length))

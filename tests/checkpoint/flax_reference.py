@@ -11,7 +11,7 @@ from typing import Any
 import msgpack
 import numpy as np
 
-from prune_gui.checkpoint.flax.parsing import BYTE_DTYPES, CHUNKED, DTYPES
+from prune_gui.checkpoint.flax.format import BYTE_DTYPES, CHUNKED, DTYPES
 
 ML_DTYPES = {
     **dict.fromkeys(BYTE_DTYPES, "u1"),
@@ -20,11 +20,7 @@ ML_DTYPES = {
 
 
 def leaves_of_flax(octets: bytes) -> Iterator[tuple[tuple[str, ...], np.ndarray]]:
-    """Yield the arrays of a file with their paths.
-
-    Raises:
-        Exception: flax does not read the file.
-    """
+    """Yield the arrays of a file with their paths, or raise what flax raises."""
     tree = msgpack.unpackb(octets, ext_hook=_extension, raw=False)
     yield from _leaves(_unchunked(tree), ())
 

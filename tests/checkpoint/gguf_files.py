@@ -52,7 +52,6 @@ def write_gguf(
 
 
 def fields_in(path: Path) -> list[tuple[str, object, object]]:
-    """Return key, types and value of each entry of the metadata."""
     fields = GGUFReader(path).fields.values()
     return [
         (field.name, field.types, field.contents())
@@ -62,7 +61,6 @@ def fields_in(path: Path) -> list[tuple[str, object, object]]:
 
 
 def tensors_in(path: Path) -> dict[str, tuple[str, list[int], bytes]]:
-    """Return type, dimensions and bytes of each tensor."""
     return {
         tensor.name: (tensor.tensor_type.name, tensor.shape.tolist(), tensor.data.tobytes())
         for tensor in GGUFReader(path).tensors

@@ -26,7 +26,6 @@ REMEDY = re.compile(
 
 
 def read_everything(checkpoint) -> None:
-    """Read everything in an open file; a tensor may be refused, in one line."""
     for info in checkpoint.tensors.values():
         try:
             tensor = checkpoint.read(info.name)

@@ -14,10 +14,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
-from prune_gui.checkpoint import TensorWriter, open_checkpoint, write_checkpoint
-from prune_gui.checkpoint.write.atomic import replacing
+from prune_gui.checkpoint import FileOutput, TensorWriter, open_checkpoint
+from prune_gui.checkpoint.write.atomic import replacing_together
 from prune_gui.checkpoint.write.temp_files import TEMPORARY_SUFFIX
 from prune_gui.errors import CheckpointError
 from prune_gui.monitor import Monitor
@@ -107,20 +107,10 @@ def test_the_next_run_removes_temporary_files_of_a_killed_run(tmp_path):
     (leftovers[1] / "shard").write_bytes(b"half")
     other = tmp_path / f"mine{TEMPORARY_SUFFIX}"
     other.write_bytes(b"of somebody else: it does not begin with a dot")
-    with replacing(tmp_path / "new", nbytes=1, overwrite=False) as temporary:
+    with replacing_together({tmp_path / "new": 1}, overwrite=False) as (temporary,):
         temporary.write_bytes(b"x")
     assert temp_files(tmp_path) == []
     assert other.exists()
-
-
-def test_two_saves_into_one_folder_do_not_interfere(tmp_path):
-    with (
-        replacing(tmp_path / "a", nbytes=1, overwrite=False) as first,
-        replacing(tmp_path / "b", nbytes=1, overwrite=False) as second,
-    ):
-        first.write_bytes(b"a")
-        second.write_bytes(b"b")
-    assert {path.name for path in tmp_path.iterdir()} == {"a", "b"}
 
 
 @pytest.fixture
@@ -154,15 +144,6 @@ def test_a_replaced_or_deleted_source_is_still_readable(opened, tmp_path, replac
     with open_checkpoint(tmp_path / "out.safetensors") as written:
         assert written.read("w").tolist() == [0, 0, 0, 0, 5, 6, 7, 8]
         assert written.metadata["prune_gui.input"] == f"sha256:{digest}"
-
-
-def test_a_target_that_is_open_for_reading_can_be_replaced_and_stays_readable(opened, tmp_path):
-    target = tmp_path / "out.safetensors"
-    save_file({"w": torch.full((8,), 7.0)}, target)
-    with open_checkpoint(target) as reader:
-        export(resolve(Recipe(steps=[STEP]), opened), target, overwrite=True)
-        assert reader.read("w").tolist() == [7.0] * 8
-    assert load_file(target)["w"].count_nonzero() == 4
 
 
 def no_permission(*_):
@@ -204,8 +185,7 @@ def test_a_source_that_changes_during_writing_is_detected_at_the_end(opened, tmp
         TensorWriter("w", "float32", (8,), lambda: iter([weights])),
         TensorWriter("v", "float32", (3,), chunks),
     ]
+    output = FileOutput(path=tmp_path / "out.safetensors", tensors=entries, template=opened)
     with pytest.raises(CheckpointError, match="was changed by another program"):
-        write_checkpoint(
-            tmp_path / "out.safetensors", entries, template=opened, metadata={}, monitor=Monitor()
-        )
+        output.write({}, Monitor())
     assert temp_files(tmp_path) == []

@@ -2,213 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
+import yaml
 from torch.nn.utils import parametrizations, parametrize
 from transformer_families import FAMILIES
 
 from prune_gui.checkpoint import open_checkpoint
-from prune_gui.checkpoint.parameters import RawTensor, parameters
+from prune_gui.checkpoint.parameters import parameters
 from prune_gui.checkpoint.roles import counted
 from prune_gui.checkpoint.scales import BLOCK_FIELD
+from prune_gui.checkpoint.tensor_info import RawTensor
 from prune_gui.recipe.selector import select
 
-BATCH_NORM = "weight:8 bias:8 running_mean:8=statistic running_var:8=statistic"
-F8, I8, U8, I32, BF = "float8_e4m3fn", "int8", "uint8", "int32", "bfloat16"
-LAYOUTS = {
-    "batch norm": f"{BATCH_NORM} num_batches_tracked:/int64=statistic",
-    "instance norm without weights": "a.running_mean:8=statistic a.running_var:8=statistic",
-    "keras": "bn.gamma:8 bn.beta:8 bn.moving_mean:8=statistic bn.moving_variance:8=statistic",
-    "keras of before": "b/gamma:0:8 b/moving_mean:0:8=statistic b/moving_variance:0:8=statistic",
-    "mxnet": "bn0_gamma:8 bn0_moving_mean:8=statistic bn0_moving_var:8=statistic",
-    "paddle": "bn.weight:8 bn._mean:8=statistic bn._variance:8=statistic",
-    "one statistic alone": "bn.weight:8 bn.running_var:8=statistic",
-    "tensorflow": (
-        "c/w:8,8 c/w/Adam:8,8=moment c/w/Adam_1:8,8=moment c/w/ExponentialMovingAverage:8,8=average"
-    ),
-    "keras 3": (
-        "layers.batch_normalization_1.vars.0:8 layers.batch_normalization_1.vars.1:8 "
-        "layers.batch_normalization_1.vars.2:8=statistic "
-        "layers.batch_normalization_1.vars.3:8=statistic layers.dense.vars.0:8,8 "
-        "layers.dense.vars.1:8 layers.layer_normalization.vars.0:8 "
-        "layers.layer_normalization.vars.1:8"
-    ),
-    "flax": (
-        "params.bn.scale:8 params.bn.bias:8 batch_stats.bn.mean:8=statistic "
-        "batch_stats.bn.var:8=statistic"
-    ),
-    "haiku": (
-        "bn.var_ema.average:1,8=statistic bn.var_ema.hidden:1,8=statistic "
-        "bn.var_ema.counter:/int32 bn.scale:8"
-    ),
-    "image statistics": "pixel_mean:3,1,1=statistic pixel_std:3,1,1=statistic conv.weight:8,3,3,3",
-    "codebook": "q.embed:64,8 q.embed_avg:64,8=statistic q.cluster_size:64=statistic",
-    "gpt-2": (
-        "h.0.attn.bias:1,1,16,16=buffer h.0.attn.masked_bias:=buffer h.0.attn.c_attn.bias:24 "
-        "h.0.attn.c_attn.weight:8,24"
-    ),
-    "lessons": "sa.tril:16,16=buffer head.attn.mask:1,1,16,16=buffer key.weight:16,16",
-    "rotary": (
-        "rope.freqs:8=buffer rotary_emb.inv_freq:8=buffer r.cos_cached:1,1,16,8=buffer "
-        "rope_freqs.weight:32=buffer freqs_cis:16,4=buffer"
-    ),
-    "caches": (
-        "a.cos_sin_cache:16,8=buffer pos_embeddings.cache:16,4,2=buffer x.future_mask:9,9=buffer"
-    ),
-    "positions": "e.position_ids:1,16/float16=buffer e.position_embeddings.weight:16,8",
-    "swin": (
-        "a.relative_position_index:64,64/float32=buffer a.relative_position_bias_table:15,4 "
-        "attn_mask:4,49,49=buffer"
-    ),
-    "spectrogram": (
-        "spectrogram.window:64=buffer mel_scale.fb:33,16=buffer stft.basis_buffer:66,1,64=buffer"
-    ),
-    "diffusion": (
-        "betas:100=buffer alphas_cumprod:100=buffer sqrt_one_minus_alphas_cumprod:100=buffer "
-        "posterior_variance:100=buffer p2_loss_weight:100=buffer model.alpha_embed.weight:8,8 "
-        "model.log_sigma:8"
-    ),
-    "tables of rotary embeddings": "rope.cos:32,8=buffer rope.sin:32,8=buffer",
-    "moco": (
-        "encoder_q.a.weight:8,8 encoder_q.b.weight:8 encoder_k.a.weight:8,8=average "
-        "encoder_k.b.weight:8=average queue:8,64=buffer queue_ptr:1/int64"
-    ),
-    "router": "gate.e_score_correction_bias:8=buffer gate.weight:8,16",
-    "gptq": (
-        f"q.qweight:4,16/{I32}!quantized q.qzeros:1,2/{I32}=scale q.scales:1,16/float16=scale "
-        f"q.g_idx:32/{I32}=scale q.bias:16/float16"
-    ),
-    "nunchaku": f"q.qweight:16,4/{I8}!quantized q.wscales:2,16=scale q.smooth_factor:8=scale",
-    "marlin": f"q.B:2,32/{I32}!quantized q.s:1,16/float16=scale q.workspace:8/{I32}",
-    "aqlm": (
-        f"q.codes:8,2,1/{I8}!quantized q.codebooks:1,256,1,8/float16=scale q.scales:8,1,1,1=scale"
-    ),
-    "bitsandbytes, 4 bits": (
-        f"q.weight:64,1/{U8}!quantized q.weight.absmax:2=scale q.weight.quant_map:16=scale "
-        f"q.weight.nested_absmax:1=scale q.weight.nested_quant_map:256=scale "
-        f"q.weight.quant_state.bitsandbytes__nf4:90/{U8} q.bias:16"
-    ),
-    "bitsandbytes, in bfloat16": (
-        f"q.weight:32,1/{BF}!quantized q.weight.absmax:2=scale q.weight.quant_map:16=scale"
-    ),
-    "bitsandbytes, 8 bits": (
-        f"q.weight:16,8/{I8}!quantized q.SCB:16=scale q.weight_format:/{U8}=scale"
-    ),
-    "hqq": "q.W_q:16,8/float16!quantized q.scale:16,1/float16=scale q.zero:16,1/float16=scale",
-    "compressed tensors": (
-        f"q.weight_packed:16,1/{I32}!quantized q.weight_scale:16,1/{BF}=scale "
-        f"q.weight_zero_point:16,1/{I8}=scale q.weight_shape:2/int64=scale "
-        f"q.weight_g_idx:8/{I32}=scale"
-    ),
-    "compressed tensors, 8 bits": (
-        f"q.weight:16,8/{I8}!quantized q.weight_scale:16,1/{BF}=scale q.input_scale:=scale "
-        f"q.input_zero_point:/{I8}=scale"
-    ),
-    "fp8": (
-        f"q.weight:16,8/{F8} q.weight_scale:=scale q.input_scale:=scale q.bias:16 "
-        f"a.k_scale:=scale a.v_scale:=scale"
-    ),
-    "fp8, by row": f"q.weight:16,8/{F8} q.weight_scale:16,1=scale q.input_scale_ub:=scale",
-    "fp8 of DeepSeek": f"q.weight:16,8/{F8} q.weight_scale_inv:1,1=scale norm.weight:8",
-    "fp8 of ComfyUI": (
-        f"q.weight:16,8/{F8} q.scale_weight:=scale q.scale_input:=scale scaled_fp8:2/{F8}=buffer"
-    ),
-    "fp8 of stacked experts": (
-        f"e.gate_up_proj:2,8,16/{F8} e.gate_up_proj_scale:2,1,16=scale "
-        "e.gate_up_proj_input_scale:2=scale e.gate_up_proj_bias:2,16"
-    ),
-    "fp8 of the key-value cache": (
-        "a.k_proj.weight:8,8 a.k_proj.k_scale:=scale a.v_proj.v_scale:=scale"
-    ),
-    "scales of other names": f"q.weight:16,8/{I8}!quantized q.w_scales:16=scale q.act_scale:=scale",
-    "nvfp4": (
-        f"q.weight:16,4/{U8}!quantized q.weight_scale:16,1/{F8}=scale q.weight_scale_2:=scale "
-        f"q.input_scale:=scale"
-    ),
-    "mxfp4": (
-        f"e.gate_up_proj_blocks:2,8,1,16/{U8}!quantized e.gate_up_proj_scales:2,8,1/{U8}=scale "
-        f"e.gate_up_proj_bias:2,8"
-    ),
-    "quanto": f"q.weight._data:16,8/{I8}!quantized q.weight._scale:16,1=scale",
-    "modelopt": "q.weight:16,8 q.weight_quantizer._amax:=scale q.input_quantizer._amax:=scale",
-    "observers": (
-        "f.scale:1=scale f.zero_point:1/int32=scale f.o.min_val:=scale f.o.max_val:=scale "
-        "f.o.eps:1=scale"
-    ),
-    "bitnet in gguf": "blk.0.attn_q.weight:16,256/TQ2_0!quantized blk.0.attn_q.scale:1=scale",
-    "kohya": (
-        "lora_unet_q.lora_down.weight:4,8 lora_unet_q.lora_up.weight:8,4 lora_unet_q.alpha:=alpha "
-        "lora_unet_q.dora_scale:8,1=scale"
-    ),
-    "loha": "q.hada_w1_a:8,4 q.hada_w1_b:4,8 q.alpha:=alpha",
-    "dora of peft": (
-        "q.lora_A.weight:4,8 q.lora_B.weight:8,4 q.lora_magnitude_vector:8=scale "
-        "k.lora_magnitude_vector.default.weight:8=scale"
-    ),
-    "movement pruning": "q.weight:16,8 q.mask_scores:16,8=mask q.threshold:=mask q.bias:16",
-    "movement pruning by block": "q.weight:16,8 q.mask_scores:4,2=mask",
-    "masks below weights": "q.weight:8,8 q.weight.mask:8,8=mask r.weight:4 r.pruning_mask:4=mask",
-    "sparsifier of torch.ao": (
-        "q.parametrizations.weight.original:8,8! q.parametrizations.weight.0.mask:8,8=mask"
-    ),
-    "nncf": "q.weight:8,8 q.pre_ops.0.op._binary_mask:8,8=mask",
-    "masks beside weights": "q.weight:16,8 q.weight_mask:16,8=mask q.bias:16 q.bias_mask:16=mask",
-    "masked layers": "q.weight:16,8 q.mask:16,8=mask s.weight:8,8 s.scores:8,8=mask",
-    "learned thresholds": "conv.weight:8,3,3,3 conv.sparseThreshold:8,1=mask",
-    "adam": "exp_avg:64=moment exp_avg_sq:64=moment step:=moment",
-    "adam in the same file": (
-        "model.q.weight:8,8 optimizer.state.0.exp_avg:8,8=moment "
-        "optimizer.state.0.exp_avg_sq:8,8=moment optimizer.state.0.other:8,8=moment"
-    ),
-    "deepspeed": (
-        "optimizer_state_dict.base_optimizer_state.0.exp_avg:64=moment "
-        "optimizer_state_dict.base_optimizer_state.1.exp_avg_sq:64=moment "
-        "optimizer_state_dict.single_partition_of_fp32_groups.0:64=moment module.q.weight:8,8"
-    ),
-    "adam, names inside": "exp_avg.q.weight:8,8=moment exp_avg_sq.q.weight:8,8=moment q.weight:8",
-    "optax": "opt_state.0.mu.d.kernel:8,8=moment opt_state.0.nu.d.kernel:8,8=moment d.kernel:8,8",
-    "no optimizer": "optimizer_and_model.w:8,8 optimal.w:8 options.w:8",
-    "momentum": "state.0.momentum_buffer:8,8=moment q.weight:8,8",
-    "8 bit adam": (
-        f"state.0.state1:64/{U8}=moment state.0.qmap1:256=moment state.0.absmax1:1=moment"
-    ),
-    "ema": (
-        "model.a.weight:8,8 model.b.weight:8 model_ema.a.weight:8,8=average "
-        "model_ema.b.weight:8=average model_ema.decay:=average"
-    ),
-    "ema of a wrapper": (
-        "a.weight:8,8 b.weight:8 ema.module.a.weight:8,8=average ema.module.b.weight:8=average"
-    ),
-    "ema of latent diffusion": (
-        "model.diffusion.a.weight:8,8 model.diffusion.b.bias:8 "
-        "model_ema.num_updates:/int32=average model_ema.diffusionaweight:8,8=average "
-        "model_ema.diffusionbbias:8=average"
-    ),
-    "ema of a submodule": (
-        "net.a.weight:8,8 net.b.weight:8 net_ema.a.weight:8,8=average net_ema.b.weight:8=average"
-    ),
-}
-"""Tensors as name:shape/dtype, with =kind, or with !reason if they cannot be pruned."""
-WEIGHTS = {
-    "layer scale": "b.scale:8 b.gamma:8 b.lambda1:8 b.weight:8,8 logit_scale:",
-    "norm of flax": "norm.scale:8 norm.bias:8 norm.kernel:8,8",
-    "scale beside plain weights": "q.weight:8,8 q.scale:8 q.weight_scale:8 q.q_scale:8 q.k_scale:8",
-    "alpha of an activation": "act.alpha:1 act.weight:8",
-    "a causal name without its shape": "attn.bias:8 attn.mask:8,4 tril.weight:8,8 pe.window:8,8",
-    "bayesian": "q.weight_mean:8,8 q.weight_std:8,8 mean:8,8 std:8,8 mean.weight:8",
-    "averages without an original": "ema.a.weight:8,8 ema.b.weight:8 other.weight:8",
-    "mega": "mega.ema_gate.damping:8,4 mega.ema_gate.decay:8,4 mega.damping:7 x.weight:8,4",
-    "only the averages": "ema_model.a.weight:8,8 ema_model.b.weight:8",
-    "vector quantizer": "vector_quantizer.embedding.weight:64,8 quantizer.weight:8,8",
-    "a state space": "ssm.A_log:8 ssm.B:8,8 ssm.s:8 ssm.D:8 ssm.mu:8 ssm.sum:8 ssm.step:8",
-    "an unpaired mean": "x.var:8 y.mean:8 z.running_mean:8,8 running_mean_head.weight:8",
-    "positional": "pos_embed:1,16,8 relative_attention_bias.weight:32,8 position_bias.weight:8",
-    "thresholds of neurons": "lif.threshold:8 lif.beta:8",
-    "betas of a norm": "n.beta:8 n.betas:7 n.gamma:8",
-    "optimal names": "optimus.weight:8 opt.embed.weight:8,8 state.weight:8",
-    "masked": "mask_token:1,1,8 masked_spec_embed:8 mask.weight:8,8",
-    "adapters": "q.lora_A.weight:4,8 q.lora_B.weight:8,4 q.ia3_l:8,1",
-}
+F8, BF = "float8_e4m3fn", "bfloat16"
+TABLES = yaml.safe_load(Path(__file__).with_name("layouts.yaml").read_text("utf-8"))
+LAYOUTS = {**TABLES["layouts"], **TABLES["weights"]}
 pytestmark = pytest.mark.filterwarnings("ignore:.*weight_norm:FutureWarning")
 PARAMETRIZATION = "parametrizations.weight"
 PRUNED = {
@@ -244,7 +55,7 @@ def infos_of(layout: str):
     return parameters(raw)[0], kinds, reasons
 
 
-@pytest.mark.parametrize("layout", [*LAYOUTS.values(), *WEIGHTS.values()], ids=[*LAYOUTS, *WEIGHTS])
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 def test_what_is_no_weight_is_recognized_and_left_out_of_wildcards(layout):
     infos, kinds, reasons = infos_of(layout)
     found = {name: info.kind for name, info in infos.items()}

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
-import torch
 from foreign import foreign, is_foreign
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors.torch import save_file
 
-from prune_gui.checkpoint import TensorInfo, open_checkpoint
-from prune_gui.checkpoint.parameters import RawTensor, parameters
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.checkpoint.parameters import parameters
+from prune_gui.checkpoint.tensor_info import RawTensor
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 
@@ -20,16 +19,6 @@ pytestmark = pytest.mark.usefixtures("foreign_language")
 
 NAMES = st.text(st.sampled_from("{}!:,a0.\\'%"), min_size=1, max_size=12)
 """Names of tensors that look like messages with format fields."""
-
-
-@pytest.mark.parametrize(
-    ("shape", "dtype"),
-    [((0, 3), "float32"), ((3,), "int64"), ((3,), "bool"), ((3,), "complex64"), ((3,), "qint8"),
-     ((4,), "float4_e2m1"), ((4,), "float8_e8m0fnu")],
-)  # fmt: skip
-def test_the_reason_why_a_parameter_is_not_prunable_is_translated(shape, dtype):
-    reason = TensorInfo("x", shape, dtype).not_prunable
-    assert tr(reason) == foreign(reason)
 
 
 @given(NAMES)
@@ -74,26 +63,3 @@ def test_only_messages_that_are_shown_are_translated(monkeypatch):
     found, remarks = parameters({**special, **originals, **masks})
     assert all(info.not_prunable for info in found.values())
     assert len(translated) == len(remarks) == 6
-
-
-def test_remarks_on_shards_are_translated(tmp_path):
-    save_file({"a": torch.ones(2), "b": torch.ones(2)}, tmp_path / "model-1.safetensors")
-    save_file({"c": torch.ones(2)}, tmp_path / "model-2.safetensors")
-    index = tmp_path / "model.safetensors.index.json"
-    weight_map = {"a": "model-1.safetensors"}
-    index.write_text(json.dumps({"metadata": {"total_size": 7}, "weight_map": weight_map}))
-    with open_checkpoint(index) as opened:
-        assert len(opened.warnings) == 3
-        assert all(map(is_foreign, opened.warnings))
-    with open_checkpoint(tmp_path / "model-1.safetensors") as opened:
-        expected = foreign("It is the only shard; open {index} for the whole checkpoint.")
-        assert opened.warnings == (expected.format(index=index.name),)
-
-
-def test_remarks_on_a_torch_file_are_translated(saved):
-    shared = torch.ones(4)
-    state = {"module.a": shared, "module.b": shared[1:], 1: torch.ones(2), 2: torch.ones(2)}
-    path = saved({"model": state, "best": torch.ones(1), "ema": {"w": torch.ones(2)}})
-    with open_checkpoint(path) as opened:
-        assert len(opened.warnings) == 5
-        assert all(map(is_foreign, opened.warnings))

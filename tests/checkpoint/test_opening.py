@@ -104,7 +104,6 @@ def test_what_is_no_fault_of_the_file_is_raised_unchanged(tmp_path, monkeypatch,
 
 @pytest.fixture
 def checkpoint(tmp_path):
-    """Return the path of the only checkpoint in a folder."""
     path = tmp_path / "model" / "model.safetensors"
     path.parent.mkdir()
     save_file({"w": torch.ones(1)}, path)
@@ -141,16 +140,14 @@ def test_a_huge_neighbour_takes_little_memory(checkpoint):
         tracemalloc.stop()
 
 
-def test_an_index_that_does_not_mention_the_file_is_not_parsed(checkpoint, monkeypatch):
-    (checkpoint.parent / INDEX).write_text("[" + "[], " * 1000 + "0]")
-    monkeypatch.setattr(shard_index, "_parse", lambda *_: pytest.fail("it was parsed"))
-    with open_checkpoint(checkpoint) as opened:
-        assert opened.warnings == ()
-
-
-def test_an_index_of_another_format_is_not_read(checkpoint, monkeypatch):
-    (checkpoint.parent / "model.bin.index.json").write_text("{}")
-    monkeypatch.setattr(shard_index, "read_regular", lambda *_: pytest.fail("it was read"))
+@pytest.mark.parametrize(
+    ("name", "content", "forbidden"),
+    [(INDEX, f"[{'[], ' * 1000}0]", "_parse"), ("model.bin.index.json", "{}", "read_regular")],
+    ids=["does not mention the file", "of another format"],
+)
+def test_an_index_of_other_files_is_not_parsed(checkpoint, monkeypatch, name, content, forbidden):
+    (checkpoint.parent / name).write_text(content)
+    monkeypatch.setattr(shard_index, forbidden, lambda *_: pytest.fail("it was used"))
     assert index_with(checkpoint) is None
 
 

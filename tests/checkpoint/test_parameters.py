@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from prune_gui.checkpoint import TensorInfo
-from prune_gui.checkpoint.parameters import RawTensor, parameters
+from prune_gui.checkpoint.parameters import parameters
+from prune_gui.checkpoint.tensor_info import RawTensor
 
 
 def raw(shape=(2, 3), view=None, special=None):
@@ -11,9 +12,7 @@ def raw(shape=(2, 3), view=None, special=None):
 
 
 def test_an_original_and_its_mask_are_one_parameter_at_the_position_of_the_first():
-    infos, remarks = parameters(
-        {"a.b": raw(), "a.w_mask": raw(), "c": raw(), "a.w_orig": raw()},
-    )
+    infos, remarks = parameters({"a.b": raw(), "a.w_mask": raw(), "c": raw(), "a.w_orig": raw()})
     assert list(infos) == ["a.b", "a.w", "c"]
     assert infos["a.w"].pair == ("a.w_orig", "a.w_mask")
     assert remarks == []

@@ -8,7 +8,7 @@ import pytest
 import safetensors
 import torch
 
-from prune_gui.checkpoint import open_checkpoint, write_checkpoint
+from prune_gui.checkpoint import FileOutput, open_checkpoint
 from prune_gui.errors import CheckpointError
 from prune_gui.monitor import Monitor
 
@@ -37,9 +37,8 @@ def test_a_real_checkpoint_opens_reads_and_writes_faithfully(
         assert len(checkpoint.tensors) == count
         assert checkpoint.warnings == ()
         metadata = checkpoint.metadata
-        write_checkpoint(
-            out, unchanged(checkpoint), template=checkpoint, metadata=metadata, monitor=Monitor()
-        )
+        output = FileOutput(path=out, tensors=unchanged(checkpoint), template=checkpoint)
+        output.write(metadata, Monitor())
         if checkpoint.format == "safetensors":
             with (
                 safetensors.safe_open(path, "pt") as other,

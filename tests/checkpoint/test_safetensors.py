@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from prune_gui.checkpoint import open_checkpoint, spans
-from prune_gui.checkpoint.safetensors import header as safetensors_header
+from prune_gui.checkpoint.safetensors import format as safetensors_header
 from prune_gui.checkpoint.source import Source
 from prune_gui.errors import CheckpointError
 
@@ -55,7 +55,7 @@ def test_importing_and_opening_do_not_load_torch(tmp_path):
         "assert not [name for name in sys.modules if name.startswith('prune_gui.checkpoint.')]\n"
         "opened = c.open_checkpoint(sys.argv[1])\n"
         "c.module_tree(opened.tensors.values()).children\n"
-        "c.write_checkpoint, c.TensorWriter\n"
+        "c.FileOutput, c.TensorWriter\n"
         "print('torch' in sys.modules, 'numpy' in sys.modules, *opened.tensors)"
     )
     result = subprocess.run(
@@ -94,16 +94,6 @@ def test_unaligned_tensors_are_read_correctly_and_aligned(tmp_path):
         tensor = checkpoint.read("b")
     assert tensor.tolist() == [1, 2, 3]
     assert tensor.data_ptr() % 8 == 0
-
-
-def test_a_pair_reads_as_original_and_mask(tmp_path):
-    path = tmp_path / "m.safetensors"
-    mask = torch.tensor([1.0, 0.0, 1.0])
-    safetensors.torch.save_file({"w_orig": torch.ones(3), "w_mask": mask, "b": torch.ones(2)}, path)
-    with open_checkpoint(path) as checkpoint:
-        assert checkpoint.read("w").tolist() == [1, 1, 1]
-        assert checkpoint.read_mask("w").tolist() == [True, False, True]
-        assert checkpoint.read_mask("b") is None
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float8_e4m3fn, torch.int8])

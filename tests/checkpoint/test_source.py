@@ -17,10 +17,10 @@ import torch
 from corpus_forms import LEGACY
 
 from prune_gui.checkpoint import TensorWriter, bus_errors, open_checkpoint
-from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.spans import SpanTensor, check_spans
+from prune_gui.checkpoint.tensor_info import RawTensor
 from prune_gui.errors import CheckpointError
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, export, resolve
@@ -36,7 +36,6 @@ FORMATS = {
     "legacy.pt": partial(torch.save, **LEGACY),
 }
 MAPPED = ["m.safetensors", "zip.pt"]
-_opened: list[str] = []
 linux_only = pytest.mark.skipif(not bus_errors.SUPPORTED, reason="needs Linux on 64 bits")
 PAGES = 3
 WATCHED = """
@@ -56,34 +55,6 @@ def save(path, value: float, name: str = "m.safetensors") -> None:
     state = {"w": torch.full((SIZE,), value)}
     content = state if name == "m.safetensors" else {"model": state, "beside": [torch.ones(SIZE)]}
     FORMATS[name](content, path)
-
-
-@pytest.fixture
-def opened() -> list[str]:
-    """Return a list to which the path of every opened file is appended."""
-    if not _opened:
-        sys.addaudithook(
-            lambda event, arguments: (
-                _opened.append(os.fsdecode(arguments[0]))
-                if event == "open" and isinstance(arguments[0], str | bytes | os.PathLike)
-                else None
-            )
-        )
-    _opened[:] = ["-"]
-    return _opened
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_a_file_is_opened_once(tmp_path, opened, name):
-    path = tmp_path / name
-    save(path, 1.0, name)
-    opened.clear()
-    with open_checkpoint(path) as checkpoint:
-        checkpoint.read("w").sum()
-        checkpoint.view("w").sum()
-        checkpoint.fingerprint(Monitor())
-    assert opened.count(str(path)) == 1
-    opened.append("-")
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -193,12 +164,6 @@ def cut_off(tmp_path):
         return done.returncode, done.stdout + done.stderr
 
     return run
-
-
-@linux_only
-def test_truncated_pages_read_as_zeros_and_the_process_continues(cut_off):
-    lines = TRUNCATE + "print(watched[0], watched[mmap.PAGESIZE - 1], sum(watched[mmap.PAGESIZE:]))"
-    assert cut_off(lines) == (0, "7 7 0\n")
 
 
 @linux_only

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from prune_gui.checkpoint.write import atomic, temp_files
-from prune_gui.checkpoint.write.atomic import replacing, replacing_folder, replacing_together
+from prune_gui.checkpoint.write.atomic import replacing_folder, replacing_together
 from prune_gui.errors import CheckpointError
 
 posix_only = pytest.mark.skipif(sys.platform == "win32", reason="needs links, pipes and owners")
 
 
 def replace(target: Path, octets: bytes = b"new", *, overwrite: bool = True) -> None:
-    with replacing(target, nbytes=len(octets), overwrite=overwrite) as draft:
+    with replacing_together({target: len(octets)}, overwrite=overwrite) as (draft,):
         draft.write_bytes(octets)
 
 
@@ -171,8 +171,6 @@ def test_a_new_file_is_renamed_to_its_target(tmp_path, ways):
 
 @posix_only
 def test_a_folder_that_gets_files_during_writing_is_not_replaced(tmp_path, monkeypatch):
-    from prune_gui.checkpoint.write import atomic
-
     target = tmp_path / "out"
     target.mkdir()
     keep = atomic.keep_attributes

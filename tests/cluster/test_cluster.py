@@ -52,13 +52,7 @@ STEPS = {
     "lamp": {"method": "lamp", "amount": 0.3},
     "erk": {"method": "erk", "amount": 0.3},
     "channels": {"method": "ln_structured", "amount": 0.2, "n": 2, "dim": 0},
-    "global channels": {
-        "method": "ln_structured",
-        "amount": 0.2,
-        "n": 1,
-        "dim": 1,
-        "scope": "global",
-    },
+    "wide": {"method": "ln_structured", "amount": 0.2, "n": 1, "dim": 1, "scope": "global"},
     "blocks": {"method": "block", "amount": 0.2, "height": 4, "width": 4},
     "n:m": {"method": "n_m", "n": 2, "m": 4},
 }
@@ -67,12 +61,8 @@ STEPS = {
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
     """A cluster of two workers in this process; its messages are those between machines."""
-    with (
-        LocalCluster(
-            2, processes=False, threads_per_worker=1, dashboard_address="127.0.0.1:0"
-        ) as two,
-        Client(two, set_as_default=False) as client,
-    ):
+    options = {"processes": False, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
+    with LocalCluster(2, **options) as two, Client(two, set_as_default=False) as client:
         client.gather(client.map(time.sleep, [0.01] * 8, pure=False))  # starts all threads
         yield client
 
@@ -139,15 +129,19 @@ def recipe_of(*steps: dict[str, object]) -> Recipe:
     return Recipe(steps=[{"targets": ["*weight"], **step} for step in steps])
 
 
+def assert_same(together: Resolution, alone: Resolution) -> None:
+    assert together.counts == alone.counts
+    for tensor in alone.checkpoint.tensors:
+        assert torch.equal(together.pruned_by(tensor), alone.pruned_by(tensor))
+
+
 @pytest.mark.parametrize("name", STEPS)
 @pytest.mark.slow
 def test_a_cluster_finds_the_same_cuts(name, checkpoint, client, messages):
     recipe = recipe_of(STEPS[name], STEPS["global"], STEPS[name])
     alone = resolve(recipe, checkpoint)
     together = resolve(recipe, checkpoint, cluster=client)
-    assert together.counts == alone.counts
-    for tensor in checkpoint.tensors:
-        assert torch.equal(together.pruned_by(tensor), alone.pruned_by(tensor))
+    assert_same(together, alone)
     assert messages
 
 
@@ -164,9 +158,7 @@ def test_workers_fetch_a_remote_checkpoint_themselves(
     alone = resolve(recipe_of(STEPS["global"]), checkpoint)
     with serving(sharded) as server, open_checkpoint(f"{server.url}/{checkpoint.path.name}") as far:
         together = resolve(recipe_of(STEPS["global"]), far, cluster=client)
-        assert together.counts == alone.counts
-        for tensor in checkpoint.tensors:
-            assert torch.equal(together.pruned_by(tensor), alone.pruned_by(tensor))
+        assert_same(together, alone)
     assert messages
 
 
@@ -224,11 +216,8 @@ def test_masks_of_a_plug_in_stay_here(checkpoint, client, plugin_file, nearest_m
 def test_another_version_of_the_program_on_a_worker_is_refused(checkpoint, client, monkeypatch):
     here = threading.current_thread()
     version = dask_executor._version()
-    monkeypatch.setattr(
-        dask_executor,
-        "_version",
-        lambda: version if threading.current_thread() is here else "0.0.1",
-    )
+    found = lambda: version if threading.current_thread() is here else "0.0.1"  # noqa: E731
+    monkeypatch.setattr(dask_executor, "_version", found)
     with pytest.raises(ClusterError, match=r"has prune-gui 0\.0\.1\. Install"):
         resolve(recipe_of(STEPS["global"]), checkpoint, cluster=client)
 
@@ -241,19 +230,8 @@ def test_a_cluster_of_no_processes_is_refused(where):
 
 def test_a_missing_package_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with (
-        pytest.raises(ClusterError, match=r'pip install "prune-gui\[cluster\]"'),
-        dask_executor.open_cluster("local:2"),
-    ):
-        pass
-
-
-def test_a_scheduler_that_cannot_be_reached_is_named(monkeypatch):
-    monkeypatch.setattr(dask_executor, "CONNECT_TIMEOUT_S", 0.2)
-    with (
-        pytest.raises(ClusterError, match=r"tcp://127\.0\.0\.1:1 cannot be reached"),
-        dask_executor.open_cluster("tcp://127.0.0.1:1"),
-    ):
+    needs = pytest.raises(ClusterError, match=r'pip install "prune-gui\[cluster\]"')
+    with needs, dask_executor.open_cluster("local:2"):
         pass
 
 
@@ -307,15 +285,6 @@ def test_workers_write_torch_shards_with_all_that_is_in_them(client, tmp_path):
     assert contents(tmp_path / "both") == contents(tmp_path / "alone")
 
 
-def test_a_folder_that_a_worker_does_not_find_is_named(checkpoint, client, tmp_path, monkeypatch):
-    resolution = resolve(recipe_of(STEPS["global"]), checkpoint)
-    monkeypatch.setattr(Path, "is_dir", lambda _: threading.current_thread() is here)
-    here = threading.current_thread()
-    with pytest.raises(CheckpointError, match="does not exist on a worker"):
-        export(resolution, tmp_path / "out", cluster=client)
-    assert {path.name for path in tmp_path.iterdir()} == {"sharded"}
-
-
 def test_what_a_lost_worker_left_is_removed(checkpoint, client, tmp_path, monkeypatch):
     resolution = resolve(recipe_of(STEPS["global"]), checkpoint)
     write_file = writing.write_file
@@ -329,34 +298,26 @@ def test_what_a_lost_worker_left_is_removed(checkpoint, client, tmp_path, monkey
     assert contents(tmp_path / "out").keys() == contents(tmp_path / "sharded").keys()
 
 
-def test_a_full_disk_of_a_worker_leaves_no_file(checkpoint, client, tmp_path, monkeypatch):
-    resolution = resolve(recipe_of(STEPS["global"]), checkpoint)
+@pytest.mark.parametrize("fault", ["the disk is full", "does not exist on a worker"])
+def test_a_fault_of_a_worker_is_named_and_leaves_no_file(
+    checkpoint, client, tmp_path, monkeypatch, fault
+):
+    resolution, here = resolve(recipe_of(STEPS["global"]), checkpoint), threading.current_thread()
 
     def fail(*_) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(writing, "write_file", fail)
-    with pytest.raises(CheckpointError, match="the disk is full"):
+    if fault == "the disk is full":
+        monkeypatch.setattr(writing, "write_file", fail)
+    else:
+        monkeypatch.setattr(Path, "is_dir", lambda _: threading.current_thread() is here)
+    with pytest.raises(CheckpointError, match=fault):
         export(resolution, tmp_path / "out", cluster=client)
     assert {path.name for path in tmp_path.iterdir()} == {"sharded"}
 
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-def test_apply_on_a_cluster_writes_the_same_bytes(sharded, client, tmp_path, messages):
-    (tmp_path / "recipe.yaml").write_text(recipe_of(STEPS["global"], STEPS["row"]).to_yaml())
-    written = []
-    for where in ([], ["--cluster", client.scheduler.address]):
-        out = tmp_path / f"out{len(where)}"
-        cli.main(
-            ["apply", str(tmp_path / "recipe.yaml"), str(sharded), "-o", str(out), *where],
-            standalone_mode=False,
-        )
-        written.append(contents(out))
-    assert written[0] == written[1]
-    assert messages
 
 
 @pytest.fixture
@@ -471,9 +432,7 @@ def test_programs_without_the_certificate_cannot_connect_to_a_local_cluster():
     with dask_executor.open_cluster("local:1") as client:
         address = client.scheduler.address
         assert address.startswith("tls://")
-        for way, security in (
-            (address, Security.temporary()),
-            (address.replace("tls", "tcp"), Security()),
-        ):
+        plain = address.replace("tls", "tcp")
+        for way, security in ((address, Security.temporary()), (plain, Security())):
             with pytest.raises((OSError, CommClosedError)):
                 asyncio.run(connect_to(way, security))

@@ -19,13 +19,8 @@ from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import spread
 
 NOWHERE = "tcp://127.0.0.1:1"
-ONE_WORKER = {
-    "n_workers": 1,
-    "threads_per_worker": 1,
-    "processes": False,
-    "protocol": "tcp",
-    "dashboard_address": "127.0.0.1:0",
-}
+ONE_WORKER = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "protocol": "tcp"}
+ONE_WORKER["dashboard_address"] = "127.0.0.1:0"
 
 
 @pytest.fixture(scope="module")

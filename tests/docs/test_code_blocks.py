@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from blocks import PAGES, ROOT, Block, Page, blocks_of, commands_of, included
+from blocks import PAGES, ROOT, Block, Page, blocks_of
 from small_networks import write_files
 from torch import nn
 
@@ -68,8 +68,7 @@ def _is_below(module: object, folder: Path) -> bool:
 
 
 @pytest.mark.parametrize(
-    "path",
-    [pytest.param(path, marks=[pytest.mark.slow] if path in SLOW else []) for path in PAGES],
+    "path", [pytest.param(path, marks=[pytest.mark.slow] if path in SLOW else []) for path in PAGES]
 )
 def test_the_code_blocks_of_a_page_run(path: str, page: Page):
     for block in blocks_of(path):
@@ -105,12 +104,3 @@ def test_a_wrong_block_fails(page: Page):
     fails("steps: [{method: unknown, targets: [a]}]", "yaml")
     page.run(Block("python", "", "print(1)", 1))
     fails("2", "text", "prints")
-
-
-def test_installation_commands_and_comments_are_left_out():
-    text = "prune-gui inspect \\\n    a.pt  # a comment\n# another\npip install x\n"
-    assert commands_of(text) == [["prune-gui", "inspect", "a.pt"], ["pip", "install", "x"]]
-
-
-def test_an_included_file_is_part_of_the_block():
-    assert "def evaluate(" in included('--8<-- "docs/examples/spirals.py"\n')

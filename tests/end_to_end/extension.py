@@ -23,10 +23,9 @@ from prune_gui import cli, language
 from prune_gui.checkpoint import formats
 from prune_gui.checkpoint.base import FileCheckpoint
 from prune_gui.checkpoint.file_format import FileFormat
-from prune_gui.checkpoint.parameters import RawTensor
+from prune_gui.checkpoint.tensor_info import RawTensor
 from prune_gui.checkpoint.write.atomic import write_bytes
-from prune_gui.checkpoint.write.entries import WrittenFile
-from prune_gui.checkpoint.write.metadata import with_checksums
+from prune_gui.checkpoint.write.content import WrittenFile
 from prune_gui.cli.printing import print_line
 from prune_gui.language import deferred
 from prune_gui.pruning import methods
@@ -96,27 +95,28 @@ class HexCheckpoint(FileCheckpoint):
         return torch.from_numpy(values.copy()).reshape(stored["shape"])
 
 
-def hex_file(writers, values, metadata):
+def hex_file(content, values, checksums):
     tensors = {
         writer.key: {
             "shape": writer.tensor.shape, "dtype": writer.tensor.dtype,
             "hex": values[writer.key].hex(),
         }
-        for writer in writers
+        for writer in content.writers
     }  # fmt: skip
-    return b"HEX" + json.dumps({"metadata": metadata, "tensors": tensors}).encode()
+    text = json.dumps({"metadata": content.texts(checksums), "tensors": tensors})
+    return b"HEX" + text.encode()
 
 
-def write_hex(path, writers, _, metadata, monitor):
-    values = {writer.key: b"".join(writer.tensor.byte_chunks()) for writer in writers}
+def write_hex(path, content, monitor):
+    values = {writer.key: b"".join(writer.tensor.byte_chunks()) for writer in content.writers}
     checksums = {key: zlib.crc32(each) for key, each in values.items()}
-    write_bytes(path, hex_file(writers, values, with_checksums(metadata, checksums, checksums)))
+    write_bytes(path, hex_file(content, values, checksums))
     return WrittenFile(checksums)
 
 
-def hex_nbytes(writers, _, metadata):
-    zeros = {writer.key: bytes(writer.tensor.nbytes) for writer in writers}
-    return len(hex_file(writers, zeros, with_checksums(metadata, zeros)))
+def hex_nbytes(content):
+    zeros = {writer.key: bytes(writer.tensor.nbytes) for writer in content.writers}
+    return len(hex_file(content, zeros, None))
 
 
 HEX = FileFormat(
@@ -124,6 +124,7 @@ HEX = FileFormat(
     suffixes=(".hex",),
     shard_suffix=".hex",
     recognizes=lambda start, _: start.startswith(b"HEX"),
+    program="the toy",
     open=HexCheckpoint,
     write=write_hex,
     file_nbytes=hex_nbytes,
@@ -202,9 +203,9 @@ def add_to_window() -> list[str]:
         text=lambda rows, row: str(len(rows.names[row])),
     )
     columns.LAYER_COLUMNS = (*columns.LAYER_COLUMNS, length)
-    action = ActionSpec("greet", "Greet", "Greet", lambda _: greetings.append("Good day."))
-    menus.TABLE = (*menus.TABLE, action)
-    menus.MENUS["&Help"] = (*menus.MENUS["&Help"], action)
+    action = ActionSpec("Greet", "Greet", lambda _: greetings.append("Good day."))
+    menus.ACTIONS["greet"] = action
+    menus.MENUS["&Help"] = (*menus.MENUS["&Help"], ("greet",))
     return greetings
 
 

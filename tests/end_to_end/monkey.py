@@ -34,7 +34,7 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog
-from prune_gui.gui.evaluate.evaluator_options import OptionsDialog
+from prune_gui.gui.evaluate.evaluate_panel import OptionsDialog
 from prune_gui.gui.remote_files import LocationDialog
 from prune_gui.gui.saving.save_dialog import SaveDialog
 from prune_gui.gui.window import MainWindow

@@ -6,15 +6,15 @@ model that skips the removed layers.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 
 import pytest
 import torch
+from compact_models import compacted, passed_through, script
 from safetensors.torch import load_file, save_file
 from transformer_families import FAMILIES, load_model, outputs, save_model
 
-from prune_gui import Recipe, export, open_checkpoint, resolve
+from prune_gui import open_checkpoint
 from prune_gui.errors import RecipeError
 
 pytestmark = [
@@ -24,13 +24,6 @@ pytestmark = [
 SPARSE = {"decoder_sparse_step": 2, "mlp_only_layers": []}
 SCALED = {"scale_attn_by_inverse_layer_idx": True}
 SLIDING = {"sliding_window": 3}
-
-
-def compacted(source, out, *steps):
-    with open_checkpoint(source) as checkpoint:
-        recipe = Recipe(steps=[{"targets": ["*"], **step} for step in steps])
-        export(resolve(recipe, checkpoint), out, "compact")
-    return json.loads((out / "config.json").read_text())
 
 
 def without_layers(source, out, layers, stack="all"):
@@ -43,20 +36,6 @@ def edit_config(folder, **fields):
     config = json.loads(path.read_text()) | fields
     kept = {key: value for key, value in config.items() if value is not None}
     path.write_text(json.dumps(kept))
-
-
-def script(folder):
-    (path,) = folder.glob("load_*.py")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def passed_through(_, args, kwargs, output):
-    """Return the input of a layer in place of its output."""
-    hidden = args[0] if args else kwargs["hidden_states"]
-    return (hidden, *output[1:]) if isinstance(output, tuple) else hidden
 
 
 @pytest.mark.parametrize(

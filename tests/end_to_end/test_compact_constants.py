@@ -5,12 +5,12 @@ The outputs must be those of the model with the weights of the finalized form.
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 import warnings
 
 import pytest
 import torch
+from compact_models import script
 from safetensors.torch import load_file, save_file
 from slicing import randomize, shapes_of
 from transformer_families import load_model, outputs, save_model
@@ -29,23 +29,10 @@ pytestmark = [
 DEAD = {"method": "dead_units", "targets": ["*"]}
 SAME = {"rtol": 1e-4, "atol": 1e-5}
 UNITS = [0, 3, 5]
-FAMILIES = [
-    "bert",
-    "roberta",
-    "distilbert",
-    "deberta-v2",
-    "convbert",
-    "vit",
-    "gpt2",
-    "gpt-neox",
-    "opt",
-    "phi",
-    "starcoder2",
-    "wav2vec2",
-    "whisper",
-    "bart",
-    "llama",
-]
+FAMILIES = (
+    *("bert", "roberta", "distilbert", "deberta-v2", "convbert", "vit", "gpt2", "gpt-neox", "opt"),
+    *("phi", "starcoder2", "wav2vec2", "whisper", "bart", "llama"),
+)
 PADDED = "a convolution that reads them may pad its input with zeros"
 UNKNOWN = "the activation function is not known"
 
@@ -131,15 +118,8 @@ def save_forms(folder, family):
 
 def load_compact(family, folder):
     """Load a compact form, with its loader script if it has one."""
-    scripts = list(folder.glob("load_*.py"))
-    return script(scripts[0]).load() if scripts else load_model(family, folder)
-
-
-def script(path):
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    has_script = list(folder.glob("load_*.py"))
+    return script(folder).load() if has_script else load_model(family, folder)
 
 
 def vgg(models, *, batch_norm):
@@ -207,6 +187,6 @@ def test_a_convolutional_network_computes_the_same_without_constants(vision, nam
     model.load_state_dict(masked)
     with torch.no_grad():
         expected = model(images)
-        small = script(next(tmp_path.glob("load_*.py"))).load(model)
+        small = script(tmp_path).load(model)
         torch.testing.assert_close(small(images), expected, **SAME)
     assert verify(tmp_path / "compact.safetensors").problems == []

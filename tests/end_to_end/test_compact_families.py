@@ -7,13 +7,13 @@ the removed layers or experts.
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import logging
 import shutil
 from pathlib import Path
 
 import pytest
 import torch
+from compact_models import passed_through, script
 from torch.overrides import TorchFunctionMode
 from transformer_families import FAMILIES, SPACES, load_model, outputs, save_model
 
@@ -172,7 +172,7 @@ def check_units(family, source, space, steps, folder):
     masks, loaders = compacted(source, steps, folder / "compact")
     assert digests(source) == before
     if loaders:
-        model = script(loaders[0]).load()
+        model = script(folder / "compact").load()
         assert type(model).__name__ == FAMILIES[family][0]
         model.set_attn_implementation("eager")
         model.config._experts_implementation = "eager"
@@ -249,12 +249,6 @@ class Unpicked(TorchFunctionMode):
         return result
 
 
-def passed_through(_, args, kwargs, output):
-    """Return the input of a layer in place of its output."""
-    hidden = args[0] if args else kwargs["hidden_states"]
-    return (hidden, *output[1:]) if isinstance(output, tuple) else hidden
-
-
 def number_of(model):
     return sum(parameter.numel() for parameter in model.parameters())
 
@@ -266,10 +260,3 @@ def digests(folder):
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
-
-
-def script(path):
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
-import subprocess
 import sys
 
 import pytest
@@ -82,57 +80,3 @@ def test_after_a_kill_at_any_system_call_the_folder_is_old_or_new(source, tmp_pa
         seen.add(now == new)
     assert False in seen
     assert state(source) == unchanged
-
-
-KILLED_SAVE = """
-import os, signal, sys
-from test_compact_faults import save
-from pathlib import Path
-from prune_gui.checkpoint.write import temp_files
-
-left = int(sys.argv[1])
-
-def counted(call):
-    def kill_or_call(*arguments, **options):
-        global left
-        left -= 1
-        if left < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return call(*arguments, **options)
-    return kill_or_call
-
-for name in ("fsync", "rename", "replace", "mkdir", "unlink", "rmdir"):
-    setattr(os, name, counted(getattr(os, name)))
-temp_files._renameat2 = counted(temp_files._renameat2)
-save(Path("in"), Path(sys.argv[2]))
-"""
-
-
-@pytest.mark.very_slow
-@pytest.mark.parametrize("place", ["out", "in"])
-def test_after_a_real_kill_the_folder_is_old_or_new_also_in_place(source, tmp_path, place):
-    out, old, seen = tmp_path / place, state(source), []
-    for count in range(0, 90, 6):
-        out.mkdir(exist_ok=True)
-        restore(out, old)
-        path = os.pathsep.join(filter(None, sys.path))
-        run = subprocess.run(
-            [sys.executable, "-c", KILLED_SAVE, str(count), place],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": path},
-            stderr=subprocess.PIPE,
-            check=False,
-        )
-        assert run.returncode in (0, -signal.SIGKILL), run.stderr
-        remove_abandoned(tmp_path)
-        seen.append((run.returncode, state(out)))
-        assert {file.name for file in tmp_path.iterdir()} == {"in", place}
-        if run.returncode == 0:
-            break
-    assert seen[-1][0] == 0
-    assert seen[0][1] == old
-    new = seen[-1][1]
-    assert new != old
-    assert all(found in (old, new) for _, found in seen)
-    if place != "in":
-        assert state(source) == old

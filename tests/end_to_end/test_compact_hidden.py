@@ -10,10 +10,11 @@ import re
 
 import pytest
 import torch
+from compact_models import compacted
 from safetensors.torch import load_file, save_file
 from transformer_families import FAMILIES, SPACES, load_model, outputs, save_model
 
-from prune_gui import Recipe, export, open_checkpoint, resolve
+from prune_gui import Recipe, open_checkpoint, resolve
 from prune_gui.architecture.groups import coupled_groups
 from prune_gui.errors import RecipeError
 
@@ -181,12 +182,6 @@ def head_steps(family):
     ]
 
 
-def compacted(source, out, *steps):
-    with open_checkpoint(source) as checkpoint:
-        recipe = Recipe(steps=[{"targets": ["*"], **step} for step in steps])
-        export(resolve(recipe, checkpoint), out, "compact")
-
-
 @pytest.mark.parametrize("family", CASES)
 def test_a_model_with_half_the_hidden_channels_is_the_one_that_is_sliced_by_hand(
     saved, family, tmp_path
@@ -201,6 +196,11 @@ def test_a_model_with_half_the_hidden_channels_is_the_one_that_is_sliced_by_hand
     smaller_config(family, source).save_pretrained(tmp_path / "by hand")
     save_file(by_hand, tmp_path / "by hand" / "model.safetensors", {"format": "pt"})
     one, other = (load_model(family, tmp_path / name) for name in ("compact", "by hand"))
+    for model in (one, other):
+        # Mapped weights lie where the header of their file ends, and some kernels add up weights in
+        # another order there; copies lie alike.
+        copies = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+        model.load_state_dict(copies, assign=True)
     assert torch.equal(outputs(one), outputs(other))
     assert outputs(one).isfinite().all()
 

@@ -35,13 +35,9 @@ def extended(tmp_path, demo_checkpoint):
 
 
 @pytest.mark.slow
-def test_a_new_command_is_listed_and_runs(extended):
+def test_a_new_command_method_condition_and_format_work_on_the_command_line(extended):
     assert "Print a greeting." in extended("--help")
     assert extended("greet") == "Good day.\n"
-
-
-@pytest.mark.slow
-def test_a_new_method_condition_and_format_work_on_the_command_line(extended):
     assert "first_weights" in json.loads(extended("methods", "--json"))
     applied = extended("apply", "recipe.yaml", "demo.safetensors", "-o", "out.hex", "--json")
     counts = {name: each["pruned"] for name, each in json.loads(applied)["parameters"].items()}

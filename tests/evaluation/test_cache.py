@@ -34,10 +34,6 @@ def test_a_result_is_found_again(database):
     found = Database(database.path).get("key")
     assert found == Evaluation({"a": 0.5, "b": float("inf")}, 1.5, 1000, 3, 16, cached=True)
     assert database.get("other") is None
-
-
-def test_a_consent_is_remembered(database):
-    assert not database.has_consent("digest")
     database.give_consent("digest")
     assert Database(database.path).has_consent("digest")
     assert not database.has_consent("another")

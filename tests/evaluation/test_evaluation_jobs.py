@@ -15,17 +15,18 @@ from prune_gui.errors import Cancelled, EvaluationError
 from prune_gui.evaluation import Evaluator, SearchResult, Trial
 from prune_gui.evaluation.evaluation_jobs import (
     Begun,
+    CurvePoint,
     Dense,
+    EvaluatedRecipe,
     Goal,
     metric_sweep_job,
+    of_step,
     scan_job,
     search_job,
     states_job,
     stored_job,
 )
-from prune_gui.evaluation.evaluator import FINAL
 from prune_gui.evaluation.metrics import Metric
-from prune_gui.evaluation.results import CurvePoint, EvaluatedRecipe, of_step
 from prune_gui.evaluation.trials import groups_of, step_of
 from prune_gui.isolated.watching import Status
 from prune_gui.monitor import Monitor
@@ -121,7 +122,6 @@ def test_stored_results_are_found_without_running_the_evaluator(evaluator, sessi
     unknown = Recipe(steps=(STEP, STEP))
     _, outcomes = done(stored_job(reader, session.checkpoint, [unknown, Recipe()]))
     assert [(each.recipe, each.evaluation.cached) for each in outcomes] == [(Recipe(), True)]
-    assert reader.stored(session.checkpoint, unknown, FINAL, Monitor()) is None
 
 
 def test_a_sweep_reports_the_dense_value_and_a_point_for_each_step_and_amount(evaluator, session):
@@ -143,38 +143,27 @@ def test_a_sweep_reports_the_dense_value_and_a_point_for_each_step_and_amount(ev
 
 
 def test_a_sweep_of_a_file_that_cannot_be_evaluated_fails(session, database, code):
-    with (
-        Evaluator(f"{code}:fails", database=database) as bad,
-        pytest.raises(EvaluationError, match="no data"),
-    ):
-        done(
-            metric_sweep_job(
-                bad, session.resolver, session.recipe, [of_step("x", STEP, None)], [0.5]
-            )
-        )
+    steps = [of_step("x", STEP, None)]
+    with Evaluator(f"{code}:fails", database=database) as bad:
+        job = metric_sweep_job(bad, session.resolver, session.recipe, steps, [0.5])
+        with pytest.raises(EvaluationError, match="no data"):
+            done(job)
 
 
 def test_a_scan_and_a_search_count_the_first_metric_unless_one_is_chosen(evaluator, session):
-    groups = groups_of(session.checkpoint, ["dims>1"], None)
-    found, _ = done(
-        scan_job(evaluator, session.checkpoint, session.recipe, groups, [0.5], Metric())
-    )
+    checkpoint, recipe = session.checkpoint, session.recipe
+    groups = groups_of(checkpoint, ["dims>1"], None)
+    found, _ = done(scan_job(evaluator, checkpoint, recipe, groups, [0.5], Metric()))
     dense, *trials = found
     assert isinstance(dense, Dense)
     assert [(trial.label, trial.value) for trial in trials] == [("a", 0.5), ("b", 0.0)]
-    found, result = done(
-        search_job(
-            evaluator, session.checkpoint, session.recipe, ["a"], Goal(at_least=0.7), Metric("kept")
-        )
-    )
+    kept, held = Metric("kept"), Goal(at_least=0.7)
+    found, result = done(search_job(evaluator, checkpoint, recipe, ["a"], held, kept))
     assert isinstance(result, SearchResult)
     assert result.best.value == pytest.approx(0.7)
     assert result.trials == tuple(one for one in found if isinstance(one, Trial))
-    _, result = done(
-        search_job(
-            evaluator, session.checkpoint, session.recipe, ["a"], Goal(amount=0.5), Metric("kept")
-        )
-    )
+    goal = Goal(amount=0.5)
+    _, result = done(search_job(evaluator, checkpoint, recipe, ["a"], goal, kept))
     assert result.best.amount == 0.5
 
 
@@ -192,6 +181,5 @@ def test_cancelling_ends_the_process_and_keeps_what_was_found(session, database,
         with pytest.raises(Cancelled):
             job.work(Monitor(None, cancel, report))
         assert psutil.Process().children(recursive=True) == before
-    assert [one.evaluation.metrics for one in found if isinstance(one, EvaluatedRecipe)] == [
-        {"value": 1}
-    ]
+    outcomes = [one for one in found if isinstance(one, EvaluatedRecipe)]
+    assert [one.evaluation.metrics for one in outcomes] == [{"value": 1}]

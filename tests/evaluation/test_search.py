@@ -49,17 +49,15 @@ class FakeEvaluator(Evaluator):
         self.metric, self._name = None, None
         self.seen = []
 
-    def evaluate_lazily(self, checkpoint, recipe, resolve, split, monitor, show):
+    def evaluate_lazily(self, checkpoint, recipe, resolve, split, monitor):
         from prune_gui.evaluation import Evaluation
 
         monitor.advance()
         amount, name = 0.0, "dense"
         if recipe.steps:
             method = recipe.steps[-1].method
-            amount, name = (
-                getattr(method, "amount", 0.0),
-                f"{method.name} {dict(method).get('scope', '')}".strip(),
-            )
+            amount = getattr(method, "amount", 0.0)
+            name = f"{method.name} {dict(method).get('scope', '')}".strip()
         self.seen.append((name, amount, split))
         value = self._judge(name, amount)
         if isinstance(value, Exception):
@@ -67,10 +65,12 @@ class FakeEvaluator(Evaluator):
         return Evaluation({"value": value}, 0, 0, int(amount * 100), 100)
 
 
+NAMES = {"global": "l1_unstructured global", "uniform": "l1_unstructured local"}
+
+
 def cliff(**edges):
     """Return a judge: 1 up to the edge of a ranking, then falling with the distance from it."""
-    names = {"global": "l1_unstructured global", "uniform": "l1_unstructured local"}
-    edges = {names.get(name, name): edge for name, edge in edges.items()}
+    edges = {NAMES.get(name, name): edge for name, edge in edges.items()}
     return lambda name, amount: 1 - max(0, amount - edges.get(name, 0.0))
 
 
@@ -92,9 +92,7 @@ def test_a_ranking_that_loses_at_high_sparsity_may_win(network, leader):
     """The curves cross: the winner at the limit is the worst one far above it."""
 
     def judge(name, amount):
-        if name == {"global": "l1_unstructured global", "uniform": "l1_unstructured local"}.get(
-            leader, leader
-        ):
+        if name == NAMES.get(leader, leader):
             return 1 - 5 * max(0, amount - 0.3)
         return 1 - max(0, amount - 0.2)
 
@@ -137,9 +135,8 @@ def test_failing_trials_do_not_hold(network, failure):
 def test_the_best_ranking_at_an_amount_is_chosen_and_ties_go_to_the_first(network):
     result = search(FakeEvaluator(cliff(erk=0.5)), network, amount=0.7)
     assert (result.best.label, len(result.trials)) == ("ERK", len(PORTFOLIO))
-    assert (
-        search(FakeEvaluator(lambda *_: 1.0), network, amount=0.7).best.label == PORTFOLIO[0].name
-    )
+    equal = search(FakeEvaluator(lambda *_: 1.0), network, amount=0.7)
+    assert equal.best.label == PORTFOLIO[0].name
     crashing = FakeEvaluator(lambda _, a: EvaluationError("it crashed") if a else 1.0)
     with pytest.raises(EvaluationError, match="it crashed"):
         search(crashing, network, amount=0.7)
@@ -176,10 +173,8 @@ def test_another_portfolio_and_base_recipe_are_used(network):
         FakeEvaluator(cliff()), network, amount=0.5, portfolio=[random], recipe=base,
         targets=["c.*"],
     )  # fmt: skip
-    assert [step.method.name for step in result.recipe.steps] == [
-        "threshold",
-        "random_unstructured",
-    ]
+    names = [step.method.name for step in result.recipe.steps]
+    assert names == ["threshold", "random_unstructured"]
     assert result.recipe.steps[1].targets == ("c.*",)
 
 
@@ -255,9 +250,8 @@ def test_each_target_is_pruned_by_itself(evaluator, scanned_network):
 
 @pytest.mark.slow
 def test_a_scan_that_cannot_begin_is_one_message(evaluator, scanned_network):
-    with pytest.raises(RecipeError, match="no method with an amount"):
-        scan(evaluator(ZEROS), scanned_network, method="identity")
-    with pytest.raises(RecipeError, match="no method with an amount"):
-        scan(evaluator(ZEROS), scanned_network, method="no_such")
+    for method in ("identity", "no_such"):
+        with pytest.raises(RecipeError, match="no method with an amount"):
+            scan(evaluator(ZEROS), scanned_network, method=method)
     with pytest.raises(EvaluationError, match="raised ValueError: always"):
         scan(evaluator("def evaluate(sd): raise ValueError('always')"), scanned_network)

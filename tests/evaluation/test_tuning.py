@@ -17,8 +17,8 @@ from safetensors.torch import save_file
 from prune_gui import Recipe, open_checkpoint, resolve, search
 from prune_gui.errors import Cancelled, EvaluationError
 from prune_gui.evaluation import PORTFOLIO, Evaluator, NamedRanking, Search
-from prune_gui.evaluation.space import MAX_GROUPS, Room, TuningSpace, allocated
 from prune_gui.evaluation.trials import step_of
+from prune_gui.evaluation.tuning import MAX_GROUPS, Room, TuningSpace, allocated
 from prune_gui.monitor import Monitor
 
 WEIGHTS = {"a.0.weight": 1.0, "a.1.weight": 30.0, "b.weight": 3.0}
@@ -36,7 +36,7 @@ class InProcess(Evaluator):
         self.count, self.stop = 0, threading.Event()
         self._limit, self._fails = limit, fails
 
-    def _run(self, resolution, split, monitor, show):
+    def _run(self, resolution, split, monitor):
         monitor.advance()
         if self._fails(resolution):
             raise EvaluationError("it crashed")
@@ -164,13 +164,10 @@ def test_a_ranking_with_limits_of_its_own_is_an_origin(network, database):
 
 
 def test_earlier_steps_limit_the_shares(network):
-    base = Recipe(
-        steps=(step_of({"method": "l1_unstructured", "targets": ["b.*"], "amount": 0.9}),)
-    )
+    first = {"method": "l1_unstructured", "targets": ["b.*"], "amount": 0.9}
+    base = Recipe(steps=(step_of(first),))
     [ranking] = [each for each in PORTFOLIO if each.name == "LAMP"]
-    resolution = resolve(base, network).with_step(
-        step_of(ranking.step(["dims>1"], 0.6)), Monitor(None, None)
-    )
+    resolution = resolve(base, network).with_step(step_of(ranking.step(["dims>1"], 0.6)), Monitor())
     space = TuningSpace(ranking, resolution, 0.6)
     shifts = {name: -1.0 if name == "shift b.weight" else 1.0 for name in space.origin}
     steps = tuple(map(step_of, space.steps({**shifts, "max_sparsity": 0.8})))
@@ -224,13 +221,12 @@ def test_a_damaged_database_is_one_message(network, database, tmp_path):
     broken.write_bytes(b"nothing" * 1000)
     with pytest.raises(EvaluationError, match=r"broken\.sqlite3 cannot be used.*not a database"):
         search(InProcess(database), network, amount=0.7, trials=1, storage=broken)
-    with sqlite3.connect(tmp_path / "other.sqlite3") as connection:
+    other = tmp_path / "other.sqlite3"
+    with sqlite3.connect(other) as connection:
         connection.execute("CREATE TABLE studies (other INTEGER)")
     connection.close()
     with pytest.raises(EvaluationError, match=r"other\.sqlite3 cannot be used"):
-        search(
-            InProcess(database), network, amount=0.7, trials=1, storage=tmp_path / "other.sqlite3"
-        )
+        search(InProcess(database), network, amount=0.7, trials=1, storage=other)
 
 
 def test_without_optuna_the_message_says_how_to_install_it(network, database, monkeypatch):
@@ -276,9 +272,7 @@ def test_a_higher_shift_prunes_more_at_the_cost_of_the_others():
     assert others == [419, 419]
     log_odds = [math.log(count / (1000 - count)) for count in (more, 419)]
     assert log_odds[0] - log_odds[1] == pytest.approx(1, abs=0.01)
-
-
-def test_a_group_that_the_ranking_kept_or_pruned_as_a_whole_can_change():
+    # groups that the ranking kept or pruned as a whole can change
     full, empty = Room(0, 1000, 1000, 1000), Room(0, 0, 1000, 1000)
     fewer, more = allocated((full, empty), (-8.0, 8.0), 1000)
     assert fewer < 500 < more

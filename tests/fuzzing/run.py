@@ -18,7 +18,7 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "checkpoint")]
 TARGETS = (
     *("header", "gguf", "archive", "legacy", "pickle", "npz", "flax", "config"),
-    *("index", "recipe", "conditions"),
+    *("index", "recipe", "conditions", "share"),
 )
 
 

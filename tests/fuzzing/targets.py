@@ -39,7 +39,7 @@ from prune_gui.pruning.selection.row_column_scores import BlockSums
 from prune_gui.pruning.selection.rows import RowCuts
 from prune_gui.recipe import Recipe
 from prune_gui.recipe.selector import patterns_in, select
-from prune_gui.recipe.share_files import DIGEST_BYTES, MAGIC, Share, read_share, write_share
+from prune_gui.recipe.shares import DIGEST_BYTES, MAGIC, Share, read_share, write_share
 
 MAX_MESSAGE_CHARS = 1000
 """The limit for a refusal, including lines of Python for the user to run."""
@@ -50,15 +50,10 @@ INFOS = (TensorInfo("encoder.layer.0.weight", (4, 3), "float32"), TensorInfo("b"
 
 
 class Target(NamedTuple):
-    """A fuzz target.
+    """A fuzz target."""
 
-    Attributes:
-        run: the function that takes the bytes; raises if they are handled wrongly.
-        seeds: returns valid inputs to start from.
-    """
-
-    run: Callable[[bytes], None]
-    seeds: Callable[[], list[bytes]]
+    run: Callable[[bytes], None]  # raises if the bytes are handled wrongly
+    seeds: Callable[[], list[bytes]]  # valid inputs to start from
 
 
 @contextmanager
@@ -81,6 +76,15 @@ def opened(octets: bytes, name: str) -> Iterator[tuple[Path, Checkpoint | None]]
         except CheckpointError as error:
             check_refusal(error)
         yield path, checkpoint
+
+
+@contextmanager
+def refused(kind: type[PruneGuiError] = CheckpointError) -> Iterator[None]:
+    """Check the refusal with which a block may end."""
+    try:
+        yield
+    except kind as error:
+        check_refusal(error)
 
 
 def check_refusal(error: PruneGuiError) -> None:
@@ -226,44 +230,32 @@ def config(octets: bytes) -> None:
         (path.parent / "model_index.json").write_bytes(octets)
         safetensors.torch.save_file(CONFIGURED, path.parent / "m.safetensors")
         for opened_as in (path.parent / "m.safetensors", path.parent):
-            try:
-                with open_checkpoint(opened_as) as checkpoint:
-                    assert checkpoint.description.isprintable()
-                    assert checkpoint.module_types
-                    assert all(type(size) is int for size in checkpoint.hf_config.values())
-            except CheckpointError as error:
-                check_refusal(error)
+            with refused(), open_checkpoint(opened_as) as checkpoint:
+                assert checkpoint.description.isprintable()
+                assert checkpoint.module_types
+                assert all(type(size) is int for size in checkpoint.hf_config.values())
 
 
 def index(octets: bytes) -> None:
     """Read an index of shards."""
-    with file_of(octets, "m.safetensors.index.json") as path:
-        try:
-            index_read = read_index(path)
-        except CheckpointError as error:
-            check_refusal(error)
-            return
-        for shard in index_read.shards:
+    with file_of(octets, "m.safetensors.index.json") as path, refused():
+        for shard in read_index(path).shards:
             assert Path(shard).name == shard
             assert os.sep not in shard
 
 
 def recipe(octets: bytes) -> None:
     """Read a recipe; if it is accepted, it is the same after writing and reading it again."""
-    try:
+    read = None
+    with refused(RecipeError):
         read = Recipe.from_yaml(octets.decode("utf-8", "replace"))
-    except RecipeError as error:
-        check_refusal(error)
-        return
-    assert Recipe.from_yaml(read.to_yaml()) == read
+    assert read is None or Recipe.from_yaml(read.to_yaml()) == read
 
 
 def conditions(octets: bytes) -> None:
     """Parse a line of targets and select parameters with it."""
-    try:
+    with refused(RecipeError):
         select(patterns_in(octets.decode("utf-8", "replace")), INFOS)
-    except RecipeError as error:
-        check_refusal(error)
 
 
 def _saved(**options: object) -> bytes:
@@ -314,14 +306,13 @@ def _headers() -> list[bytes]:
 
 def share(octets: bytes) -> None:
     """Check the file of a share, with a digest that fits, as an attacker writes it."""
+    read = None
     with file_of(MAGIC + hashlib.sha256(octets).digest() + octets, "share") as path:
-        try:
+        with refused(JobError):
             read = read_share(path)
-        except JobError as error:
-            check_refusal(error)
-            return
-        write_share(path, read)
-        assert repr(read_share(path)) == repr(read)
+        if read is not None:
+            write_share(path, read)
+            assert repr(read_share(path)) == repr(read)
 
 
 def _with_further_fields() -> bytes:

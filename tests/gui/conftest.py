@@ -12,7 +12,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton, QWidget
 from waiting import change
 
-from prune_gui.checkpoint.remote.fetch_limit import fetch_limit
+from prune_gui.checkpoint.remote.access import fetch_limit
 from prune_gui.gui.draft.draft_panel import DraftPanel
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.widgets.theme import Theme
@@ -114,6 +114,13 @@ def demo_window(window, open_file, demo_checkpoint) -> MainWindow:
     """Return a window with the demo checkpoint, without steps."""
     open_file(demo_checkpoint)
     return window
+
+
+@pytest.fixture
+def draft(demo_window, qtbot) -> DraftPanel:
+    """Return the panel of the draft, with the targets of the selected parameter."""
+    qtbot.waitUntil(lambda: bool(demo_window.draft.targets.patterns()))
+    return demo_window.draft
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
 from prune_gui.gui.draft.draft_panel import DraftPanel
 from prune_gui.gui.draft.form import MethodForm
 from prune_gui.gui.modules.tree_panel import TreePanel
+from prune_gui.gui.window import MainWindow
 from prune_gui.gui.workbench import Workbench
 
 
@@ -67,21 +68,25 @@ class Form:
         return self.row(name).findChild(QLineEdit).text()
 
 
-class Draft(Form):
-    """The panel of the draft."""
+def slide(draft: DraftPanel, percent: int) -> None:
+    """Move the slider of the amount."""
+    Form(draft.form).row("amount").findChild(QSlider).setValue(percent * 10)
 
-    def __init__(self, panel: DraftPanel) -> None:
-        super().__init__(panel.form)
-        self.panel = panel
 
-    def slide(self, percent: int) -> None:
-        """Move the slider of the amount."""
-        self.row("amount").findChild(QSlider).setValue(percent * 10)
+def outcome(draft: DraftPanel) -> str:
+    """Return what the panel says that the step would do."""
+    return draft._outcome.text()
 
-    @property
-    def outcome(self) -> str:
-        """What the panel says that the step would do."""
-        return self.panel._outcome.text()
+
+def type_targets(draft: DraftPanel, globs: str) -> None:
+    """Replace the targets, as if they were typed."""
+    draft.targets.line.setText(globs)
+    draft.targets.line.textEdited.emit(globs)
+
+
+def select(window: MainWindow, path: str) -> None:
+    """Select a node of the tree by its dotted path."""
+    window.tree.tree.setCurrentIndex(tree_index(window.tree, path))
 
 
 def errors(window: QWidget) -> QMessageBox | None:

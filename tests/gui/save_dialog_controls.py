@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import (
-    QCheckBox,
-    QDialogButtonBox,
-    QPushButton,
-    QRadioButton,
-)
+from PySide6.QtWidgets import QCheckBox, QDialogButtonBox, QPushButton, QRadioButton
 
 from prune_gui.gui.saving.save_dialog import SaveDialog
 from prune_gui.gui.widgets.message import Message

@@ -39,8 +39,8 @@ def ask_all(window: MainWindow, file: Path) -> None:
     questions.ask_cancel_saving(window)
     questions.show_remarks(window, file.name, ())
     show_crash(window, Crash("Where.", datetime(2026, 11, 21, 18, 5)))
-    output_boxes.sure_to_replace(window, [file])
-    output_boxes.sure_to_replace(window, [file, Path("/tmp/b.pt")])
+    output_boxes.sure_to_replace(window, [file], file)
+    output_boxes.sure_to_replace(window, [file, Path("/tmp/b.pt")], Path("/tmp/c.pt"))
     fields = {"recipe": "", "folder": Path(), "written": 0.0, "process": (1, 0.0)}
     recovery._ask(window, Unsaved(checkpoint=file, **fields))
 

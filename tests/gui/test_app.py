@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -21,29 +22,14 @@ from prune_gui.gui.window import MainWindow
 """
 
 
-@pytest.fixture
-def run(tmp_path):
-    """Return a function that runs Python code after the prelude, and returns the process."""
-
-    def run_code(code: str, **options: object) -> subprocess.CompletedProcess[str]:
-        environment = os.environ | {
-            "XDG_CONFIG_HOME": str(tmp_path / "config"),
-            "XDG_STATE_HOME": str(tmp_path / "state"),
-        }
-        return subprocess.run(
-            [sys.executable, "-c", PRELUDE + textwrap.dedent(code)],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=False,
-        )
-
-    return run_code
+def run(code: str) -> subprocess.CompletedProcess[str]:
+    """Run Python code after the prelude, and return the process."""
+    command = [sys.executable, "-c", PRELUDE + textwrap.dedent(code)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
 
 
 @pytest.mark.slow
-def test_the_window_is_shown_before_torch_and_pyqtgraph_are_imported(run):
+def test_the_window_is_shown_before_torch_and_pyqtgraph_are_imported():
     done = run(
         """
         shown = MainWindow.showEvent
@@ -64,31 +50,9 @@ def test_the_window_is_shown_before_torch_and_pyqtgraph_are_imported(run):
 
 
 @pytest.mark.slow
-def test_a_checkpoint_and_its_recipe_are_opened(run, demo_checkpoint):
-    recipe = demo_checkpoint.with_suffix(".yaml")
-    done = run(
-        f"""
-        shown = MainWindow.showEvent
-        def look(window, event):
-            shown(window, event)
-            def say(changes):
-                if not changes.resolution:
-                    return
-                name, _, _ = window.windowTitle().partition(".")
-                print(len(window.workbench.shown.recipe.steps), name)
-                window.close()
-            window.workbench.changed.connect(say)
-        MainWindow.showEvent = look
-        sys.exit(app.run(Path({str(demo_checkpoint)!r}), Path({str(recipe)!r})))
-        """
-    )
-    assert (done.returncode, done.stdout) == (0, "3 digits_cnn\n"), done.stderr
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("asked", "opened"), [("asked", ["asked", "lost"]), ("lost", ["lost"])])
 def test_the_given_checkpoint_is_opened_beside_recovered_ones(
-    run, demo_checkpoint, tmp_path, asked, opened
+    demo_checkpoint, tmp_path, asked, opened
 ):
     for name in ("asked", "lost"):
         shutil.copy(demo_checkpoint, tmp_path / f"{name}.safetensors")
@@ -122,7 +86,7 @@ def test_the_given_checkpoint_is_opened_beside_recovered_ones(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are sent another way there")
-def test_an_interrupt_ends_the_program_cleanly(run):
+def test_an_interrupt_ends_the_program_cleanly():
     done = run(
         f"""
         QTimer.singleShot(0, lambda: None)
@@ -136,7 +100,7 @@ def test_an_interrupt_ends_the_program_cleanly(run):
     assert "Traceback" not in done.stderr
 
 
-def test_a_fault_is_logged_and_shown_once_without_a_traceback(run, tmp_path):
+def test_a_fault_is_logged_and_shown_once_without_a_traceback():
     done = run(
         """
         from prune_gui.session import start_log
@@ -157,11 +121,11 @@ def test_a_fault_is_logged_and_shown_once_without_a_traceback(run, tmp_path):
     )
     assert (done.returncode, done.stdout) == (0, "1 True\n"), done.stderr
     assert "Traceback" not in done.stderr
-    log = (tmp_path / "state" / "prune-gui" / "log" / "prune-gui.log").read_text()
+    log = Path(os.environ["XDG_STATE_HOME"], "prune-gui", "log", "prune-gui.log").read_text()
     assert log.count("ZeroDivisionError: on purpose") == 2
 
 
-def test_the_log_dock_contains_entries_from_before_the_window(run):
+def test_the_log_dock_contains_entries_from_before_the_window():
     done = run(
         """
         import logging
@@ -188,7 +152,7 @@ def test_the_log_dock_contains_entries_from_before_the_window(run):
 
 
 @pytest.mark.slow
-def test_garbage_is_collected_on_the_gui_thread_only(run):
+def test_garbage_is_collected_on_the_gui_thread_only():
     done = run(
         """
         import gc, threading
@@ -211,16 +175,16 @@ def test_garbage_is_collected_on_the_gui_thread_only(run):
 @pytest.mark.very_slow
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["close_window", "quit"])
-def test_the_program_ends_without_waiting_for_compilation(run, way):
+def test_the_program_ends_without_waiting_for_compilation(way):
     done = run(
         f"""
         import threading
-        from prune_gui.gui import workbench
+        from prune_gui.worker import jobs
         from prune_gui import engine
         from prune_gui.engine import Job, Started
         engine.CLOSE_TIMEOUT_S = 10_000
         never = threading.Event()
-        workbench.compile_jobs = lambda: [Job("Preparing", lambda _: never.wait(), idle=True)]
+        jobs.compile_jobs = lambda: [Job("Preparing", lambda _: never.wait(), idle=True)]
         shown = MainWindow.showEvent
         def look(window, event):
             shown(window, event)
@@ -237,38 +201,3 @@ def test_the_program_ends_without_waiting_for_compilation(run, way):
     )
     assert (done.returncode, done.stdout) == (0, "False\n['prune-gui-engine-idle']\n"), done.stderr
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.slow
-def test_the_first_window_is_deleted_after_closing_while_another_stays_open(run):
-    done = run(
-        """
-        import weakref
-        from prune_gui.gui import workbench
-        from prune_gui.gui.windows import Windows
-        workbench.compile_jobs = lambda: []  # compilation cannot be cancelled
-        first = []
-        def show(windows):
-            windows.ready.connect(lambda: go_on(windows))
-            return make(windows)
-        def go_on(windows):
-            if first:
-                return
-            [window] = windows
-            first.append(weakref.ref(window))
-            second = windows.open()
-            windows.left.connect(lambda: say(second))
-            QTimer.singleShot(0, window.close)
-        def say(second):
-            if second.isVisible():
-                print(first[0](), second.isVisible())
-                second.close()
-        make = Windows.make
-        def begin(windows):
-            Windows.make = make
-            return show(windows)
-        Windows.make = begin
-        sys.exit(app.run(None, None))
-        """
-    )
-    assert (done.returncode, done.stdout) == (0, "None True\n"), done.stderr

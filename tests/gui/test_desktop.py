@@ -13,7 +13,7 @@ from prune_gui.checkpoint.formats import FORMATS
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui import desktop
 from prune_gui.gui.desktop import ICON_SIZES_PX, METAINFO, desktop_files, install, uninstall
-from prune_gui.recipe.provenance import own_version
+from prune_gui.recipe.recipe import own_version
 
 ENTRY = PurePosixPath("applications/prune-gui.desktop")
 MIME = PurePosixPath("mime/packages/prune-gui.xml")

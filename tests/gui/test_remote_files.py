@@ -84,7 +84,7 @@ def click(text, clicked):
 
 def test_the_title_and_the_recent_files_have_the_url(remote, server):
     assert server.url in remote.windowTitle()
-    remote._recent._list()
+    remote._recent.aboutToShow.emit()
     assert f"{server.url}/model.safetensors" in remote._recent.actions()[0].text()
     assert remote.commands.folder == remote.commands.folder.home()
 

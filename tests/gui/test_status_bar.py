@@ -67,13 +67,6 @@ def test_the_remaining_time_is_shown_once_it_can_be_estimated(status, workbench,
     assert texts == ["5 %", "20 %, 16 s left"]
 
 
-def test_progress_of_another_job_is_not_shown(status, workbench):
-    workbench.bridge.happened.emit(Started(2, JOB))
-    workbench.bridge.happened.emit(Progressed(2, JOB, 1, 10))
-    workbench.bridge.happened.emit(Progressed(1, JOB, 9, 10))
-    assert status._progress.value() == 100
-
-
 def test_of_two_running_jobs_the_long_one_is_shown_and_cancelled(status, workbench, monkeypatch):
     cancelled, happened = [], workbench.bridge.happened
     monkeypatch.setattr(workbench.bridge, "cancel", cancelled.append)

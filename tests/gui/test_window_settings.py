@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import base64
+from itertools import chain
 from pathlib import Path
 
 import pytest
 from pages import errors
-from PySide6.QtWidgets import QDockWidget, QMenu
+from PySide6.QtWidgets import QDockWidget
 
 from prune_gui.errors import CheckpointError
 from prune_gui.gui.actions import menus
 from prune_gui.gui.saving.output_boxes import pruned_path
 from prune_gui.location import Location
-from prune_gui.resources import is_shipped, resource
 from prune_gui.session import Settings
 
 
@@ -21,11 +21,7 @@ from prune_gui.session import Settings
     ("error", "text", "details"),
     [
         (ZeroDivisionError("zero"), "See the log at prune-gui.log.", "ZeroDivisionError: zero"),
-        (
-            CheckpointError("It is gone."),
-            "It is gone.",
-            ": It is gone.\nOSError: no",
-        ),
+        (CheckpointError("It is gone."), "It is gone.", ": It is gone.\nOSError: no"),
     ],
 )
 def test_a_fault_names_the_log_file_and_an_error_its_cause(window, workbench, error, text, details):
@@ -35,15 +31,6 @@ def test_a_fault_names_the_log_file_and_an_error_its_cause(window, workbench, er
     assert box.text().endswith(text)
     assert box.detailedText().endswith(details)
     box.accept()
-
-
-def test_the_log_dock_is_hidden_initially_and_shown_by_its_action(window):
-    dock = window.log.parent()
-    assert dock.isHidden()
-    action = dock.toggleViewAction()
-    assert action in [a for menu in window.menuBar().findChildren(QMenu) for a in menu.actions()]
-    action.trigger()
-    assert window.log.isVisible()
 
 
 def test_reset_layout_restores_the_docks(window):
@@ -92,8 +79,9 @@ def test_actions_choose_the_next_and_the_previous_parameter(demo_window, workben
 
 
 def test_every_action_is_in_one_menu_and_shortcuts_are_unique(window):
-    listed = [spec.name for spec in menus.TABLE]
-    assert len(set(listed)) == len(listed)
+    sections = chain(*menus.MENUS.values())
+    listed = [name for section in sections for name in section if name in menus.ACTIONS]
+    assert sorted(listed) == sorted(menus.ACTIONS)
     keys = [
         k.toString() for n in listed for k in window.menu_actions[n].shortcuts() if not k.isEmpty()
     ]
@@ -112,8 +100,3 @@ def test_the_default_output_path_of_a_remote_checkpoint_and_of_the_demo_is_at_ho
     assert pruned_path(Location.of("s3://a/b/net.pt").path) == home / "net-pruned.pt"
     assert pruned_path(Location.of("s3://a/b/m.safetensors.index.json").path) == home / "b-pruned"
     assert pruned_path(demo_checkpoint) == home / "digits_cnn-pruned.safetensors"
-
-
-def test_shipped_files_are_recognised(tmp_path):
-    assert is_shipped(resource("demo", "digits_cnn.yaml"))
-    assert not is_shipped(tmp_path / "digits_cnn.yaml")

@@ -102,21 +102,6 @@ def engines():
     return [thread for thread in threading.enumerate() if thread.name == "prune-gui-engine"]
 
 
-def test_windows_prune_independently(unsaved, qtbot):
-    one, other = unsaved
-    qtbot.waitUntil(lambda: settled(one) and settled(other), timeout=60_000)
-    assert other.workbench.shown.counts["fc.weight"] == (10, 40)
-    counts = dict(one.workbench.shown.counts)
-    assert counts["features.conv1.weight"] == (72, 144)
-    assert "fc.weight" not in counts
-    other.menu_actions["undo"].trigger()
-    qtbot.waitUntil(lambda: settled(other), timeout=60_000)
-    assert other.workbench.shown.counts["fc.weight"] == (0, 40)
-    assert one.workbench.shown.counts == counts
-    assert not other.isWindowModified()
-    assert one.isWindowModified()
-
-
 def test_a_closed_window_leaves_no_thread_and_no_objects(windows, qtbot, demo_checkpoint):
     other = windows.make()
     before = engines()
@@ -177,18 +162,12 @@ def test_a_window_with_a_busy_engine_closes_without_blocking_others(two, windows
         go_on.set()
 
 
-def test_quitting_asks_about_unsaved_steps_in_each_window(unsaved, windows, answers, qtbot):
-    asked = answers(digits_cnn="discard", other="discard")
+@pytest.mark.parametrize("other", ["discard", "cancel"])
+def test_quitting_asks_in_each_window_and_cancel_in_one_stops_it(unsaved, windows, answers, other):
+    asked = answers(digits_cnn="discard", other=other)
     unsaved[0].menu_actions["quit"].trigger()
-    assert sorted(asked) == ["digits_cnn", "other"]
-    assert not list(windows)
-
-
-def test_cancel_in_one_window_stops_quitting(unsaved, windows, answers):
-    asked = answers(digits_cnn="discard", other="cancel")
-    unsaved[0].menu_actions["quit"].trigger()
-    assert "other" in asked
-    assert len(list(windows)) == 2
+    assert set(asked) >= ({"digits_cnn", "other"} if other == "discard" else {"other"})
+    assert list(windows) == ([] if other == "discard" else [*unsaved])
     assert all(window.isVisible() and window.workbench.session.unsaved for window in windows)
 
 
@@ -210,15 +189,6 @@ def test_files_opened_in_any_window_are_recent_in_all(two, copied_demo, other_ch
         assert texts == [f"&1  {other_checkpoint}", f"&2  {copied_demo}"]
 
 
-def test_settings_written_by_another_program_are_kept(two, tmp_path):
-    Settings.load().model_copy(update={"form": "masks"}).with_recent(tmp_path / "theirs.pt").save()
-    two[0].commands.preferences.change("white_pictures", True)
-    found = Settings.load()
-    assert (found.form, found.white_pictures) == ("masks", True)
-    assert str(tmp_path / "theirs.pt") in found.recent
-    assert two[1].commands.settings == found
-
-
 def test_a_new_window_has_the_layout_of_the_front_window(windows):
     one = windows.make()
     one.resize(one.minimumSizeHint())
@@ -227,12 +197,6 @@ def test_a_new_window_has_the_layout_of_the_front_window(windows):
     [_, other] = windows
     assert other.size() == one.size()
     assert other.findChild(QDockWidget, "Log").isVisibleTo(other)
-
-
-def test_the_first_window_is_no_larger_than_its_screen(windows):
-    window = windows.make()
-    screen = window.screen().availableGeometry()
-    assert window.isMaximized() or screen.contains(window.geometry())
 
 
 @pytest.mark.parametrize(
@@ -267,17 +231,6 @@ def test_a_recent_file_opens_in_a_new_window_with_ctrl(two, windows, monkeypatch
     path = third.workbench.session.checkpoint.path
     assert path == other.workbench.session.checkpoint.path
     assert one.workbench.session is before
-
-
-def test_methods_loaded_in_one_window_are_available_in_the_others(
-    two, qtbot, nearest_mean, plugin_file
-):
-    one, other = two
-    chosen = other.draft.method.currentData()
-    with qtbot.waitSignal(one.workbench.methods_loaded, timeout=60_000):
-        one.workbench.load_methods(nearest_mean)
-    assert other.draft.method.findData("nearest_mean") >= 0
-    assert other.draft.method.currentData() == chosen
 
 
 PLUGIN_SOURCE = """
@@ -443,19 +396,11 @@ def test_a_recipe_alone_replaces_the_steps_of_the_window(served, qtbot, copied_d
     assert len(window.workbench.session.steps) == 3
 
 
-def test_methods_of_a_later_start_are_loaded(served, qtbot, plugin_file):
-    path = plugin_file(
-        """
-        class HandedOver(prune.BasePruningMethod):
-            PRUNING_TYPE = "unstructured"
-            def compute_mask(self, t, default_mask):
-                return default_mask
-        """
-    )
+def test_methods_of_a_later_start_are_loaded(served, qtbot, nearest_mean, plugin_file):
     [window] = served
     with qtbot.waitSignal(window.workbench.methods_loaded, timeout=60_000):
-        served.serve(OpenRequest(methods=(path,)))
-    assert "handed_over" in METHODS
+        served.serve(OpenRequest(methods=(nearest_mean,)))
+    assert "nearest_mean" in METHODS
 
 
 def test_requests_wait_until_the_first_window_is_ready(windows, qtbot, other_checkpoint):
@@ -465,12 +410,3 @@ def test_requests_wait_until_the_first_window_is_ready(windows, qtbot, other_che
     with change(qtbot, window.workbench, "resolution"):
         windows.serve_early()
     assert opened(window) == other_checkpoint
-
-
-def test_a_file_that_fails_to_open_leaves_the_window_empty(served, qtbot, tmp_path, caplog):
-    [window] = served
-    shown = []
-    window.workbench.failed.connect(lambda *told: shown.append(told))
-    served.serve(OpenRequest(checkpoint=tmp_path / "missing.pt"))
-    qtbot.waitUntil(lambda: bool(shown), timeout=60_000)
-    assert window.workbench.files.path is None

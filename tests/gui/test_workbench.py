@@ -162,30 +162,7 @@ def test_a_failed_job_is_announced_with_its_title(workbench, qtbot, tmp_path):
     with qtbot.waitSignal(workbench.failed, timeout=60_000) as failed:
         workbench.files.open(tmp_path / "gone.safetensors")
     assert failed.args[0] == "Opening gone.safetensors"
-    assert workbench.session is None
-
-
-def test_a_parameter_is_resolved_and_read_while_a_file_is_saved(
-    open_file, workbench, qtbot, settle, demo_checkpoint, make_step
-):
-    open_file(demo_checkpoint)
-    started, gate = threading.Event(), threading.Event()
-
-    def save(_):
-        started.set()
-        assert gate.wait(60)
-
-    workbench.bridge.run(Job("Saving a.pt", save, long=True, writes=True), lambda _: None)
-    assert started.wait(60)
-    workbench.edit(lambda session: session.add(make_step()))
-    settle()
-    shapes = []
-    read = workbench.session.checkpoint.read
-    name = "classifier.hidden.weight"
-    workbench.bridge.run_job("view", lambda _: read(name).shape, shapes.append)
-    qtbot.waitUntil(lambda: bool(shapes), timeout=60_000)
-    assert not gate.is_set()
-    gate.set()
+    assert workbench.session is workbench.files.path is None
 
 
 @pytest.fixture

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
-
 import pytest
 import torch
 from PySide6.QtCore import Qt
@@ -13,7 +10,6 @@ from safetensors.torch import save_file
 from waiting import change
 
 from prune_gui.checkpoint import open_checkpoint
-from prune_gui.cli import program
 from prune_gui.gui.modules.tree_model import TreeColumn
 from prune_gui.gui.panels.notices import ZeroNotice
 from prune_gui.recipe import Recipe, export, resolve
@@ -120,20 +116,6 @@ def test_a_closed_notice_stays_closed_until_a_file_is_opened(counted, pruned_els
     assert notice.text == ""
     counted(pruned_elsewhere)
     assert notice.text != ""
-
-
-def test_the_window_and_inspect_agree(counted, pruned_elsewhere, monkeypatch, capsys):
-    found = counted(pruned_elsewhere).workbench.session.file_zeros
-    monkeypatch.setattr("prune_gui.session.start_log", lambda: None)
-    monkeypatch.setattr(sys, "argv", ["prune-gui", "inspect", str(pruned_elsewhere), "--json"])
-    with pytest.raises(SystemExit):
-        program.run()
-    printed = json.loads(capsys.readouterr().out)
-    assert (printed["zeros"], printed["parameters"]) == (found.zeros, found.elements)
-    for tensor in printed["tensors"]:
-        patterns = found.patterns.get(tensor["name"])
-        assert tensor["zeros"] == found.counts[tensor["name"]]
-        assert tensor["patterns"] == (patterns.fields() if patterns else None)
 
 
 def test_zeros_of_an_unchanged_file_are_counted_once(counted, pruned_elsewhere, monkeypatch):

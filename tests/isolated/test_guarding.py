@@ -13,7 +13,7 @@ import pytest
 PROGRAM = """
 import os, signal, sys, threading, time
 from prune_gui.errors import Cancelled, PruneGuiError
-from prune_gui.isolated.watching import Limits, ProcessTree, Watch
+from prune_gui.isolated.watching import ProcessTree, Watch
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.plugins import load_file
 kind, path, end = sys.argv[1:]
@@ -28,7 +28,7 @@ try:
     else:
         tree = ProcessTree([sys.executable, path])
         try:
-            wait = tree.watch(Watch(Limits(99, 1 << 40), monitor, None))
+            wait = tree.watch(Watch(99, 1 << 40, monitor))
             while not wait():
                 pass
         finally:

@@ -83,8 +83,3 @@ def test_a_failed_computation_is_repeated():
         lazy()
     assert not lazy.is_computed
     assert lazy() == "value"
-
-
-def test_a_given_value_is_computed():
-    assert Lazy.of_value(None).is_computed
-    assert Lazy.of_value(3)() == 3

@@ -27,38 +27,6 @@ def test_all_texts_of_methods_are_translatable():
         assert {method.title, summary_of(method), *shown} <= known
 
 
-@pytest.mark.parametrize(
-    ("method", "shape", "parameters"),
-    [
-        ("l1_unstructured", (7,), {"amount": 8}),
-        ("l1_unstructured", (7,), {"amount": 8, "scope": "global"}),
-        ("l1_unstructured", (7, 2), {"amount": 3, "scope": "row"}),
-        ("lamp", (7, 2), {"amount": 15}),
-        ("ln_structured", (7,), {}),
-        ("ln_structured", (7, 2), {"amount": 8}),
-        ("ln_structured", (7, 2), {"dim": 2}),
-        ("ln_structured", (7, 2), {"n": "nuc"}),
-        ("ln_structured", (7, 2, 2), {"n": "nuc", "scope": "global"}),
-        ("ln_structured", (7, 2), {"n": math.nan, "scope": "global"}),
-        ("channels", (), {"channels": [0]}),
-        ("channels", (7, 2), {"channels": [7]}),
-        ("n_m", (), {"dim": 0}),
-        ("n_m", (2, 7), {}),
-        ("n_m", (2, 7), {"flatten": False}),
-        ("block", (7,), {}),
-        ("block", (7, 2), {}),
-        ("block", (8, 8), {"amount": 5}),
-        ("threshold", (1,), {"value": 1, "relative_to": "std"}),
-        ("custom_from_mask", (2,), {"mask": "masks"}),
-    ],
-)
-def test_errors_of_methods_are_translated(method, shape, parameters):
-    given = target(torch.ones(shape), masks=torch.full(shape, 0.5))
-    with pytest.raises(RecipeError) as caught:
-        decide(method, given, **parameters)
-    assert untranslated(str(caught.value), "w", "masks") == []
-
-
 def test_the_memory_error_of_a_norm_is_translated(free_memory):
     free_memory(1)
     given = target(torch.ones(3, 2, 2), remaining_mask=np.arange(12) > 0)

@@ -32,14 +32,6 @@ def reference(t, n, dim):
     return torch.linalg.vector_norm(t.double(), n, others)
 
 
-@given(tensors, st.sampled_from(ORDERS), st.data())
-def test_the_norm_is_the_p_norm_over_all_other_dimensions(t, n, data):
-    dim = data.draw(st.integers(-t.dim(), t.dim() - 1))
-    found = channel_norms(t, n, dim)
-    assert found.dtype == torch.float32
-    torch.testing.assert_close(found.double(), reference(t, n, dim), rtol=1e-5, atol=0)
-
-
 @pytest.mark.parametrize("n", [*ORDERS, "fro", 0.3, 2.5, 6, -3])
 @pytest.mark.parametrize("shape", [(4, 300), (4, 7), (300, 4), (3, 4, 5), (40, 3, 30)])
 @pytest.mark.parametrize(
@@ -78,7 +70,7 @@ def test_norms_of_tiny_and_huge_weights_neither_underflow_nor_overflow(
 
 @given(tensors, st.sampled_from(ORDERS), st.integers(1, 40), st.data())
 def test_the_size_of_the_spans_does_not_matter(t, n, span, data):
-    dim = data.draw(st.integers(0, t.dim() - 1))
+    dim = data.draw(st.integers(-t.dim(), t.dim() - 1))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(unit_norms, "MIN_SPAN_ELEMENTS", span)
         found = channel_norms(t, n, dim)
@@ -120,8 +112,9 @@ def test_every_dtype_and_shape_has_float32_accuracy(dtype, shape):
     rtol = 1e-12 if dtype is torch.float64 else 1e-6
     for n in (*ORDERS, 2.5):
         for dim in range(t.dim()):
-            found = channel_norms(t, n, dim).double()
-            torch.testing.assert_close(found, reference(t, n, dim), rtol=rtol, atol=0)
+            found = channel_norms(t, n, dim)
+            assert found.dtype == (torch.float64 if dtype is torch.float64 else torch.float32)
+            torch.testing.assert_close(found.double(), reference(t, n, dim), rtol=rtol, atol=0)
 
 
 def test_the_root_of_every_bfloat16_magnitude_has_float32_accuracy():
@@ -145,19 +138,6 @@ def test_transposed_and_channels_last_tensors_have_the_same_norms(dim):
     torch.testing.assert_close(channel_norms(last, 2, dim), channel_norms(t, 2, dim))
     swapped = t.transpose(0, dim)
     torch.testing.assert_close(channel_norms(swapped, 1, 0), channel_norms(t, 1, dim))
-
-
-@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
-def test_float8_is_widened(dtype):
-    t = torch.tensor([[3.0, -4.0], [6.0, 8.0]]).to(dtype)
-    assert channel_norms(t, 2, 0).tolist() == [5.0, 10.0]
-
-
-def test_double_precision_stays_double():
-    t = torch.tensor([[1.0, 1e-12], [1.0, 0.0]], dtype=torch.float64)
-    one, other = channel_norms(t, 1, 0)
-    assert one.dtype == torch.float64
-    assert one > other
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
@@ -195,13 +175,6 @@ def test_a_subclass_of_tensor_is_left_to_torch(n):
         channel_norms(t, math.nan, 0)
 
 
-def test_fro_is_the_2_norm_of_any_number_of_dimensions_unlike_in_torch():
-    t = torch.randn(3, 4, 5, 2)
-    with pytest.raises(RuntimeError):
-        torch.norm(t, "fro", dim=[0, 2, 3])
-    torch.testing.assert_close(channel_norms(t, "fro", 1), channel_norms(t, 2, 1))
-
-
 @pytest.mark.parametrize("dim", [0, 1, -1])
 def test_nuc_equals_that_of_torch_where_a_channel_is_a_matrix(dim):
     t = torch.randn(3, 4, 5)
@@ -215,24 +188,24 @@ def test_nuc_of_a_channel_with_nan_is_nan():
     assert channel_norms(t, "nuc", 0).isnan().tolist() == [False, True, False]
 
 
-@pytest.mark.parametrize("shape", [(3,), (3, 4), (3, 4, 5, 6)])
-def test_nuc_of_other_dimensions_raises_an_error_with_a_suggestion(shape):
-    with pytest.raises(ValueError, match="'fro'"):
-        channel_norms(torch.ones(shape), "nuc", 0)
+@pytest.mark.parametrize(
+    ("n", "shape", "says"),
+    [
+        *((n, (2, 2), "not a norm") for n in ("max", None, math.nan, True)),
+        *(("nuc", shape, "'fro'") for shape in ((3,), (3, 4), (3, 4, 5, 6))),
+    ],
+)
+def test_orders_without_a_norm_are_rejected(n, shape, says):
+    with pytest.raises(ValueError, match=says):
+        channel_norms(torch.ones(shape), n, 0)
 
 
-@pytest.mark.parametrize("n", ["max", None, math.nan, True])
-def test_invalid_orders_are_rejected(n):
-    with pytest.raises(ValueError, match="not a norm"):
-        channel_norms(torch.ones(2, 2), n, 0)
-
-
-def test_each_element_of_a_vector_is_a_channel():
+def test_vectors_empty_channels_and_float8_have_norms():
     assert channel_norms(torch.tensor([-3.0, 0.0, 2.0]), 2, 0).tolist() == [3.0, 0.0, 2.0]
-
-
-def test_channels_without_elements_have_norm_zero():
     assert channel_norms(torch.ones(3, 0), 2, 0).tolist() == [0.0, 0.0, 0.0]
+    for dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
+        t = torch.tensor([[3.0, -4.0], [6.0, 8.0]]).to(dtype)
+        assert channel_norms(t, "fro", 0).tolist() == [5.0, 10.0]
 
 
 @pytest.mark.parametrize("n", [2, "nuc"])

@@ -15,7 +15,6 @@ from prune_gui.statistics.histogram import bin_edges, histogram, value_range
 
 LOOPS = (
     cell_kernels.count_cells,
-    cell_kernels.sum_up_cells,
     kernels.count_bins,
     kernels.widen_range,
     kernels.count_channel_steps,
@@ -72,30 +71,18 @@ def test_numpy_counts_the_same_cells_as_the_compiled_loops(down, across, turned,
     elements = generator.integers(0, codes, height * width, np.uint8)
     if height and width:
         strides = (1, height) if turned else (width, 1)
-        limits = row_edges, column_edges, rows, columns
-        inputs = elements, known, slots, *strides, *limits
+        inputs = elements, known, slots, strides, (row_edges, column_edges), (rows, columns)
         [found] = both(cell_kernels.count_cells, *inputs, outputs=[counts])
         assert (found - counts)[1:].sum() == np.count_nonzero(elements)
-    lines = np.arange(height) * width, np.arange(width)
-    cells = (
+    lines = (
+        np.arange(height) * width,
+        np.arange(width),
         np.searchsorted(row_edges, np.arange(*rows), side="right") - 1,
         np.searchsorted(column_edges, np.arange(*columns), side="right") - 1,
     )
     any_code = generator.integers(0, 256, height * width, np.uint8)
-    [found] = both(cell_kernels.add_codes, any_code, slots, *lines, *cells, outputs=[counts])
+    [found] = both(cell_kernels.add_codes, any_code, slots, lines, outputs=[counts])
     assert (found - counts).sum() == elements.size
-
-
-@given(st.tuples(*[st.integers(1, 4)] * 3), st.integers(0, 99))
-def test_numpy_sums_up_the_same_cells_as_the_compiled_loop(shape, seed):
-    generator = np.random.default_rng(seed)
-    counts = generator.integers(0, 3, shape)  # many are equal
-    counts[0] = 0
-    known = np.arange(0, 2 * shape[0], 2, dtype=np.uint8)
-    elements = generator.integers(10, 20, shape[1:])
-    outputs = np.zeros(shape[1:], np.float32), np.zeros(shape[1:], np.uint8)
-    _, step = both(cell_kernels.sum_up_cells, counts, known, elements, outputs=outputs)
-    assert np.array_equal(step == 0, counts.sum(axis=0) == 0)
 
 
 @given(

@@ -18,8 +18,8 @@ LABELS = ("0", "1", "2")
 def shown(layout):
     """Return the flat index at each position, `GAP` where there is no element."""
     found = np.full((layout.rows, layout.columns), GAP)
-    down = layout.row_offsets(range(layout.rows))
-    across = layout.column_offsets(range(layout.columns))
+    down = layout.offsets(0, range(layout.rows))
+    across = layout.offsets(1, range(layout.columns))
     for row, column in np.ndindex(found.shape):
         has_element = down[row] != GAP and across[column] != GAP
         assert layout.holds(row, column) == has_element

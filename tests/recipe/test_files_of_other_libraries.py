@@ -34,16 +34,11 @@ RECIPE = Recipe.model_validate(
 
 
 class Stage(enum.Enum):
-    """A setting of the owner's program."""
-
     WARM = "warm"
 
 
 class AttributeDict(dict[str, object]):
-    """A dictionary of hyperparameters."""
-
     def __getattr__(self, key: str) -> object:
-        """Return the value of a key."""
         try:
             return self[key]
         except KeyError as error:
@@ -76,13 +71,10 @@ class Network(nn.Module):
         self.stage = Stage.WARM
 
     def forward(self, values: torch.Tensor) -> torch.Tensor:
-        """Return the embedding of indices."""
         return self.embedding(values) * self.scale
 
 
 class Trainer:
-    """An object of the owner's program that holds a network."""
-
     def __init__(self, model: nn.Module) -> None:
         self.model = model
 

@@ -7,10 +7,10 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
+from applied import applied
 from torch import nn
 
 from prune_gui.checkpoint import open_checkpoint
@@ -27,8 +27,6 @@ LEGACY = {"_use_new_zipfile_serialization": False}
 
 @dataclass
 class Settings:
-    """A class of the owner's program."""
-
     widths: list[int] = field(default_factory=lambda: [4, 8])
 
 
@@ -67,14 +65,13 @@ def pruned(
 ) -> dict[str, torch.Tensor]:
     """Prune half of the weights, check the forecast of the size, and return the masks by name."""
     step = {"method": "l1_unstructured", "targets": [targets], "amount": 0.5}
-    with open_checkpoint(path, state) as checkpoint:
-        resolution = resolve(Recipe.model_validate({"version": 1, "steps": [step]}), checkpoint)
+    with applied(path, Recipe(steps=[step]), state) as resolution:
         export(resolution, out, form, **options)
         assert sizes(resolution, out)[form].nbytes == out.stat().st_size
         return {
             alias: resolution.mask(name)
             for name in resolution.layers
-            for alias in (name, *checkpoint.tensors[name].aliases)
+            for alias in (name, *resolution.checkpoint.tensors[name].aliases)
         }
 
 
@@ -93,7 +90,6 @@ def changed(path: Path, out: Path) -> set[str]:
 
 
 def deflated(path: Path) -> Path:
-    """Compress the records of an archive, and return the path."""
     out = io.BytesIO()
     with zipfile.ZipFile(path) as old, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as new:
         for name in old.namelist():
@@ -129,8 +125,7 @@ def test_a_compressed_copy_keeps_all_other_bytes(tmp_path, training):
     path, out = tmp_path / "train.pt", tmp_path / "out.pt"
     torch.save(training, path)
     step = {"method": "l1_unstructured", "targets": ["*weight"], "amount": 0.9}
-    with open_checkpoint(path, "model") as checkpoint:
-        resolution = resolve(Recipe.model_validate({"version": 1, "steps": [step]}), checkpoint)
+    with applied(path, Recipe(steps=[step]), "model") as resolution:
         export(resolution, out, compressed=True)
         masks = {name: resolution.mask(name) for name in resolution.layers}
     assert out.stat().st_size < 0.8 * path.stat().st_size
@@ -160,7 +155,7 @@ def test_a_copy_of_large_records_loads(tmp_path, training, monkeypatch, pack):
     monkeypatch.setattr(torch_archive, "MAX_PLAIN_BYTES", 64)
     step = {"method": "l1_unstructured", "targets": ["*weight"], "amount": 0.5}
     with open_checkpoint(path, "model") as checkpoint:
-        export(resolve(Recipe.model_validate({"version": 1, "steps": [step]}), checkpoint), out)
+        export(resolve(Recipe(steps=[step]), checkpoint), out)
     assert "data.pkl" not in changed(path, out)
     torch.load(out, weights_only=False)
 
@@ -203,15 +198,6 @@ def test_of_a_view_in_a_shared_storage_only_its_bytes_change(tmp_path):
     assert changed(path, out) == {"data/0"}
 
 
-def test_tensors_of_a_plain_archive_keep_their_pickle(tmp_path, training):
-    path, out = tmp_path / "plain.pt", tmp_path / "out.pt"
-    content = {"model": training["model"].state_dict(), "optimizer": training["optimizer"]}
-    torch.save(content, path)
-    masks = pruned(path, out)
-    check_state(torch.load(out)["model"], content["model"], masks)
-    assert "data.pkl" not in changed(path, out)
-
-
 def test_another_object_with_the_same_storage_keeps_its_values_in_a_plain_file(tmp_path):
     path, out = tmp_path / "plain.pt", tmp_path / "out.pt"
     weight = torch.arange(1.0, 11.0)
@@ -220,16 +206,6 @@ def test_another_object_with_the_same_storage_keeps_its_values_in_a_plain_file(t
     loaded = torch.load(out)
     check_state(loaded["model"], {"weight": weight}, masks)
     assert torch.equal(loaded["best"][0], weight)
-
-
-def test_the_script_of_a_plain_state_dict_loads_it(tmp_path, training):
-    path, out = tmp_path / "train.pt", tmp_path / "out.pt"
-    torch.save(training, path)
-    masks = pruned(path, out, "reparametrized", state="model")
-    script: dict[str, Any] = {"__file__": str(tmp_path / "load_out_pt.py")}
-    exec((tmp_path / "load_out_pt.py").read_text(), script)
-    network = script["load"](Network())
-    assert torch.equal(network.first.weight_mask.bool(), masks["first.weight"])
 
 
 @pytest.mark.parametrize("suffix", [".pt", ".safetensors"])
@@ -286,13 +262,6 @@ def test_moments_of_pruned_elements_are_zeroed_on_request(tmp_path, names):
     assert verify(out).problems == []
 
 
-def test_moments_stay_without_the_request(tmp_path):
-    path, out = tmp_path / "adam.ckpt", tmp_path / "out.ckpt"
-    torch.save(adam(), path)
-    masks = pruned(path, out, targets="?.weight")
-    assert len(changed(path, out)) == len(masks)
-
-
 def shuffled() -> dict[str, object]:
     content = adam()
     content["optimizer_states"][0]["state"][0], content["optimizer_states"][0]["state"][4] = (
@@ -344,7 +313,7 @@ def test_notes_say_what_is_kept(tmp_path, training):
     for path, start in zip(paths, ("byte for byte", "no place for the recipe"), strict=True):
         with open_checkpoint(path, "model") as checkpoint:
             step = {"method": "l1_unstructured", "targets": ["*weight"], "amount": 0.5}
-            resolution = resolve(Recipe.model_validate({"version": 1, "steps": [step]}), checkpoint)
+            resolution = resolve(Recipe(steps=[step]), checkpoint)
             as_torch = sizes(resolution, tmp_path / "out.pt")
             as_safetensors = sizes(resolution, tmp_path / "out.safetensors")
         assert start in as_torch["finalized"].note
@@ -358,8 +327,7 @@ def test_the_note_names_a_state_dict_with_the_same_values(tmp_path):
     state = network.state_dict()
     torch.save({"model": state, "ema": dict(state), "other": Network(), "s": Settings()}, path)
     step = {"method": "l1_unstructured", "targets": ["weight"], "amount": 0.5}
-    with open_checkpoint(path, "model") as checkpoint:
-        resolution = resolve(Recipe.model_validate({"version": 1, "steps": [step]}), checkpoint)
+    with applied(path, Recipe(steps=[step]), "model") as resolution:
         note = sizes(resolution, tmp_path / "out.pt")["finalized"].note
     assert "'ema' has the same values" in note
     assert "'other'" not in note

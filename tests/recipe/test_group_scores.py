@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from small_bert import FFN, HEADS, HIDDEN, LAYER, LAYERS, bert_tensors, write_bert
 
-from prune_gui import Recipe, export, open_checkpoint, resolve
+from prune_gui import Recipe, open_checkpoint, resolve
 from prune_gui.errors import RecipeError, StepError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.selection.scores import StoredTensor
@@ -175,11 +175,6 @@ def test_layers_may_have_tensors_without_dimensions(tmp_path, scores):
         assert resolve(listed, checkpoint).total == resolution.total
 
 
-def test_a_file_that_does_not_exist_is_refused(bert, tmp_path):
-    with pytest.raises(StepError, match=r"nowhere.safetensors"):
-        resolve(Recipe(steps=[step(str(tmp_path / "nowhere.safetensors"))]), bert)
-
-
 @pytest.mark.parametrize(
     "tensors",
     [
@@ -211,22 +206,6 @@ def test_another_amount_reads_no_file_again_but_a_changed_file_is_read(
     assert not second.is_current
     third = start.with_step(Step.model_validate(step(path, amount=6)), Monitor())
     assert pruned_rows(third, 0) != pruned_rows(second, 0)
-
-
-def test_the_exports_record_the_file_as_it_was_written(bert, scores, tmp_path):
-    scores(VECTORS)
-    recipe = Recipe.from_yaml(
-        "version: 1\nsteps:\n- {method: coupled, targets: ['*'], importance: scores.safetensors}\n",
-        folder=tmp_path,
-    )
-    out = tmp_path / "pruned.safetensors"
-    export(resolve(recipe, bert), out, "finalized")
-    state = load_file(out)
-    for layer, key in enumerate(FFN_KEYS):
-        zero = (state[UP.format(layer)] == 0).all(1)
-        assert VECTORS[key][zero].max() < VECTORS[key][~zero].min()
-    with open_checkpoint(out) as checkpoint:
-        assert "importance: scores.safetensors" in checkpoint.metadata["prune_gui.recipe"]
 
 
 @pytest.mark.parametrize(

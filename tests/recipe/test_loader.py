@@ -16,9 +16,9 @@ from sharded_files import TORCH_INDEX, divided, write_shards
 from torch import nn
 
 from prune_gui.checkpoint import open_checkpoint
-from prune_gui.errors import Cancelled, CheckpointError
+from prune_gui.errors import CheckpointError
 from prune_gui.recipe import OutputPath, Recipe, export, loader_path, resolve
-from prune_gui.recipe.loader import loader_text
+from prune_gui.recipe.extra_files import loader_text
 from prune_gui.recipe.output import OutputOptions
 
 HALF = {"method": "l1_unstructured", "targets": ["*weight"], "amount": 0.5, "scope": "global"}
@@ -182,12 +182,6 @@ def left(folder: Path) -> dict[str, str]:
     }
 
 
-def test_only_the_reparametrized_form_has_a_loader(resolution, tmp_path):
-    export(resolution, tmp_path / "final.safetensors")
-    export(resolution, tmp_path / "masks.safetensors", "masks")
-    assert not list(tmp_path.glob("*.py"))
-
-
 def test_an_existing_loader_is_replaced_only_with_overwrite(resolution, tmp_path):
     (tmp_path / "load_out_safetensors.py").write_text("mine")
     with pytest.raises(CheckpointError, match=r"load_out_safetensors\.py already exists"):
@@ -207,35 +201,3 @@ def test_replacing_a_folder_replaces_its_loader(resolution, tmp_path):
     export(resolution, tmp_path / "out", "reparametrized", overwrite=True, shard_size=90)
     assert "def load(" in (tmp_path / "out" / "load_model.py").read_text()
     assert (tmp_path / "out" / "mine.py").read_text() == "mine"
-
-
-class CancelAfter:
-    """A cancel flag that is set after a number of calls."""
-
-    def __init__(self, times: int) -> None:
-        self.times = times
-
-    def is_set(self) -> bool:
-        self.times -= 1
-        return self.times < 0
-
-
-@pytest.mark.parametrize(("out", "shard_size"), [("out.safetensors", None), ("out", 100)])
-def test_cancelling_at_any_time_leaves_no_checkpoint_and_no_loader(
-    resolution, tmp_path, out, shard_size
-):
-    flag = CancelAfter(10**9)
-    export(resolution, tmp_path / "all.pt", "reparametrized", cancel=flag)
-    for path in tmp_path.glob("*all*"):
-        path.unlink()
-    for moment in range(10**9 - flag.times):
-        try:
-            export(
-                resolution, tmp_path / out, "reparametrized",
-                cancel=CancelAfter(moment), shard_size=shard_size,
-            )  # fmt: skip
-        except Cancelled:
-            assert left(tmp_path) == {}
-        else:
-            break
-    assert moment > 5

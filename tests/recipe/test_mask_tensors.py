@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import pytest
 import torch
+from applied import CancelAfter
 from safetensors.torch import save_file
 
 from prune_gui.checkpoint import open_checkpoint
@@ -11,7 +14,7 @@ from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.recipe import Recipe, export, resolve
-from prune_gui.recipe.mask_tensors import mask_step, masks_in
+from prune_gui.recipe.auxiliary_files import mask_step, masks_in
 
 STEP = "steps: [{method: l1_unstructured, targets: ['*'], amount: 2}]"
 
@@ -19,16 +22,13 @@ STEP = "steps: [{method: l1_unstructured, targets: ['*'], amount: 2}]"
 @pytest.fixture
 def opened(tmp_path):
     """Return a function that writes tensors to a file and opens it."""
-    files = []
+    with ExitStack() as files:
 
-    def open_file(**tensors):
-        save_file(tensors, tmp_path / "some.safetensors")
-        files.append(open_checkpoint(tmp_path / "some.safetensors"))
-        return files[-1]
+        def open_file(**tensors):
+            save_file(tensors, tmp_path / "some.safetensors")
+            return files.enter_context(open_checkpoint(tmp_path / "some.safetensors"))
 
-    yield open_file
-    for file in files:
-        file.close()
+        yield open_file
 
 
 @pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int8])
@@ -54,12 +54,8 @@ def test_other_integers_and_floating_point_numbers_are_not_masks(opened, monkeyp
 
 
 def test_reading_masks_can_be_cancelled(opened):
-    class Stop:
-        def is_set(self) -> bool:
-            return True
-
     with pytest.raises(Cancelled):
-        masks_in(opened(mask=torch.ones(4, dtype=torch.bool)), Monitor(cancel=Stop()))
+        masks_in(opened(mask=torch.ones(4, dtype=torch.bool)), Monitor(cancel=CancelAfter(0)))
 
 
 def test_a_file_of_masks_resolves_to_what_the_masks_prune(opened, tmp_path):

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from applied import applied
 from compact_networks import CONFIG, ffn_architecture, neurons, resolved, saved_mlp, with_plan
 from safetensors.torch import load_file, save_file
 from sharded_files import INDEX, write_shards
-from small_tokenizers import TEXT, tokenizer_json
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.checkpoint.model_files import find_model_files
 from prune_gui.errors import CheckpointError
-from prune_gui.recipe import FORMS, OutputPath, Recipe, export, resolve
+from prune_gui.recipe import FORMS, OutputPath, Recipe, export
 from prune_gui.recipe.contents_note import contents_note
 from prune_gui.recipe.extra_files import model_files_note
 from prune_gui.recipe.output import OutputOptions
@@ -99,11 +99,10 @@ def contents(folder):
 
 
 def saved(source, out, form="finalized", **options):
-    with open_checkpoint(source) as checkpoint:
-        resolution = resolve(HALF, checkpoint)
+    with applied(source, HALF) as resolution:
         export(resolution, out, form, **options)
         chosen = OutputOptions(form, **options)
-        target = OutputPath.of(checkpoint, out, chosen)
+        target = OutputPath.of(resolution.checkpoint, out, chosen)
         return contents_note(resolution, target, form, (), chosen)
 
 
@@ -194,18 +193,6 @@ def test_the_note_says_if_the_model_needs_its_code(model, tmp_path, config, is_n
     assert "loads only with" not in saved(model, tmp_path / "b", copy_code=True)
 
 
-@pytest.mark.parametrize("target", ["new", "empty", "in"])
-def test_nothing_is_replaced_without_overwriting(model, tmp_path, target):
-    (tmp_path / "empty").mkdir()
-    before = contents(model)
-    if target == "in":
-        with pytest.raises(CheckpointError, match="is not empty"):
-            saved(model, model)
-    else:
-        saved(model, tmp_path / target)
-    assert contents(model) == before
-
-
 @pytest.mark.parametrize(
     ("name", "has_config", "message"),
     [
@@ -252,38 +239,3 @@ def test_many_files_are_named_and_not_copied(model, tmp_path, monkeypatch, limit
     copied, beside = contents(tmp_path / "out"), find_model_files(next(model.glob("m*.s*")))
     assert 0 < len(copied) < len(NEEDED)
     assert {*copied, *beside.left_out} >= NEEDED.keys()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("form", "share"), [("finalized", 1), ("compact", 0.5)])
-def test_transformers_loads_the_folder(tmp_path, form, share):
-    import transformers  # slow to import
-
-    source = tmp_path / "in"
-    tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_file=str(written_tokenizer(tmp_path)), unk_token="[UNK]", pad_token="[PAD]"
-    )
-    tokenizer.save_pretrained(source)
-    config = transformers.BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=8,
-        intermediate_size=12,
-        num_attention_heads=2,
-        num_hidden_layers=2,
-    )
-    transformers.BertModel(config).save_pretrained(source)
-    step = {"method": "coupled", "space": "ffn", "targets": ["*"], "amount": 0.5}
-    with open_checkpoint(source) as checkpoint:
-        export(resolve(Recipe(steps=[step]), checkpoint), tmp_path / "out", form)
-    model, report = transformers.AutoModel.from_pretrained(
-        tmp_path / "out", output_loading_info=True
-    )
-    assert not any(report.values())
-    assert model.encoder.layer[0].intermediate.dense.out_features == 12 * share
-    loaded = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
-    assert loaded(TEXT)["input_ids"] == tokenizer(TEXT)["input_ids"]
-
-
-def written_tokenizer(folder):
-    (folder / "t.json").write_text(tokenizer_json("word_piece"), encoding="utf-8")
-    return folder / "t.json"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,7 +28,7 @@ STEPS = [
     {"method": "l1_unstructured", "targets": ["*"], "amount": 0.5, "scope": "row"},
     {"method": "random_unstructured", "targets": ["fc.*"], "amount": 0.2},
 ]
-
+HALF = {"method": "l1_unstructured", "targets": ["fc.weight"], "amount": 0.5}
 GROUPED = [
     {"method": "n_m", "targets": ["fc.weight"], "n": 2, "m": 4},
     {"method": "block", "targets": ["fc.*t"], "amount": 3, "height": 2, "width": 3, "tail": "keep"},
@@ -147,8 +146,8 @@ def test_local_amounts_are_counted_without_reading_a_weight(checkpoint, monkeypa
 def test_notes_on_non_finite_scores_appear_once_the_scores_are_computed(tmp_path):
     save_file({"w": torch.tensor([math.nan, 1.0, 2.0])}, tmp_path / "nan.safetensors")
     with open_checkpoint(tmp_path / "nan.safetensors") as opened:
-        [local] = [{"method": "l1_unstructured", "targets": ["*"], "amount": 1}]
-        resolution = resolve(Recipe(steps=[local]), opened)
+        step = {"method": "l1_unstructured", "targets": ["*"], "amount": 1}
+        resolution = resolve(Recipe(steps=[step]), opened)
         assert resolution.outcomes[0].notes == {}
         assert resolution.outcomes[0].notes is resolution.outcomes[0].notes
         assert resolution.mask("w").tolist() == [True, False, True]
@@ -156,9 +155,8 @@ def test_notes_on_non_finite_scores_appear_once_the_scores_are_computed(tmp_path
 
 
 def test_notes_are_kept_while_other_scores_are_computed(checkpoint):
-    step = {"method": "l1_unstructured", "targets": ["fc.weight"], "amount": 0.5}
     other = {"method": "l1_unstructured", "targets": ["fc.bias"], "amount": 0.5}
-    resolution = resolve(Recipe(steps=[step, other]), checkpoint)
+    resolution = resolve(Recipe(steps=[HALF, other]), checkpoint)
     first, second = resolution.outcomes
     notes, notes_of_other = first.notes, second.notes
     resolution.mask("fc.bias")
@@ -180,16 +178,15 @@ def test_a_parameter_without_remaining_elements_has_a_warning(checkpoint):
 
 def test_an_edit_recomputes_only_the_steps_that_depend_on_it(checkpoint):
     first = {"method": "l1_unstructured", "targets": ["conv.weight"], "amount": 0.5}
-    other = {"method": "l1_unstructured", "targets": ["fc.weight"], "amount": 0.5}
     after = {"method": "l1_unstructured", "targets": ["conv.weight"], "amount": 0.1}
     resolver = Resolver(checkpoint)
-    before = resolver.resolve(Recipe(steps=[first, other, after]), Monitor()).layers
+    before = resolver.resolve(Recipe(steps=[first, HALF, after]), Monitor()).layers
     changed = {**first, "amount": 0.25}
-    edited = resolver.resolve(Recipe(steps=[changed, other, after]), Monitor()).layers
+    edited = resolver.resolve(Recipe(steps=[changed, HALF, after]), Monitor()).layers
     assert edited["fc.weight"][0].predicate is before["fc.weight"][0].predicate
     for old, new in zip(before["conv.weight"], edited["conv.weight"], strict=True):
         assert new.predicate is not old.predicate
-    undone = resolver.resolve(Recipe(steps=[first, other, after]), Monitor()).layers
+    undone = resolver.resolve(Recipe(steps=[first, HALF, after]), Monitor()).layers
     assert [layer.predicate for layer in undone["conv.weight"]] == [
         layer.predicate for layer in before["conv.weight"]
     ]
@@ -224,8 +221,8 @@ def test_threads_and_chunks_do_not_change_a_byte_of_an_export(
 
 
 def test_scores_of_another_shape_name_both_accepted_shapes(checkpoint, tmp_path):
-    save_file({"fc.weight": torch.ones(5)}, tmp_path / "scores.safetensors")
-    path = Path(tmp_path / "scores.safetensors")
+    path = tmp_path / "scores.safetensors"
+    save_file({"fc.weight": torch.ones(5)}, path)
     step = {"method": "l1_unstructured", "targets": ["fc.weight"], "importance": str(path)}
     with pytest.raises(RecipeError, match=r"\[5, 24\].* one score per input column, \[24\]"):
         resolve(Recipe(steps=[step]), checkpoint)
@@ -233,19 +230,17 @@ def test_scores_of_another_shape_name_both_accepted_shapes(checkpoint, tmp_path)
 
 @pytest.mark.parametrize("start", ["dense", "zeros"])
 def test_a_finalized_file_records_what_was_pruned(checkpoint, tmp_path, start):
-    half = {"method": "l1_unstructured", "targets": ["fc.weight"], "amount": 0.5}
-    export(resolve(Recipe(steps=[half]), checkpoint), tmp_path / "half.safetensors")
+    export(resolve(Recipe(steps=[HALF]), checkpoint), tmp_path / "half.safetensors")
     with open_checkpoint(tmp_path / "half.safetensors") as opened:
-        again = resolve(Recipe(steps=[half], start=start), opened)
+        again = resolve(Recipe(steps=[HALF], start=start), opened)
         assert again.counts["fc.weight"] == (90, 120)
         assert again.counts["conv.weight"] == (0, 72)
         assert int((again.pruned_by("fc.weight") == IN_FILE).sum()) == 60
 
 
 def test_a_finalized_file_whose_zeros_were_trained_away_is_dense_again(checkpoint, tmp_path):
-    half = {"method": "l1_unstructured", "targets": ["fc.weight"], "amount": 0.5}
     path = tmp_path / "half.safetensors"
-    export(resolve(Recipe(steps=[half]), checkpoint), path)
+    export(resolve(Recipe(steps=[HALF]), checkpoint), path)
     with safe_open(path, "pt") as file:
         metadata = file.metadata()
     trained = load_file(path)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from applied import applied
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
@@ -70,19 +71,6 @@ def test_without_a_folder_nothing_is_written(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_existing_outputs_are_replaced_only_with_overwrite(tmp_path):
-    path = made(tmp_path / "model.safetensors")
-    present = tmp_path / "model-pruned.safetensors"
-    present.write_text("precious")
-    [row] = batch([path], tmp_path)
-    assert "exists" in row.error
-    assert (row.pruned, row.out) == (4, None)
-    assert present.read_text() == "precious"
-    [row] = batch([path], tmp_path, overwrite=True)
-    assert row.error == ""
-    assert "w" in load_file(present)
-
-
 @given(
     inputs=st.lists(
         st.builds(
@@ -102,14 +90,6 @@ def test_no_two_outputs_are_the_same_and_none_is_an_input(inputs, folder):
     assert all(path.parent == folder for path in found)
     for path, out in zip(inputs, found, strict=True):
         assert out.suffix == ("" if path.suffix == ".json" else path.suffix)
-
-
-def test_outputs_of_equal_file_names_contain_the_folder_name():
-    paths = [Path("/runs/first/model.safetensors"), Path("/runs/second/model.safetensors")]
-    assert [path.name for path in outputs(paths, Path("/out"))] == [
-        "model-pruned.safetensors",
-        "second-model-pruned.safetensors",
-    ]
 
 
 def test_shards_are_written_to_a_folder_named_after_theirs(tmp_path):
@@ -217,13 +197,9 @@ def test_other_names_are_refused(tmp_path, source, out):
 
 def test_a_known_suffix_decides_the_format_and_shards_are_in_a_folder(tmp_path):
     save_file({"w": torch.arange(4.0), "v": torch.ones(4)}, tmp_path / "model")
-    with open_checkpoint(tmp_path / "model") as checkpoint:
-        resolution = resolve(TWO_OF_W, checkpoint)
-        for name, is_folder, file_format in (
-            ("a", False, "safetensors"),
-            ("a.pt", False, "torch"),
-        ):
-            target = OutputPath.of(checkpoint, tmp_path / name)
+    with applied(tmp_path / "model", TWO_OF_W) as resolution:
+        for name, is_folder, file_format in (("a", False, "safetensors"), ("a.pt", False, "torch")):
+            target = OutputPath.of(resolution.checkpoint, tmp_path / name)
             assert (target.is_folder, target.format.name) == (is_folder, file_format)
         export(resolution, tmp_path / "out", shard_size=16)
         (tmp_path / "there").mkdir()
@@ -256,19 +232,15 @@ WEIGHTS = {"a.weight": torch.ones(2, 2)}
 STATE = {**WEIGHTS, "a._extra_state": b"scales", "note": "kept"}
 
 
-def nested(folder):
-    torch.save({"model": STATE, "epoch": 3, "optimizer": {"state": {}}}, folder / "m.pt")
-    return folder / "m.pt"
+NESTED = {"model": STATE, "epoch": 3, "optimizer": {"state": {}}}
 
 
-def flat(folder):
-    torch.save(STATE, folder / "m.pt")
-    return folder / "m.pt"
+def torch_file(content):
+    def save(folder):
+        torch.save(content, folder / "m.pt")
+        return folder / "m.pt"
 
-
-def tensors_alone(folder):
-    torch.save(WEIGHTS, folder / "m.pt")
-    return folder / "m.pt"
+    return save
 
 
 def safetensors(folder):
@@ -294,11 +266,16 @@ def shards_with_metadata(folder):
 @pytest.mark.parametrize(
     ("source", "out", "shard_size", "lost"),
     [
-        (nested, "o.safetensors", None, ["epoch", "optimizer", "a._extra_state", "note"]),
-        (nested, "o", 100, ["epoch", "optimizer", "a._extra_state", "note"]),
-        (nested, "o.pt", None, None),
-        (flat, "o.npz", None, ["a._extra_state", "note"]),
-        (tensors_alone, "o.safetensors", None, None),
+        (
+            torch_file(NESTED),
+            "o.safetensors",
+            None,
+            ["epoch", "optimizer", "a._extra_state", "note"],
+        ),
+        (torch_file(NESTED), "o", 100, ["epoch", "optimizer", "a._extra_state", "note"]),
+        (torch_file(NESTED), "o.pt", None, None),
+        (torch_file(STATE), "o.npz", None, ["a._extra_state", "note"]),
+        (torch_file(WEIGHTS), "o.safetensors", None, None),
         (safetensors, "o.pt", None, None),
         (torch_shards, "o.safetensors", None, ["a._extra_state", "note"]),
         (torch_shards, "o", 100, ["a._extra_state", "note"]),

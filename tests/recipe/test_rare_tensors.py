@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from applied import applied, exported
 from safetensors.torch import load_file, save_file
 
 from prune_gui.checkpoint import open_checkpoint
@@ -23,7 +24,7 @@ from prune_gui.recipe.sizes import sizes
 HALF = {"method": "l1_unstructured", "targets": ["*"], "amount": 0.5}
 
 
-def exported(path: Path, out: Path, *, steps=(HALF,), form="finalized") -> tuple[list[str], str]:
+def rewritten(path: Path, out: Path, *, steps=(HALF,), form="finalized") -> tuple[list[str], str]:
     """Write a pruned file, and return the names of its tensors and the remarks on it."""
     with open_checkpoint(path) as checkpoint:
         recipe = Recipe.model_validate({"version": 1, "steps": steps})
@@ -32,15 +33,11 @@ def exported(path: Path, out: Path, *, steps=(HALF,), form="finalized") -> tuple
 
 
 class Colour(enum.Enum):
-    """A value of the owner's program."""
-
     RED = 1
 
 
 @dataclass
 class Box:
-    """An object of the owner's program."""
-
     tensor: torch.Tensor
 
 
@@ -116,11 +113,7 @@ CONTENTS: dict[str, tuple[Callable[[], object], list[str], str]] = {
         ["w", "q"],
         "",
     ),
-    "sparse rows": (
-        lambda: {"w": random(4, 3), "s": torch.eye(4).to_sparse_csr()},
-        ["w", "s"],
-        "",
-    ),
+    "sparse rows": (lambda: {"w": random(4, 3), "s": torch.eye(4).to_sparse_csr()}, ["w", "s"], ""),
     "sparse blocks": (
         lambda: {"w": random(4, 3), "s": torch.eye(4).to_sparse_bsc((2, 2))},
         ["w", "s"],
@@ -132,10 +125,7 @@ CONTENTS: dict[str, tuple[Callable[[], object], list[str], str]] = {
         "",
     ),
     "nested": (
-        lambda: {
-            "w": random(4, 3),
-            "n": torch.nested.nested_tensor([random(2, 3), random(4, 3)]),
-        },
+        lambda: {"w": random(4, 3), "n": torch.nested.nested_tensor([random(2, 3), random(4, 3)])},
         ["w"],
         "1 tensor that is in no state dict is kept unchanged",
     ),
@@ -178,12 +168,12 @@ def test_all_of_a_file_is_shown_or_counted_and_kept(tmp_path, kind, options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.save(make(), path, **options)
-    found, said = exported(path, out, steps=())
+    found, said = rewritten(path, out, steps=())
     assert found == names
     assert remark in said
     before = shown(loaded(path))
     assert shown(loaded(out)) == before
-    exported(path, out)
+    rewritten(path, out)
     after = shown(loaded(out))
     assert after.keys() == before.keys()
     changed = {root.rpartition(".")[2] for root in before if after[root] != before[root]}
@@ -198,10 +188,8 @@ def test_moments_whose_values_need_code_are_refused_in_one_line(tmp_path):
         "param_groups": [{"params": [0]}],
     }
     torch.save({"model": {"w": random(4, 3)}, "optimizer": optimizer}, path)
-    with open_checkpoint(path) as checkpoint:
-        resolution = resolve(Recipe.model_validate({"version": 1, "steps": [HALF]}), checkpoint)
-        with pytest.raises(CheckpointError, match="the values of some need code to read"):
-            export(resolution, tmp_path / "out.pt", zero_moments=True)
+    with pytest.raises(CheckpointError, match="the values of some need code to read"):
+        exported(path, tmp_path / "out.pt", Recipe(steps=[HALF]), zero_moments=True)
 
 
 def test_tensors_without_values_are_not_said_to_be_shared(tmp_path):
@@ -267,8 +255,7 @@ def test_every_plain_dtype_is_written_in_every_form(tmp_path, source, target, fo
     path, out = tmp_path / f"in{source}", tmp_path / f"out{target}"
     tensors = plain()
     (torch.save if source == ".pt" else save_file)(tensors, path)
-    with open_checkpoint(path) as checkpoint:
-        resolution = resolve(RECIPE, checkpoint)
+    with applied(path, RECIPE) as resolution:
         assert resolution.counts.keys() == PRUNABLE & tensors.keys()
         export(resolution, out, form)
     made = torch.load(out, weights_only=True) if target == ".pt" else load_file(out)
@@ -301,8 +288,7 @@ def test_special_tensors_are_unchanged_in_a_torch_file(tmp_path, form):
 
 def test_a_special_tensor_is_named_if_the_format_cannot_store_it(tmp_path):
     torch.save({**plain(), **special()}, tmp_path / "in.pt")
-    with open_checkpoint(tmp_path / "in.pt") as checkpoint:
-        resolution = resolve(RECIPE, checkpoint)
+    with applied(tmp_path / "in.pt", RECIPE) as resolution:
         with pytest.raises(CheckpointError, match=r"'sparse' \(sparse\) cannot be stored"):
             export(resolution, tmp_path / "out.safetensors")
         export(resolution, tmp_path / "masks.safetensors", "masks")

@@ -6,6 +6,7 @@ import runpy
 
 import pytest
 import torch
+from applied import applied
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
@@ -142,13 +143,6 @@ def test_alternative_types_of_a_value_are_one_problem(amount, says):
     assert str(caught.value).count("amount") == 1
 
 
-def test_relative_paths_are_resolved_against_the_folder_of_the_recipe(tmp_path):
-    path = tmp_path / "recipe.yaml"
-    path.write_text(DESIGNED)
-    method = Recipe.load(path).steps[1].method
-    assert method.importance == str(tmp_path / "scores.safetensors")
-
-
 def test_a_missing_recipe_is_named(tmp_path):
     with pytest.raises(RecipeError, match=r"nowhere\.yaml"):
         Recipe.load(tmp_path / "nowhere.yaml")
@@ -167,6 +161,7 @@ def test_a_recipe_for_another_folder_has_absolute_paths(tmp_path):
     path = tmp_path / "recipe.yaml"
     path.write_text(DESIGNED)
     recipe = Recipe.load(path)
+    assert recipe.steps[1].method.importance == str(tmp_path / "scores.safetensors")
     assert "importance: scores.safetensors" in recipe.lying_in(tmp_path).to_yaml()
     elsewhere = recipe.lying_in(tmp_path / "other").to_yaml()
     assert f"importance: {tmp_path / 'scores.safetensors'}" in elsewhere
@@ -187,10 +182,9 @@ def test_the_example_alone_and_after_l1_prunes_what_torch_prunes_with_its_class(
     live_class = runpy.run_path(str(nearest_mean))["NearestMean"]
     for earlier in ([], [{"method": "l1_unstructured", "targets": ["*.weight"], "amount": 0.3}]):
         own = {"method": "nearest_mean", "targets": ["*.weight"], "amount": 0.5}
-        with open_checkpoint(demo_checkpoint) as checkpoint:
-            resolution = resolve(Recipe(steps=[*earlier, own]), checkpoint)
+        with applied(demo_checkpoint, Recipe(steps=[*earlier, own])) as resolution:
             layer = torch.nn.Linear(1024, 64, bias=False)
-            layer.weight.data.copy_(checkpoint.read(HERE))
+            layer.weight.data.copy_(resolution.checkpoint.read(HERE))
             for step in earlier:
                 torch_prune.l1_unstructured(layer, "weight", step["amount"])
             live_class.apply(layer, "weight", 0.5)

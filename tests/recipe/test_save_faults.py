@@ -106,8 +106,6 @@ def restore(folder: Path, content: State) -> None:
 
 
 class Outcome(NamedTuple):
-    """The result of a save with an injected fault."""
-
     fault: str
     raised: PruneGuiError | Killed | None
     old: State
@@ -119,11 +117,11 @@ def outcomes(
     resolution: Resolution,
     folder: Path,
     kind: str,
-    faults: Callable[[int], list[int]],
+    fault_of: Callable[[int], int],
     *,
     exists: bool,
 ) -> Iterator[Outcome]:
-    """Save with an injected fault in each system call; `faults` maps a call number to a fault."""
+    """Save with an injected fault in each system call, which may depend on its number."""
     old = old_state(resolution, folder, kind, exists=exists)
     with system_calls() as calls:
         save(resolution, folder, kind)
@@ -131,17 +129,17 @@ def outcomes(
     assert new != old
     assert {"open", "write", "fsync", "flock", "stat", "close"} <= set(calls)
     for number, name in enumerate(list(calls)):
-        for fault in faults(number):
-            if fault == SHORT and name not in ("read", "write"):
-                continue
-            restore(folder, old)
-            raised = None
-            try:
-                with system_calls(Fault(number, fault)):
-                    save(resolution, folder, kind)
-            except (PruneGuiError, Killed) as error:
-                raised = error
-            yield Outcome(f"{name} ({number}, {fault})", raised, old, new, state(folder))
+        fault = fault_of(number)
+        if fault == SHORT and name not in ("read", "write"):
+            continue
+        restore(folder, old)
+        raised = None
+        try:
+            with system_calls(Fault(number, fault)):
+                save(resolution, folder, kind)
+        except (PruneGuiError, Killed) as error:
+            raised = error
+        yield Outcome(f"{name} ({number}, {fault})", raised, old, new, state(folder))
 
 
 def assert_old_or_new(found: Outcome, folder: Path) -> None:
@@ -162,20 +160,15 @@ def assert_old_or_new(found: Outcome, folder: Path) -> None:
 
 
 @posix_only
-def test_a_failing_system_call_leaves_the_old_files_and_gives_one_line(resolution, tmp_path):
-    def one(number: int) -> list[int]:
-        return [ERRNOS[number % len(ERRNOS)]]
-
-    for found in outcomes(resolution, tmp_path, "reparametrized", one, exists=True):
-        assert_old_or_new(found, tmp_path)
-
-
-@posix_only
-def test_after_a_kill_at_any_system_call_the_files_are_old_or_new(resolution, tmp_path):
-    def kill(_: int) -> list[int]:
-        return [KILL]
-
-    for found in outcomes(resolution, tmp_path, "reparametrized", kill, exists=True):
+@pytest.mark.parametrize(
+    "fault_of",
+    [lambda number: ERRNOS[number % len(ERRNOS)], lambda _: KILL],
+    ids=["an error in one line", "a kill"],
+)
+def test_a_fault_at_any_system_call_leaves_the_old_files_or_the_new_ones(
+    resolution, tmp_path, fault_of
+):
+    for found in outcomes(resolution, tmp_path, "reparametrized", fault_of, exists=True):
         assert_old_or_new(found, tmp_path)
 
 
@@ -187,7 +180,7 @@ def test_after_a_kill_at_any_system_call_the_files_are_old_or_new(resolution, tm
 def test_any_fault_of_any_call_of_any_save_leaves_the_old_files_or_the_new_ones(
     resolution, tmp_path, kind, exists, fault
 ):
-    for found in outcomes(resolution, tmp_path, kind, lambda _: [fault], exists=exists):
+    for found in outcomes(resolution, tmp_path, kind, lambda _: fault, exists=exists):
         assert_old_or_new(found, tmp_path)
 
 

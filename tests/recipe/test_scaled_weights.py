@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import runpy
+from contextlib import ExitStack, contextmanager
 
 import numpy as np
 import pytest
@@ -84,25 +85,25 @@ def dequantized(state: dict[str, torch.Tensor], kind: str) -> dict[str, torch.Te
     return dense
 
 
+@contextmanager
+def opened_pair(folder, kind, seed=0, dtype=E4M3):
+    """Open a quantized checkpoint and its float32 copy."""
+    state = random_state(kind, seed, dtype)
+    save_file(state, folder / "codes.safetensors")
+    save_file(dequantized(state, kind), folder / "values.safetensors")
+    if SCALES[kind][2]:
+        (folder / "config.json").write_text(json.dumps(SCALES[kind][2]))
+    with (
+        open_checkpoint(folder / "codes.safetensors") as codes,
+        open_checkpoint(folder / "values.safetensors") as floats,
+    ):
+        yield codes, floats
+
+
 @pytest.fixture
 def pair(tmp_path):
-    """Return a function that opens a quantized checkpoint and its float32 copy."""
-    opened = []
-
-    def open_pair(kind, seed=0, dtype=E4M3):
-        folder = tmp_path / f"{len(opened)}"
-        folder.mkdir()
-        state = random_state(kind, seed, dtype)
-        save_file(state, folder / "codes.safetensors")
-        save_file(dequantized(state, kind), folder / "values.safetensors")
-        if SCALES[kind][2]:
-            (folder / "config.json").write_text(json.dumps(SCALES[kind][2]))
-        opened.extend(open_checkpoint(folder / f"{one}.safetensors") for one in ("codes", "values"))
-        return opened[-2:]
-
-    yield open_pair
-    for one in opened:
-        one.close()
+    with ExitStack() as opened:
+        yield lambda kind: opened.enter_context(opened_pair(tmp_path, kind))
 
 
 STEPS = [
@@ -174,15 +175,7 @@ def test_recipes_prune_what_they_prune_of_the_float32_copy(
     # What erk rounds depends on the order of the tensors, which differs between the files.
     unfit = ("safetensors", "erk")
     steps = [step for step in steps if not any(part in step for part in unfit)] or STEPS[:1]
-    state = random_state(kind, seed, dtype)
-    save_file(state, folder / "codes.safetensors")
-    save_file(dequantized(state, kind), folder / "values.safetensors")
-    if SCALES[kind][2]:
-        (folder / "config.json").write_text(json.dumps(SCALES[kind][2]))
-    with (
-        open_checkpoint(folder / "codes.safetensors") as codes,
-        open_checkpoint(folder / "values.safetensors") as floats,
-    ):
+    with opened_pair(folder, kind, seed, dtype) as (codes, floats):
         same_masks(recipe_of(*steps), codes, floats)
 
 

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from applied import applied, exported
 from safetensors.torch import load_file, save_file
 
+from prune_gui import load_methods
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import CheckpointError
 from prune_gui.recipe import Recipe, export, resolve
@@ -47,8 +49,7 @@ def run(script: str, folder: Path) -> dict[str, torch.Tensor]:
 
 def both(source: Path, folder: Path, recipe: Recipe) -> tuple[str, dict, dict]:
     """Return the script, the file that it writes, and the file that `export` writes."""
-    with open_checkpoint(source) as checkpoint:
-        resolution = resolve(recipe, checkpoint)
+    with applied(source, recipe) as resolution:
         script = python_script(resolution, folder / "torch.safetensors")
         export(resolution, folder / "ours.safetensors")
     made, ours = run(script, folder), load_file(folder / "ours.safetensors")
@@ -110,11 +111,10 @@ def test_steps_that_torch_does_not_support_call_this_package_and_state_that(tmp_
 
 def test_elements_pruned_in_the_file_stay_pruned(tmp_path):
     save_file(tensors(), tmp_path / "model.safetensors")
-    with open_checkpoint(tmp_path / "model.safetensors") as checkpoint:
-        resolution = resolve(Recipe(steps=[L1]), checkpoint)
-        export(resolution, tmp_path / "pairs.safetensors", form="reparametrized")
+    pairs = tmp_path / "pairs.safetensors"
+    exported(tmp_path / "model.safetensors", pairs, Recipe(steps=[L1]), "reparametrized")
     recipe = Recipe(steps=[LN, {**L1, "scope": "global"}], start="zeros")
-    script, found, wanted = both(tmp_path / "pairs.safetensors", tmp_path, recipe)
+    script, found, wanted = both(pairs, tmp_path, recipe)
     assert OURS not in script
     assert_same_bytes(found, wanted)
 
@@ -123,8 +123,7 @@ def test_the_state_dict_inside_a_torch_file_is_found_and_tied_weights_stay_equal
     state = tensors()
     state["tied.weight"] = state["a.weight"]
     torch.save({"epoch": 3, "model": {"inner": state}}, tmp_path / "model.pt")
-    with open_checkpoint(tmp_path / "model.pt") as checkpoint:
-        resolution = resolve(Recipe(steps=[L1]), checkpoint)
+    with applied(tmp_path / "model.pt", Recipe(steps=[L1])) as resolution:
         found = run(python_script(resolution, tmp_path / "torch.safetensors"), tmp_path)
         mask = resolution.mask("a.weight")
     assert found["tied.weight"].equal(found["a.weight"])
@@ -142,8 +141,7 @@ def test_floats_of_eight_bits_are_pruned_too(tmp_path):
 )
 def test_a_file_name_cannot_inject_code_into_the_script(tmp_path, name):
     save_file({"a.weight": torch.randn(3, 4)}, tmp_path / name)
-    with open_checkpoint(tmp_path / name) as checkpoint:
-        resolution = resolve(Recipe(steps=[L1]), checkpoint)
+    with applied(tmp_path / name, Recipe(steps=[L1])) as resolution:
         script = python_script(resolution, tmp_path / "torch.safetensors")
     assert not any(isinstance(node, ast.Raise) for node in ast.walk(ast.parse(script)))
     run(script, tmp_path)
@@ -162,13 +160,13 @@ def test_a_file_name_cannot_inject_code_into_the_script(tmp_path, name):
 @pytest.mark.filterwarnings("ignore")  # those of torch for rare tensors
 def test_tensors_that_the_script_cannot_write_are_refused_in_one_line(tmp_path, special):
     torch.save({"a.weight": torch.randn(3, 4), "b": special(torch.eye(4))}, tmp_path / "m.pt")
-    with open_checkpoint(tmp_path / "m.pt") as checkpoint:
-        resolution = resolve(Recipe(steps=[L1]), checkpoint)
-        with pytest.raises(CheckpointError, match=r"'b' .* cannot be stored in o\.safetensors"):
-            python_script(resolution, tmp_path / "o.safetensors")
+    with (
+        applied(tmp_path / "m.pt", Recipe(steps=[L1])) as resolution,
+        pytest.raises(CheckpointError, match=r"'b' .* cannot be stored in o\.safetensors"),
+    ):
+        python_script(resolution, tmp_path / "o.safetensors")
 
 
-STEP = {"method": "l1_unstructured", "targets": ["*.weight"], "amount": 0.4}
 MASK = {"method": "custom_from_mask", "targets": ["a.weight"], "mask": "masks.safetensors"}
 
 
@@ -189,7 +187,7 @@ def test_the_command_writes_the_same_file_from_any_folder(tmp_path, saved):
     weights = {"a.weight": torch.randn(5, 4), "b.weight": torch.randn(3, 4)}
     save_file(weights, folder / "model.safetensors")
     save_file({"a.weight": torch.ones(5, 4).tril()}, folder / "masks.safetensors")
-    recipe = Recipe.from_yaml(Recipe(steps=[STEP, MASK]).to_yaml(), folder=folder)
+    recipe = Recipe.from_yaml(Recipe(steps=[L1, MASK]).to_yaml(), folder=folder)
     (folder / "recipe.yaml").write_text(recipe.to_yaml())
     with open_checkpoint(folder / "model.safetensors") as checkpoint:
         path = folder / "recipe.yaml" if saved else None
@@ -201,8 +199,6 @@ def test_the_command_writes_the_same_file_from_any_folder(tmp_path, saved):
 
 
 def test_the_command_names_the_state_dict_and_the_plugin_file(tmp_path, plugin_file):
-    from prune_gui import load_methods
-
     path = plugin_file(
         """
         class Nothing(prune.BasePruningMethod):
@@ -222,12 +218,8 @@ def test_the_command_names_the_state_dict_and_the_plugin_file(tmp_path, plugin_f
 
 
 HOSTILE = [
-    "a\nb",
-    "\x03\ntouch ran\n#.d",
-    "\x1b[31m",
-    "it's \u202e",
-    '"; touch ran; "',
-    "$(touch ran)\r.d",
+    *("a\nb", "\x03\ntouch ran\n#.d", "\x1b[31m"),
+    *("it's \u202e", '"; touch ran; "', "$(touch ran)\r.d"),
 ]
 
 

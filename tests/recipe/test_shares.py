@@ -34,8 +34,15 @@ from prune_gui.pruning.selection.rows import RowCuts
 from prune_gui.recipe import Recipe, export, resolve, shares
 from prune_gui.recipe.exporting import write
 from prune_gui.recipe.output import OutputOptions
-from prune_gui.recipe.share_files import MAGIC, Share, read_share, write_share
-from prune_gui.recipe.shares import SharedJob, merge, run_part
+from prune_gui.recipe.shares import (
+    MAGIC,
+    Share,
+    SharedJob,
+    merge,
+    read_share,
+    run_part,
+    write_share,
+)
 
 STEPS = [
     {"method": "l1_unstructured", "scope": "global", "amount": 0.3},
@@ -198,22 +205,6 @@ def test_the_share_of_a_stage_is_done_once(job, work):
         run_part(job, work, 1, Monitor(), wait=False)
     assert [*work.glob("*.share")] == [share]
     assert share.stat() == written
-
-
-@pytest.mark.slow
-def test_the_result_does_not_depend_on_the_threads_of_a_part(job, work, tmp_path):
-    threads = torch.get_num_threads()
-    try:
-        for part, count in ((1, 1), (2, 3)) * 20:
-            parallel.use_threads(count)
-            try:
-                run_part(job, work, part, Monitor(), wait=False)
-            except PartsMissingError:
-                continue
-    finally:
-        parallel.use_threads(threads)
-    merge(work, Monitor())
-    assert contents(Path(job.out)) == alone(job, tmp_path / "alone")
 
 
 def test_merge_names_the_parts_that_are_missing(job, work):

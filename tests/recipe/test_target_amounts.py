@@ -119,11 +119,6 @@ def test_the_last_pattern_that_matches_counts(checkpoint):
     assert set(outcome_of(checkpoint, backwards).pruned.values()) == {1}
 
 
-def test_a_count_of_one_differs_from_the_share_of_all(checkpoint):
-    outcome = outcome_of(checkpoint, {"a.fc": 1, "b.fc": 1.0})
-    assert (outcome.pruned["a.fc"], outcome.pruned["b.fc"]) == (1, 48)
-
-
 def test_a_pattern_that_matches_no_target_is_a_remark(checkpoint):
     outcome = outcome_of(checkpoint, {"a.fc": 3, "nothing": 4}, targets=["b.*"])
     remark = "its amount is unused: it matches no target"

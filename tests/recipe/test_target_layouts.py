@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from applied import applied
 from safetensors.torch import save_file
 from torch import nn
 
@@ -70,7 +71,6 @@ def written(folder, kind, *, is_usual):
 
 
 def masks(path, *steps):
-    """Return the masks after steps, and the resolution."""
     steps = [{"targets": ["*.weight", "*.kernel"], **step} for step in steps]
     for step in steps:
         if "importance" in step:
@@ -193,8 +193,7 @@ def training(request):
 @pytest.mark.parametrize("method", ["l1_unstructured", "lamp"])
 def test_the_weights_of_the_lowest_v_times_w_squared_are_pruned(method, training, tmp_path):
     torch.save(training, tmp_path / "training.ckpt")
-    with open_checkpoint(tmp_path / "training.ckpt") as checkpoint:
-        resolution = resolve(Recipe.from_yaml(TEXT.format(method)), checkpoint)
+    with applied(tmp_path / "training.ckpt", Recipe.from_yaml(TEXT.format(method))) as resolution:
         for number, name in ((0, "0.weight"), (2, "1.weight")):
             v = training["optimizer"]["state"][number]["exp_avg_sq"].float()
             scores = (v * training["model"][name].float().square()).flatten()
@@ -224,23 +223,24 @@ def test_a_checkpoint_without_an_optimizer_is_an_error(save, tmp_path):
         resolve(RECIPE, checkpoint)
 
 
-def test_an_optimizer_without_squares_is_an_error(training, tmp_path):
+def without_squares(training):
     for values in training["optimizer"]["state"].values():
         values["momentum_buffer"] = values.pop("exp_avg_sq")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (without_squares, "has no exp_avg_sq"),
+        (lambda it: it["model"].pop("1.bias"), "cannot be ranked by its optimizer"),
+    ],
+)
+def test_an_optimizer_that_does_not_fit_is_an_error(training, tmp_path, change, message):
+    change(training)
     torch.save(training, tmp_path / "a.ckpt")
     with (
         open_checkpoint(tmp_path / "a.ckpt") as checkpoint,
-        pytest.raises(RecipeError, match="has no exp_avg_sq"),
-    ):
-        resolve(RECIPE, checkpoint)
-
-
-def test_an_optimizer_of_other_parameters_is_an_error(training, tmp_path):
-    del training["model"]["1.bias"]
-    torch.save(training, tmp_path / "a.ckpt")
-    with (
-        open_checkpoint(tmp_path / "a.ckpt") as checkpoint,
-        pytest.raises(RecipeError, match="cannot be ranked by its optimizer"),
+        pytest.raises(RecipeError, match=message),
     ):
         resolve(RECIPE, checkpoint)
 
@@ -251,9 +251,8 @@ def test_a_closed_checkpoint_releases_the_state(training, tmp_path):
     from prune_gui.checkpoint.torch.moments import moments
 
     torch.save(training, tmp_path / "a.ckpt")
-    with open_checkpoint(tmp_path / "a.ckpt") as checkpoint:
-        resolution = resolve(RECIPE, checkpoint)
+    with applied(tmp_path / "a.ckpt", RECIPE) as resolution:
         resolution.mask("0.weight")
-        state = weakref.ref(moments(checkpoint)["0.weight"][1])
+        state = weakref.ref(moments(resolution.checkpoint)["0.weight"][1][1])
         assert state() is not None
     assert state() is None

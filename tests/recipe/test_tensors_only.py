@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from applied import applied
 from torch import nn
 
 import prune_gui
@@ -24,7 +25,7 @@ from prune_gui.monitor import Monitor
 from prune_gui.recipe import OutputPath, Recipe, export, resolve, verify
 from prune_gui.recipe.contents_note import contents_note
 from prune_gui.recipe.exporting import parts_to_write
-from prune_gui.recipe.loader import compact_loader_text, loader_text
+from prune_gui.recipe.extra_files import loader_text
 from prune_gui.recipe.output import OutputOptions
 from prune_gui.recipe.script import command_line, python_script
 from prune_gui.recipe.several_files import prune_file
@@ -40,8 +41,6 @@ PLAIN = argparse.Namespace(lr=0.1)
 
 
 class RunsProgram:
-    """An object that runs a program when it is unpickled."""
-
     def __init__(self, command: str) -> None:
         self.command = command
 
@@ -50,8 +49,6 @@ class RunsProgram:
 
 
 class Executes(RunsProgram):
-    """An object that executes source text when it is unpickled."""
-
     def __reduce__(self):
         return exec, (f"import os; os.system({self.command!r})",)
 
@@ -87,11 +84,10 @@ def saved(folder: Path, kind: str, *, legacy: bool = False, **further: object) -
 
 def written(path: Path, out: Path, form="finalized", **options: object) -> str:
     """Export, compare the forecast of the size, and return the note."""
-    with open_checkpoint(path) as checkpoint:
-        resolution = resolve(RECIPE, checkpoint)
+    with applied(path, RECIPE) as resolution:
         export(resolution, out, form, **options)
         chosen = OutputOptions(form, **options)
-        target = OutputPath.of(checkpoint, out, chosen)
+        target = OutputPath.of(resolution.checkpoint, out, chosen)
         entries = [part.entry for part in parts_to_write(resolution, chosen)]
         if "tensors_only" not in options:
             assert sizes(resolution, out)[form].nbytes == out.stat().st_size
@@ -224,8 +220,7 @@ def test_moments_need_the_other_objects(tmp_path):
 def test_the_script_of_a_file_that_names_code_runs_none_of_it(tmp_path, mark, kind):
     path = saved(tmp_path, kind)
     out = tmp_path / "out.safetensors"
-    with open_checkpoint(path) as checkpoint:
-        resolution = resolve(RECIPE, checkpoint)
+    with applied(path, RECIPE) as resolution:
         script = python_script(resolution, out)
         masks = {name: resolution.mask(name) for name in resolution.layers}
     program = tmp_path / "script.py"
@@ -296,7 +291,7 @@ def test_what_is_written_for_a_file_loads_nothing_unsafely(
             python_script(resolution, tmp_path / "out.safetensors"),
             loader_text(checkpoint, target),
             loader_text(checkpoint, target, anywhere=True),
-            compact_loader_text(checkpoint, target),
+            loader_text(checkpoint, target, compact=True),
             command_line(HALF_OF_W, checkpoint, target.path, None),
             html_page(report_on_files([checkpoint], None, Monitor(), with_folders=False)),
         ]

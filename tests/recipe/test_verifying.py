@@ -11,18 +11,19 @@ from pathlib import Path
 
 import pytest
 import torch
+from applied import exported
 from click.testing import CliRunner
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.checkpoint.safetensors.format import SafetensorsCheckpoint
-from prune_gui.checkpoint.write import metadata
-from prune_gui.checkpoint.write.metadata import CHECKSUMS_KEY, checksums_in, with_checksums
+from prune_gui.checkpoint.write import content
+from prune_gui.checkpoint.write.content import CHECKSUMS_KEY, checksums_in, with_checksums
 from prune_gui.cli.program import cli
 from prune_gui.errors import Cancelled
 from prune_gui.recipe import Recipe, export, resolve, verify
-from prune_gui.recipe.provenance import PREFIX, Provenance
+from prune_gui.recipe.recipe import PREFIX, Provenance
 from prune_gui.session import Session
 
 HALF = {"method": "l1_unstructured", "targets": ["*.weight"], "amount": 0.5}
@@ -60,9 +61,7 @@ def saved(state, folder: Path, kind: str, form: str = "finalized") -> Path:
     else:
         save_file(state, source)
     name, shard_size = KINDS[kind]
-    with open_checkpoint(source) as checkpoint:
-        resolution = resolve(Recipe(steps=[HALF]), checkpoint)
-        export(resolution, folder / name, form, shard_size=shard_size)
+    exported(source, folder / name, Recipe(steps=[HALF]), form, shard_size=shard_size)
     return folder / name
 
 
@@ -252,7 +251,7 @@ def test_the_size_of_the_record_does_not_depend_on_the_checksums():
 
 
 def test_checksums_that_do_not_fit_into_a_header_are_omitted(monkeypatch):
-    monkeypatch.setattr(metadata, "MAX_RECORD_CHARS", 20)
+    monkeypatch.setattr(content, "MAX_RECORD_CHARS", 20)
     assert with_checksums({CHECKSUMS_KEY: "old"}, ["a", "b"]) == {CHECKSUMS_KEY: ""}
     assert checksums_in({CHECKSUMS_KEY: ""}) == {}
 

@@ -14,7 +14,6 @@ from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, Step
 from prune_gui.recipe.outcome import Outcome
 from prune_gui.recipe.resolver import Resolver
-from prune_gui.session import changes
 from prune_gui.session.changes import Changes, changed_parameters
 
 A, B, C = (f"{name}.weight" for name in "abc")
@@ -77,12 +76,6 @@ def test_any_parameter_may_differ_without_a_comparable_resolution(resolve, path)
     assert changed_parameters(resolution, own_table) is None
     with open_checkpoint(path) as another:
         assert changed_parameters(resolution, replace(resolution, checkpoint=another)) is None
-
-
-def test_more_names_than_the_limit_are_not_collected(resolve, monkeypatch):
-    old, new = resolve(step(A)), resolve(step(A, B))
-    monkeypatch.setattr(changes, "MAX_COMPARED_NAMES", 2)
-    assert changed_parameters(old, new) is None
 
 
 @pytest.mark.parametrize("targets", [50_000, 100_000])

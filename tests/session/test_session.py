@@ -81,15 +81,6 @@ def test_a_recipe_is_unsaved_if_it_differs_from_the_last_save(session, tmp_path)
     assert session.recipe_path == tmp_path / "recipe.yaml"
 
 
-def test_opening_a_recipe_file_replaces_the_steps_and_can_be_undone(session, tmp_path):
-    session.add(step(1))
-    session.use_recipe(Recipe(steps=(step(5),)), tmp_path / "other.yaml")
-    assert amounts(session) == [5]
-    assert not session.unsaved
-    session.undo()
-    assert amounts(session) == [1]
-
-
 def test_an_edit_resolves_only_the_steps_from_it_on(session, monkeypatch):
     done = []
     with_step = Resolution.with_step

@@ -1,7 +1,6 @@
 """Settings that are kept between runs."""
 
 import json
-import os
 from pathlib import Path
 from typing import get_args
 
@@ -17,13 +16,6 @@ def test_settings_round_trip_through_their_file(tmp_path):
     assert Settings.load(tmp_path / "deep" / "settings.json") == settings
 
 
-def test_invalid_settings_are_replaced_by_defaults(tmp_path, caplog):
-    for text in ("", "{", '{"theme": "pink"}', "[]", "\x00"):
-        (tmp_path / "settings.json").write_text(text)
-        assert Settings.load(tmp_path / "settings.json") == Settings()
-    assert "settings.json" in caplog.text
-
-
 @pytest.mark.parametrize(
     ("field", "value"),
     [("theme", "pink"), ("threads", 0), ("picture_memory", "much"), ("form", 3), ("recent", [1])],
@@ -37,25 +29,6 @@ def test_an_invalid_setting_does_not_affect_the_others(tmp_path, caplog, field, 
     default = {field: Settings.model_fields[field].default}
     assert Settings.load(path) == settings.model_copy(update=default)
     assert field in caplog.text
-
-
-@pytest.mark.skipif(os.name == "nt", reason="needs FIFOs")
-def test_a_fifo_at_the_path_of_settings_does_not_block_the_start(tmp_path, caplog):
-    path = tmp_path / "settings.json"
-    os.mkfifo(path)
-    assert Settings.load(path) == Settings()
-    Settings(theme="dark").save(path)
-    assert Settings.load(path).theme == "dark"
-
-
-def test_damaged_settings_are_set_aside_before_a_write(tmp_path, caplog):
-    path = tmp_path / "settings.json"
-    Settings(theme="dark", threads=3).save(path)
-    damaged = path.read_text().replace('"dark"', '"dork"')
-    path.write_text(damaged)
-    Settings.update(lambda settings: settings.model_copy(update={"form": "masks"}), path)
-    assert Settings.load(path) == Settings(threads=3, form="masks")
-    assert (tmp_path / "settings.json.damaged-1").read_text() == damaged
 
 
 @pytest.mark.parametrize("place", [0, 1])
@@ -80,12 +53,6 @@ def test_a_relative_path_in_a_deleted_working_folder_is_not_recent(delete_workin
     delete_working_folder()
     assert Settings().with_recent(Path("model.pt")) == Settings()
     assert Settings().with_recent(Path("/model.pt")).recent == (str(Path("/model.pt")),)
-
-
-def test_settings_that_cannot_be_written_are_logged(tmp_path, caplog):
-    (tmp_path / "file").write_text("")
-    Settings().save(tmp_path / "file" / "settings.json")
-    assert "was not written" in caplog.text
 
 
 def test_recent_files_are_unique_limited_and_latest_first():

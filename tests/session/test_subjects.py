@@ -35,18 +35,11 @@ def session(tmp_path):
         yield Session(checkpoint)
 
 
-def test_without_a_checkpoint_the_message_says_what_to_do():
+def test_without_a_subject_the_message_says_what_to_do(session):
     for message in (subject_of(None, None, None, None), model_subject_of(None, None, None)):
         assert message.startswith("Nothing is open")
-
-
-def test_without_a_chosen_parameter_the_message_says_what_to_do(session):
     assert subject_of(session, None, None, None).startswith("Choose a parameter")
-
-
-def test_the_message_says_why_a_tensor_cannot_be_pruned(session):
-    message = subject_of(session, None, "steps", None)
-    assert message == "steps cannot be pruned: integer."
+    assert subject_of(session, None, "steps", None) == "steps cannot be pruned: integer."
 
 
 def test_there_is_no_subject_before_the_first_resolution_of_the_open_file(session):
@@ -88,23 +81,20 @@ STEPS = tuple(
 
 
 @pytest.mark.parametrize(
-    ("side", "text"),
+    ("side", "drafted", "text"),
     [
-        (FILE, "The original file"),
-        (AfterStep(2), "After step 2: LAMP"),
-        (AfterStep(3), "After step 3"),
-        (Stack(), "The stack without the draft"),
-        (NamedState("gentle\nhand"), "Named state: gentle\\nhand"),
-        (OtherCheckpoint(Path("/tmp/other.safetensors")), "tmp/other.safetensors"),
+        (FILE, False, "The original file"),
+        (AfterStep(2), False, "After step 2: LAMP"),
+        (AfterStep(3), False, "After step 3"),
+        (Stack(), False, "The stack without the draft"),
+        (Present(), False, "The stack"),
+        (Present(), True, "The stack and the draft"),
+        (NamedState("gentle\nhand"), False, "Named state: gentle\\nhand"),
+        (OtherCheckpoint(Path("/tmp/other.safetensors")), False, "tmp/other.safetensors"),
     ],
 )
-def test_each_side_has_a_name(side, text):
-    assert text_of(side, STEPS, drafted=False) == text
-
-
-def test_the_present_is_named_after_what_it_contains():
-    assert text_of(Present(), STEPS, drafted=False) == "The stack"
-    assert text_of(Present(), STEPS, drafted=True) == "The stack and the draft"
+def test_each_side_has_a_name(side, drafted, text):
+    assert text_of(side, STEPS, drafted=drafted) == text
 
 
 def test_counts_separate_steps_and_draft(resolved):

@@ -13,12 +13,17 @@ from prune_gui.errors import Cancelled, StepError
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, Resolution
 from prune_gui.recipe.resolver import Resolver
-from prune_gui.session.sweep import Sweep, SweepRow, sweep
+from prune_gui.session.sweep import Sweep, SweepRow
 from prune_gui.session.sweep_curve import sweep_curve
 
 
 def recipe_of(*steps):
     return Recipe.model_validate({"steps": [{"method": "l1_unstructured", **s} for s in steps]})
+
+
+def sweep(recipe, checkpoint, number, amounts, monitor):
+    found = Sweep(Resolver(checkpoint), recipe, number)
+    return [found.row(amount, monitor) for amount in amounts]
 
 
 @pytest.fixture
@@ -139,8 +144,3 @@ def test_points_are_ordered_by_sparsity_and_rows_with_an_error_have_none():
     np.testing.assert_allclose(curve.worst, [96, math.nan, 60])
     assert curve.lowest == 60
     assert [curve.nearest(sparsity) for sparsity in (-5, 19, 21, 99)] == [0, 0, 1, 2]
-
-
-def test_no_rows_have_no_point():
-    curve = sweep_curve([])
-    assert (len(curve), curve.lowest, curve.nearest(5)) == (0, 100, None)

@@ -46,17 +46,7 @@ def test_counts_and_dead_channels_equal_those_of_the_full_mask(
     for code, counts in zip(found.codes, found.counts, strict=True):
         np.testing.assert_array_equal(counts, (codes == code).sum(1))
     np.testing.assert_array_equal(found.pruned, (codes != 0).sum(1))
-    np.testing.assert_array_equal(found.share, (codes != 0).mean(1))
     np.testing.assert_array_equal(found.dead, ~((codes == 0) & (values != 0)).any(1))
-
-
-def test_the_step_that_pruned_a_whole_channel_is_named(resolved):
-    weights = torch.arange(1.0, 13).view(4, 3)
-    resolution = resolved(ROWS, {**HALF, "amount": 1}, w=weights)
-    found = channels(resolution, "w", 0, Monitor())
-    assert found.whole.tolist() == [1, 1, 0, 0]
-    assert found.share.tolist() == [1.0, 1.0, 1 / 3, 0.0]
-    assert found.dead.tolist() == [True, True, False, False]
 
 
 @given(st.integers(0, 2**31), st.integers(0, 6), st.floats(0, 5), st.booleans())

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from prune_gui.checkpoint import TensorInfo
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
-from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.statistics import layer_statistics, weight_values
 from prune_gui.statistics.dispatch import EARLY_READ_LIMIT_BYTES, read_budget
 from prune_gui.statistics.layer_rows import deepest, fitting, grouping, rows_of, updated_rows
@@ -17,6 +16,7 @@ from prune_gui.statistics.layer_statistics import compute, empty_statistics
 
 HALF = {"method": "l1_unstructured", "amount": 0.5}
 ROWS = {"method": "ln_structured", "amount": 0.4, "dim": 0}
+DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64]
 SHAPES = st.lists(st.integers(1, 5), max_size=4).map(tuple)
 
 
@@ -50,19 +50,21 @@ def made(shape, seed, dtype=torch.float32):
 @given(
     shapes=st.lists(SHAPES, min_size=1, max_size=3),
     seed=st.integers(0, 50),
-    dtype=st.sampled_from([torch.float32, torch.bfloat16, torch.float64]),
+    dtypes=st.lists(st.sampled_from(DTYPES), min_size=3, max_size=3),
+    start=st.sampled_from(["dense", "zeros"]),
     steps=st.lists(st.sampled_from([HALF, ROWS]), max_size=2),
     chunk=st.sampled_from([1, 7, 1 << 20]),
     small=st.sampled_from([0, 6, 1 << 14]),
     together=st.sampled_from([1, 2, 1024]),
 )
 def test_every_statistic_equals_that_of_the_full_mask(
-    resolved, shapes, seed, dtype, steps, chunk, small, together
+    resolved, shapes, seed, dtypes, start, steps, chunk, small, together
 ):
-    tensors = {f"m{i}__w": made(shape, seed + i, dtype) for i, shape in enumerate(shapes)}
+    parts = enumerate(zip(shapes, dtypes, strict=False))
+    tensors = {f"m{i}__w": made(shape, seed + i, dtype) for i, (shape, dtype) in parts}
     if any(len(shape) < 2 for shape in shapes):
         steps = [step for step in steps if step is not ROWS]
-    resolution = resolved(*steps, **tensors)
+    resolution = resolved(*steps, start=start, **tensors)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parallel, "CHUNK_ELEMENTS", chunk)
         patch.setattr(layer_statistics, "MAX_SMALL_ELEMENTS", small)
@@ -220,28 +222,6 @@ def test_updated_rows_equal_new_rows_and_share_unchanged_arrays(resolved, depth)
             np.testing.assert_array_equal(getattr(found, part), getattr(expected, part))
         assert found.total is before.total
         assert found.shapes is before.shapes
-
-
-def test_small_parameters_of_several_dtypes_are_batched(resolved):
-    tensors = {
-        "a": torch.randn(3, 4).bfloat16(),
-        "b": torch.randn(5).double() / 3,
-        "c": torch.zeros(2, 2),
-        "d": torch.tensor([[0.0, float("nan")], [0.0, 0.0]]).half(),
-    }
-    found = rows(weighed(resolved({**HALF, "targets": ["a", "b"]}, **tensors)))
-    for row, tensor in enumerate(tensors.values()):
-        energy = float(tensor.double().nan_to_num().square().sum())
-        assert found.energy[row] == pytest.approx(energy, rel=1e-14)
-    assert found.nan.tolist() == [0, 0, 0, 1]
-    assert found.dead_in_file.tolist() == [0, 0, 2, 1]
-
-
-def test_elements_pruned_in_the_file_are_counted_separately(resolved):
-    statistics = empty_statistics(resolved(HALF, start="zeros", w=torch.tensor([0.0, 1, 2, 0, 3])))
-    found = rows(statistics)
-    assert found.codes == (1, IN_FILE)
-    assert found.counts.T.tolist() == [[2, 2]]
 
 
 def test_nearly_empty_begins_at_99_percent(resolved):

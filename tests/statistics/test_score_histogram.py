@@ -172,56 +172,33 @@ def test_lamp_scores_of_other_scores_equal_their_definition_to_a_group(resolved,
 
 
 def test_kinds_of_scores_are_distinguished(resolved, tmp_path):
-    weights = torch.randn(4, 6)
-    save_file({"w": torch.rand(4, 6)}, tmp_path / "full.safetensors")
-    save_file({"w": torch.rand(6)}, tmp_path / "columns.safetensors")
-    save_file({"w": torch.randn(4, 6)}, tmp_path / "before.safetensors")
-    full, columns, before = (
-        str(tmp_path / f"{n}.safetensors") for n in ("full", "columns", "before")
-    )
-    resolution = resolved(
-        HALF,
-        {**HALF, "importance": full},
-        {**HALF, "importance": columns},
-        {**HALF, "moved_from": before},
-        {"method": "lamp"},
-        {"method": "random_unstructured"},
-        {"method": "ln_structured", "amount": 1},
-        w=weights,
-    )
-    assert scored_steps(resolution, "w") == {
-        1: "weights",
-        2: "scores",
-        3: "scores",
-        4: "scores",
-        5: "lamp",
-        6: "random",
+    def file(name, *shape):
+        save_file({"w": torch.rand(shape)}, tmp_path / f"{name}.safetensors")
+        return str(tmp_path / f"{name}.safetensors")
+
+    steps = {
+        "weights": HALF,
+        "scores": {**HALF, "importance": file("full", 4, 6)},
+        "scores of columns": {**HALF, "importance": file("columns", 6)},
+        "scores of changes": {**HALF, "moved_from": file("before", 4, 6)},
+        "lamp": {"method": "lamp"},
+        "random": {"method": "random_unstructured"},
     }
+    structured = {"method": "ln_structured", "amount": 1}
+    resolution = resolved(*steps.values(), structured, w=torch.randn(4, 6))
+    kinds = [kind.split(" ")[0] for kind in steps]
+    assert scored_steps(resolution, "w") == dict(enumerate(kinds, start=1))
     assert scores_of(resolution, "w", 7) is None
 
 
-def expected_scores(case, weights, tmp_path):
-    if case == "full":
-        scores = torch.randn(weights.shape)
-        save_file({"w": scores}, tmp_path / "s.safetensors")
-        return {"importance": str(tmp_path / "s.safetensors")}, scores.abs()
-    if case == "columns":
-        factors = torch.rand(weights.shape[1])
-        save_file({"w": factors}, tmp_path / "s.safetensors")
-        return {"importance": str(tmp_path / "s.safetensors")}, weights.abs() * factors
-    before = torch.randn(weights.shape)
-    save_file({"w": before}, tmp_path / "s.safetensors")
-    return {"moved_from": str(tmp_path / "s.safetensors")}, (weights - before).abs()
-
-
-@pytest.mark.parametrize("case", ["full", "columns", "moved"])
 @pytest.mark.parametrize("scope", ["local", "row"])
-def test_scores_of_a_step_are_counted_by_what_it_pruned(resolved, tmp_path, case, scope):
-    weights = torch.randn(30, 40)
-    source, scores = expected_scores(case, weights, tmp_path)
+def test_scores_of_a_step_are_counted_by_what_it_pruned(resolved, tmp_path, scope):
+    weights, factors = torch.randn(30, 40), torch.rand(40)
+    save_file({"w": factors}, tmp_path / "s.safetensors")
+    source = {"importance": str(tmp_path / "s.safetensors")}
     resolution = resolved(HALF, {**HALF, "scope": scope, **source}, w=weights)
     _, left = score_histograms(resolution, "w", scores_of(resolution, "w", 2))
-    codes = resolution.pruned_by("w")
+    codes, scores = resolution.pruned_by("w"), weights.abs() * factors
     edges = common_edges([left], 20, log=False)
     for code, counts in zip(left.codes, binned(left, edges), strict=True):
         expected = np.histogram(scores[codes == code].double().numpy(), edges)[0]

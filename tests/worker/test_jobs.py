@@ -78,6 +78,9 @@ def test_a_checkpoint_without_a_session_is_closed(tmp_path, session, monkeypatch
 def test_a_missing_preview_has_a_reason(session):
     resolved = resolve_job(session, Draft(step(0.5), replaces=4)).work(Monitor())
     assert resolved.draft_error == "The step no longer exists."
+    resolved = resolve_job(session, Draft(step(0.5, "x"))).work(Monitor())
+    assert resolved.preview is None
+    assert resolved.draft_error == "no parameter matches x. Change the targets of the step."
     session.add(step(0.5, "nowhere"))
     resolved = resolve_job(session, Draft(step(0.5))).work(Monitor())
     assert resolved.draft_error == "Correct step 1 first."
@@ -100,12 +103,6 @@ def test_a_draft_that_replaces_a_step_is_previewed_with_later_steps(session):
     assert resolved.resolution.pruned_by("w").tolist() == [1, 1, 1, 1, 2, 2, 0, 0]
     assert resolved.preview.pruned_by("w").tolist() == [1, 1, 2, 2, 2, 0, 0, 0]
     assert resolved.draft_number == 1
-
-
-def test_the_error_of_a_failing_draft_has_no_step_number(session):
-    resolved = resolve_job(session, Draft(step(0.5, "x"))).work(Monitor())
-    assert resolved.preview is None
-    assert resolved.draft_error == "no parameter matches x. Change the targets of the step."
 
 
 def test_a_recipe_is_resolved_up_to_the_failing_step(session):
@@ -214,32 +211,22 @@ def test_a_save_and_the_preview_of_other_steps_run_at_the_same_time(tmp_path, se
     assert session.resolver.after(1).total == (4, 8)
 
 
-STEP = Step(method=METHODS["l1_unstructured"](amount=0.5), targets=("w",))
-
-
-@pytest.fixture
-def path(tmp_path):
-    save_file({"w": torch.arange(8.0)}, tmp_path / "model.safetensors")
-    return tmp_path / "model.safetensors"
-
-
-def test_a_sweep_uses_the_recipe_at_the_time_of_the_call(path):
-    session = open_job(path).work(Monitor())
-    session.add(STEP)
+def test_a_sweep_uses_the_recipe_at_the_time_of_the_call(session):
+    session.add(step(0.5))
     jobs = sweep_jobs(session, 1, (0.25, 6))
     session.undo()
-    with session.checkpoint:
-        assert [job.work(Monitor()).pruned for job in jobs] == [2, 6]
+    assert [job.work(Monitor()).pruned for job in jobs] == [2, 6]
     assert [job.title for job in jobs] == ["Trying amount 1 of 2", "Trying amount 2 of 2"]
 
 
-def test_a_batch_has_one_job_per_checkpoint(path, tmp_path):
+def test_a_batch_has_one_job_per_checkpoint(session, tmp_path):
     (tmp_path / "out").mkdir()
+    recipe, path = Recipe(steps=(step(0.5),)), session.checkpoint.path
     missing = tmp_path / "gone.safetensors"
-    jobs = batch_jobs(Recipe(steps=(STEP,)), [missing, path], tmp_path / "out", OutputOptions())
+    jobs = batch_jobs(recipe, [missing, path], tmp_path / "out", OutputOptions())
     bad, good = [job.work(Monitor()) for job in jobs]
     assert "does not exist" in bad.error
     assert int((load_file(good.out)["w"] == 0).sum()) == 4
     assert jobs[1].title == "Pruning model.safetensors (2 of 2)"
-    [unwritten] = batch_jobs(Recipe(steps=(STEP,)), [path], None, OutputOptions())
+    [unwritten] = batch_jobs(recipe, [path], None, OutputOptions())
     assert unwritten.work(Monitor()).out is None

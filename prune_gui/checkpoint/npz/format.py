@@ -1,53 +1,244 @@
-"""The archives of `numpy.savez` and `numpy.savez_compressed`, which are written as a stream."""
+"""The archives of `numpy.savez` and `numpy.savez_compressed`, which are written as a stream.
+
+Their headers are read at opening; values are mapped or inflated on demand.
+"""
 
 from __future__ import annotations
 
 import io
 import json
+import math
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple, cast
+from types import MappingProxyType
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
 
-from prune_gui.checkpoint.base import Checkpoint
+from prune_gui.checkpoint import zip_archives
+from prune_gui.checkpoint.base import FileCheckpoint, Read, Surroundings
 from prune_gui.checkpoint.file_format import FileFormat
-from prune_gui.checkpoint.npz.reading import OWN_RECORD, SUFFIX, NpzCheckpoint, NpzMember
-from prune_gui.checkpoint.spans import NUMPY_DTYPES
+from prune_gui.checkpoint.refusal import FalseClaimError, invalid_file
+from prune_gui.checkpoint.source import CHUNK_BYTES, Source, byte_chunks
+from prune_gui.checkpoint.spans import (
+    NUMPY_DTYPES,
+    Header,
+    SpanCheckpoint,
+    SpanTensor,
+    checked_nbytes,
+    dense,
+    dotted,
+)
+from prune_gui.checkpoint.tensor_info import RawTensor
 from prune_gui.checkpoint.torch.archive import MAX_PLAIN_BYTES
-from prune_gui.checkpoint.torch.zip_layout import LOCAL_HEADER_BYTES
+from prune_gui.checkpoint.torch.zip_layout import LOCAL_HEADER_BYTES, ZIP_ERRORS
 from prune_gui.checkpoint.write.atomic import flush
-from prune_gui.checkpoint.write.entries import (
+from prune_gui.checkpoint.write.content import (
+    FileContent,
     KeyedWriter,
     TensorWriter,
     WrittenFile,
     lookup_source,
+    with_checksums,
 )
-from prune_gui.checkpoint.write.metadata import Metadata, with_checksums
-from prune_gui.checkpoint.zip_archives import record_chunks, record_names, zip_nbytes
-from prune_gui.errors import CheckpointError
+from prune_gui.errors import CheckpointError, one_line
+from prune_gui.language import deferred, tr
 from prune_gui.monitor import Monitor
+from prune_gui.regular_files import SpanFile
 
+if TYPE_CHECKING:
+    import torch
+
+
+PROGRAM: Final = "numpy.savez"
+SUFFIX: Final = ".npy"
+OWN_RECORD: Final = "prune_gui.json"
+"""A record after all others that the directory of the archive does not list.
+
+So `numpy.load` returns the arrays of the checkpoint and nothing else.
+"""
 TORCH_RECORDS: Final = ("data.pkl", "constants.pkl")
 SAMPLE_BYTES: Final = 1 << 16
+MAX_METADATA_BYTES: Final = 1 << 26
+MAX_CACHED_TENSORS: Final = 2
+"""Tensors that stay in memory, because inflating them again takes longer than using them."""
+
+
+class NpzMember(NamedTuple):
+    """A record of the archive with an array.
+
+    The header of the `.npy` format is before its values, of which the first index changes fastest
+    if `fortran`. The span is that of the values in the file; None if they are compressed.
+    """
+
+    entry: zipfile.ZipInfo
+    header: bytes
+    raw: RawTensor
+    fortran: bool
+    span: tuple[int, int] | None
+
+    @property
+    def mapped(self) -> tuple[tuple[int, int], ...]:
+        """The span of the values if they can be used as they are in the file."""
+        return () if self.span is None or self.fortran else (self.span,)
+
+
+class OwnRecord(NamedTuple):
+    """What this program writes behind the records; no separator if it did not write the file."""
+
+    separator: str = ""
+    metadata: Mapping[str, str] = MappingProxyType({})
+    remarks: tuple[str, ...] = ()
+
+
+class NpzCheckpoint(SpanCheckpoint):
+    """An archive that `numpy.savez` wrote.
+
+    A key has the separator where the name of a member has a slash.
+    """
+
+    format = "npz"
+
+    def __init__(self, source: Source, _: str | None, surroundings: Surroundings) -> None:
+        self._cached = lru_cache(MAX_CACHED_TENSORS)(self._inflated)
+        self.archive, named, starts, self._checks = zip_archives.open_archive(source)
+        paths = [name.removesuffix(SUFFIX) for name in named if name.endswith(SUFFIX)]
+        ends = (starts[each.header_offset] + each.compress_size for each in named.values())
+        end = max(ends, default=0)
+        own = _own_record(SpanFile(source.read_at, end, self.archive.start_dir - end))
+        self.separator = own.separator or dotted(paths)
+        with zip_archives.zip_errors(source):
+            self.members: Mapping[str, NpzMember] = {
+                path.replace("/", self.separator): self._member(path, named[path + SUFFIX], starts)
+                for path in paths
+            }
+        tensors = {key: SpanTensor(each.raw, each.mapped) for key, each in self.members.items()}
+        super().__init__(source, Header(tensors, own.metadata, own.remarks), surroundings)
+
+    def _member(self, path: str, entry: zipfile.ZipInfo, starts: Mapping[int, int]) -> NpzMember:
+        import numpy as np  # slow to import
+
+        with self.archive.open(entry) as file:
+            try:
+                version = np.lib.format.read_magic(file)
+                read_header = {
+                    (1, 0): np.lib.format.read_array_header_1_0,
+                    (2, 0): np.lib.format.read_array_header_2_0,
+                }.get(version)
+                if read_header is None:  # version 3 has named fields only
+                    return _special(entry, "structured")
+                shape, fortran, dtype = read_header(file)
+                header_nbytes = file.tell()
+            except Exception as error:  # NumPy evaluates it as an expression of Python
+                raise FalseClaimError(
+                    "the header of its array {key!r} is invalid", key=path
+                ) from error
+            file.seek(0)
+            header = file.read(header_nbytes)
+        name = NUMPY_DTYPES.get(dtype.str)
+        if name is None:
+            return _special(entry, str(dtype))
+        nbytes = checked_nbytes(path, shape, name)
+        if header_nbytes + nbytes != entry.file_size:
+            raise FalseClaimError(
+                "{key!r} does not fit its {nbytes:,} bytes",
+                key=path,
+                nbytes=entry.file_size - header_nbytes,
+            )
+        start = starts[entry.header_offset] + header_nbytes
+        span = None if entry.compress_type else (start, start + nbytes)
+        # Arrays of one dimension are in both orders.
+        fortran = fortran and sum(size > 1 for size in shape) > 1
+        return NpzMember(entry, header, RawTensor(shape, name), fortran, span)
+
+    def read_key(self, key: str) -> torch.Tensor:
+        return super().read_key(key) if self.spans.get(key) else self._inflated(key)
+
+    def view_key(self, key: str) -> torch.Tensor:
+        return super().view_key(key) if self.spans.get(key) else self._cached(key)
+
+    @contextmanager
+    def stored_reader(self) -> Iterator[Read]:
+        yield lambda key: byte_chunks(self.view_key(key).reshape(-1))
+
+    def missing_nbytes_of_keys(self, keys: Sequence[str]) -> int:
+        # Their records are checked.
+        return FileCheckpoint.missing_nbytes_of_keys(self, keys)
+
+    def _check(self, keys: Sequence[str]) -> None:
+        super()._check(keys)
+        for key in keys:
+            self._checks.check(self.members[key].entry)
+
+    def _inflated(self, key: str) -> torch.Tensor:
+        import numpy as np  # slow to import
+        import torch
+
+        raw = dense(self, key)
+        self.source.check()
+        member = self.members[key]
+        values = np.empty(math.prod(raw.shape), raw.dtype)
+        octets = values.view(np.uint8)
+        try:
+            with self.archive.open(member.entry) as file:
+                file.seek(len(member.header))
+                done = 0
+                while chunk := file.read(CHUNK_BYTES):  # to the end, which checks the CRC-32
+                    part = np.frombuffer(chunk, np.uint8)[: len(octets) - done]
+                    octets[done : done + len(part)] = part
+                    done += len(chunk)
+                complete = done == len(octets)
+        except ZIP_ERRORS:
+            complete = False
+        if not complete:
+            claim = FalseClaimError("its record {name!r} is damaged", name=key)
+            raise invalid_file(self.path, claim, PROGRAM)
+        if member.fortran:
+            return torch.from_numpy(values.reshape(raw.shape[::-1]).T.copy())
+        return torch.from_numpy(values).reshape(raw.shape)
+
+    def close(self) -> None:
+        super().close()
+        self._cached.cache_clear()
+
+
+def _special(entry: zipfile.ZipInfo, dtype: str) -> NpzMember:
+    """Return an array that torch cannot hold; `dtype` is NumPy's name for its elements."""
+    special = deferred("NumPy dtype {dtype}", dtype=one_line(dtype, 40))
+    return NpzMember(
+        entry, b"", RawTensor((entry.file_size,), "uint8", special=special), False, None
+    )
+
+
+def _own_record(file: SpanFile) -> OwnRecord:
+    """Return what this program wrote behind the other records; empty if it did not."""
+    octets = file.read(MAX_METADATA_BYTES) or b""
+    begin = LOCAL_HEADER_BYTES + len(OWN_RECORD)
+    if octets[LOCAL_HEADER_BYTES:begin] != OWN_RECORD.encode():
+        return OwnRecord()
+    try:
+        match json.loads(octets[begin:]):
+            case {"separator": "." | "/" as separator, "metadata": dict() as metadata} if all(
+                isinstance(text, str) for text in metadata.values()
+            ):
+                return OwnRecord(separator, metadata)
+    except (ValueError, RecursionError):
+        pass
+    remark = tr("Its record {name} is invalid and is ignored.", name=OWN_RECORD)
+    return OwnRecord(remarks=(remark,))
 
 
 def _recognizes(start: bytes, file: BinaryIO) -> bool:
     """Return whether a file is a zip archive with arrays, and not one of torch."""
-    names = record_names(start, file)
+    names = zip_archives.record_names(start, file)
     of_torch = any(name.rpartition("/")[2].lower() in TORCH_RECORDS for name in names)
     return not of_torch and any(name.endswith(".npy") for name in names)
 
 
 class _Record(NamedTuple):
-    """A record of the new archive; one without a writer is copied.
-
-    Attributes:
-        compression: the constant of `zipfile`.
-        nbytes: its bytes before compression.
-        header: the bytes before the values.
-        fortran: whether the first index of the values changes fastest.
-    """
+    """A record of the new archive; `nbytes` are uncompressed. One without a writer is copied."""
 
     name: str
     compression: int
@@ -57,20 +248,14 @@ class _Record(NamedTuple):
     fortran: bool = False
 
 
-def _write(
-    path: Path,
-    writers: Sequence[KeyedWriter],
-    template: Checkpoint | None,
-    metadata: Metadata,
-    monitor: Monitor,
-) -> WrittenFile:
+def _write(path: Path, content: FileContent, monitor: Monitor) -> WrittenFile:
     """Write an archive that `numpy.load` reads to the file at `path`.
 
-    If `template` is such an archive, each array keeps its header, its order in memory, and whether
-    it is compressed; records that are not dense tensors are copied.
+    If the template is such an archive, each array keeps its header, its order in memory, and
+    whether it is compressed; records that are not dense tensors are copied.
     """
-    npz = template if isinstance(template, NpzCheckpoint) else None
-    records = _records(writers, npz)
+    npz = _template(content)
+    records = _records(content.writers, npz)
     monitor.expect(sum(record.nbytes for record in records))
     checksums: dict[str, int] = {}
     with path.open("wb") as file:
@@ -83,23 +268,24 @@ def _write(
                     for chunk in _chunks(record, npz, checksums):
                         out.write(chunk)
                         monitor.advance(len(chunk))
-            archive.writestr(
-                OWN_RECORD, _own_octets(npz, with_checksums(metadata, checksums, checksums))
-            )
+            texts = with_checksums(content.metadata, checksums, checksums)
+            archive.writestr(OWN_RECORD, _own_octets(npz, texts))
             archive.filelist.pop()  # the directory does not list it
         flush(cast("BinaryIO", file))
     return WrittenFile(checksums)
 
 
-def _file_nbytes(
-    writers: Sequence[KeyedWriter], template: Checkpoint | None, metadata: Metadata
-) -> int:
+def _file_nbytes(content: FileContent) -> int:
     """Return the bytes of the file; about, if it compresses."""
-    npz = template if isinstance(template, NpzCheckpoint) else None
-    records = _records(writers, npz)
-    own = _own_octets(npz, with_checksums(metadata, (writer.key for writer in writers)))
+    npz = _template(content)
+    own = _own_octets(npz, content.texts())
+    records = _records(content.writers, npz)
     stored = [(record.name, _stored_nbytes(record, npz)) for record in records]
-    return zip_nbytes(stored, LOCAL_HEADER_BYTES + len(OWN_RECORD) + len(own))
+    return zip_archives.zip_nbytes(stored, LOCAL_HEADER_BYTES + len(OWN_RECORD) + len(own))
+
+
+def _template(content: FileContent) -> NpzCheckpoint | None:
+    return content.template if isinstance(content.template, NpzCheckpoint) else None
 
 
 def _own_octets(npz: NpzCheckpoint | None, metadata: Mapping[str, str]) -> bytes:
@@ -108,7 +294,6 @@ def _own_octets(npz: NpzCheckpoint | None, metadata: Mapping[str, str]) -> bytes
 
 
 def _records(writers: Sequence[KeyedWriter], npz: NpzCheckpoint | None) -> list[_Record]:
-    """Return the records of the new archive in order: that of `npz`, or of `writers`."""
     if npz is None:
         return [_record(writer, None, "/") for writer in writers]
     entries = npz.archive.infolist()
@@ -118,7 +303,7 @@ def _records(writers: Sequence[KeyedWriter], npz: NpzCheckpoint | None) -> list[
         (places[max(writer.position, 0)], _record(writer, npz.members, npz.separator))
         for writer in writers
     ]
-    dense = {key for key, raw in npz.raw.items() if raw.special is None}
+    dense = [key for key, raw in npz.raw.items() if raw.special is None]
     replaced = {npz.members[key].entry.orig_filename for key in dense}
     placed += [
         (index, _Record(entry.orig_filename, entry.compress_type, entry.file_size))
@@ -169,7 +354,7 @@ def _chunks(
     """Yield the values in the order of the file; add the CRC-32 of those in row-major order."""
     if record.writer is None:
         assert npz is not None
-        yield from record_chunks(npz.archive, npz.archive.getinfo(record.name))
+        yield from zip_archives.record_chunks(npz.archive, npz.archive.getinfo(record.name))
         return
     key, tensor = record.writer.key, record.writer.tensor
     checksums[key] = 0
@@ -203,6 +388,7 @@ NPZ: Final = FileFormat(
     suffixes=(".npz",),
     shard_suffix=".npz",
     recognizes=_recognizes,
+    program=PROGRAM,
     open=NpzCheckpoint,
     write=_write,
     file_nbytes=_file_nbytes,

@@ -1,33 +1,24 @@
-"""Connections to object stores, with the settings and credentials of their providers.
-
-Only uploads to S3 in parts need `boto3`: it can complete an upload on the condition that no object
-has appeared, and remove the parts of killed uploads. `obstore` uploads without parts as soon as
-there is a condition, and cannot list parts.
-"""
+"""Connections to object stores, with the settings and credentials of their providers."""
 
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import logging
 import os
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from datetime import datetime, timedelta
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from functools import lru_cache
-from http import HTTPStatus
-from http.client import responses
-from os.path import commonprefix
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import unquote, urlsplit
+
+from obstore.exceptions import BaseError
+from obstore.store import ObjectStore, from_url
 
 from prune_gui.checkpoint.remote.web import POLL_S, Patience
 from prune_gui.errors import CheckpointError
 
 if TYPE_CHECKING:
-    from obstore.store import ClientConfig, ObjectStore, RetryConfig
-
+    from obstore.store import ClientConfig, RetryConfig
 
 log = logging.getLogger(__name__)
 Found = TypeVar("Found")
@@ -80,23 +71,10 @@ def awaited(work: Callable[[Patience], Awaitable[Found]], limit: int = MAX_ANSWE
     return asyncio.run(watch())
 
 
-def check_installed() -> None:
-    """Check that the package for remote files is installed."""
-    if importlib.util.find_spec("obstore") is None:
-        raise CheckpointError(
-            "URLs need the package {package}. Install prune-gui[{extra}] to use them.",
-            package="obstore",
-            extra="remote",
-        )
-
-
 @lru_cache(maxsize=16)
 def bucket_store(scheme: str, bucket: str) -> ObjectStore:
     """Return the connections to a bucket, with the credentials of its provider."""
-    check_installed()
-    from botocore.exceptions import BotoCoreError  # optional
-    from obstore.exceptions import BaseError
-    from obstore.store import from_url
+    from botocore.exceptions import BotoCoreError  # slow to import
 
     url = f"{scheme}://{bucket}"
     try:
@@ -114,13 +92,13 @@ def _s3_options() -> dict[str, Any]:
     """Return what the files of the AWS command line say and the environment does not."""
     profile, environment = _aws_profile(), os.environ
     config = {}
-    if endpoint := _s3_endpoint():
+    if endpoint := s3_endpoint():
         config["aws_endpoint"] = endpoint
     if "region" in profile and not {"AWS_REGION", "AWS_DEFAULT_REGION"} & environment.keys():
         config["aws_region"] = profile["region"]
     if not profile or "AWS_ACCESS_KEY_ID" in environment:
         return {"config": config}
-    import boto3  # optional
+    import boto3  # slow to import
     from obstore.auth.boto3 import Boto3CredentialProvider
 
     session = boto3.session.Session(region_name=environment.get("AWS_REGION"))
@@ -132,7 +110,7 @@ def _s3_options() -> dict[str, Any]:
     return {"config": config, "credential_provider": provider}
 
 
-def _s3_endpoint() -> str | None:
+def s3_endpoint() -> str | None:
     """Return the URL of the server of S3, from the environment or a file; None for Amazon's."""
     variables = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
     found = next(filter(None, map(os.environ.get, variables)), None)
@@ -141,7 +119,7 @@ def _s3_endpoint() -> str | None:
 
 def _aws_profile() -> dict[str, Any]:
     """Return the settings of the chosen profile in the files of the AWS command line."""
-    from botocore.exceptions import BotoCoreError  # optional
+    from botocore.exceptions import BotoCoreError  # slow to import
     from botocore.session import Session
 
     try:
@@ -149,104 +127,3 @@ def _aws_profile() -> dict[str, Any]:
     except BotoCoreError as error:
         log.warning("The files of AWS cannot be read: %s.", type(error).__name__)
         return {}
-
-
-class S3Error(Exception):
-    """A request failed. The text is the status, such as "404 Not Found", empty without answer."""
-
-
-class ObjectExistsError(S3Error):
-    """An object has appeared, and is not replaced."""
-
-
-def upload_parts(
-    url: str,
-    read_part: Callable[[int], bytes],
-    n_parts: int,
-    metadata: Mapping[str, str],
-    *,
-    overwrite: bool,
-) -> str:
-    """Upload an object in parts, and return its ETag. After an error, the parts are removed.
-
-    `read_part` returns the bytes of a part, which are counted from 0, and is called on threads.
-    """
-    where = {"Bucket": urlsplit(url).netloc, "Key": located(url)[1]}
-    with _converted_errors():
-        client = _client()
-        where["UploadId"] = client.create_multipart_upload(**where, Metadata=metadata)["UploadId"]
-
-        def send(part: int) -> dict[str, Any]:
-            answer = client.upload_part(**where, PartNumber=part + 1, Body=read_part(part))
-            return {"PartNumber": part + 1, "ETag": answer["ETag"]}
-
-        try:
-            with ThreadPoolExecutor(MAX_REQUESTS, "prune-gui-upload") as pool:
-                parts = [*pool.map(send, range(n_parts))]
-            condition = {} if overwrite else {"IfNoneMatch": "*"}
-            answer = client.complete_multipart_upload(
-                **where, **condition, MultipartUpload={"Parts": parts}
-            )
-        except BaseException:
-            with suppress(S3Error), _converted_errors():
-                client.abort_multipart_upload(**where)
-            raise
-        return str(answer["ETag"])
-
-
-def remove_parts(bucket: str, keys: Sequence[str], since: datetime) -> None:
-    """Remove the parts of abandoned uploads that began since a time."""
-    with _converted_errors():
-        client = _client()
-        pages = client.get_paginator("list_multipart_uploads").paginate(
-            Bucket=bucket,
-            Prefix=commonprefix(keys),  # noqa: RUF071 - S3 has no path components
-        )
-        for upload in (each for page in pages for each in page.get("Uploads", ())):
-            if upload["Key"] in keys and upload["Initiated"] >= since:
-                client.abort_multipart_upload(
-                    Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"]
-                )
-
-
-def _client() -> Any:  # noqa: ANN401 - its classes are made at run time
-    """Return a connection to the server from which `obstore` reads."""
-    import boto3  # optional
-    from botocore.config import Config
-
-    endpoint = _s3_endpoint()
-    return boto3.session.Session().client(
-        "s3",
-        endpoint_url=endpoint,
-        region_name=os.environ.get("AWS_REGION"),  # which boto3 does not read
-        config=Config(
-            connect_timeout=10,
-            max_pool_connections=MAX_REQUESTS,
-            retries={"mode": "standard", "total_max_attempts": 7},
-            request_checksum_calculation="when_required",  # other stores know no checksums
-            response_checksum_validation="when_required",
-            s3={"addressing_style": "path"} if endpoint else None,
-        ),
-    )
-
-
-@contextmanager
-def _converted_errors() -> Iterator[None]:
-    from botocore.exceptions import (  # optional
-        BotoCoreError,
-        ClientError,
-        NoCredentialsError,
-        PartialCredentialsError,
-    )
-
-    try:
-        yield
-    except ClientError as error:
-        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        is_condition = status == HTTPStatus.PRECONDITION_FAILED
-        phrase = responses.get(status, "Error")  # servers have statuses of their own
-        raise (ObjectExistsError if is_condition else S3Error)(f"{status} {phrase}") from error
-    except (NoCredentialsError, PartialCredentialsError) as error:
-        raise S3Error("401 Unauthorized") from error
-    except BotoCoreError as error:
-        raise S3Error from error

@@ -15,22 +15,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from filelock import FileLock, Timeout
 
+from prune_gui.checkpoint.remote import uploads
+from prune_gui.checkpoint.remote.access import check_writable
 from prune_gui.checkpoint.remote.stores import listing
-from prune_gui.checkpoint.remote.uploads import (
-    check_absent,
-    check_writable,
-    remove_object,
-    remove_parts,
-    unfinished_url,
-    upload_file,
-    upload_id,
-)
 from prune_gui.checkpoint.write.atomic import explained, replace_bytes
 from prune_gui.checkpoint.write.temp_files import remove_abandoned, temporary
 from prune_gui.errors import CheckpointError
@@ -46,11 +38,7 @@ LOCK_S: Final = 10
 
 
 class Destination(NamedTuple):
-    """Where the files of an upload go. Workers of a cluster get a copy.
-
-    Attributes:
-        overwrite: whether objects of other uploads may be replaced.
-    """
+    """Where the files of an upload go. Workers of a cluster get a copy."""
 
     url: str
     id: str
@@ -58,7 +46,7 @@ class Destination(NamedTuple):
 
     def send(self, path: Path, name: str, monitor: Monitor) -> None:
         """Upload a local file under a name; see `upload_file`."""
-        upload_file(path, f"{self.url}/{name}", self.id, monitor, overwrite=self.overwrite)
+        uploads.upload_file(path, f"{self.url}/{name}", self.id, monitor, overwrite=self.overwrite)
 
     @contextmanager
     def local_folder(self) -> Iterator[Path]:
@@ -75,21 +63,15 @@ class Destination(NamedTuple):
 
 
 class Upload:
-    """An upload of several files, of which the main one is completed last.
-
-    Attributes:
-        folder: a local folder for files before they are uploaded.
-        record: says what is left after a kill.
-    """
+    """An upload of several files by way of a local folder; the main one is completed last."""
 
     def __init__(self, destination: Destination, main: str, folder: Path) -> None:
         self.destination, self.folder = destination, folder
-        self._main = main
+        self.record = _Record(destination, main, [], datetime.now(UTC).replace(microsecond=0))
         self._by_workers = False
         self._pool = ThreadPoolExecutor(1, "prune-gui-shard")
         self._sending: Future[None] | None = None
         self._stop = threading.Event()
-        self.record = _Record(destination, main, [], datetime.now(UTC).replace(microsecond=0))
 
     def announce(self, names: Iterable[str]) -> None:
         """Record the names of files before workers of a cluster upload them."""
@@ -107,11 +89,16 @@ class Upload:
         The upload before it must end first, so that at most one file waits on this disk.
         """
         self.wait()
-        send = partial(self._send_and_remove, path, name, monitor.stopped_by(self._stop))
+        stoppable = monitor.stopped_by(self._stop)
+
+        def send() -> None:
+            self.send(path, name, stoppable)
+            path.unlink()
+
         self._sending = self._pool.submit(copy_context().run, send)
 
     def wait(self) -> None:
-        """Wait for the upload that `send_beside` began; see there."""
+        """Wait for the upload that `send_beside` began."""
         if self._sending is not None:
             self._sending.result()
             self._sending = None
@@ -119,15 +106,12 @@ class Upload:
     def send_all(self, folder: Path, monitor: Monitor) -> None:
         """Upload all files of a local folder, the main one last; see `upload_file`."""
         paths = [path for path in folder.rglob("*") if path.is_file()]
-        for path in sorted(paths, key=lambda path: (path == folder / self._main, path)):
+        main = folder / self.record.main
+        for path in sorted(paths, key=lambda path: (path == main, path)):
             self.send(path, path.relative_to(folder).as_posix(), monitor)
 
     def close(self, *, is_complete: bool) -> None:
-        """Remove what is left of the upload.
-
-        Args:
-            is_complete: whether the main file was uploaded; if not, all files are removed.
-        """
+        """Remove what is left of the upload: all files unless the main one was uploaded."""
         self._stop.set()
         self._pool.shutdown()
         if is_complete and not self._by_workers:
@@ -135,22 +119,13 @@ class Upload:
         else:
             self.record.try_to_clean()
 
-    def _send_and_remove(self, path: Path, name: str, monitor: Monitor) -> None:
-        self.send(path, name, monitor)
-        path.unlink()
-
 
 @contextmanager
 def uploading(url: str, main: str, *, is_folder: bool, overwrite: bool) -> Iterator[Upload]:
     """Yield an upload to a remote file or folder. After an exception, its files are removed.
 
     Remote folders are not replaced, because an object store cannot do that in one step.
-
-    Args:
-        main: the name of the main file.
-
-    Raises:
-        CheckpointError: the URL may not or cannot be written.
+    CheckpointError says that the URL may not or cannot be written.
     """
     check_writable(url)
     remove_interrupted()
@@ -163,26 +138,20 @@ def uploading(url: str, main: str, *, is_folder: bool, overwrite: bool) -> Itera
             "{url} is not empty, and remote folders are not replaced. Choose another.", url=url
         )
     if not overwrite:
-        check_absent(f"{folder_url}/{main}", destination.id)
+        uploads.check_absent(f"{folder_url}/{main}", destination.id)
     with destination.local_folder() as folder:
         upload = Upload(destination, main, folder)
         with _locked(upload.record.path, LOCK_S):
+            is_complete = False
             try:
                 yield upload
-            except BaseException:
-                upload.close(is_complete=False)
-                raise
-            upload.close(is_complete=True)
+                is_complete = True
+            finally:
+                upload.close(is_complete=is_complete)
 
 
 class _Record(NamedTuple):
-    """What is uploaded, in a file.
-
-    Attributes:
-        main: the name of the file that is completed last.
-        names: the names of all files whose upload may have begun.
-        since: when the upload began.
-    """
+    """What is uploaded, in a file: all files whose upload may have begun, and when it began."""
 
     destination: Destination
     main: str
@@ -214,13 +183,13 @@ class _Record(NamedTuple):
         folder, own_id, _ = self.destination
         urls = [f"{folder}/{name}" for name in self.names]
         try:
-            remove_parts(urls, self.since)
-            for url in filter(None, (unfinished_url(url, own_id) for url in urls)):
-                remove_object(url)
-            if urls and upload_id(f"{folder}/{self.main}") != own_id:
+            uploads.remove_parts(urls, self.since)
+            for url in filter(None, (uploads.unfinished_url(url, own_id) for url in urls)):
+                uploads.remove_object(url)
+            if urls and uploads.upload_id(f"{folder}/{self.main}") != own_id:
                 for url in urls:
-                    if upload_id(url) == own_id:
-                        remove_object(url)
+                    if uploads.upload_id(url) == own_id:
+                        uploads.remove_object(url)
         except CheckpointError as error:
             log.warning("%s The next upload removes what is left.", error)
             return False

@@ -19,7 +19,7 @@ from typing import BinaryIO, ClassVar, Final, cast
 import numpy as np
 from filelock import FileLock, Timeout
 
-from prune_gui.checkpoint.remote.fetch_limit import fetch_limit
+from prune_gui.checkpoint.remote.access import fetch_limit
 from prune_gui.checkpoint.remote.small_files import fetch_model_files
 from prune_gui.checkpoint.remote.stores import ChangedError, file_state, read_range
 from prune_gui.checkpoint.source import Source
@@ -65,7 +65,7 @@ def cache_limit() -> int:
 
 
 class FetchedBlocks:
-    """A remote file of which blocks are fetched on demand. Thread-safe.
+    """A remote file of which blocks are fetched on demand, into a local one. Thread-safe.
 
     The blocks stay in the cache folder until their room is needed. Only one process uses and
     extends them at a time; another one that opens the same file has its own, and keeps none.
@@ -88,7 +88,7 @@ class FetchedBlocks:
             self._file, self._present = self._open()
 
     @classmethod
-    def of(cls, url: str, tag: str, size: int, fetch: Fetch) -> FetchedBlocks:
+    def of(cls, url: str, size: int, tag: str, fetch: Fetch) -> FetchedBlocks:
         """Return the blocks of a remote file in one of its states; the caller closes them."""
         name = hashlib.sha256(f"{url}\n{tag}\n{size}".encode()).hexdigest()[:32]
         with cls._opening:
@@ -129,27 +129,22 @@ class FetchedBlocks:
     def read(self, start: int, size: int) -> bytes:
         """Return up to `size` bytes from `start` on; fewer at the end of the file."""
         stop = min(start + size, self.size)
-        with self._loaded(start, stop) as file:
+        with self.loaded(start, stop) as file:
             return os.pread(file.fileno(), max(0, stop - start), start)
 
     def map(self, start: int, stop: int, first: int) -> mmap.mmap:
         """Return a copy-on-write mapping of `first` to `stop` that has the bytes from `start`."""
-        with self._loaded(start, stop) as file:
+        with self.loaded(start, stop) as file:
             return mmap.mmap(file.fileno(), stop - first, offset=first, access=mmap.ACCESS_COPY)
-
-    def load(self, start: int, stop: int) -> None:
-        """Fetch a span."""
-        with self._loaded(start, stop):
-            pass
 
     def whole_file(self) -> BinaryIO:
         """Return a local file with all bytes; the caller closes it."""
-        with self._loaded(0, self.size) as file:
+        with self.loaded(0, self.size) as file:
             return os.fdopen(os.dup(file.fileno()), "rb")
 
     @contextmanager
-    def _loaded(self, start: int, stop: int) -> Iterator[BinaryIO]:
-        """Yield the local file while it is sure to have a span."""
+    def loaded(self, start: int, stop: int) -> Iterator[BinaryIO]:
+        """Fetch a span, and yield the local file while it is sure to have it."""
         first, last = _block_range(start, stop)
         while True:
             with self._changed:
@@ -179,8 +174,13 @@ class FetchedBlocks:
             self._fetch_blocks(*requests[0])
             return
         stop = threading.Event()
+
+        def fetch(first: int, last: int) -> None:
+            with Monitor(cancel=stop).in_charge():
+                self._fetch_blocks(first, last)
+
         with ThreadPoolExecutor(MAX_REQUESTS, "prune-gui-fetch") as pool:
-            futures = {pool.submit(self._fetch_until, stop, *each) for each in requests}
+            futures = {pool.submit(fetch, *each) for each in requests}
             try:
                 while futures:
                     done, futures = wait(futures, WAIT_S)
@@ -191,12 +191,7 @@ class FetchedBlocks:
                 stop.set()  # after an interruption or an error, nobody waits for the rest
                 pool.shutdown(cancel_futures=True)
 
-    def _fetch_until(self, stop: threading.Event, first: int, last: int) -> None:
-        with Monitor(cancel=stop).in_charge():
-            self._fetch_blocks(first, last)
-
     def _fetch_blocks(self, first: int, last: int) -> None:
-        """Fetch the blocks in [first, last)."""
         check_cancelled()
         start, stop = first * BLOCK_BYTES, min(last * BLOCK_BYTES, self.size)
         octets = memoryview(self._fetch(start, stop))
@@ -210,7 +205,6 @@ class FetchedBlocks:
                 self._save()
 
     def _open(self) -> tuple[BinaryIO, Flags]:
-        """Return the local file, and which blocks it has."""
         present = np.zeros(self._pending.size, np.bool_)
         try:
             self._lock.acquire(blocking=False)
@@ -248,12 +242,16 @@ class FetchedBlocks:
         If those of other files are not enough, the blocks of this file are removed.
         """
         limit = cache_limit() - nbytes
-        files = [(path, *_usage(path)) for path in self._folder.glob("*.data")]
-        used = sum(disk_nbytes for _, _, disk_nbytes in files)
-        for path, _, disk_nbytes in sorted(files, key=lambda each: each[1]):
+        files: list[tuple[float, int, str]] = []
+        for path in self._folder.glob("*.data"):
+            with suppress(OSError):
+                status = path.stat()
+                files.append((status.st_mtime, status.st_blocks * 512, path.stem))
+        used = sum(disk_nbytes for _, disk_nbytes, _ in files)
+        for _, disk_nbytes, name in sorted(files):
             if used <= limit:
                 return
-            if path.stem not in self._opened and _remove_unlocked(self._folder, path.stem):
+            if name not in self._opened and _remove_unlocked(self._folder, name):
                 used -= disk_nbytes
         is_used = self._present.any() and not self._pending.any()
         if used > limit and is_used and self._lock.is_locked:
@@ -280,15 +278,6 @@ def _requests(wanted: Flags, first: int) -> Iterator[tuple[int, int]]:
             yield begin, min(begin + step, stop)
 
 
-def _usage(path: Path) -> tuple[float, int]:
-    """Return when a file was used last, and the bytes that it takes on disk."""
-    try:
-        status = path.stat()
-    except OSError:
-        return 0, 0
-    return status.st_mtime, status.st_blocks * 512
-
-
 def _remove_unlocked(folder: Path, name: str) -> bool:
     """Remove the blocks of a file that no process uses; return whether they were removed."""
     try:
@@ -307,7 +296,6 @@ def _remove(folder: Path, name: str) -> None:
 
 @contextmanager
 def _explained(folder: Path) -> Iterator[None]:
-    """Convert an OSError in the cache folder to a CheckpointError."""
     try:
         yield
     except OSError as error:
@@ -324,10 +312,8 @@ class RemoteSource(Source):
     maps_neighbours = False
 
     def __init__(self, path: Path, url: str) -> None:
-        """Ask the server for the state of the file."""
-        self._url = url
-        self._file_state = state = file_state(self._url)
-        self.blocks = FetchedBlocks.of(self._url, state.tag, state.size, self._fetch)
+        self._url, self._file_state = url, file_state(url)
+        self.blocks = FetchedBlocks.of(url, *self._file_state, self._fetch)
         self._checked = time.monotonic()
         try:
             super().__init__(path)
@@ -336,7 +322,6 @@ class RemoteSource(Source):
             raise
 
     def check(self) -> None:
-        """Check that the file is open and was not changed; see `Source.check`."""
         super().check()
         if time.monotonic() - self._checked > CHECK_INTERVAL_S:
             self._checked = time.monotonic()
@@ -348,33 +333,28 @@ class RemoteSource(Source):
                 raise ChangedError(self._url)
 
     def read_at(self, size: int, position: int) -> bytes:
-        """Return up to `size` bytes from `position` on; see `Source.read_at`."""
         return self.blocks.read(position, size)
 
     def whole_file(self) -> AbstractContextManager[BinaryIO]:
-        """Return a local file with all bytes; see `Source.whole_file`."""
         return self.blocks.whole_file()
 
     def missing_nbytes(self, spans: Iterable[tuple[int, int]]) -> int:
-        """Return the bytes to fetch before spans can be read; see `Source.missing_nbytes`."""
         return self.blocks.missing_nbytes(spans)
 
     def model_files_folder(self) -> Path:
-        """Fetch the small files beside the file, and return the folder with their copies."""
         fetch_model_files(Location.at(self.path).parent)
         return self.path.parent
 
     def fetch(self, monitor: Monitor) -> None:
-        """Fetch all of the file; see `Source.fetch`."""
         monitor.expect(self.size)
         with monitor.in_charge():
             for start in range(0, self.size, FETCHED_AT_ONCE_BYTES):
                 stop = min(start + FETCHED_AT_ONCE_BYTES, self.size)
-                self.blocks.load(start, stop)
+                with self.blocks.loaded(start, stop):
+                    pass
                 monitor.advance(stop - start)
 
     def close(self) -> None:
-        """Close the file."""
         if not self.file.closed:
             super().close()
             self.blocks.close()

@@ -23,7 +23,7 @@ from prune_gui.checkpoint.model_files import (
     is_module_folder_name,
     max_inner_nbytes,
 )
-from prune_gui.checkpoint.remote.fetch_limit import fetch_limit
+from prune_gui.checkpoint.remote.access import fetch_limit
 from prune_gui.checkpoint.remote.stores import DeniedError, Listing, file_state, listing, read_small
 from prune_gui.checkpoint.sharded.index import MAX_INDEX_BYTES, is_index, part_names, read_index
 from prune_gui.checkpoint.write.atomic import replace_bytes
@@ -32,26 +32,12 @@ from prune_gui.location import Location, is_plain_name
 from prune_gui.monitor import check_cancelled
 
 USUAL_NAMES: Final = (
-    "added_tokens.json",
-    "chat_template.jinja",
-    "chat_template.json",
-    "config_sentence_transformers.json",
-    "generation_config.json",
-    "merges.txt",
-    "model_index.json",
-    "modules.json",
-    "preprocessor_config.json",
-    "processor_config.json",
-    "sentence_bert_config.json",
-    "sentencepiece.bpe.model",
-    "special_tokens_map.json",
-    "spiece.model",
-    "tokenizer.json",
-    "tokenizer.model",
-    "tokenizer_config.json",
-    "vocab.json",
-    "vocab.txt",
-    "1_Pooling/config.json",
+    *("added_tokens.json", "chat_template.jinja", "chat_template.json"),
+    *("config_sentence_transformers.json", "generation_config.json", "merges.txt"),
+    *("model_index.json", "modules.json", "preprocessor_config.json", "processor_config.json"),
+    *("sentence_bert_config.json", "sentencepiece.bpe.model", "special_tokens_map.json"),
+    *("spiece.model", "tokenizer.json", "tokenizer.model", "tokenizer_config.json"),
+    *("vocab.json", "vocab.txt", "1_Pooling/config.json"),
 )
 """What is asked for on a server that does not list its files."""
 LEFT_OUT: Final = ".not-fetched"
@@ -83,16 +69,15 @@ def fetch_surroundings(location: Location) -> None:
 
 
 def _weight_files(url: str) -> list[str]:
-    """Return the names of the checkpoints and indexes in a remote folder."""
     found = listing(url)
     if found is not None:
         return [name for name in found.files if is_plain_name(name) and is_weight_file(Path(name))]
-    for name in _usual_names():
-        try:
-            file_state(f"{url}/{name}")
-        except CheckpointError:
-            continue
-        return [name]
+    stems = {each.shard_suffix: each.shard_stem for each in FORMATS}
+    for suffix, stem in stems.items():  # as Hugging Face names indexes and files
+        for name in (f"{stem}{suffix}.index.json", f"{stem}{suffix}"):
+            with suppress(CheckpointError):
+                file_state(f"{url}/{name}")
+                return [name]
     raise CheckpointError(
         "{url} is not a checkpoint, and the server does not list its files. Open the URL of a "
         "file or of an index of shards.",
@@ -100,18 +85,7 @@ def _weight_files(url: str) -> list[str]:
     )
 
 
-def _usual_names() -> list[str]:
-    """Return the names that Hugging Face gives to indexes and files of each format of shards."""
-    stems = {each.shard_suffix: each.shard_stem for each in FORMATS}
-    return [
-        f"{stem}{suffix}{ending}"
-        for suffix, stem in stems.items()
-        for ending in (".index.json", "")
-    ]
-
-
 def _forget_others(folder: Path, names: list[str]) -> None:
-    """Remove the local files that stand for weights which the remote folder does not have now."""
     if folder.is_dir():
         for path in folder.iterdir():
             if is_weight_file(path) and path.is_file() and path.name not in names:
@@ -159,7 +133,6 @@ def _listed_files(folder: Location) -> dict[str, int | None] | None:
 
 
 def _small_files(found: Listing, limit: Callable[[str], int]) -> list[tuple[str, int]]:
-    """Return the names and sizes of the files in a folder within a limit for a name, sorted."""
     return [
         (name, size)
         for name, size in sorted(found.files.items())
@@ -168,7 +141,6 @@ def _small_files(found: Listing, limit: Callable[[str], int]) -> list[tuple[str,
 
 
 def _forget_copies(folder: Path, wanted: Container[str]) -> None:
-    """Remove the local copies of files that are not wanted now."""
     inner = [path for path in folder.iterdir() if path.is_dir()]
     for place in (folder, *inner):
         files = [path for path in place.iterdir() if path.is_file()]

@@ -7,8 +7,8 @@ import logging
 import os
 import re
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from http import HTTPStatus
 from http.client import HTTPException
 from pathlib import Path
@@ -16,12 +16,11 @@ from socket import gaierror
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
 
-from prune_gui.checkpoint.remote.buckets import (
-    FIRST_PAUSE_S,
-    awaited,
-    check_installed,
-    located,
-)
+import obstore
+from obstore import exceptions
+from urllib3.exceptions import HTTPError
+
+from prune_gui.checkpoint.remote.buckets import FIRST_PAUSE_S, awaited, located
 from prune_gui.checkpoint.remote.web import (
     PIECE_BYTES,
     UNTRUSTED,
@@ -39,8 +38,6 @@ from prune_gui.location import quoted
 from prune_gui.monitor import check_cancelled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from obstore import GetOptions
 
 log = logging.getLogger(__name__)
@@ -67,23 +64,31 @@ MAX_FILE_BYTES: Final = 1 << 62
 class FileState(NamedTuple):
     """The state of a remote file, which detects changes.
 
-    Attributes:
-        tag: the ETag, or the time of the last change if the server has no ETags.
+    The tag is the ETag, or the time of the last change if the server has no ETags.
     """
 
     size: int
     tag: str
 
+    @property
+    def condition(self) -> str | None:
+        """The ETag by which a request is refused if the file was changed."""
+        return self.tag if self.tag.startswith('"') else None
+
     @classmethod
-    def of(cls, meta: Any) -> FileState:  # noqa: ANN401
-        """Return the state in the answer to a request."""
+    def of_object(cls, meta: Any) -> FileState:  # noqa: ANN401 - a dictionary of obstore
+        """Return the state in the answer of an object store."""
         return cls(meta["size"], meta["e_tag"] or meta["last_modified"].isoformat())
 
-    def options(self, start: int, stop: int) -> GetOptions:
-        """Return the options of a request for a range, which is refused if the file was changed."""
-        if self.tag.startswith('"'):
-            return {"range": (start, stop), "if_match": self.tag}
-        return {"range": (start, stop)}
+    @classmethod
+    def of_answer(cls, answer: Answer) -> FileState:
+        """Return the state in the answer of a web server."""
+        size = answer.headers.get("Content-Length")
+        if size is None and answer.octets:
+            return cls(len(answer.octets), "")
+        if not WHOLE_NUMBER.fullmatch(size or ""):
+            raise WebError
+        return cls(int(size or ""), _tag_of(answer))
 
 
 class ChangedError(CheckpointError):
@@ -105,150 +110,115 @@ class DeniedError(CheckpointError):
 
 
 class Listing(NamedTuple):
-    """The content of a remote folder.
-
-    Attributes:
-        files: the size in bytes of each file, by name.
-        folders: the names of the folders in it.
-    """
+    """The content of a remote folder: the size in bytes of each file, and the inner folders."""
 
     files: dict[str, int]
     folders: list[str]
 
 
 class FilePart(NamedTuple):
-    """Bytes of a remote file, as they were answered.
-
-    Attributes:
-        span: which bytes they are, as (start, stop).
-    """
+    """Bytes of a remote file, as they were answered; the span (start, stop) says which they are."""
 
     state: FileState
     span: tuple[int, int]
     octets: bytes
 
+    @property
+    def whole(self) -> bytes | None:
+        """The bytes, None if some are missing."""
+        return self.octets if len(self.octets) == self.span[1] - self.span[0] else None
+
 
 def file_state(url: str) -> FileState:
     """Return the state of a remote file."""
-    ask = partial(_web_state, *web) if (web := _web(url)) else partial(_stored_state, url)
+
+    def ask() -> FileState:
+        if web := _web(url):
+            return FileState.of_answer(request("HEAD", *web, {}, HTTPStatus.OK, 0))
+        return FileState.of_object(awaited(lambda _: obstore.head_async(*located(url))))
+
     return _asked(url, ask)
 
 
 def read_range(url: str, start: int, stop: int, state: FileState) -> bytes:
     """Return the bytes from `start` to `stop` of a remote file."""
-    read = partial(_web_part, *web) if (web := _web(url)) else partial(_stored_part, url)
 
     def ask() -> bytes | None:
-        part = read(stop - start, (start, stop), state)
+        part = _part(url, stop - start, (start, stop), state)
         if part.state != state:
             raise ChangedError(url)
-        return part.octets if part.span == (start, stop) and _is_complete(part) else None
+        return part.whole if part.span == (start, stop) else None
 
     return _asked(url, ask)
 
 
 def read_small(url: str, limit: int) -> bytes | None:
     """Return the contents of a remote file, None if it does not exist."""
-    read = partial(_web_part, *web) if (web := _web(url)) else partial(_stored_part, url)
-
-    def ask() -> bytes | None:
-        part = read(limit, None, None)
-        return part.octets if _is_complete(part) else None
-
-    try:
-        return _asked(url, ask)
-    except MissingError:
-        return None
+    with suppress(MissingError):
+        return _asked(url, lambda: _part(url, limit).whole)
+    return None
 
 
-def _web_state(url: str, token: str) -> FileState:
-    """Return the state of a file on a web server."""
-    return _state_of(request("HEAD", url, token, {}, HTTPStatus.OK, 0), 0)
-
-
-def _web_part(
-    url: str, token: str, limit: int, span: tuple[int, int] | None, state: FileState | None
+def _part(
+    url: str, limit: int, span: tuple[int, int] | None = None, state: FileState | None = None
 ) -> FilePart:
-    """Return bytes of a file on a web server, all of them if there is no span."""
-    if span is None or state is None:
-        answer = request("GET", url, token, {}, HTTPStatus.OK, limit)
-        nbytes = len(answer.octets)
-        found = _state_of(answer, nbytes)
-        return FilePart(found, (0, found.size), answer.octets)
-    headers = {"range": f"bytes={span[0]}-{span[1] - 1}"}
-    if state.tag.startswith('"'):
-        headers["if-match"] = state.tag
-    answer = request("GET", url, token, headers, HTTPStatus.PARTIAL_CONTENT, limit)
-    if answer.status != HTTPStatus.PARTIAL_CONTENT:
-        raise RangesIgnoredError
-    sent = CONTENT_RANGE.fullmatch(answer.headers["Content-Range"] or "")
-    if sent is None:
-        raise WebError
-    first, last, size = (int(number[:20]) for number in sent.groups())
-    return FilePart(FileState(size, _tag_of(answer)), (first, last + 1), answer.octets)
-
-
-def _state_of(answer: Answer, nbytes: int) -> FileState:
-    """Return the state in an answer, which may not tell the size if its body was read."""
-    size = answer.headers["Content-Length"]
-    if size is None and nbytes:
-        return FileState(nbytes, "")
-    if not WHOLE_NUMBER.fullmatch(size or ""):
-        raise WebError
-    return FileState(int(size), _tag_of(answer))
-
-
-def _tag_of(answer: Answer) -> str:
-    tag = answer.headers["ETag"] or answer.headers["Last-Modified"]
-    if not tag:
-        raise WebError
-    return str(tag)
-
-
-def _stored_state(url: str) -> FileState:
-    """Return the state of an object."""
-    import obstore  # optional
-
-    store, path = located(url)
-    return FileState.of(awaited(lambda _: obstore.head_async(store, path)))
-
-
-def _stored_part(
-    url: str, limit: int, span: tuple[int, int] | None, state: FileState | None
-) -> FilePart:
-    """Return bytes of an object, all of them if there is no span."""
-    import obstore  # optional
-
-    store, path = located(url)
+    """Return bytes of a file in a state, all of them if there is no span."""
+    condition = state.condition if state else None
+    if web := _web(url):
+        return _web_part(*web, limit, span, condition)
 
     async def read(patience: Patience) -> FilePart:
-        options = state.options(*span) if span and state else None
-        answer = await obstore.get_async(store, path, options=options)
+        options: GetOptions = {}
+        if span is not None:
+            options["range"] = span
+        if condition is not None:
+            options["if_match"] = condition
+        answer = await obstore.get_async(*located(url), options=options)
         octets = bytearray()
         if answer.range[1] - answer.range[0] > limit:
             raise TooLargeError
         async for piece in answer.stream(PIECE_BYTES):
             patience.advance(len(piece))
             octets += memoryview(piece)
-        return FilePart(FileState.of(answer.meta), answer.range, bytes(octets))
+        return FilePart(FileState.of_object(answer.meta), answer.range, bytes(octets))
 
     return awaited(read, limit)
 
 
-def _may_pass(error: Exception) -> bool:
-    """Return whether a request that failed may succeed when it is made again."""
-    from obstore.exceptions import GenericError  # optional
+def _web_part(
+    url: str, token: str, limit: int, span: tuple[int, int] | None, condition: str | None
+) -> FilePart:
+    if span is None:
+        answer = request("GET", url, token, {}, HTTPStatus.OK, limit)
+        found = FileState.of_answer(answer)
+        return FilePart(found, (0, found.size), answer.octets)
+    headers = {"range": f"bytes={span[0]}-{span[1] - 1}"}
+    if condition is not None:
+        headers["if-match"] = condition
+    answer = request("GET", url, token, headers, HTTPStatus.PARTIAL_CONTENT, limit)
+    if answer.status != HTTPStatus.PARTIAL_CONTENT:
+        raise RangesIgnoredError
+    sent = CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
+    if sent is None:
+        raise WebError
+    first, last, size = map(int, sent.groups())
+    return FilePart(FileState(size, _tag_of(answer)), (first, last + 1), answer.octets)
 
+
+def _tag_of(answer: Answer) -> str:
+    tag = answer.headers.get("ETag") or answer.headers.get("Last-Modified")
+    if not tag:
+        raise WebError
+    return tag
+
+
+def _may_pass(error: Exception) -> bool:
     if isinstance(error, WebError):
         cause = error.__cause__
-        passing = isinstance(cause, (OSError, HTTPException)) and not isinstance(cause, gaierror)
+        passing = isinstance(cause, (HTTPError, HTTPException, OSError))
+        passing = passing and not isinstance(cause, (gaierror, ValueError))
         return passing or str(error).startswith(PASSING_STATUS)
-    return isinstance(error, GenericError)
-
-
-def _is_complete(part: FilePart) -> bool:
-    start, stop = part.span
-    return len(part.octets) == stop - start
+    return isinstance(error, exceptions.GenericError)
 
 
 def _asked(url: str, ask: Callable[[], Found | None]) -> Found:
@@ -280,10 +250,10 @@ def listing(url: str) -> Listing | None:
         case "http" | "https":
             return None
         case "hf":
-            octets = read_small(_hub_listing(url), MAX_LISTING_BYTES)
+            model, revision, inner = _hub_place(url)
+            tree = f"{_hub()}/api/models/{model}/tree/{revision}/{inner}".rstrip("/")
+            octets = read_small(tree, MAX_LISTING_BYTES)
             return _hub_content(url, b"[]" if octets is None else octets)
-    import obstore  # optional
-
     store, path = located(url)
     try:
         listed = awaited(
@@ -306,8 +276,6 @@ def stored_nbytes(url: str) -> int:
     Raises:
         CheckpointError: the object store cannot be reached.
     """
-    import obstore  # optional
-
     store, path = located(url)
     try:
         with suppress(FileNotFoundError):
@@ -318,7 +286,6 @@ def stored_nbytes(url: str) -> int:
 
 
 def _hub_content(url: str, answer: bytes) -> Listing:
-    """Return the content of a folder from the answer of the Hugging Face Hub."""
     try:
         entries = [
             (each["type"], _last(each["path"]), each.get("size", 0)) for each in json.loads(answer)
@@ -338,7 +305,6 @@ def _hub_content(url: str, answer: bytes) -> Listing:
 
 
 def _last(path: str) -> str:
-    """Return the name of a file or folder from its path."""
     return path.rstrip("/").rpartition("/")[2]
 
 
@@ -351,23 +317,16 @@ def _sleep(duration_s: float) -> None:
 
 def is_denied(error: Exception | None) -> bool:
     """Return whether a request failed because permission is missing."""
-    from obstore.exceptions import PermissionDeniedError, UnauthenticatedError  # optional
-
     status = STATUS.search(str(error))
-    denied = (PermissionError, PermissionDeniedError, UnauthenticatedError)
+    denied = (PermissionError, exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)
     return isinstance(error, denied) or (status is not None and status[0].startswith(DENIED))
 
 
 def _explained(url: str, error: Exception | None) -> CheckpointError:
-    """Return the message for a failed request."""
-    from obstore import exceptions  # optional
-
-    name, status = _shown(url), STATUS.search(str(error))
+    name = unquote(url.partition("?")[0])  # without the query of a listing
+    found = STATUS.search(str(error))
+    status = found[0].strip() if found else ""
     match error:
-        case exceptions.PreconditionError():
-            return ChangedError(name)
-        case FileNotFoundError() | exceptions.NotFoundError():
-            return MissingError(name)
         case TooLargeError():
             return CheckpointError(
                 "{url} is larger than it declares, or than it may be. Check the URL.", url=name
@@ -383,10 +342,11 @@ def _explained(url: str, error: Exception | None) -> CheckpointError:
                 "{url} cannot be read in parts: the server ignores ranges. Download the file.",
                 url=name,
             )
-    if status and status[0].startswith(MISSING):
-        return MissingError(name)
-    if status and status[0].startswith(CHANGED):
+    if isinstance(error, exceptions.PreconditionError) or status.startswith(CHANGED):
         return ChangedError(name)
+    missing = (FileNotFoundError, exceptions.NotFoundError)
+    if isinstance(error, missing) or status.startswith(MISSING):
+        return MissingError(name)
     if is_denied(error):
         return DeniedError(
             tr(
@@ -405,27 +365,18 @@ def _explained(url: str, error: Exception | None) -> CheckpointError:
     return CheckpointError(
         "{url} cannot be reached: {reason}. Check the URL and the network, and open it again.",
         url=name,
-        reason=status[0].strip() if status else tr("no complete answer"),
+        reason=status or tr("no complete answer"),
     )
-
-
-def _shown(url: str) -> str:
-    """Return a URL for messages, without the query of a listing."""
-    return unquote(url.partition("?")[0])
 
 
 def _web(url: str) -> tuple[str, str] | None:
     """Return the URL on a web server, and the token for it or ""; None for an object store."""
     parts = urlsplit(url)
     if parts.scheme == "hf":
-        check_installed()
-        name, _, inner = parts.path.strip("/").partition("/")
-        name, _, revision = name.partition("@")
-        path = f"{parts.netloc}/{name}/resolve/{revision or 'main'}/{inner}".rstrip("/")
+        path = "{}/resolve/{}/{}".format(*_hub_place(url)).rstrip("/")
         return f"{_hub()}/{quoted(path)}", _hub_token()
     if parts.scheme not in ("http", "https"):
         return None
-    check_installed()
     origin = f"{parts.scheme}://{parts.netloc}"
     return origin + quoted(parts.path), _hub_token() if origin == _hub() else ""
 
@@ -434,13 +385,11 @@ def _hub() -> str:
     return os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
 
 
-def _hub_listing(url: str) -> str:
+def _hub_place(url: str) -> tuple[str, str, str]:
     parts = urlsplit(url)
     name, _, inner = parts.path.strip("/").partition("/")
     name, _, revision = name.partition("@")
-    return f"{_hub()}/api/models/{parts.netloc}/{name}/tree/{revision or 'main'}/{inner}".rstrip(
-        "/"
-    )
+    return f"{parts.netloc}/{name}", revision or "main", inner
 
 
 def _hub_token() -> str:

@@ -1,4 +1,9 @@
-"""Uploading files to object stores. A file appears there when all of its parts have arrived."""
+"""Uploading files to object stores. A file appears there when all of its parts have arrived.
+
+Only uploads to S3 in parts need `boto3`: it can complete an upload on the condition that no object
+has appeared, and remove the parts of killed uploads. `obstore` uploads without parts as soon as
+there is a condition, and cannot list parts.
+"""
 
 from __future__ import annotations
 
@@ -7,31 +12,27 @@ import logging
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
+from http import HTTPStatus
+from http.client import responses
+from os.path import commonprefix
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-from prune_gui.checkpoint.remote import buckets
-from prune_gui.checkpoint.remote.buckets import (
-    ObjectExistsError,
-    S3Error,
-    awaited,
-    check_installed,
-    located,
-)
-from prune_gui.checkpoint.remote.stores import STATUS, file_state, is_denied, read_range
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError
+
+from prune_gui.checkpoint.remote.buckets import MAX_REQUESTS, awaited, located, s3_endpoint
+from prune_gui.checkpoint.remote.stores import DENIED, STATUS, file_state, is_denied, read_range
 from prune_gui.checkpoint.remote.web import WebError
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
-from prune_gui.location import Location
 from prune_gui.monitor import Monitor, not_cancelled
 
 log = logging.getLogger(__name__)
 
-SCHEMES: Final = ("s3", "gs", "az")
-"""The schemes of URLs that can be written."""
 PART_BYTES: Final = 8 << 20
 MAX_PARTS: Final = 10_000
 """The limit of S3 and of Google Cloud Storage."""
@@ -41,25 +42,8 @@ ID_ATTRIBUTE: Final = "pruneguiupload"
 """The metadata of an uploaded object that holds the id of its upload."""
 
 
-def check_writable(url: str) -> None:
-    """Check that files can be written to servers of the kind of a URL, without a connection.
-
-    Raises:
-        CheckpointError: they cannot, or a package for it is not installed.
-    """
-    if urlsplit(url).scheme not in SCHEMES:
-        raise CheckpointError(
-            "{url} cannot be written. Save into an object store (s3, gs or az), or into a "
-            "local folder.",
-            url=url,
-        )
-    check_installed()
-
-
 def upload_id(url: str) -> str | None:
     """Return the id of the upload that wrote an object, "" for another object, None for none."""
-    import obstore  # optional
-
     store, key = located(url)
     with _explained(url):
         try:
@@ -67,17 +51,6 @@ def upload_id(url: str) -> str | None:
         except FileNotFoundError:
             return None
         return str(found.attributes.get(ID_ATTRIBUTE, ""))
-
-
-def exists(location: Location) -> bool:
-    """Return whether there is a file at a location.
-
-    Raises:
-        CheckpointError: the object store cannot be reached.
-    """
-    if location.url is None:
-        return os.path.lexists(location)
-    return upload_id(location.url) is not None
 
 
 def unfinished_url(url: str, own_id: str) -> str | None:
@@ -91,8 +64,6 @@ def upload_file(path: Path, url: str, own_id: str, monitor: Monitor, *, overwrit
     The object is created or replaced in one step, when all parts are there. After an error, the
     parts are removed.
     """
-    from obstore.exceptions import AlreadyExistsError  # optional
-
     if not overwrite:
         check_absent(url, own_id)
     file = _PartedFile(path, monitor)
@@ -102,13 +73,10 @@ def upload_file(path: Path, url: str, own_id: str, monitor: Monitor, *, overwrit
             if file.n_parts == 1:
                 tag = _put_whole(url, own_id, file, overwrite=overwrite)
             elif unfinished is None:
-                metadata = {ID_ATTRIBUTE: own_id}
-                tag = buckets.upload_parts(
-                    url, file.read, file.n_parts, metadata, overwrite=overwrite
-                )
+                tag = _put_parts(url, own_id, file, overwrite=overwrite)
             else:
                 tag = _put_and_copy(url, unfinished, own_id, file, overwrite=overwrite)
-    except (AlreadyExistsError, ObjectExistsError):
+    except AlreadyExistsError:
         check_absent(url, own_id)
         tag = ""  # it was uploaded by a lost worker, or an answer was lost
     if tag.strip('"') != file.s3_tag():
@@ -116,11 +84,7 @@ def upload_file(path: Path, url: str, own_id: str, monitor: Monitor, *, overwrit
 
 
 class _PartedFile:
-    """A file that is read in parts, each of them once.
-
-    Attributes:
-        part_nbytes: the size of all parts except for the last one, in bytes.
-    """
+    """A file that is read in parts, each of them once. Only the last part may be smaller."""
 
     def __init__(self, path: Path, monitor: Monitor) -> None:
         self._path, self._monitor = path, monitor
@@ -148,9 +112,6 @@ class _PartedFile:
 
 
 def _put_whole(url: str, own_id: str, file: _PartedFile, *, overwrite: bool) -> str:
-    """Upload a file of one part, and return the ETag."""
-    import obstore  # optional
-
     result = obstore.put(
         *located(url),
         file.read(0),
@@ -161,6 +122,50 @@ def _put_whole(url: str, own_id: str, file: _PartedFile, *, overwrite: bool) -> 
     return result["e_tag"] or ""
 
 
+def _put_parts(url: str, own_id: str, file: _PartedFile, *, overwrite: bool) -> str:
+    """Upload a file to S3 in parts, and return the ETag. After an error, the parts are removed."""
+    client, where = _s3_client(), {"Bucket": urlsplit(url).netloc, "Key": located(url)[1]}
+    metadata = {ID_ATTRIBUTE: own_id}
+    where["UploadId"] = client.create_multipart_upload(**where, Metadata=metadata)["UploadId"]
+
+    def send(part: int) -> dict[str, Any]:
+        answer = client.upload_part(**where, PartNumber=part + 1, Body=file.read(part))
+        return {"PartNumber": part + 1, "ETag": answer["ETag"]}
+
+    try:
+        with ThreadPoolExecutor(MAX_REQUESTS, "prune-gui-upload") as pool:
+            parts = [*pool.map(send, range(file.n_parts))]
+        condition = {} if overwrite else {"IfNoneMatch": "*"}
+        answer = client.complete_multipart_upload(
+            **where, **condition, MultipartUpload={"Parts": parts}
+        )
+    except BaseException:
+        with suppress(CheckpointError), _explained(url):
+            client.abort_multipart_upload(**where)
+        raise
+    return str(answer["ETag"])
+
+
+def _s3_client() -> Any:  # noqa: ANN401 - its classes are made at run time
+    import boto3  # slow to import
+    from botocore.config import Config
+
+    endpoint = s3_endpoint()
+    return boto3.session.Session().client(
+        "s3",
+        endpoint_url=endpoint,
+        region_name=os.environ.get("AWS_REGION"),  # which boto3 does not read
+        config=Config(
+            connect_timeout=10,
+            max_pool_connections=MAX_REQUESTS,
+            retries={"mode": "standard", "total_max_attempts": 7},
+            request_checksum_calculation="when_required",  # other stores know no checksums
+            response_checksum_validation="when_required",
+            s3={"addressing_style": "path"} if endpoint else None,
+        ),
+    )
+
+
 def _put_and_copy(
     url: str, unfinished: str, own_id: str, file: _PartedFile, *, overwrite: bool
 ) -> str:
@@ -169,8 +174,6 @@ def _put_and_copy(
     `obstore` completes such an upload without conditions, but can copy its object within the store
     on the condition that no other object is there.
     """
-    import obstore  # optional
-
     store, key = located(url)
     _, other_key = located(unfinished)
     try:
@@ -181,7 +184,7 @@ def _put_and_copy(
             attributes={ID_ATTRIBUTE: own_id},
             use_multipart=True,
             chunk_size=file.part_nbytes,
-            max_concurrency=buckets.MAX_REQUESTS,
+            max_concurrency=MAX_REQUESTS,
         )
         obstore.copy(store, other_key, key, overwrite=overwrite)
     finally:
@@ -203,8 +206,6 @@ def check_absent(url: str, own_id: str) -> None:
 
 def remove_object(url: str) -> None:
     """Remove an object, if there is one."""
-    import obstore  # optional
-
     store, key = located(url)
     with _explained(url):
         try:
@@ -223,15 +224,22 @@ def remove_parts(urls: Sequence[str], since: datetime) -> None:
     for bucket in {each.netloc for each in wanted if each.scheme == "s3"}:
         keys = [located(each.geturl())[1] for each in wanted if each.netloc == bucket]
         with _explained(f"s3://{bucket}"):
-            buckets.remove_parts(bucket, keys, since - MAX_CLOCK_SKEW)
+            client = _s3_client()
+            pages = client.get_paginator("list_multipart_uploads").paginate(
+                Bucket=bucket,
+                Prefix=commonprefix(keys),  # noqa: RUF071 - S3 has no path components
+            )
+            for upload in (each for page in pages for each in page.get("Uploads", ())):
+                key, began = upload["Key"], upload["Initiated"]
+                if key in keys and began >= since - MAX_CLOCK_SKEW:
+                    client.abort_multipart_upload(
+                        Bucket=bucket, Key=key, UploadId=upload["UploadId"]
+                    )
 
 
 @not_cancelled()
 def _read_back(url: str, file: _PartedFile) -> None:
-    """Compare an object with the parts of its file.
-
-    This cannot be cancelled: the object may have replaced another one.
-    """
+    """Compare an object with the parts of its file; the object may have replaced another one."""
     state = file_state(url)
 
     def is_equal(part: int) -> bool:
@@ -239,7 +247,7 @@ def _read_back(url: str, file: _PartedFile) -> None:
         stop = min(start + file.part_nbytes, file.nbytes)
         return _md5(memoryview(read_range(url, start, stop, state))) == file.digests[part]
 
-    with ThreadPoolExecutor(buckets.MAX_REQUESTS, "prune-gui-verify") as pool:
+    with ThreadPoolExecutor(MAX_REQUESTS, "prune-gui-verify") as pool:
         if state.size == file.nbytes and all(pool.map(is_equal, file.digests)):
             return
     remove_object(url)
@@ -256,19 +264,29 @@ def _md5(octets: bytes | memoryview) -> bytes:
 @contextmanager
 def _explained(url: str) -> Iterator[None]:
     """Convert the errors of requests, except for those that an object exists, to one message."""
-    from obstore.exceptions import AlreadyExistsError, BaseError  # optional
+    from botocore import exceptions as of_boto  # slow to import
 
     try:
         yield
-    except (AlreadyExistsError, ObjectExistsError):
+    except AlreadyExistsError:
         raise
-    except (BaseError, FileNotFoundError, PermissionError, S3Error, WebError) as error:
-        raise _unwritable(url, error) from error
+    except of_boto.ClientError as error:
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        if status == HTTPStatus.PRECONDITION_FAILED:
+            raise AlreadyExistsError(url) from error
+        # Servers have statuses of their own.
+        raise _unwritable(url, error, f"{status} {responses.get(status, 'Error')}") from error
+    except (of_boto.NoCredentialsError, of_boto.PartialCredentialsError) as error:
+        raise _unwritable(url, error, "401 Unauthorized") from error
+    except of_boto.BotoCoreError as error:
+        raise _unwritable(url, error, "") from error
+    except (BaseError, FileNotFoundError, PermissionError, WebError) as error:
+        found = STATUS.search(str(error))
+        raise _unwritable(url, error, found[0].strip() if found else "") from error
 
 
-def _unwritable(url: str, error: Exception) -> CheckpointError:
-    status = STATUS.search(str(error))
-    if is_denied(error):
+def _unwritable(url: str, error: Exception, status: str) -> CheckpointError:
+    if is_denied(error) or status.startswith(DENIED):
         return CheckpointError(
             "{url} cannot be written without permission. Set credentials in the environment "
             "or in the files of the provider, and save again.",
@@ -277,5 +295,5 @@ def _unwritable(url: str, error: Exception) -> CheckpointError:
     return CheckpointError(
         "{url} cannot be written: {reason}. Check the URL and the network, and save again.",
         url=url,
-        reason=status[0].strip() if status else tr("no complete answer"),
+        reason=status or tr("no complete answer"),
     )

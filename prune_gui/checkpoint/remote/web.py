@@ -5,24 +5,25 @@ The body of an answer that says anything but "here are the bytes" is never read.
 
 from __future__ import annotations
 
-import atexit
-import http.client
 import os
 import select
 import socket
 import ssl
 import sys
-import threading
 import time
-from base64 import b64encode
 from collections.abc import Callable, Mapping
-from email.message import Message
+from contextvars import ContextVar
 from functools import lru_cache, partial
 from http import HTTPStatus
-from itertools import chain
+from http.client import HTTPException, responses
 from typing import Any, Final, NamedTuple
-from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit, urlunsplit
+from urllib.parse import unquote, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
+
+from urllib3 import BaseHTTPResponse, PoolManager, ProxyManager, make_headers
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.exceptions import HTTPError, SSLError
 
 from prune_gui.monitor import check_cancelled
 
@@ -38,11 +39,9 @@ MAX_OVERHEAD: Final = 8
 """A server may send so many times the bytes of a body, which is in chunks, and so many before."""
 MAX_REDIRECTS: Final = 10
 MAX_IDLE: Final = 16
-"""Connections that are kept for further requests."""
+"""Connections to a server that are kept for further requests."""
 FILE: Final = (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT)
 REDIRECTS: Final = (301, 302, 303, 307, 308)
-AS_IT_IS: Final = "%/?:@!$&'()*+,;=[]~"
-"""What redirects may contain; other characters are quoted."""
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 UNTRUSTED: Final = "InvalidCertificate"
 """What is in the text of an error if the certificate of the server is not trusted."""
@@ -67,21 +66,18 @@ class RangesIgnoredError(WebError):
 class Answer(NamedTuple):
     """What a server answered.
 
-    Attributes:
-        octets: the body; empty for a HEAD request, or if the status is not the one that was wanted.
+    The body is empty for a HEAD request, or if the status is not the one that was wanted.
     """
 
     status: int
-    headers: Message
+    headers: Mapping[str, str]
     octets: bytes
 
 
 class Patience:
     """Limits the time and the bytes of an answer, and looks whether the user cancels.
 
-    Args:
-        budget: the bytes that may arrive.
-        stall_s: in so many seconds, `STALL_BYTES` have to arrive; `STALL_S` if None.
+    `STALL_BYTES` have to arrive in `stall_s` seconds, in `STALL_S` if it is None.
     """
 
     def __init__(self, budget: int, stall_s: float | None = None) -> None:
@@ -108,151 +104,92 @@ class Patience:
         self._end, self._missing = time.monotonic() + self._stall_s, STALL_BYTES
 
 
+_patience: ContextVar[Patience] = ContextVar("patience")
+"""That of the request which this thread makes."""
+
+
 def request(
     method: str, url: str, token: str, headers: Mapping[str, str], status: int, limit: int
 ) -> Answer:
     """Make a request, and follow redirects."""
     try:
-        return _followed(method, url, token, headers, status, limit)
-    except ssl.SSLCertVerificationError as error:
-        raise WebError(UNTRUSTED) from error
-    except (OSError, http.client.HTTPException, ValueError) as error:
+        origin = _origin(url)
+        for _ in range(MAX_REDIRECTS):
+            own = token and _origin(url) == origin
+            login = {"authorization": f"Bearer {token}"} if own else {}
+            answer = _exchange(method, url, {**headers, **login}, status, limit)
+            if answer.status in FILE:
+                return answer
+            if answer.status not in REDIRECTS:
+                raise WebError(f"{answer.status} {responses.get(answer.status, 'Error')}")
+            url = urljoin(url, answer.headers.get("Location", ""))
+    except SSLError as error:
+        untrusted = isinstance(error.args[0], ssl.SSLCertVerificationError)
+        raise WebError(UNTRUSTED if untrusted else "") from error
+    except (HTTPError, HTTPException, OSError, ValueError) as error:
         raise WebError from error
-
-
-def _followed(
-    method: str, url: str, token: str, headers: Mapping[str, str], status: int, limit: int
-) -> Answer:
-    origin = _Origin.of(urlsplit(url))
-    for _ in range(MAX_REDIRECTS):
-        parts = urlsplit(url)
-        own = token and _Origin.of(parts) == origin
-        login = {"authorization": f"Bearer {token}"} if own else {}
-        answer = _exchange(method, parts, {**headers, **login}, status, limit)
-        if answer.status in FILE:
-            return answer
-        if answer.status not in REDIRECTS:
-            phrase = http.client.responses.get(answer.status, "Error")
-            raise WebError(f"{answer.status} {phrase}")
-        url = urljoin(url, answer.headers["Location"] or "")
     raise WebError
 
 
-class _Origin(NamedTuple):
-    """Where a connection goes to."""
-
-    scheme: str
-    host: str
-    port: int
-
-    @classmethod
-    def of(cls, parts: SplitResult) -> _Origin:
-        """Return the origin of a URL."""
-        if parts.scheme not in DEFAULT_PORTS or not parts.hostname:
-            raise ValueError(parts.scheme)
-        return cls(parts.scheme, parts.hostname, parts.port or DEFAULT_PORTS[parts.scheme])
+def _origin(url: str) -> tuple[str, str, int]:
+    parts = urlsplit(url)
+    if parts.scheme not in DEFAULT_PORTS or not parts.hostname:
+        raise ValueError(parts.scheme)
+    return parts.scheme, parts.hostname, parts.port or DEFAULT_PORTS[parts.scheme]
 
 
-def _exchange(
-    method: str, parts: SplitResult, headers: Mapping[str, str], status: int, limit: int
-) -> Answer:
-    """Make one request; see `request`."""
-    origin = _Origin.of(parts)
-    connection = _idle.take(origin) or _Connection(origin)
-    connection.limit(Patience(MAX_HEADER_BYTES + MAX_OVERHEAD * limit))
+def _exchange(method: str, url: str, headers: Mapping[str, str], status: int, limit: int) -> Answer:
+    scheme, host, _ = _origin(url)
+    proxy = "" if proxy_bypass(host) else getproxies().get(scheme, "")
+    pools = _pools(proxy, *map(os.environ.get, ("SSL_CERT_FILE", "SSL_CERT_DIR")))
+    reset = _patience.set(Patience(MAX_HEADER_BYTES + MAX_OVERHEAD * limit))
     try:
-        target = quote(urlunsplit(("", "", parts.path or "/", parts.query, "")), safe=AS_IT_IS)
-        target = connection.prefix + target
-        connection.request(method, target, headers={**headers, **connection.proxy_login})
-        response = connection.getresponse()
-        octets = _body(response, limit) if response.status == status else b""
-    except BaseException:
-        connection.close()
-        raise
-    if response.isclosed():
-        _idle.give(origin, connection)
-    else:
-        connection.close()
-    return Answer(response.status, response.headers, octets)
+        answer = pools.urlopen(
+            method,
+            url,
+            headers=headers,
+            redirect=False,
+            retries=False,
+            timeout=POLL_S,
+            preload_content=False,
+        )
+        try:
+            octets = _body(answer, limit) if answer.status == status else b""
+        finally:
+            answer.close()  # if it was read completely, its connection is in the pool by now
+    finally:
+        _patience.reset(reset)
+    return Answer(answer.status, answer.headers, octets)
 
 
-def _body(response: http.client.HTTPResponse, limit: int) -> bytes:
+def _body(answer: BaseHTTPResponse, limit: int) -> bytes:
     """Return the body of an answer; that to a HEAD request is empty."""
-    declared = response.headers.get("Content-Length", "")
+    declared = answer.headers.get("Content-Length", "")
     if declared.isascii() and declared.isdigit():
         limit = min(limit, int(declared[:20]))
     octets = bytearray()
-    while piece := response.read(min(PIECE_BYTES, limit - len(octets) + 1)):
+    while piece := answer.read(min(PIECE_BYTES, limit - len(octets) + 1), decode_content=False):
         octets += piece
         if len(octets) > limit:
             raise TooLargeError
     return bytes(octets)
 
 
-class _Connection(http.client.HTTPConnection):
-    """A connection to a server, which waits in short steps.
-
-    Attributes:
-        prefix: what stands before the path in a request: something if there is a proxy.
-    """
-
-    def __init__(self, origin: _Origin) -> None:
-        scheme, host, port = origin
-        self._encrypted_host = host if scheme == "https" else ""
-        self.prefix, self.proxy_login = "", dict[str, str]()
-        self.patience = Patience(MAX_HEADER_BYTES)
-        proxy = urlsplit("" if proxy_bypass(host) else getproxies().get(scheme, ""))
-        if not proxy.hostname:
-            super().__init__(host, port)
-            return
-        super().__init__(proxy.hostname, proxy.port or DEFAULT_PORTS["http"])
-        login = {}
-        if proxy.username:
-            text = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
-            login = {"proxy-authorization": f"Basic {b64encode(text.encode()).decode()}"}
-        if self._encrypted_host:
-            self.set_tunnel(host, port, login)
-        else:
-            self.prefix = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-            self.proxy_login = login
-
-    def connect(self) -> None:
-        """Connect, through the proxy if there is one."""
-        self.sock: Any = _connected(self.host, self.port, self.patience)
-        if tunnel := getattr(self, "_tunnel_host", None) and getattr(self, "_tunnel", None):
-            tunnel()
-        if self._encrypted_host:
-            context = _context(*map(os.environ.get, ("SSL_CERT_FILE", "SSL_CERT_DIR")))
-            self.sock = context.wrap_socket(
-                self.sock, server_hostname=self._encrypted_host, do_handshake_on_connect=False
-            )
-            self.limit(self.patience)
-            _repeat(self.sock.do_handshake, self.patience)
-
-    def limit(self, patience: Patience) -> None:
-        """Set what limits the next request."""
-        self.patience = patience
-        if self.sock is not None:
-            self.sock.patience = patience
-
-
 class _Patient:
     """A socket that waits in short steps, of which each looks whether the request may go on."""
-
-    patience: Patience
 
     def recv_into(self, *arguments: Any) -> int:  # noqa: ANN401 - as `socket.recv_into`
         """Read some bytes."""
         receive: Any = super().recv_into  # type: ignore[misc]
-        nbytes: int = _repeat(partial(receive, *arguments), self.patience)
-        self.patience.advance(nbytes)
+        nbytes: int = _repeat(partial(receive, *arguments))
+        _patience.get().advance(nbytes)
         return nbytes
 
     def sendall(self, octets: Any, flags: int = 0) -> None:  # noqa: ANN401 - a buffer
         """Write bytes."""
         send: Any = super().send  # type: ignore[misc]
         while octets:
-            octets = octets[_repeat(partial(send, octets, flags), self.patience) :]
+            octets = octets[_repeat(partial(send, octets, flags)) :]
 
 
 class _Socket(_Patient, socket.socket):
@@ -262,43 +199,53 @@ class _Socket(_Patient, socket.socket):
 class _EncryptedSocket(_Patient, ssl.SSLSocket):
     """An encrypted socket; see `_Patient`."""
 
+    def do_handshake(self, block: bool = False) -> None:
+        """Agree on the encryption."""
+        _repeat(partial(super().do_handshake, block))
 
-def _repeat(attempt: Callable[[], Any], patience: Patience) -> Any:  # noqa: ANN401
-    """Return the result of an attempt, which is repeated while it times out."""
+
+def _repeat(attempt: Callable[[], Any]) -> Any:  # noqa: ANN401 - what the attempt returns
     while True:
         try:
             return attempt()
         except TimeoutError:
-            patience.check()
+            _patience.get().check()
 
 
-def _connected(host: str, port: int, patience: Patience) -> _Socket:
-    """Return a connected socket."""
-    problem = OSError(host)
-    for family, kind, protocol, _, address in socket.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM
-    ):
-        channel = _Socket(family, kind, protocol)
-        channel.patience = patience
+class _Connection(HTTPConnection):
+    """A connection whose socket is patient; see `_Patient`."""
+
+    def _new_conn(self) -> socket.socket:
+        problem = OSError(self.host)
         try:
-            _connect(channel, address, patience)
-        except OSError as error:
-            channel.close()
-            problem = error
-        except BaseException:
-            channel.close()
-            raise
-        else:
-            return channel
-    raise problem
+            found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+        except socket.gaierror as error:
+            raise WebError from error
+        for family, kind, protocol, _, address in found:
+            channel = _Socket(family, kind, protocol)
+            try:
+                _connect(channel, address)
+            except OSError as error:
+                channel.close()
+                problem = error
+            except BaseException:
+                channel.close()
+                raise
+            else:
+                return channel
+        raise problem
 
 
-def _connect(channel: socket.socket, address: Any, patience: Patience) -> None:  # noqa: ANN401
+class _EncryptedConnection(_Connection, HTTPSConnection):
+    """A connection whose encrypted socket is patient; see `_Patient`."""
+
+
+def _connect(channel: socket.socket, address: Any) -> None:  # noqa: ANN401 - depends on the family
     channel.setblocking(False)
     channel.connect_ex(address)
     end = time.monotonic() + CONNECT_S
     while not select.select([], [channel], [channel], POLL_S)[1]:
-        patience.check()
+        _patience.get().check()
         if time.monotonic() > end:
             raise TimeoutError
     if code := channel.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
@@ -307,9 +254,17 @@ def _connect(channel: socket.socket, address: Any, patience: Patience) -> None: 
     channel.settimeout(POLL_S)
 
 
-@lru_cache(maxsize=1)
-def _context(*_: str | None) -> ssl.SSLContext:
-    """Return what decides which certificates are trusted; the arguments are what it depends on."""
+class _Pool(HTTPConnectionPool):
+    ConnectionCls = _Connection
+
+
+class _EncryptedPool(HTTPSConnectionPool):
+    ConnectionCls = _EncryptedConnection
+
+
+@lru_cache(maxsize=4)
+def _pools(proxy_url: str, *_: str | None) -> PoolManager:
+    """Return the connections by way of a proxy, if there is one, with these certificates."""
     context = ssl.create_default_context()
     context.sslsocket_class = _EncryptedSocket
     paths = ssl.get_default_verify_paths()
@@ -317,46 +272,16 @@ def _context(*_: str | None) -> ssl.SSLContext:
         from botocore.httpsession import get_cert_path  # optional
 
         context.load_verify_locations(get_cert_path(True))
-    return context
+    proxy = urlsplit(proxy_url)
+    pools = PoolManager(maxsize=MAX_IDLE, ssl_context=context)
+    if proxy.hostname:
+        login = f"{unquote(proxy.username or '')}:{unquote(proxy.password or '')}"
+        headers = make_headers(proxy_basic_auth=login) if proxy.username else None
+        pools = ProxyManager(
+            proxy_url, maxsize=MAX_IDLE, proxy_headers=headers, ssl_context=context
+        )
+    pools.pool_classes_by_scheme = {"http": _Pool, "https": _EncryptedPool}
+    return pools
 
 
-class _Idle:
-    """The connections that no request uses now. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._connections: dict[_Origin, list[_Connection]] = {}
-        self._lock = threading.Lock()
-
-    def take(self, origin: _Origin) -> _Connection | None:
-        """Return a connection that the server has not closed, and to which it has sent nothing."""
-        with self._lock:
-            waiting = self._connections.get(origin, [])
-            while waiting:
-                connection = waiting.pop()
-                if not select.select([connection.sock], [], [], 0)[0]:
-                    return connection
-                connection.close()
-        return None
-
-    def give(self, origin: _Origin, connection: _Connection) -> None:
-        """Keep a connection whose last answer was read completely, if it is still open."""
-        if connection.sock is None:
-            return
-        with self._lock:
-            self._connections.setdefault(origin, []).append(connection)
-            total = sum(map(len, self._connections.values()))
-            if total > MAX_IDLE:
-                oldest = next(each for each in self._connections.values() if each)
-                oldest.pop(0).close()
-
-    def close(self) -> None:
-        """Close all of them."""
-        with self._lock:
-            for connection in chain.from_iterable(self._connections.values()):
-                connection.close()
-            self._connections.clear()
-
-
-_idle: Final = _Idle()
-close_idle: Final = _idle.close
-atexit.register(close_idle)
+close_idle: Final = _pools.cache_clear

@@ -69,7 +69,6 @@ class ShardIndex:
     """An index whose shard names are plain file names.
 
     Attributes:
-        format: the format of every shard.
         weight_map: the name of the shard by the key of the tensor.
         parts: the names of the parts of a split file, which has no index: `path` is the first part,
             and nothing is listed.
@@ -83,7 +82,7 @@ class ShardIndex:
 
     @cached_property
     def shards(self) -> tuple[str, ...]:
-        """The names of the shards, sorted."""
+        """Their names, sorted."""
         return self.parts or tuple(sorted(set(self.weight_map.values())))
 
     def locate(self, shard: str) -> Path:
@@ -163,7 +162,8 @@ def index_with(path: Path) -> ShardIndex | None:
         for other in indexes[:MAX_INDEXES_READ]:
             with suppress(OSError, FalseClaimError):
                 text = _read_text(other)
-                if _mentions(text, path.name):
+                spellings = os.fsencode(path.name), json.dumps(path.name)[1:-1].encode()
+                if any(name in text for name in spellings):  # plain, or with escapes
                     index = _parse(other, text)
                     if path.name in index.shards:
                         return index
@@ -171,7 +171,6 @@ def index_with(path: Path) -> ShardIndex | None:
 
 
 def _read_text(path: Path) -> bytes:
-    """Return the content of an index."""
     try:
         return read_regular(path, MAX_INDEX_BYTES)
     except OSError as error:
@@ -180,13 +179,7 @@ def _read_text(path: Path) -> bytes:
         raise
 
 
-def _mentions(text: bytes, name: str) -> bool:
-    """Return whether a JSON text may contain a name, plain or with escapes."""
-    return os.fsencode(name) in text or json.dumps(name)[1:-1].encode() in text
-
-
 def _parse(path: Path, text: bytes) -> ShardIndex:
-    """Parse and check an index."""
     if text.count(b"[") + text.count(b"{") > MAX_BRACKETS:
         raise FalseClaimError("it holds too many lists")
     try:
@@ -200,8 +193,11 @@ def _parse(path: Path, text: bytes) -> ShardIndex:
             raise FalseClaimError("it has no weight_map with the file name of each tensor")
     file_format = indexed_format(path)
     assert file_format is not None
-    for name in set(map(_checked_text, weight_map.values())):
-        _check_name(name, file_format.shard_suffix)
+    checked: set[str] = set()
+    for name in weight_map.values():
+        if not isinstance(name, str) or name not in checked:
+            _check_name(name, file_format.shard_suffix)
+            checked.add(name)
     metadata = index.get("metadata")
     return ShardIndex(path, file_format, weight_map, metadata if isinstance(metadata, dict) else {})
 
@@ -215,14 +211,10 @@ def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return unique
 
 
-def _checked_text(name: object) -> str:
+def _check_name(name: object, suffix: str) -> None:
+    """Refuse anything but a plain file name with the suffix, by the rules of any system."""
     if not isinstance(name, str):
         raise FalseClaimError("{name} is not a file name", name=short(name))
-    return name
-
-
-def _check_name(name: str, suffix: str) -> None:
-    """Refuse anything but a plain file name with the suffix, by the rules of any system."""
     is_plain = PureWindowsPath(name).name == name and name.isprintable()
     if not is_plain or len(name) > MAX_NAME_CHARS:
         raise FalseClaimError("{name} is not the name of a file in its folder", name=short(name))

@@ -9,17 +9,16 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from reprlib import repr as short
 from typing import TYPE_CHECKING, Final
 
 from prune_gui.checkpoint.base import NO_SURROUNDINGS, Checkpoint, FileCheckpoint, Surroundings
-from prune_gui.checkpoint.parameters import RawTensor
 from prune_gui.checkpoint.sharded.index import ShardIndex, check_part
 from prune_gui.checkpoint.source import FINGERPRINT_PREFIX
-from prune_gui.checkpoint.tensor_info import size_in_bytes
+from prune_gui.checkpoint.tensor_info import RawTensor, size_in_bytes
 from prune_gui.errors import CheckpointError
 from prune_gui.executor import current_executor
 from prune_gui.language import listed, tr
@@ -40,7 +39,6 @@ class ShardedCheckpoint(Checkpoint):
     has to agree with the shards; tensors that it does not list belong to the checkpoint, too.
 
     Attributes:
-        index: the index as read at opening.
         shard_of: the name of the shard that holds each tensor, by its key.
         differing_metadata: the keys of metadata that have different values in the shards.
     """
@@ -86,26 +84,21 @@ class ShardedCheckpoint(Checkpoint):
 
     @property
     def other_objects(self) -> tuple[str, ...]:
-        """Those of all shards; see `Checkpoint.other_objects`."""
         return self._other_objects
 
     def read_key(self, key: str) -> torch.Tensor:
-        """Return a tensor with `read_key` of its shard."""
         with self._shard_with(key) as shard:
             return shard.read_key(key)
 
     def view_key(self, key: str) -> torch.Tensor:
-        """Return a tensor with `view_key` of its shard."""
         with self._shard_with(key) as shard:
             return shard.view_key(key)
 
     def view_key_span(self, key: str, start: int, stop: int) -> torch.Tensor:
-        """Return a span of a flat tensor with `view_key_span` of its shard."""
         with self._shard_with(key) as shard:
             return shard.view_key_span(key, start, stop)
 
     def view_keys(self, keys: Sequence[str]) -> list[torch.Tensor]:
-        """Return flat tensors with `view_keys` of their shards; see `Checkpoint.view_keys`."""
         tensors: list[torch.Tensor] = []
         for _, group in groupby(keys, self.shard_of.get):
             shard_keys = list(group)
@@ -156,7 +149,6 @@ class ShardedCheckpoint(Checkpoint):
         return opened
 
     def missing_nbytes(self, names: Iterable[str]) -> int:
-        """Return the bytes to fetch before these parameters can be read."""
         by_shard: dict[str, list[str]] = {}
         for name in names:
             pair = self.tensors[name].pair
@@ -169,7 +161,6 @@ class ShardedCheckpoint(Checkpoint):
         return nbytes
 
     def fetch(self, monitor: Monitor) -> None:
-        """Fetch all remote shards; see `Checkpoint.fetch`."""
         with monitor.plan(sum(size for size, _ in self._states.values())):
             for shard in self.index.shards:
                 with self.open_shard(shard) as opened:
@@ -177,12 +168,11 @@ class ShardedCheckpoint(Checkpoint):
 
     @cached_property
     def model_files_folder(self) -> Path:
-        """The folder of all shards; see `Checkpoint.model_files_folder`."""
         with self._in_use(self.index.shards[0]) as opened:
             return opened.model_files_folder
 
     def check(self) -> None:
-        """Check the open shards; the others are checked when they are opened again."""
+        # The others are checked when they are opened again.
         with self._lock:
             shards = list(self._open)
         for shard in shards:
@@ -190,32 +180,29 @@ class ShardedCheckpoint(Checkpoint):
                 opened.check()
 
     def file_states(self) -> Mapping[str, tuple[int, int]]:
-        """Return those of all shards; see `Checkpoint.file_states`."""
         return self._states
 
     def fingerprint(self, monitor: Monitor) -> str:
-        """Return the digest of the digests of all shards; see `Checkpoint.fingerprint`."""
         lines, shards = hashlib.sha256(), sorted(self.index.shards)
-        executor = current_executor()
-        if executor is not None:
-            digests = executor.map(self._shard_digest, shards, monitor)
-        else:
-            digests = map(partial(self._shard_digest, monitor=monitor), shards)
+        executor, digest_of = current_executor(), self._shard_digest
+        digests = (
+            executor.map(digest_of, shards, monitor)
+            if executor is not None
+            else (digest_of(shard, monitor) for shard in shards)
+        )
         for shard, digest in zip(shards, digests, strict=True):
             lines.update(f"{digest}  {shard}\n".encode())
         return f"{FINGERPRINT_PREFIX}{lines.hexdigest()}"
 
     def _shard_digest(self, shard: str, monitor: Monitor) -> str:
-        """Return the digits of the SHA-256 of a shard."""
         with self.open_shard(shard) as opened:
             return opened.fingerprint(monitor).removeprefix(FINGERPRINT_PREFIX)
 
     @contextmanager
     def _in_use(self, shard: str) -> Iterator[FileCheckpoint]:
-        """Yield an open shard from the LRU cache, opening it if necessary.
+        """Yield an open shard from the LRU cache, opening it if necessary, and keep it open.
 
-        It stays open meanwhile. Other threads can use it and other shards at the same time, because
-        reading values may take long.
+        Other threads can use it and other shards at the same time: reading values may take long.
         """
         with self._lock:
             if self._closed:
@@ -268,7 +255,6 @@ class _MergedShards:
         self.other_objects: dict[str, None] = {}
 
     def add(self, number: int, shard: str, opened: Checkpoint) -> None:
-        """Add the next shard."""
         if self._index.parts:
             self._declared.add(check_part(opened, number, self._index))
         for key in self._listed_keys.get(shard, ()):
@@ -316,48 +302,35 @@ class _MergedShards:
             )
 
     def remarks(self) -> Iterator[str]:
-        """Yield remarks for the user."""
         yield from self._warnings
         index, listed_in = self._index, self._index.weight_map
         unlisted = [] if index.parts else [key for key in self.raw if key not in listed_in]
+
+        def key_in_shard(key: str) -> str:
+            return tr("{key!r} in {shard}", key=key[:200], shard=self.shard_of[key])
+
         if unlisted:
             yield tr(
                 "Tensors that the index does not list are pruned and saved with the others; the "
                 "index of a copy with the same shards does not list them either: {tensors}.",
-                tensors=listed([(key, self.shard_of[key]) for key in unlisted], _key_in_shard),
+                tensors=listed(unlisted, key_in_shard),
             )
-        if unlisted_files := _unlisted_files(index):
+        patterns = {re.sub(r"\d+", "0", shard) for shard in index.shards}
+        others = {path.name for path in index.path.parent.iterdir()}.difference(index.shards)
+        unlisted_files = sorted(name for name in others if re.sub(r"\d+", "0", name) in patterns)
+        if unlisted_files:
             yield tr(
                 "Files that belong to the index by their names, but not by its content, are "
                 "neither opened nor copied: {files}.",
                 files=listed(unlisted_files),
             )
         claimed = index.metadata.get("total_size")
-        sizes = {
-            tensor.view or key: size_in_bytes(tensor.shape, tensor.dtype)
-            for key, tensor in self.raw.items()
-            if key in listed_in
-        }
-        distinct_nbytes = sum(sizes.values())
-        total_nbytes = sum(
-            size_in_bytes(self.raw[key].shape, self.raw[key].dtype) for key in listed_in
-        )
-        if isinstance(claimed, int | float) and claimed not in (distinct_nbytes, total_nbytes):
+        sizes = {key: size_in_bytes(*self.raw[key][:2]) for key in listed_in}
+        by_view: dict[Hashable, int] = {self.raw[key].view or key: sizes[key] for key in sizes}
+        distinct = sum(by_view.values())
+        if isinstance(claimed, int | float) and claimed not in (distinct, sum(sizes.values())):
             yield tr(
                 "The index gives a total size of {claimed} bytes; it is {size}.",
                 claimed=short(claimed),
-                size=distinct_nbytes,
+                size=distinct,
             )
-
-
-def _key_in_shard(location: tuple[str, str]) -> str:
-    """Return words for the location (key, shard) of a tensor."""
-    key, shard = location
-    return tr("{key!r} in {shard}", key=key[:200], shard=shard)
-
-
-def _unlisted_files(index: ShardIndex) -> list[str]:
-    """Return the files of the folder that are named like shards but not listed in the index."""
-    patterns = {re.sub(r"\d+", "0", shard) for shard in index.shards}
-    others = {path.name for path in index.path.parent.iterdir()}.difference(index.shards)
-    return sorted(name for name in others if re.sub(r"\d+", "0", name) in patterns)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,14 +18,15 @@ from prune_gui.checkpoint.opening import address_of, open_checkpoint, reopen
 from prune_gui.checkpoint.sharded.index import index_bytes, is_index, part_names, read_index
 from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
 from prune_gui.checkpoint.tensor_info import size_in_bytes
-from prune_gui.checkpoint.write.atomic import rehearse, replacing_folder, write_files
-from prune_gui.checkpoint.write.entries import (
+from prune_gui.checkpoint.write.atomic import link_or_copy, rehearse, replacing_folder, write_files
+from prune_gui.checkpoint.write.content import (
+    FileContent,
     KeyedWriter,
+    Metadata,
     TensorWriter,
     keyed_writers,
     lookup_source,
 )
-from prune_gui.checkpoint.write.metadata import Metadata
 from prune_gui.checkpoint.write.writing import (
     KEEP_THE_FILES,
     FileOutput,
@@ -41,7 +41,7 @@ from prune_gui.location import Location
 from prune_gui.monitor import Monitor
 
 if TYPE_CHECKING:
-    from prune_gui.checkpoint.remote.destination import Destination, Upload
+    from prune_gui.checkpoint.remote.destination import Destination
 
 
 def is_folder(out: str | os.PathLike[str]) -> bool:
@@ -63,18 +63,14 @@ def is_clearly_folder(out: str | os.PathLike[str]) -> bool:
 
 
 class Shard(NamedTuple):
-    """One file to write.
+    """One file to write; its template is the old shard, or None.
 
     Attributes:
-        template: the old shard whose order, ties and other objects the new one keeps, or None.
-        metadata: all of the metadata.
         special_nbytes: the bytes of the special tensors that a torch file keeps, by key.
     """
 
     name: str
-    writers: Sequence[KeyedWriter]
-    template: Checkpoint | None
-    metadata: Metadata
+    content: FileContent
     special_nbytes: Mapping[str, int]
 
 
@@ -122,56 +118,77 @@ class ShardsOutput(FileOutput):
 
     def nbytes(self, metadata: Metadata, monitor: Monitor) -> int:
         """Return the bytes of the shards and the index that `write` would write."""
-        index, nbytes, file_format = IndexBuilder(self), 0, self._format()
+        nbytes, file_format, written = 0, self._format(), []
         with closing(self._shards(metadata)) as shards:
             for shard in shards:
                 monitor.advance()
-                check_special(self.path / shard.name, file_format, shard.writers, shard.template)
-                nbytes += file_format.file_nbytes(shard.writers, shard.template, shard.metadata)
-                index.add(shard)
-        return nbytes + sum(map(len, index.files().values()))
+                check_special(self.path / shard.name, file_format, shard.content)
+                nbytes += file_format.file_nbytes(shard.content)
+                written.append(shard)
+        return nbytes + sum(map(len, _index_files(self, written).values()))
 
     def write(self, metadata: Metadata, monitor: Monitor) -> None:
         """Write the folder; see `FileOutput.write`."""
         nbytes = sum(tensor.nbytes for tensor in self.tensors)
-        index, file_format, upload = IndexBuilder(self), self._format(), self.upload
+        file_format, upload, written = self._format(), self.upload, []
         every = self._shards(metadata)
         new_folder = self._new_folder(nbytes) if upload is None else nullcontext(upload.folder)
         with new_folder as folder, closing(every) as shards:
             unfinished = []
             executor = current_executor()
             if executor is not None:
-                tasks = list(shards)
-                write_on_executor(executor, folder, self.path, file_format, tasks, monitor, upload)
-                for shard in tasks:
-                    index.add(shard)
+                written = list(shards)
+                self._write_on_executor(executor, folder, written, monitor)
             for shard in shards:
-                path = folder / shard.name
-                complete = write_file(
-                    path,
-                    self.path / shard.name,
-                    file_format,
-                    shard.writers,
-                    shard.template,
-                    shard.metadata,
-                    monitor,
-                )
+                path, out = folder / shard.name, self.path / shard.name
+                complete = write_file(path, out, file_format, shard.content, monitor)
                 if upload is None:
                     unfinished.append(complete)
                 else:
                     complete()
                     upload.send_beside(path, shard.name, monitor)
-                index.add(shard)
+                written.append(shard)
             for complete in unfinished:
                 complete()
-            files = {**self.extra_files, **index.files()}
+            files = {**self.extra_files, **_index_files(self, written)}
             write_files({folder / name: octets for name, octets in files.items()})
             if upload is None:
                 with reading_back(self.path):
-                    open_checkpoint(folder / index.name).close()  # compares it with all shards
+                    main = index_name(self.source, self.shard_size)
+                    open_checkpoint(folder / main).close()  # compares it with all shards
             else:
                 upload.wait()
                 upload.send_all(folder, monitor)
+
+    def _write_on_executor(
+        self, executor: Executor, folder: Path, shards: Sequence[Shard], monitor: Monitor
+    ) -> None:
+        """Write and complete shards, one task each.
+
+        Each attempt writes a file of its own and renames it when it is complete. Those that lost
+        workers left are removed. The shards of an upload are uploaded by the workers that wrote
+        them; if the executor has a staging folder, they are uploaded from there.
+        """
+        upload, staging = self.upload, executor.staging_folder(folder)
+        work = partial(_write_shard, staging.absolute(), self.path, self._format())
+        if upload is not None and staging == folder:
+            upload.announce(shard.name for shard in shards)
+            work = partial(_upload_shard, upload.destination, self.path, self._format())
+        for _ in executor.map(work, shards, monitor):
+            pass
+        if staging == folder:
+            written = {folder / shard.name for shard in shards}
+            for path in folder.rglob("*"):
+                if path.is_file() and path not in written:
+                    path.unlink()
+            return
+        for shard in shards:
+            staged, path = staging / shard.name, folder / shard.name
+            if upload is None:
+                path.parent.mkdir(exist_ok=True)
+                link_or_copy(staged, path)
+            else:
+                upload.send(staged, shard.name, monitor)
 
     def _new_folder(self, nbytes: int) -> AbstractContextManager[Path]:
         return _new_folder(self.path, nbytes, tuple(self.extra_files), overwrite=self.overwrite)
@@ -185,7 +202,6 @@ class ShardsOutput(FileOutput):
         return self._same_shards(metadata, self.source)
 
     def _same_shards(self, metadata: Metadata, source: ShardedCheckpoint) -> Generator[Shard]:
-        """Yield shards with the names and the tensors of the old ones."""
         shard_of, parts = source.shard_of, source.index.parts
         groups: dict[str, list[TensorWriter]] = {}
         for tensor in self.tensors:
@@ -204,8 +220,8 @@ class ShardsOutput(FileOutput):
                     if raw.special is not None and shard_of.get(key) == name
                 }
                 if writers or special_nbytes or parts:  # else all of its tensors are removed
-                    texts = {**old.metadata, **metadata}
-                    yield Shard(name, writers, template, texts, special_nbytes)
+                    content = FileContent(writers, template, {**old.metadata, **metadata})
+                    yield Shard(name, content, special_nbytes)
 
     def _split_shards(self, metadata: Metadata, shard_size: int) -> Generator[Shard]:
         """Yield shards of at most this size, or of a single tensor; ties stay in one shard."""
@@ -224,47 +240,36 @@ class ShardsOutput(FileOutput):
         old = format_named(self.source.format)
         for number, shard in enumerate(shards, start=1):
             name = f"{old.shard_stem}-{number:05}-of-{len(shards):05}{old.shard_suffix}"
-            yield Shard(name, shard, None, self._metadata(metadata), {})
+            yield Shard(name, FileContent(shard, None, self._metadata(metadata)), {})
 
 
-class IndexBuilder:
-    """The index of the new shards, which are added one by one.
+def _index_files(output: ShardsOutput, shards: Iterable[Shard]) -> dict[str, bytes]:
+    """Return the content of the index by its name; {} for the parts of a split file.
 
-    The same shards as those of the template list the same tensors, new ones list all of them. The
-    name is that of the index; for the parts of a split file, of the first part.
+    The same shards as those of the template list the same tensors, new ones list all of them.
     """
+    template = output.template
+    old = template.index if isinstance(template, ShardedCheckpoint) else None
+    if old is not None and old.parts:
+        return {}
+    listed = old.weight_map if old and output.shard_size is None else None
 
-    def __init__(self, output: ShardsOutput) -> None:
-        self.name = index_name(output.source, output.shard_size)
-        template = output.template
-        old = template.index if isinstance(template, ShardedCheckpoint) else None
-        self._old_metadata = old.metadata if old else {}
-        self._listed = old.weight_map if old and output.shard_size is None else None
-        self._is_split = old is not None and bool(old.parts)
-        self._shard_of: dict[str, str] = {}
-        self._sizes: dict[str, int] = {}  # tied tensors count once
+    def is_listed(old_key: str) -> bool:
+        return listed is None or lookup_source(old_key, listed, default="") != ""
 
-    def add(self, shard: Shard) -> None:
-        """Add the next shard."""
-        writers = [writer for writer in shard.writers if self._is_listed(writer.replaced)]
-        special = {key: size for key, size in shard.special_nbytes.items() if self._is_listed(key)}
-        keys = (writer.key for writer in writers)
-        self._shard_of |= dict.fromkeys([*keys, *special], shard.name)
-        self._sizes |= {writer.tensor.name: writer.tensor.nbytes for writer in writers}
-        self._sizes |= special
-
-    def _is_listed(self, old_key: str) -> bool:
-        return self._listed is None or lookup_source(old_key, self._listed, default="") != ""
-
-    def files(self) -> dict[str, bytes]:
-        """Return the content of the file by its name; {} for the parts of a split file."""
-        if self._is_split:
-            return {}
-        total = sum(self._sizes.values())
-        metadata = {**self._old_metadata, "total_size": total}
-        if total != self._old_metadata.get("total_size"):
-            metadata.pop("total_parameters", None)  # other tensors than before
-        return {self.name: index_bytes(self._shard_of, metadata)}
+    shard_of: dict[str, str] = {}
+    sizes: dict[str, int] = {}  # tied tensors count once
+    for shard in shards:
+        writers = [writer for writer in shard.content.writers if is_listed(writer.replaced)]
+        special = {key: size for key, size in shard.special_nbytes.items() if is_listed(key)}
+        shard_of |= dict.fromkeys([*(writer.key for writer in writers), *special], shard.name)
+        sizes |= {writer.tensor.name: writer.tensor.nbytes for writer in writers} | special
+    total = sum(sizes.values())
+    metadata = {**(old.metadata if old else {}), "total_size": total}
+    if old and total != old.metadata.get("total_size"):
+        metadata.pop("total_parameters", None)  # other tensors than before
+    name = index_name(output.source, output.shard_size)
+    return {name: index_bytes(shard_of, metadata)}
 
 
 def index_name(source: Checkpoint, shard_size: int | None) -> str:
@@ -315,50 +320,6 @@ def _kept_files(folder: Path, *, also_replaced: Iterable[str]) -> list[str]:
     return [path.name for path in folder.iterdir() if path.name not in replaced | inner]
 
 
-def write_on_executor(
-    executor: Executor,
-    folder: Path,
-    out: Path,
-    file_format: FileFormat,
-    shards: Sequence[Shard],
-    monitor: Monitor,
-    upload: Upload | None = None,
-) -> None:
-    """Write and complete shards, one task each.
-
-    Each attempt writes a file of its own and renames it when it is complete. Those that lost
-    workers left are removed. The shards of an upload are uploaded by the workers that wrote them;
-    if the executor has a staging folder, they are uploaded from there.
-    """
-    staging = executor.staging_folder(folder)
-    work = partial(_write_shard, staging.absolute(), out, file_format)
-    if upload is not None and staging == folder:
-        upload.announce(shard.name for shard in shards)
-        work = partial(_upload_shard, upload.destination, out, file_format)
-    for _ in executor.map(work, shards, monitor):
-        pass
-    if staging != folder:
-        for shard in shards:
-            if upload is None:
-                _link(staging / shard.name, folder / shard.name)
-            else:
-                upload.send(staging / shard.name, shard.name, monitor)
-        return
-    written = {folder / shard.name for shard in shards}
-    for path in folder.rglob("*"):
-        if path.is_file() and path not in written:
-            path.unlink()
-
-
-def _link(source: Path, target: Path) -> None:
-    """Create a hard link, or a copy on another file system."""
-    target.parent.mkdir(exist_ok=True)
-    try:
-        target.hardlink_to(source)
-    except OSError:
-        shutil.copyfile(source, target)
-
-
 def _upload_shard(
     destination: Destination, out: Path, file_format: FileFormat, shard: Shard, monitor: Monitor
 ) -> None:
@@ -376,18 +337,11 @@ def _write_shard(
             "workers mount at the same path.",
             path=folder,
         )
-    template = shard.template and reopen(*address_of(shard.template))  # it is closed by now
+    content = shard.content
+    if content.template is not None:  # it is closed by now
+        content = replace(content, template=reopen(*address_of(content.template)))
     path = folder / shard.name
     path.parent.mkdir(exist_ok=True)
     attempt = path.with_name(f"{secrets.token_hex(8)}-{path.name}")
-    complete = write_file(
-        attempt,
-        out / shard.name,
-        file_format,
-        shard.writers,
-        template,
-        shard.metadata,
-        monitor,
-    )
-    complete()
+    write_file(attempt, out / shard.name, file_format, content, monitor)()
     attempt.replace(path)

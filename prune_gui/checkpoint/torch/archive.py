@@ -2,10 +2,9 @@
 
 Records are stored uncompressed, and their values start at multiples of 64 bytes, as in torch.save.
 torch.load with mmap=True then returns tensors that are aligned for any SIMD instruction. On
-request, a record is compressed with deflate (RFC 1951), which torch.load reads without mmap.
-
-As in pigz, each chunk is compressed by itself and ends at a byte boundary, so that the compressed
-chunks after each other are one deflate stream. The bytes do not depend on the number of threads.
+request, a record is compressed with deflate (RFC 1951), which torch.load reads without mmap: as in
+pigz, each chunk by itself, up to a byte boundary, so that the chunks after each other are one
+stream. The bytes do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from contextlib import closing
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO, Final, NamedTuple, Self, TypeVar
 
 from prune_gui.checkpoint.source import CHUNK_BYTES
@@ -66,30 +64,19 @@ Item = TypeVar("Item")
 
 
 class NewRecord(NamedTuple):
-    """A record to write.
-
-    Attributes:
-        nbytes: the total bytes of all chunks.
-        has_values: whether it holds values of tensors, so that compressing it may be worth it.
-        tensor: the tensor whose values are all of it, or "".
-        compressed: the record of another archive whose compressed bytes are copied.
-        is_kept: whether it has bytes of the input that no checksum of a tensor covers.
-    """
+    """A record to write: `chunks` returns its `nbytes` bytes."""
 
     name: str
     nbytes: int
     chunks: Callable[[], Iterable[memoryview]]
-    has_values: bool = True
-    tensor: str = ""
-    compressed: zipfile.ZipInfo | None = None
-    is_kept: bool = False
+    has_values: bool = True  # of tensors, so that compressing it may be worth it
+    tensor: str = ""  # whose values are all of it
+    compressed: zipfile.ZipInfo | None = None  # the record of an archive that is copied as it is
+    is_kept: bool = False  # it has bytes of the input that no checksum of a tensor covers
 
 
 class TorchArchive:
-    """An archive that is written record by record. A context manager.
-
-    On exit, the directory is written, and the file is flushed to the disk.
-    """
+    """An archive that is written record by record, and flushed to the disk on exit."""
 
     def __init__(self, path: Path, folder: str = FOLDER) -> None:
         self._folder = folder
@@ -151,10 +138,7 @@ class TorchArchive:
     def deflate(
         self, name: str, nbytes: int, chunks: Iterable[tuple[memoryview, bytes]]
     ) -> int | None:
-        """Write a compressed record of chunks and `deflated` chunks, and return its CRC-32.
-
-        Returns None, and writes nothing, if this does not make the record smaller.
-        """
+        """Write a compressed record, and return its CRC-32; None if it is not smaller."""
         record = zipfile.ZipInfo(f"{self._folder}/{name}")
         record.compress_type, record.external_attr = zipfile.ZIP_DEFLATED, FILE_MODE
         record.CRC, record.header_offset = 0, self._file.tell()
@@ -195,7 +179,6 @@ class TorchArchive:
         self._archive.start_dir = self._file.tell()
 
     def _record(self, name: str, nbytes: int) -> zipfile.ZipInfo:
-        """Return the entry of a record that starts here."""
         record = zipfile.ZipInfo(f"{self._folder}/{name}")
         _, padding = _header(self._file.tell(), record.filename, nbytes)
         record.extra = PADDING_TAG + padding.to_bytes(2, "little") + b"Z" * padding
@@ -204,12 +187,7 @@ class TorchArchive:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         with self._file:
             self._archive.close()
             if error is None:
@@ -218,19 +196,14 @@ class TorchArchive:
 
 def _prepared(records: Sequence[NewRecord]) -> Generator[tuple[NewRecord, memoryview]]:
     """Yield all chunks of all records in order; large ones are computed in advance."""
-    chunks = _record_chunks(records)
+    chunks = (
+        (record, chunk)
+        for record in records
+        for chunk in (record.chunks() if record.nbytes else [memoryview(b"")])
+    )
     # For small records, a thread would cost more time than it saves.
     is_large = any(record.nbytes > CHUNK_BYTES for record in records)
     return prefetch(chunks) if is_large else chunks
-
-
-def _record_chunks(records: Iterable[NewRecord]) -> Generator[tuple[NewRecord, memoryview]]:
-    """Yield all chunks of all records in order, and an empty one of an empty record."""
-    for record in records:
-        if not record.nbytes:
-            yield record, memoryview(b"")
-        for chunk in record.chunks():
-            yield record, chunk
 
 
 def _counted(
@@ -258,7 +231,6 @@ def archive_nbytes(records: Iterable[tuple[str, int]], folder: str = FOLDER) -> 
 
 
 def _header(offset: int, path: str, nbytes: int) -> tuple[int, int]:
-    """Return the bytes of the local header of a record at `offset`, and those of its padding."""
     large = nbytes > MAX_PLAIN_BYTES
     name_nbytes = len(path.encode())
     header = LOCAL_HEADER_BYTES + name_nbytes + large * ZIP64_EXTRA_BYTES + len(PADDING_TAG) + 2
@@ -268,10 +240,7 @@ def _header(offset: int, path: str, nbytes: int) -> tuple[int, int]:
 def damaged_record(
     path: Path | BinaryIO, monitor: Monitor, names: Iterable[str] | None = None
 ) -> str | None:
-    """Return the name of the first record of an archive that does not match its CRC-32, or None.
-
-    Legacy torch files are no archives, and have no checksums.
-    """
+    """Return the first record of an archive that does not match its CRC-32, or None."""
     if not zipfile.is_zipfile(path):
         return None
     with zipfile.ZipFile(path) as archive:
@@ -325,11 +294,7 @@ def _blocks(octets: memoryview, strategy: int) -> bytes:
 def deflated_chunks(
     chunks: Iterable[tuple[Owner, memoryview]], threads: int
 ) -> Generator[tuple[Owner, memoryview, bytes]]:
-    """Yield (owner, chunk, `deflated` chunk) in order; larger chunks are split.
-
-    At most two chunks per thread are compressed in advance. Close the generator when leaving early,
-    so that the threads end.
-    """
+    """Yield (owner, chunk, `deflated` chunk) in order. Close it, so that its threads end."""
     pending: deque[tuple[Owner, memoryview, Future[bytes]]] = deque()
     with ThreadPoolExecutor(threads, "prune-gui-deflate") as pool:
         try:

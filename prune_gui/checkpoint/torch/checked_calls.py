@@ -1,8 +1,8 @@
 """What the calls in a torch pickle build: plain values, tensors and arrays, from checked arguments.
 
 torch trusts what a pickle claims about a tensor; here it is compared with the storage that the
-tensor views. Functions that take the machine, which counts copied bytes, also take the arguments
-of the call. They raise FalseClaimError if torch.save does not write such a call.
+tensor views. A builder takes the machine, which counts copied bytes, and the arguments of the call.
+It returns None if torch.save does not write such arguments.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, OrderedDict
+from contextlib import suppress
 from typing import Any, Final, cast
 
+import numpy as np
 import torch
 import torch._utils
 from torch.storage import TypedStorage
@@ -19,27 +21,11 @@ from torch.storage import TypedStorage
 from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, MAX_DIMS, MAX_ELEMENTS
 from prune_gui.checkpoint.torch.pickle_machine import DAMAGED, ForeignObject, Global, Machine
-from prune_gui.checkpoint.torch.tensor_spans import extent
+from prune_gui.checkpoint.torch.storages import extent
+from prune_gui.language import deferred
 
-STORAGE_DTYPES: Final = {
-    "DoubleStorage": torch.float64,
-    "FloatStorage": torch.float32,
-    "HalfStorage": torch.float16,
-    "BFloat16Storage": torch.bfloat16,
-    "ComplexDoubleStorage": torch.complex128,
-    "ComplexFloatStorage": torch.complex64,
-    "LongStorage": torch.int64,
-    "IntStorage": torch.int32,
-    "ShortStorage": torch.int16,
-    "CharStorage": torch.int8,
-    "ByteStorage": torch.uint8,
-    "BoolStorage": torch.bool,
-    "QInt32Storage": torch.qint32,
-    "QInt8Storage": torch.qint8,
-    "QUInt8Storage": torch.quint8,
-    "UntypedStorage": torch.uint8,
-}
-"""The dtypes of the storage classes that torch names in its files."""
+PACKED: Final = (torch.quint4x2, torch.quint2x4)
+"""Dtypes with several elements in a byte."""
 _KINDS: Final = "Double|Float|Half|BFloat16|Long|Int|Short|Char|Byte|Bool"
 TORCH_TYPES: Final = re.compile(
     rf"torch\.(Tensor|(cuda\.)?((sparse\.)?({_KINDS})Tensor|({_KINDS}|Complex\w+)Storage)|Q\w+Storage"
@@ -54,33 +40,17 @@ OBJECT_MAKERS: Final = frozenset(
     ["copyreg._reconstructor", "copyreg.__newobj__", "copyreg.__newobj_ex__"]
 )
 """Functions that create an object of the class in their first argument."""
-COMPRESSED_LAYOUTS: Final = {
-    torch.sparse_csr,
-    torch.sparse_bsr,
-    torch.sparse_csc,
-    torch.sparse_bsc,
-}
+COMPRESSED_LAYOUTS: Final = (
+    *(torch.sparse_csr, torch.sparse_bsr, torch.sparse_csc, torch.sparse_bsc),
+)
 LOCAL_TENSOR: Final = "_local_tensor"
 """The attribute of a DTensor with the elements that are on this device."""
 RECONSTRUCT: Final = re.compile(r"numpy\._?core\.multiarray\._reconstruct")
 FROM_BUFFER: Final = re.compile(r"numpy\._?core\.numeric\._frombuffer")
-DTYPES: Final = {
-    "f8": torch.float64,
-    "f4": torch.float32,
-    "f2": torch.float16,
-    "c16": torch.complex128,
-    "c8": torch.complex64,
-    "i8": torch.int64,
-    "i4": torch.int32,
-    "i2": torch.int16,
-    "i1": torch.int8,
-    "u8": torch.uint64,
-    "u4": torch.uint32,
-    "u2": torch.uint16,
-    "u1": torch.uint8,
-    "b1": torch.bool,
-}
-"""The dtypes of torch by numpy's type codes."""
+NUMPY_CODE: Final = re.compile(r"[fciub]\d{1,2}")
+IMPOSSIBLE_SHAPE: Final = deferred("it declares a tensor of an impossible shape")
+UNFILLED: Final = deferred("it allocates memory without filling it")
+Arguments = tuple[object, ...]
 
 
 def typed_storage(values: torch.UntypedStorage, dtype: torch.dtype) -> TypedStorage:
@@ -112,7 +82,7 @@ def checked_view(
 ) -> int:
     """Return the number of elements of a strided view of a storage."""
     if len(shape) != len(strides):
-        raise FalseClaimError("it declares a tensor of an impossible shape")
+        raise FalseClaimError(IMPOSSIBLE_SHAPE)
     numel = checked_numel((offset, *strides), shape)
     span = extent(cast("tuple[int, ...]", shape), cast("tuple[int, ...]", strides))
     if (offset + span) * (dtype or storage.dtype).itemsize > nbytes_of(storage):
@@ -130,7 +100,7 @@ def checked_numel(others: tuple[object, ...], shape: tuple[object, ...]) -> int:
         sizes = cast("tuple[int, ...]", shape)
         if math.prod(filter(None, sizes)) <= MAX_ELEMENTS:
             return math.prod(sizes)
-    raise FalseClaimError("it declares a tensor of an impossible shape")
+    raise FalseClaimError(IMPOSSIBLE_SHAPE)
 
 
 def are_sizes(values: tuple[object, ...]) -> bool:
@@ -158,108 +128,67 @@ def set_conj_and_neg(tensor: torch.Tensor, bits: object, numel: int, storage: Ty
     set_metadata(tensor, bits)
 
 
-def ordered_dict(machine: Machine, arguments: tuple[object, ...]) -> OrderedDict[object, object]:
-    """Return an OrderedDict from a dictionary or a list of pairs."""
-    result: OrderedDict[object, object] = OrderedDict()
-    match arguments:
-        case ():
-            pass
-        case (dict() as items,):
+PLAIN_CALLS: Final = {
+    **dict.fromkeys(("collections.OrderedDict", "collections.Counter", "builtins.set"), DAMAGED),
+    "torch.Size": IMPOSSIBLE_SHAPE,
+    **dict.fromkeys(("_codecs.encode", "builtins.bytearray"), UNFILLED),
+    **dict.fromkeys(("builtins.complex", "torch.device"), DAMAGED),
+    "torch.serialization._get_layout": DAMAGED,
+}
+"""The calls that `plain_value` knows, and the refusals of other arguments."""
+
+
+def plain_value(path: str, machine: Machine, arguments: Arguments) -> object:
+    """Return what a call builds that is no tensor; None for arguments that torch does not write."""
+    match path, arguments:
+        case "collections.OrderedDict", ():
+            return OrderedDict()
+        case "collections.OrderedDict", (dict() as items,):
             machine.count_copied(items)
-            result.update(items)
-        case (list() as pairs,):  # as Python 2 wrote them
-            machine.count_copied(pairs)
-            for pair in pairs:
-                match pair:
-                    case [key, value]:
-                        machine.check_key(key)
-                        result[key] = value
-                    case _:
-                        raise FalseClaimError(DAMAGED)
-        case _:
-            raise FalseClaimError(DAMAGED)
-    return result
-
-
-def counter(machine: Machine, arguments: tuple[object, ...]) -> Counter[object]:
-    """Return a Counter from a dictionary."""
-    match arguments:
-        case ():
+            return OrderedDict(items)
+        case "collections.OrderedDict", (list() as pairs,) if all(map(_is_pair, pairs)):
+            machine.count_copied(pairs)  # as Python 2 wrote them
+            for key, _ in pairs:
+                machine.check_key(key)
+            return OrderedDict(pairs)
+        case "collections.Counter", ():
             return Counter()
-        case (dict() as counts,):
+        case "collections.Counter", (dict() as counts,):
             machine.count_copied(counts)
-            result: Counter[object] = Counter()
-            dict.update(result, counts)
-            return result
-    raise FalseClaimError(DAMAGED)
-
-
-def set_of(machine: Machine, arguments: tuple[object, ...]) -> set[object]:
-    """Return a set from a list or tuple."""
-    match arguments:
-        case ():
+            return Counter(counts)
+        case "builtins.set", ():
             return set()
-        case (tuple() | list() as members,):
+        case "builtins.set", (tuple() | list() as members,):
             machine.count_copied(members)
             for member in members:
                 machine.check_key(member)
             return set(members)
-    raise FalseClaimError(DAMAGED)
-
-
-def size(machine: Machine, arguments: tuple[object, ...]) -> torch.Size:
-    """Return a torch.Size from a tuple."""
-    match arguments:
-        case ():
+        case "torch.Size", ():
             return torch.Size()
-        case (tuple() as sizes,) if are_sizes(sizes):
+        case "torch.Size", (tuple() as sizes,) if are_sizes(sizes):
             machine.count_copied(sizes)
-            return torch.Size(cast("tuple[int, ...]", sizes))
-    raise FalseClaimError("it declares a tensor of an impossible shape")
-
-
-def octets(machine: Machine, arguments: tuple[object, ...]) -> bytes:
-    """Return bytes from Latin-1 text, as protocol 2 writes them; other codecs could expand it."""
-    match arguments:
-        case (str() as text, "latin1" | "latin-1"):
-            machine.count_copied(text)
-            return text.encode("latin-1")
-    raise FalseClaimError("it allocates memory without filling it")
-
-
-def byte_array(machine: Machine, arguments: tuple[object, ...]) -> bytearray:
-    """Return a bytearray from bytes or from Latin-1 text."""
-    match arguments:
-        case ():
+            return torch.Size(sizes)
+        case "builtins.bytearray", ():
             return bytearray()
-        case (bytes() as raw,):
-            machine.count_copied(raw)
-            return bytearray(raw)
-    return bytearray(octets(machine, arguments))
-
-
-def complex_number(machine: Machine, arguments: tuple[object, ...]) -> complex:
-    """Return a complex number from its real and imaginary part."""
-    match arguments:
-        case (int() | float() as real, int() | float() as imaginary):
+        case "builtins.bytearray", (bytes() as octets,):
+            machine.count_copied(octets)
+            return bytearray(octets)
+        case "_codecs.encode" | "builtins.bytearray", (str() as text, "latin1" | "latin-1"):
+            machine.count_copied(text)  # as protocol 2 writes bytes; other codecs could expand it
+            octets = text.encode("latin-1")
+            return octets if path == "_codecs.encode" else bytearray(octets)
+        case "builtins.complex", (int() | float() as real, int() | float() as imaginary):
             return complex(real, imaginary)
-    raise FalseClaimError(DAMAGED)
+        case "torch.device", (str(),) | (str(), int()):
+            return torch.device(*cast("tuple[str, int]", arguments))  # it is never used
+        case "torch.serialization._get_layout", (str() as name,):
+            found = torch_attribute(name)
+            return found if isinstance(found, torch.layout) else None
+    return None
 
 
-def device(machine: Machine, arguments: tuple[object, ...]) -> torch.device:
-    """Return a device, which is never used."""
-    match arguments:
-        case (str() as kind,) | (str() as kind, int()):
-            return torch.device(kind, *cast("tuple[int, ...]", arguments[1:]))
-    raise FalseClaimError(DAMAGED)
-
-
-def layout(machine: Machine, arguments: tuple[object, ...]) -> torch.layout:
-    """Return the layout of a sparse tensor by its name."""
-    match arguments:
-        case (str() as name,) if isinstance(found := torch_attribute(name), torch.layout):
-            return found
-    raise FalseClaimError(DAMAGED)
+def _is_pair(value: object) -> bool:
+    return isinstance(value, list | tuple) and len(value) == 2
 
 
 def attribute_path(owner: object = None, name: object = None, *_: object) -> str | None:
@@ -276,46 +205,35 @@ class ForeignTensor(torch.Tensor):
     """A tensor of a subclass that needs code: dtype and shape, without values."""
 
 
-def sparse_tensor(_machine: Machine, arguments: tuple[object, ...]) -> torch.Tensor:
+def sparse_tensor(machine: Machine, arguments: Arguments) -> torch.Tensor | None:
     """Build a sparse tensor from (layout, parts); as in torch.load, the indices are not checked."""
-    unknown = FalseClaimError("it describes a sparse tensor in a way torch does not write")
-    match arguments:
-        case (torch.layout() as layout, tuple() as members):
-            pass
-        case _:
-            raise unknown
     make: Any
-    options: dict[str, object]
-    match layout, members:
+    match arguments:
         case torch.sparse_coo, (
             torch.Tensor() as indices,
             torch.Tensor() as values,
             tuple() as shape,
             *coalesced,
         ) if len(coalesced) < 2:
-            checked_numel((), shape)
-            make = torch.sparse_coo_tensor
-            options = {"is_coalesced": coalesced[0] is True} if coalesced else {}
-            parts: tuple[object, ...] = (indices, values)
-        case _, (
+            options: dict[str, object] = {"is_coalesced": True} if coalesced == [True] else {}
+            make, parts = torch.sparse_coo_tensor, [indices, values]
+        case torch.layout() as layout, (
             torch.Tensor() as pointers,
             torch.Tensor() as indices,
             torch.Tensor() as values,
             tuple() as shape,
         ) if layout in COMPRESSED_LAYOUTS:
-            checked_numel((), shape)
-            make = torch.sparse_compressed_tensor
             options = {"layout": layout}
-            parts = (pointers, indices, values)
+            make, parts = torch.sparse_compressed_tensor, [pointers, indices, values]
         case _:
-            raise unknown
-    try:
+            return None
+    checked_numel((), shape)
+    with suppress(RuntimeError, ValueError, TypeError):
         return cast("torch.Tensor", make(*parts, shape, check_invariants=False, **options))
-    except (RuntimeError, ValueError, TypeError) as error:
-        raise unknown from error
+    return None
 
 
-def meta_tensor(_machine: Machine, arguments: tuple[object, ...]) -> torch.Tensor:
+def meta_tensor(machine: Machine, arguments: Arguments) -> torch.Tensor:
     """Build a tensor without values from (dtype, shape, strides, requires_grad)."""
     match arguments:
         case (
@@ -332,16 +250,16 @@ def meta_tensor(_machine: Machine, arguments: tuple[object, ...]) -> torch.Tenso
                 device="meta",
                 requires_grad=gradient,
             )
-    raise FalseClaimError("it declares a tensor of an impossible shape")
+    raise FalseClaimError(IMPOSSIBLE_SHAPE)
 
 
-def wrapper_subclass(machine: Machine, arguments: tuple[object, ...]) -> torch.Tensor:
+def wrapper_subclass(machine: Machine, arguments: Arguments) -> torch.Tensor | None:
     """Build from (class, dtype, shape, strides, ...); the values are in attributes of the class."""
     match arguments:
         case (Global(), torch.dtype() as dtype, tuple() as shape, tuple() as strides, *_):
             empty = meta_tensor(machine, (dtype, shape, strides, False))
             return empty.as_subclass(ForeignTensor)
-    return not_written(machine, arguments)
+    return None
 
 
 def local_tensor(tensor: torch.Tensor, attributes: object) -> torch.Tensor:
@@ -352,11 +270,6 @@ def local_tensor(tensor: torch.Tensor, attributes: object) -> torch.Tensor:
     return local if isinstance(local, torch.Tensor) and is_whole else tensor
 
 
-def not_written(_machine: Machine, _arguments: tuple[object, ...]) -> torch.Tensor:
-    """Refuse arguments that torch does not write; calls that need code become records."""
-    raise FalseClaimError("it describes a tensor in a way torch does not write")
-
-
 class Arrays:
     """Converts records of numpy arrays to tensors, each array and each buffer once."""
 
@@ -365,10 +278,7 @@ class Arrays:
         self._buffers: dict[int, torch.Tensor] = {}
 
     def as_tensors(self, members: dict[object, object]) -> dict[object, object]:
-        """Return a dictionary with tensors in place of arrays; the same one if it has no arrays.
-
-        Arrays of other dtypes, of big-endian values, or with false claims are kept as records.
-        """
+        """Return a dictionary with tensors in place of arrays, but for those of unknown dtypes."""
         arrays = {
             key: tensor
             for key, member in members.items()
@@ -397,29 +307,24 @@ class Arrays:
     def _view(
         self, octets: bytes | bytearray, dtype: object, shape: tuple[object, ...], *, fortran: bool
     ) -> torch.Tensor | None:
-        element = _dtype(dtype)
-        if element is None:
-            return None
-        try:
-            numel = checked_numel((), shape)
-        except FalseClaimError:
-            return None
-        sizes = cast("tuple[int, ...]", shape)
-        if numel * element.itemsize != len(octets):
-            return None
-        if not octets:
-            return torch.empty(sizes, dtype=element)
-        if id(octets) not in self._buffers:
-            self._buffers[id(octets)] = torch.frombuffer(bytearray(octets), dtype=torch.uint8)
-        values = self._buffers[id(octets)].view(element)
-        if fortran:
-            return values.reshape(sizes[::-1]).permute(*reversed(range(len(sizes))))
-        return values.reshape(sizes)
-
-
-def _dtype(record: object) -> torch.dtype | None:
-    """Return the dtype of a record of numpy.dtype; None if torch has none, or it is big-endian."""
-    match record:
-        case ForeignObject("numpy.dtype", (str() as code, *_), (_, byte_order, *_)):
-            return DTYPES.get(code) if byte_order != ">" else None
-    return None
+        match dtype:
+            case ForeignObject("numpy.dtype", (str() as code, *_), (_, byte_order, *_)) if (
+                NUMPY_CODE.fullmatch(code) and byte_order != ">"
+            ):
+                pass
+            case _:
+                return None
+        with suppress(TypeError, FalseClaimError):  # torch has no such dtype; a false shape
+            element = torch.from_numpy(np.empty(0, code)).dtype
+            if checked_numel((), shape) * element.itemsize != len(octets):
+                return None
+            sizes = cast("tuple[int, ...]", shape)
+            if not octets:
+                return torch.empty(sizes, dtype=element)
+            if id(octets) not in self._buffers:
+                self._buffers[id(octets)] = torch.frombuffer(bytearray(octets), dtype=torch.uint8)
+            values = self._buffers[id(octets)].view(element)
+            if fortran:
+                return values.reshape(sizes[::-1]).permute(*reversed(range(len(sizes))))
+            return values.reshape(sizes)
+        return None

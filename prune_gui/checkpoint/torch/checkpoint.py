@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import io
+import json
+import sys
+import zipfile
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 import torch
 
 from prune_gui.checkpoint.base import NO_SURROUNDINGS, FileCheckpoint, Surroundings
-from prune_gui.checkpoint.named_code import code_statement, with_code_statement
-from prune_gui.checkpoint.parameters import RawTensor
+from prune_gui.checkpoint.named_code import code_statement, runs_programs, with_code_statement
 from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.source import Source
-from prune_gui.checkpoint.tensor_info import ELEMENT_BITS
-from prune_gui.checkpoint.torch.reading import claim_error, read_torch_file
+from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, RawTensor
+from prune_gui.checkpoint.torch.pickle_machine import MAX_OPCODES, MIN_OPCODES
 from prune_gui.checkpoint.torch.state_dict_search import (
     BARE_TENSOR,
     ModuleState,
@@ -31,7 +35,23 @@ from prune_gui.checkpoint.torch.state_dict_search import (
     tensors_of,
     with_weights,
 )
-from prune_gui.checkpoint.torch.tensor_spans import overlapping
+from prune_gui.checkpoint.torch.storages import (
+    FileStorages,
+    LegacyStorages,
+    UnreadStorages,
+    ZipStorages,
+    overlapping,
+)
+from prune_gui.checkpoint.torch.unpickling import Unpickled, ValuesNeededError, unpickle
+from prune_gui.checkpoint.torch.zip_layout import (
+    BYTE_ORDER,
+    METADATA_RECORD,
+    PICKLE_RECORD,
+    SCRIPT_RECORD,
+    VERSION_RECORD,
+    TorchLayout,
+    damaged_zip_error,
+)
 from prune_gui.errors import CheckpointError, one_line
 from prune_gui.language import deferred, listed, tr, trn
 
@@ -50,8 +70,8 @@ class TorchCheckpoint(FileCheckpoint):
         content: the object that torch.load would return, with the state dict at `root`, and with
             records in place of objects that need code; see `Unpickled`. Its tensors have values
             only as `values_of` returns them.
-        state: the state dict.
-        file: what reading the file found, without its content.
+        layout: the records of an archive; None of a legacy file.
+        swapped: whether the values in the file are in the byte order of other machines.
     """
 
     format = "torch"
@@ -64,20 +84,18 @@ class TorchCheckpoint(FileCheckpoint):
         *,
         values: bool = True,
     ) -> None:
-        """Open the state dict with the name `state` (see `candidates`), or the largest one.
-
-        Without `values`, those that cannot be mapped are not read.
-        """
+        """Open the state dict `state`, or the largest one, with or without unmapped `values`."""
         self.source = source
-        opened = read_torch_file(source, values=values)
-        path = source.path
-        self.content = opened.content
-        self.file = replace(opened, content=None)
-        self._nbytes = opened.nbytes
-        try:
+        read, path = _read(source, values=values), source.path
+        opened, storages = read.pickle, read.storages
+        self.content = opened.value
+        self.has_records, self._is_plain = opened.has_records, opened.is_plain
+        self.layout, self.swapped = storages.layout, storages.swapped
+        self.locations = tuple(storages.locations)
+        self._nbytes = storages.nbytes
+        self._unread = storages if isinstance(storages, UnreadStorages) else None
+        with _explained(path.name):
             states = state_dicts(self.content)
-        except FalseClaimError as problem:
-            raise claim_error(path.name, problem) from None
         if not states:
             reason = tr(
                 "{name} holds no state dict: no module, list, or dictionary with names in it has "
@@ -87,7 +105,7 @@ class TorchCheckpoint(FileCheckpoint):
             raise CheckpointError(with_code_statement(reason, opened.foreign))
         if opened.foreign:  # objects of a trainer hold tensors that are no weights
             states = with_weights(states)
-        root = opened.root if opened.root in states else largest(states)
+        root = read.root if read.root in states else largest(states)
         names = {name_of(root): root for root in reversed(states)}
         if state is not None:
             if state not in names:
@@ -104,8 +122,8 @@ class TorchCheckpoint(FileCheckpoint):
         super().__init__(
             path,
             _with_buffers(_raw_tensors(path, dict(tensors_of(state_dict))), state_dict),
-            opened.metadata,
-            tuple(filter(None, (*opened.warnings, *remarks))),
+            read.metadata,
+            tuple(filter(None, (*read.warnings, *remarks))),
             candidates=tuple(map(name_of, states)),
             state_dict=name_of(root),
             root=root,
@@ -128,39 +146,30 @@ class TorchCheckpoint(FileCheckpoint):
         """Return a span of a flat tensor; see `Checkpoint.view_key_span`."""
         tensor = self.state.get(key)
         if (
-            self.file.unread is None
+            self._unread is None
             or not isinstance(tensor, torch.Tensor)
             or not tensor.is_contiguous()
         ):
             return super().view_key_span(key, start, stop)
         self.source.check()
-        with self._explained():
-            values = self.file.unread.read(tensor, start, stop)
+        with _explained(self.path.name):
+            values = self._unread.read(tensor, start, stop)
         return values.detach().resolve_conj().resolve_neg()
 
     def values_of(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return a strided tensor of `content` with its values: itself if the file is local."""
-        if self.file.unread is None:
+        if self._unread is None:
             return tensor
-        with self._explained():
-            return self.file.unread.read(tensor)
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Convert a false claim of the file that appears late to a CheckpointError."""
-        try:
-            yield
-        except FalseClaimError as problem:
-            raise claim_error(self.path.name, problem) from None
+        with _explained(self.path.name):
+            return self._unread.read(tensor)
 
     def missing_nbytes_of_keys(self, keys: Sequence[str]) -> int:
         """Return the bytes to fetch before these tensors can be read."""
-        unread = self.file.unread
-        if unread is None:
+        if self._unread is None:
             return super().missing_nbytes_of_keys(keys)
         tensors = (self.state[key] for key in keys)
-        with self._explained():
-            spans = [unread.span(each) for each in tensors if isinstance(each, torch.Tensor)]
+        with _explained(self.path.name):
+            spans = [self._unread.span(each) for each in tensors if isinstance(each, torch.Tensor)]
         return self.source.missing_nbytes(filter(None, spans))
 
     def state_code(self, loaded: str) -> str:
@@ -196,7 +205,7 @@ class TorchCheckpoint(FileCheckpoint):
     @property
     def loads_without_code(self) -> bool:
         """Whether torch.load with weights_only=True reads it; see `Checkpoint`."""
-        return self.file.is_plain and not self.foreign
+        return self._is_plain and not self.foreign
 
     def has_moments(self) -> bool:
         """Return whether the file has an optimizer state with tensors."""
@@ -206,8 +215,8 @@ class TorchCheckpoint(FileCheckpoint):
         """Close the file and release all tensors; those that were read stay valid."""
         super().close()
         self.content = self.state = {}
-        if self.file.unread is not None:
-            self.file.unread.forget_pages()
+        if self._unread is not None:
+            self._unread.forget_pages()
 
 
 def _remarks(root: Root, states: Mapping[Root, State], hidden: int) -> Iterator[str]:
@@ -272,7 +281,6 @@ def _with_buffers(raw: dict[str, RawTensor], state: State) -> dict[str, RawTenso
 
 
 def _is_text(key: str) -> bool:
-    """Return whether a name can be encoded as UTF-8; lone surrogates cannot."""
     try:
         key.encode()
     except UnicodeEncodeError:
@@ -307,3 +315,154 @@ def _view(tensor: torch.Tensor) -> Hashable:
         tensor.is_conj(),
         tensor.is_neg(),
     )
+
+
+ZIP_MAGIC: Final = b"PK"
+MAX_PICKLE_BYTES: Final = 1 << 29
+MAX_METADATA_BYTES: Final = 1 << 26
+LEGACY_MAGIC: Final = 0x1950A86A20F9469CFC6C
+LEGACY_PROTOCOL: Final = 1001
+"""The first two numbers of a legacy torch file, one pickle each."""
+LEGACY_PICKLES: Final = 5
+"""These two, the system information, the saved object, and the keys of the storages after it."""
+
+
+class _Read(NamedTuple):
+    """What reading a file found; the names in the pickle are those of all pickles of the file."""
+
+    pickle: Unpickled
+    storages: FileStorages
+    root: Root | None = None  # of the state dict, if this program wrote the file
+    metadata: Mapping[str, str] = MappingProxyType({})
+    warnings: tuple[str, ...] = ()
+
+
+def _read(source: Source, *, values: bool) -> _Read:
+    """Read a torch file; refuse other pickles."""
+    name = source.path.name
+    source.file.seek(0)
+    with _explained(name):
+        try:
+            if source.file.read(len(ZIP_MAGIC)) != ZIP_MAGIC:
+                return _read_legacy(source)
+            if not source.maps_neighbours:
+                with suppress(ValuesNeededError):
+                    return _read_zip(source, late=True)
+            return _read_zip(source, values=values)
+        except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError) as error:
+            raise damaged_zip_error(name, error) from error
+
+
+@contextmanager
+def _explained(name: str) -> Iterator[None]:
+    """Convert a false claim of the file `name` to its refusal."""
+    try:
+        yield
+    except FalseClaimError as problem:
+        refusal = tr(
+            "{name} cannot be opened: {problem}. Download the file again, or save it again "
+            "with torch.save.",
+            name=name,
+            problem=one_line(tr(problem.claim), 300),
+        )
+        names = runs_programs(problem.foreign)
+        raise CheckpointError(with_code_statement(refusal, names)) from None
+
+
+def _read_zip(source: Source, *, values: bool = True, late: bool = False) -> _Read:
+    path = source.path
+    layout = TorchLayout(source.file, source.size, source.read_at if late else None)
+    if SCRIPT_RECORD in layout.records:
+        raise CheckpointError(
+            "{name} is a TorchScript program, not a checkpoint. Loading it with torch makes "
+            "its code run. If you trust its author, load it in the environment it came from, "
+            "and save its `state_dict()` with torch.save.",
+            name=path.name,
+        )
+    if PICKLE_RECORD not in layout.records:
+        raise CheckpointError(
+            "{name} is a zip archive, but not one that torch.save wrote. If a checkpoint is in "
+            "it, unpack it first.",
+            name=path.name,
+        )
+    if VERSION_RECORD not in layout.records:
+        raise FalseClaimError("its archive has no format version")
+    if layout.records[PICKLE_RECORD].nbytes > MAX_PICKLE_BYTES:
+        raise FalseClaimError("its pickle is too large")
+    swapped = _byte_order(layout) != sys.byteorder
+    storages = (
+        UnreadStorages(source, layout, swapped=swapped)
+        if late
+        else ZipStorages(source, layout, swapped=swapped, values=values)
+    )
+    # No file needs more opcodes than it has bytes, except a small one that is compressed.
+    max_opcodes = min(MAX_OPCODES, MIN_OPCODES + source.size)
+    opened = unpickle(io.BytesIO(layout.read(PICKLE_RECORD)), storages, max_opcodes)
+    if not late:
+        layout.check_small_records()
+    _finish(opened, storages)
+    return _Read(opened, storages, *_own_record(layout))
+
+
+def _byte_order(layout: TorchLayout) -> str:
+    """Return "little" or "big"; archives without a record of it are little-endian, as in torch."""
+    record = layout.records.get(BYTE_ORDER)
+    if record is None:
+        return "little"
+    order = layout.read(BYTE_ORDER).decode("latin-1") if record.nbytes < len("little") + 1 else ""
+    if order not in ("little", "big"):
+        raise FalseClaimError("its byte order is unknown")
+    return order
+
+
+def _finish(opened: Unpickled, storages: FileStorages) -> None:
+    try:
+        storages.fill()
+    except FalseClaimError as problem:
+        problem.foreign = opened.foreign
+        raise
+    opened.finish()
+
+
+def _own_record(layout: TorchLayout) -> tuple[Root | None, dict[str, str], tuple[str, ...]]:
+    """Return the root and metadata that this program wrote, or a warning if they are invalid."""
+    record = layout.records.get(METADATA_RECORD)
+    if record is None:
+        return None, {}, ()
+    try:
+        if record.nbytes <= MAX_METADATA_BYTES:
+            match json.loads(layout.read(METADATA_RECORD)):
+                case {"root": list() as root, "metadata": dict() as metadata} if all(
+                    isinstance(key, str | int) for key in root
+                ) and all(isinstance(text, str) for text in metadata.values()):
+                    return tuple(root), metadata, ()
+    except (ValueError, RecursionError):
+        pass
+    remark = tr("Its record {name} is invalid and is ignored.", name=METADATA_RECORD)
+    return None, {}, (remark,)
+
+
+def _read_legacy(source: Source) -> _Read:
+    source.file.seek(0)
+    storages = LegacyStorages(source)
+    magic = unpickle(source.file, storages)
+    if magic.value != LEGACY_MAGIC:
+        refusal = tr(
+            "{name} is a Python pickle that torch.save did not write. If you trust the author "
+            "of the file, load it in the environment it came from, and save the state dict "
+            "with torch.save.",
+            name=source.path.name,
+        )
+        raise CheckpointError(with_code_statement(refusal, runs_programs(magic.foreign)))
+    pickles = [magic, *(unpickle(source.file, storages) for _ in range(LEGACY_PICKLES - 1))]
+    _, protocol, _, opened, keys = pickles
+    # torch.load executes all of the pickles, so the names in all of them count.
+    foreign = tuple(dict.fromkeys(name for each in pickles for name in each.foreign))
+    if protocol.value != LEGACY_PROTOCOL:
+        problem = FalseClaimError("its format version is not supported")
+        problem.foreign = foreign
+        raise problem
+    storages.order = keys.value if isinstance(keys.value, list) else []
+    _finish(opened, storages)
+    is_plain = all(each.is_plain for each in pickles)
+    return _Read(replace(opened, foreign=foreign, is_plain=is_plain), storages)

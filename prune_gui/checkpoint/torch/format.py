@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
-from prune_gui.checkpoint.base import Checkpoint, FileCheckpoint, Surroundings
+from prune_gui.checkpoint.base import FileCheckpoint, Surroundings
 from prune_gui.checkpoint.file_format import HEAD_BYTES, FileFormat
 from prune_gui.checkpoint.safetensors.format import SAFETENSORS
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.torch.archive import damaged_record
-from prune_gui.checkpoint.write.entries import KeyedWriter, WrittenFile
+from prune_gui.checkpoint.write.content import FileContent, WrittenFile
 from prune_gui.errors import CheckpointError
+from prune_gui.monitor import Monitor
 
 TEXT_PICKLE_OPCODES: Final = b"(]}cLl"
 """First opcodes of pickles of protocol 0 and 1, which end with a dot."""
@@ -66,24 +66,25 @@ def _open_headers(path: Path) -> FileCheckpoint:
 
 
 # The options are those of `write_torch`.
-def _write(*arguments: Any, **options: Any) -> WrittenFile:  # noqa: ANN401
+def _write(path: Path, content: FileContent, monitor: Monitor, **options: bool) -> WrittenFile:
     from prune_gui.checkpoint.torch.writing import write_torch  # torch: slow to import
 
-    return write_torch(*arguments, **options)
+    return write_torch(
+        path, content.writers, content.template, content.metadata, monitor, **options
+    )
 
 
-def _file_nbytes(*arguments: Any, **options: Any) -> int:  # noqa: ANN401
+def _file_nbytes(content: FileContent, **options: bool) -> int:
     from prune_gui.checkpoint.torch.writing import torch_nbytes  # torch: slow to import
 
-    return torch_nbytes(*arguments, **options)
+    return torch_nbytes(content.writers, content.template, content.metadata, **options)
 
 
-def _data_nbytes(
-    writers: Sequence[KeyedWriter], template: Checkpoint | None, *, tensors_only: bool = False
-) -> int:
+def _data_nbytes(content: FileContent, *, tensors_only: bool = False) -> int:
     """Return the bytes of the values; tied tensors are stored once."""
-    tensors = {writer.tensor.name: writer.tensor.nbytes for writer in writers}
-    outside = template.nbytes_outside() if template and not tensors_only else 0
+    tensors = {writer.tensor.name: writer.tensor.nbytes for writer in content.writers}
+    template = None if tensors_only else content.template
+    outside = template.nbytes_outside() if template else 0
     return sum(tensors.values()) + outside
 
 
@@ -95,6 +96,7 @@ TORCH: Final = FileFormat(
     preferred_name=r"pytorch_model\.bin",
     recognizes=_recognizes,
     recognizes_loosely=True,
+    program="torch.save",
     open=_open,
     write=_write,
     write_compressed=partial(_write, compressed=True),

@@ -23,28 +23,15 @@ WITHOUT_VALUES: Final = deferred("the values of some need code to read")
 OTHER_PARAMETERS: Final = deferred("its parameters are not those of the state dict {name!r}")
 
 
-def moments(checkpoint: TorchCheckpoint) -> dict[str, list[torch.Tensor]]:
-    """Return the tensors that optimizers have for each parameter; see `named_moments`."""
-    found = named_moments(checkpoint, UNCERTAIN)
-    return {name: [tensor for _, tensor in tensors] for name, tensors in found.items()}
-
-
-def named_moments(
-    checkpoint: TorchCheckpoint, uncertain: str
+def moments(
+    checkpoint: TorchCheckpoint, uncertain: str = UNCERTAIN
 ) -> dict[str, list[tuple[str, torch.Tensor]]]:
     """Return the tensors that optimizers have for each parameter, with the shape of it, by name.
 
     The parameters of an optimizer are numbered. They are found by the names that recent versions of
-    torch add, or else by their order, if there is one group, and if number and shapes agree.
-
-    Args:
-        uncertain: the message of the error, with the fields ``{file}`` and ``{reason}``.
-
-    Returns:
-        By the name of a parameter, each tensor and how the optimizer calls it.
-
-    Raises:
-        CheckpointError: it is not certain which parameter a tensor belongs to.
+    torch add, or else by their order, if there is one group, and if number and shapes agree. If
+    that is not certain, the error has the message `uncertain`, with the fields ``{file}`` and
+    ``{reason}``.
     """
     found: dict[str, list[tuple[str, torch.Tensor]]] = {}
     for optimizer in optimizer_states(checkpoint.content):
@@ -70,7 +57,6 @@ def named_moments(
 def _names(
     checkpoint: TorchCheckpoint, groups: Sequence[object], uncertain: str
 ) -> dict[object, str]:
-    """Return the parameters of an optimizer: their names by their numbers."""
     named: dict[object, str] = {}
     known = {
         alias: info.name
@@ -103,7 +89,6 @@ def _names(
 
 
 def _parameters(checkpoint: TorchCheckpoint) -> Iterator[str]:
-    """Yield the names of the tensors that are parameters, not buffers, in order."""
     dense = [info for info in checkpoint.tensors.values() if info.special is None]
     values = {info.name: checkpoint.state.get(info.name) for info in dense}
     is_marked = any(isinstance(value, torch.nn.Parameter) for value in values.values())

@@ -1,8 +1,4 @@
-"""The stack machine of Python's pickle, without imports and calls.
-
-Builds plain values (numbers, text, bytes, tuples, lists, dictionaries). A subclass defines the
-results of names, calls and persistent references. Memory and time are bounded for any pickle.
-"""
+"""The stack machine of Python's pickle, without imports and calls, bounded in memory and time."""
 
 from __future__ import annotations
 
@@ -54,19 +50,13 @@ class Opaque:
 
 @dataclass(eq=False, slots=True)
 class ForeignObject(Opaque):
-    """A record of the result of foreign code, which is not run.
-
-    Attributes:
-        state: the state from which its attributes would be restored.
-        items: the items that would be set on it.
-        members: the values that would be appended to it.
-    """
+    """A record of the result of foreign code, which is not run."""
 
     path: str
     arguments: tuple[object, ...] = ()
-    state: object = None
-    items: dict[object, object] = field(default_factory=dict)
-    members: list[object] = field(default_factory=list)
+    state: object = None  # of its attributes
+    items: dict[object, object] = field(default_factory=dict)  # set on it
+    members: list[object] = field(default_factory=list)  # appended to it
 
 
 OPAQUE: Final = Opaque()
@@ -125,14 +115,10 @@ class _Reader(Protocol):
 
 
 class Machine(ABC):
-    """Reads one pickle. A subclass defines the results of names, calls and references.
-
-    Attributes:
-        is_plain: whether all opcodes so far are of those that torch.load reads by default.
-    """
+    """Reads one pickle. A subclass defines the results of names, calls and references."""
 
     def __init__(self) -> None:
-        self.is_plain = True
+        self.is_plain = True  # so far, torch.load reads all opcodes by default
         self._stack: list[object] = []
         self._outer_stacks: list[list[object]] = []  # the stack below each mark
         self._memo: dict[int, object] = {}
@@ -213,7 +199,6 @@ class Machine(ABC):
         return values
 
     def _pop(self, count: int) -> list[object]:
-        """Pop the topmost `count` values."""
         if len(self._stack) < count:
             raise FalseClaimError(DAMAGED)
         values = self._stack[len(self._stack) - count :]
@@ -228,10 +213,6 @@ class Machine(ABC):
 
     def _push(self, value: object) -> None:
         self._stack.append(value)
-
-    def _push_python_2_text(self, text: Any) -> None:  # noqa: ANN401 - as `pickletools` gives it
-        """Push a Python 2 string, which torch decodes as UTF-8 and `pickletools` as Latin-1."""
-        self._push(text.encode("latin-1").decode("utf-8"))
 
     def _push_name(self, path: tuple[str, str]) -> None:
         module, name = path
@@ -342,7 +323,6 @@ class _BoundedReader:
 
 
 def _read_path(reader: _Reader) -> tuple[str, str]:
-    """Return the module and the name of a class or function, which have a line each."""
     module, name = reader.readline(), reader.readline()
     return module[:-1].decode("utf-8"), name[:-1].decode("utf-8")
 
@@ -357,7 +337,8 @@ _HANDLERS: Final[dict[str, Handler]] = {
     "NONE": lambda self, _: self._push(None),
     "NEWTRUE": lambda self, _: self._push(True),
     "NEWFALSE": lambda self, _: self._push(False),
-    "SHORT_BINSTRING": Machine._push_python_2_text,
+    # Text of Python 2, which torch decodes as UTF-8 and `pickletools` as Latin-1.
+    "SHORT_BINSTRING": lambda self, text: self._push(text.encode("latin-1").decode("utf-8")),
     "EMPTY_TUPLE": lambda self, _: self._push(()),
     "TUPLE": lambda self, _: self._push(tuple(self._to_mark())),
     "TUPLE1": lambda self, _: self._push(tuple(self._pop(1))),

@@ -19,11 +19,17 @@ from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.source import byte_chunks
 from prune_gui.checkpoint.torch.archive import VALUES_FOLDER, NewRecord
 from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
-from prune_gui.checkpoint.torch.storages import StorageMap
-from prune_gui.checkpoint.torch.tensor_spans import Chunks, Placement, repeats_elements, replaced
+from prune_gui.checkpoint.torch.pickle_machine import reachable
+from prune_gui.checkpoint.torch.storages import (
+    Chunks,
+    Placement,
+    StorageMap,
+    repeats_elements,
+    replaced,
+)
 from prune_gui.checkpoint.torch.zip_layout import METADATA_RECORD, TorchLayout
 from prune_gui.checkpoint.write.atomic import flush
-from prune_gui.checkpoint.write.entries import KeyedWriter, TensorWriter
+from prune_gui.checkpoint.write.content import KeyedWriter, TensorWriter
 from prune_gui.checkpoint.write.plain_files import prefetch
 from prune_gui.errors import CheckpointError
 from prune_gui.language import deferred
@@ -39,12 +45,9 @@ def copy_plan(writers: Sequence[KeyedWriter], template: Checkpoint | None) -> Co
     """Return how to copy the file of `template` with other values; None if it is not copied.
 
     The tensors to write must be those of the file, with the same dtypes and shapes. If the file
-    needs no code, its objects can also be pickled again. So such a file is
-    copied only if it is an archive, and the tensors have their storages to themselves: no other
-    object has them, and no bytes are left over.
-
-    Raises:
-        CheckpointError: moments of an optimizer are to be written, and the file is not copied.
+    needs no code, its objects can also be pickled again. So such a file is copied only if it is an
+    archive, and the tensors have their storages to themselves: no other object has them, and no
+    bytes are left over. Moments of an optimizer can only be written to a copy.
     """
     plan = _copy_plan(writers, template)
     if plan is None and any(writer.tensor.moments for writer in writers):
@@ -66,56 +69,40 @@ def _copy_plan(writers: Sequence[KeyedWriter], template: Checkpoint | None) -> C
     ):
         return None
     plan = CopyPlan(writers, template)
-    if template.file.has_records:
+    if template.has_records:
         return plan
-    in_place = template.file.layout is not None and not plan.fixed and plan.fills_storages
+    in_place = template.layout is not None and not plan.fixed and plan.fills_storages
     return plan if in_place and not _shares_storages_outside(template) else None
 
 
 def _shares_storages_outside(template: TorchCheckpoint) -> bool:
-    """Return whether an object beside the dense tensors of the state dict shares a storage."""
-    raw = template.raw
-    dense = {key for key in raw if raw[key].special is None}
+    if isinstance(template.content, torch.Tensor):  # it is the state dict
+        return False
+    state = template.state
+    dense = {key for key, raw in template.raw.items() if raw.special is None}
     storages = {template.read_key(key).untyped_storage().data_ptr() for key in dense}
-    bare = isinstance(template.content, torch.Tensor)  # it is the state dict
-    queue: list[object] = [] if bare else [template.content]
-    seen: set[int] = set()
-    while queue:
-        value = queue.pop()
+    others = [member for key, member in state.items() if key not in dense]
+    for value in reachable([template.content, *others], lambda each: each is not state):
         if isinstance(value, TypedStorage):
             value = value._untyped_storage
         elif isinstance(value, torch.Tensor) and value.layout == torch.strided:
             value = value.untyped_storage()
-        if isinstance(value, UntypedStorage):
-            if value.data_ptr() in storages:
-                return True
-        elif isinstance(value, dict | list | tuple) and id(value) not in seen:
-            seen.add(id(value))
-            if value is template.state:
-                queue.extend(member for key, member in value.items() if key not in dense)
-            else:
-                queue.extend(value.values() if isinstance(value, dict) else value)
+        if isinstance(value, UntypedStorage) and value.data_ptr() in storages:
+            return True
     return False
 
 
 class CopyPlan:
-    """Where the new values go.
-
-    Attributes:
-        layout: the records of its archive; None for a legacy file.
-        placed: the values by the name of the record; "" is a legacy file.
-        fixed: the tensors that have no place for other values.
-        checksums: the CRC-32 of each tensor that was written, by name.
-    """
+    """Where the new values go."""
 
     def __init__(self, writers: Sequence[KeyedWriter], template: TorchCheckpoint) -> None:
         self.template = template
-        self.layout = template.file.layout
-        self.placed: dict[str, list[Placement]] = {}
-        self.fixed: list[TensorWriter] = []
-        self.checksums: dict[str, int] = {}
+        self.layout = template.layout
+        self.placed: dict[str, list[Placement]] = {}  # by record; "" is a legacy file
+        self.fixed: list[TensorWriter] = []  # without a place for other values
+        self.checksums: dict[str, int] = {}  # of the tensors that were written, by name
         self._moments: set[str] = set()
-        storages = StorageMap(() if template.file.swapped else template.file.locations)
+        storages = StorageMap(() if template.swapped else template.locations)
         for tensor in {writer.tensor.name: writer.tensor for writer in writers}.values():
             self._place(tensor, storages)
 
@@ -124,15 +111,12 @@ class CopyPlan:
         """Whether the tensors are as large as the records that they are in."""
         return sum(placed.tensor.nbytes for each in self.placed.values() for placed in each) == sum(
             location.nbytes
-            for location in self.template.file.locations
+            for location in self.template.locations
             if location.record in self.placed
         )
 
     def records(self, layout: TorchLayout) -> list[NewRecord]:
-        """Return the records to write.
-
-        Those without a tensor of the state dict keep their bytes, compressed or not.
-        """
+        """Return the records to write; those without a parameter keep their bytes."""
         pages = self.template.source.pages(0, self.template.source.size)
         records = []
         for name, record in layout.records.items():
@@ -140,8 +124,11 @@ class CopyPlan:
                 continue
             octets = pages[record.start : record.start + record.entry.compress_size]
             stays_compressed = not record.stored and name not in self.placed
-            if not record.stored and name in self.placed:
-                octets = self._unpacked(name)
+            placed = self.placed.get(name, ())
+            if not record.stored and placed:  # its unpacked bytes are in memory
+                storage = placed[0].tensor.untyped_storage()
+                octets = torch.empty(0, dtype=torch.uint8).set_(storage)
+            summed_nbytes = sum(each.tensor.nbytes for each in placed)
             records.append(
                 NewRecord(
                     name,
@@ -149,26 +136,15 @@ class CopyPlan:
                     partial(self._octets, name, octets),
                     has_values=name.startswith(VALUES_FOLDER) and not stays_compressed,
                     compressed=record.entry if stays_compressed else None,
-                    is_kept=not self._is_summed(name, len(octets)),
+                    is_kept=name in self._moments or summed_nbytes != len(octets),
                 )
             )
         return records
 
     def _octets(self, name: str, old: torch.Tensor) -> Iterator[memoryview]:
-        """Yield the bytes of a record, or of a legacy file, with the new values."""
         for chunk in replaced(old, self.placed.get(name, ())):
             self.template.check()
             yield chunk
-
-    def _is_summed(self, name: str, nbytes: int) -> bool:
-        """Return whether the checksums of tensors in the state dict cover all of a record."""
-        placed = self.placed.get(name, ())
-        return name not in self._moments and sum(each.tensor.nbytes for each in placed) == nbytes
-
-    def _unpacked(self, record: str) -> torch.Tensor:
-        """Return the bytes of a compressed record with tensors: uint8, flat."""
-        storage = self.placed[record][0].tensor.untyped_storage()
-        return torch.empty(0, dtype=torch.uint8).set_(storage)
 
     def write_legacy(self, path: Path, monitor: Monitor) -> int:
         """Write a legacy file, which has no place for metadata, and return its CRC-32."""
@@ -214,11 +190,7 @@ class CopyPlan:
             self._moments.add(record)
 
     def _put(self, old: torch.Tensor, chunks: Chunks, storages: StorageMap) -> str | None:
-        """Note new values for a tensor, and return their record; None if the file has no place.
-
-        That is the case if the tensor is not a view of a storage of the file, or if several of its
-        elements are one in the file.
-        """
+        """Note new values for a tensor, and return their record; None if the file has no place."""
         old = old.detach()
         found = None if repeats_elements(old) else storages.find(old)
         if found is None:

@@ -1,7 +1,4 @@
-"""Finding state dicts, modules and the states of optimizers in what torch.load returns.
-
-Modules are records that are never built.
-"""
+"""Finding state dicts, modules and the states of optimizers in what torch.load returns."""
 
 from __future__ import annotations
 
@@ -43,8 +40,6 @@ MAX_ARGUMENTS: Final = 3
 MAX_MODULE_DEPTH: Final = 256
 COMPILED_MODULE: Final = "torch._dynamo.eval_frame.OptimizedModule"
 """What torch.compile returns. It is pickled as a call with the original module as an argument."""
-MAX_OPTIMIZER_DEPTH: Final = 4
-"""The limit for the nesting of containers that are searched for optimizer states."""
 
 
 class Numbered(dict[object, object]):
@@ -54,14 +49,10 @@ class Numbered(dict[object, object]):
 def state_dicts(content: object) -> dict[Root, State]:
     """Return every state dict in nested dictionaries, lists and records, by its path.
 
-    A state dict is a dictionary with a tensor or numpy array under a text key, which may also
-    contain other values, a list or tuple with a tensor, which is named by its index, or a module;
-    see `module_state`. A bare tensor at the top counts as a state dict with one name. Optimizer
-    states are not searched. Visits level by level, each object once, so that depth and cycles are
-    harmless.
-
-    Raises:
-        FalseClaimError: the modules are nested too deeply or too often.
+    A state dict is a dictionary with a tensor or numpy array under a text key, a list or tuple with
+    a tensor, which is named by its index, or a module; see `module_state`. A bare tensor at the top
+    counts as a state dict with one name. Optimizer states are not searched. Visits level by level,
+    each object once, so that depth and cycles are harmless.
     """
     arrays = Arrays()
     bare = arrays.as_tensors({BARE_TENSOR: content})
@@ -83,7 +74,14 @@ def state_dicts(content: object) -> dict[Root, State]:
             limits.count_members(_sequence(value))
         if members.keys() >= OPTIMIZER_KEYS or is_tensor_record(value):
             continue
-        state = arrays.as_tensors(members or _numbered(value))
+        state = arrays.as_tensors(
+            members
+            or Numbered(
+                (str(index), member)
+                for index, member in enumerate(_sequence(value))
+                if isinstance(member, torch.Tensor | ForeignObject)
+            )
+        )
         if any(isinstance(state[key], torch.Tensor) for key in state if isinstance(key, str)):
             states[root] = cast("State", state)
         if len(root) >= MAX_DEPTH:
@@ -107,15 +105,6 @@ def _inner_containers(
             yield index, member
 
 
-def _numbered(value: object) -> dict[object, object]:
-    """Return the tensors and records in a list or tuple by the text of their indices."""
-    return Numbered(
-        (str(index), member)
-        for index, member in enumerate(_sequence(value))
-        if isinstance(member, torch.Tensor | ForeignObject)
-    )
-
-
 def is_tensor_record(value: object) -> bool:
     """Return whether a value is the record of a tensor that needs code."""
     return isinstance(value, ForeignObject) and value.path.startswith(TENSOR_MAKERS)
@@ -123,16 +112,10 @@ def is_tensor_record(value: object) -> bool:
 
 def hidden_tensor_count(content: object, states: Mapping[Root, State]) -> int:
     """Return the number of tensors that are not in these state dicts or in an optimizer's state."""
-
-    def is_entered(value: object) -> bool:
-        is_optimizer = isinstance(value, dict) and value.keys() >= OPTIMIZER_KEYS
-        return not is_optimizer and not is_tensor_record(value)
-
     shown = {id(tensor) for state in states.values() for _, tensor in tensors_of(state)}
+    inside = reachable([content], lambda each: not (_is_optimizer(each) or is_tensor_record(each)))
     hidden = {
-        id(value)
-        for value in reachable([content], is_entered)
-        if isinstance(value, torch.Tensor) or is_tensor_record(value)
+        id(value) for value in inside if isinstance(value, torch.Tensor) or is_tensor_record(value)
     }
     return len(hidden - shown)
 
@@ -183,10 +166,7 @@ def with_weights(states: Mapping[Root, State]) -> dict[Root, State]:
 
 
 def _weight_count(root: Root, state: State) -> int:
-    """Return the number of floating-point tensors of at least one dimension.
-
-    The states of random number generators, of metrics and of optimizers have none.
-    """
+    """Return the number of floating-point tensors of at least one dimension, without moments."""
     if is_moment(name_of(root)):
         return 0
     return sum(
@@ -205,9 +185,7 @@ def tensors_of(state: State) -> Iterator[tuple[str, torch.Tensor]]:
 def with_state(content: object, root: Root, state: State) -> object:
     """Return a copy of `content`, which has no records, with `state` at `root`.
 
-    Dictionaries outside of the path are shared. Those on the path keep their type and attributes,
-    such as the `_metadata` that `Module.state_dict` sets on its OrderedDict. A list or tuple
-    becomes a dictionary if its tensors get other names.
+    Dictionaries on the path keep their type and attributes, such as `_metadata`; others are shared.
     """
     if isinstance(content, torch.Tensor):
         return state[BARE_TENSOR]
@@ -219,14 +197,13 @@ def with_state(content: object, root: Root, state: State) -> object:
         if isinstance(key, int):
             replaced = type(outer)([*outer[:key], replaced, *outer[key + 1 :]])
         else:
-            replaced = _copy_with(outer, {**_dictionary(outer), key: replaced})
+            replaced = _copy_with(outer, {**outer, key: replaced})
     return replaced
 
 
-def _with_members(value: object, state: State) -> object:
+def _with_members(value: Any, state: State) -> object:  # noqa: ANN401 - a dictionary, list or tuple
     if isinstance(value, dict):
         return _copy_with(value, state)
-    assert isinstance(value, list | tuple)
     numbers = {str(index): index for index in range(len(value))}
     if not state.keys() <= numbers.keys():
         return dict(state)
@@ -236,35 +213,21 @@ def _with_members(value: object, state: State) -> object:
     return type(value)(members)
 
 
-def _dictionary(value: object) -> dict[str, object]:
-    assert isinstance(value, dict)
-    return value
-
-
-def _copy_with(model: object, members: Mapping[str, object]) -> dict[str, object]:
-    """Return a dictionary with these members, and with the type and the attributes of `model`."""
-    copied = _dictionary(copy.copy(model))
+def _copy_with(model: dict[Any, Any], members: Mapping[str, object]) -> dict[Any, Any]:
+    copied = copy.copy(model)
     copied.clear()
-    for key, member in members.items():
-        copied[key] = member
+    copied.update(members)
     if hasattr(model, "__dict__"):  # copy.copy does not copy the attributes of an OrderedDict
         vars(copied).update(vars(model))
     return copied
 
 
 class ModuleState(dict[str, object]):
-    """The tensors of a module, named and ordered as its `state_dict` does.
-
-    A tensor that needs code is a record.
-
-    Attributes:
-        module_classes: the dotted names of the classes of the module and of all modules in it, by
-            their paths.
-    """
+    """The tensors of a module, named and ordered as by its `state_dict`; some may be records."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.module_classes: dict[str, str] = {}
+        self.module_classes: dict[str, str] = {}  # dotted names, by the paths of the modules
 
 
 @dataclass(slots=True)
@@ -287,11 +250,7 @@ class ModuleLimits:
 
 
 def attributes_of(record: ForeignObject) -> dict[object, object]:
-    """Return the attributes of an object; {} if they are not known.
-
-    Pickles hold them as a dictionary, as a pair of a dictionary and slots, or, of a GraphModule, as
-    an argument of the call that builds it.
-    """
+    """Return the attributes of an object, a dictionary, a pair or an argument; {} if unknown."""
     state = record.state[0] if isinstance(record.state, tuple) and record.state else record.state
     if isinstance(state, dict):
         return state
@@ -347,7 +306,6 @@ def _class_name(record: ForeignObject, attributes: Mapping[object, object]) -> s
 
 
 def _own_tensors(attributes: Mapping[object, object]) -> Iterator[tuple[str, object]]:
-    """Yield the parameters and persistent buffers of one module, without those inside of it."""
     transient = attributes.get("_non_persistent_buffers_set", ())
     if not isinstance(transient, set):
         transient = ()
@@ -359,7 +317,6 @@ def _own_tensors(attributes: Mapping[object, object]) -> Iterator[tuple[str, obj
 
 
 def _named(attributes: Mapping[object, object], kind: str) -> Iterator[tuple[str, object]]:
-    """Yield the items of a dictionary of a module under text keys."""
     members = attributes.get(kind)
     if isinstance(members, dict):
         for name, member in members.items():
@@ -369,21 +326,19 @@ def _named(attributes: Mapping[object, object], kind: str) -> Iterator[tuple[str
 
 def optimizer_states(content: object) -> list[Mapping[str, Any]]:
     """Return what `Optimizer.state_dict` returned, wherever it is in nested containers."""
-    found: list[Mapping[str, Any]] = []
-    level, seen = [content], set[int]()
-    for _ in range(MAX_OPTIMIZER_DEPTH):
-        containers = [each for each in level if isinstance(each, dict | list | tuple)]
-        level = []
-        for each in containers:
-            if id(each) in seen:
-                continue
-            seen.add(id(each))
-            if isinstance(each, dict) and each.keys() >= OPTIMIZER_KEYS:
-                if isinstance(each["state"], dict) and isinstance(each["param_groups"], list):
-                    found.append(each)
-            else:
-                level.extend(each.values() if isinstance(each, dict) else each)
-    return found
+    found: list[Mapping[str, Any]] = [
+        value
+        for value in reachable([content], lambda each: not _is_optimizer(each))
+        if isinstance(value, dict)
+        and _is_optimizer(value)
+        and isinstance(value["state"], dict)
+        and isinstance(value["param_groups"], list)
+    ]
+    return found[::-1]  # the last containers are visited first
+
+
+def _is_optimizer(value: object) -> bool:
+    return isinstance(value, dict) and value.keys() >= OPTIMIZER_KEYS
 
 
 def has_moments(content: object) -> bool:

@@ -8,14 +8,15 @@ does; see `ForeignObject`.
 
 from __future__ import annotations
 
-import _codecs
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from pkgutil import resolve_name
 from typing import Any, BinaryIO, Final, cast
 
 import torch
-import torch._tensor
 import torch._utils
 from torch.storage import TypedStorage
 
@@ -24,15 +25,19 @@ from prune_gui.checkpoint.tensor_info import ELEMENT_BITS
 from prune_gui.checkpoint.torch import checked_calls
 from prune_gui.checkpoint.torch.checked_calls import (
     GETATTR,
+    IMPOSSIBLE_SHAPE,
     OBJECT_MAKERS,
-    STORAGE_DTYPES,
+    PACKED,
+    PLAIN_CALLS,
     TORCH_TYPES,
+    Arguments,
     ForeignTensor,
     are_sizes,
     attribute_path,
     check_hooks,
     checked_view,
     nbytes_of,
+    plain_value,
     set_conj_and_neg,
     torch_attribute,
     typed_storage,
@@ -55,6 +60,8 @@ MAX_FOREIGN: Final = 1 << 14
 """The limit for different names that torch.save does not write; checkpoints have a few hundred."""
 ERRORS_OF_TORCH: Final = (RuntimeError, MemoryError, AssertionError, AttributeError)
 UNKNOWN_TENSOR: Final = deferred("it describes a tensor in a way torch does not write")
+UNKNOWN_SPARSE: Final = deferred("it describes a sparse tensor in a way torch does not write")
+UNKNOWN_PARAMETER: Final = deferred("it describes a parameter in a way torch does not write")
 
 
 class ValuesNeededError(Exception):
@@ -63,22 +70,13 @@ class ValuesNeededError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Unpickled:
-    """The content of a pickle.
+    """The content of a pickle."""
 
-    Attributes:
-        value: the object that torch.load would return, with records (`ForeignObject`, `Global`) in
-            place of whatever needs code.
-        foreign: the names that torch.load refuses by default, in the order of the pickle.
-        has_records: whether records are in the value, so that it cannot be pickled again.
-        is_plain: whether torch.load reads all opcodes by default.
-        finish: to be called when all storages are filled.
-    """
-
-    value: object
-    foreign: tuple[str, ...]
+    value: object  # with records (`ForeignObject`, `Global`) in place of whatever needs code
+    foreign: tuple[str, ...]  # the names that torch.load refuses by default, in order
     has_records: bool
-    is_plain: bool
-    finish: Callable[[], None]
+    is_plain: bool  # torch.load reads all opcodes by default
+    finish: Callable[[], None]  # to be called when all storages are filled
 
 
 def unpickle(file: BinaryIO, storages: FileStorages, max_opcodes: int = MAX_OPCODES) -> Unpickled:
@@ -95,15 +93,9 @@ def unpickle(file: BinaryIO, storages: FileStorages, max_opcodes: int = MAX_OPCO
 
 
 class _TorchMachine(Machine):
-    """A pickle machine that builds what torch.save writes.
-
-    Attributes:
-        has_records: whether records were made of code that torch.load calls by default.
-    """
-
     def __init__(self, storages: FileStorages) -> None:
         super().__init__()
-        self.has_records = False
+        self.has_records = False  # of code that torch.load calls by default
         self._foreign_names: dict[str, None] = {}
         self._calls: list[ForeignObject] = []
         self._gets_attributes = False
@@ -118,9 +110,8 @@ class _TorchMachine(Machine):
             copy.copy_(original)
 
     def find_class(self, path: str) -> object:
-        """Return a class, dtype or function of torch; record any other name as foreign."""
-        if path in _CALLS:
-            return _CALLS[path][0]
+        if path in _FUNCTIONS:
+            return _FUNCTIONS[path]
         if TORCH_TYPES.fullmatch(path) and (found := torch_attribute(path)) is not None:
             return found
         return self._foreign(path)
@@ -132,43 +123,44 @@ class _TorchMachine(Machine):
         return GETATTR if path == GETATTR.path else Global(path)
 
     def foreign_names(self, value: object) -> tuple[str, ...]:
-        """Return the names that torch.load refuses by default, in the order of the pickle.
-
-        getattr is not among them if it only got attributes, whose paths are.
-        """
+        """Return the names that torch.load refuses, without getattr if only its paths count."""
         if self._gets_attributes and all(
             each is not GETATTR for each in reachable([value, *self._calls])
         ):
             self._foreign_names.pop(GETATTR.path, None)
         return tuple(self._foreign_names)
 
-    def _record(self, path: str, arguments: tuple[object, ...]) -> ForeignObject:
+    def _record(self, path: str, arguments: Arguments) -> ForeignObject:
         record = ForeignObject(path, arguments)
         self._calls.append(record)
         return record
 
     def call(self, function: object, arguments: object) -> object:
-        """Return the result of a known call, or a record of any other."""
         parts = arguments if isinstance(arguments, tuple) else (arguments,)
-        if function is GETATTR and (path := attribute_path(*parts)) is not None:
+        if function is GETATTR and (attribute := attribute_path(*parts)) is not None:
             self._gets_attributes = True
-            return self._foreign(path)
+            return self._foreign(attribute)
         if isinstance(function, Global | ForeignObject):
             if function is GETATTR:
                 parts = function, *parts  # it gets what is not known
             if function.path in OBJECT_MAKERS and parts and isinstance(parts[0], Global):
                 function, parts = parts[0], parts[1:]
             return self._record(function.path, parts)
-        builder = _BUILDERS.get(id(function))
-        if builder is not None and isinstance(arguments, tuple):
+        known = _BUILDERS.get(id(function))
+        if known is not None and isinstance(arguments, tuple):
+            path, builder, refusal = known
             try:
-                return builder(self, arguments)
+                result = builder(self, arguments)
+                if result is not None:
+                    return result
             except (FalseClaimError, *ERRORS_OF_TORCH) as error:
-                if has_records(arguments):
-                    return self._record(_PATHS[id(function)], arguments)
-                if isinstance(error, FalseClaimError):
-                    raise
-                raise FalseClaimError(DAMAGED) from error
+                if not has_records(arguments):
+                    if isinstance(error, FalseClaimError):
+                        raise
+                    raise FalseClaimError(DAMAGED) from error
+            if not has_records(arguments):
+                raise FalseClaimError(refusal)
+            return self._record(path, arguments)
         if isinstance(function, Opaque):
             return OPAQUE
         # Only the text of a dtype is short; that of a list could be endless.
@@ -179,7 +171,6 @@ class _TorchMachine(Machine):
         raise FalseClaimError("it makes a {kind} without contents", kind=kind)
 
     def build(self, value: object, state: object) -> object:
-        """Record the state of foreign objects; set harmless attributes of an OrderedDict."""
         if isinstance(value, ForeignObject):
             value.state = state
         elif isinstance(value, torch.Tensor):
@@ -191,7 +182,6 @@ class _TorchMachine(Machine):
         return value
 
     def persistent_load(self, persistent_id: object) -> object:
-        """Return the storage that the pickle refers to."""
         match persistent_id:
             case ("storage", type() as kind, str() | int() as key, _, int() as numel, *view):
                 pass
@@ -201,8 +191,9 @@ class _TorchMachine(Machine):
                 raise FalseClaimError(
                     "it holds something other than storages in addition to its pickle"
                 )
-        key, dtype = str(key), STORAGE_DTYPES.get(kind.__name__)
-        if dtype is None:
+        key = str(key)
+        dtype = torch.uint8 if kind is torch.UntypedStorage else getattr(kind, "dtype", None)
+        if not isinstance(dtype, torch.dtype) or dtype in PACKED:
             raise FalseClaimError(
                 "it holds a storage of unknown type {kind}", kind=f"torch.{kind.__name__}"
             )
@@ -257,8 +248,8 @@ class _TorchMachine(Machine):
                 raise FalseClaimError(DAMAGED)
 
     def _tensor(
-        self, arguments: tuple[object, ...], dtype: torch.dtype | None = None
-    ) -> torch.Tensor:
+        self, arguments: Arguments, dtype: torch.dtype | None = None
+    ) -> torch.Tensor | None:
         """Build a tensor from (storage, offset, shape, strides, requires_grad, hooks, metadata)."""
         match arguments:
             case (
@@ -272,7 +263,7 @@ class _TorchMachine(Machine):
             ) if len(metadata) <= 1:
                 check_hooks(hooks)
             case _:
-                raise FalseClaimError(UNKNOWN_TENSOR)
+                return None
         numel = checked_view(storage, offset, shape, strides, dtype)
         if dtype is not None and str(dtype).removeprefix("torch.") not in ELEMENT_BITS:
             raise FalseClaimError("it holds a tensor of unknown dtype {dtype}", dtype=dtype)
@@ -285,96 +276,82 @@ class _TorchMachine(Machine):
             tensor.requires_grad = True
         return tensor
 
-    def _tensor_without_gradient(self, arguments: tuple[object, ...]) -> torch.Tensor:
+    def _tensor_without_gradient(self, arguments: Arguments) -> torch.Tensor | None:
         """Build from (storage, offset, shape, strides)."""
-        if len(arguments) != 4:
-            raise FalseClaimError(UNKNOWN_TENSOR)
-        return self._tensor((*arguments, False, None))
+        return self._tensor((*arguments, False, None)) if len(arguments) == 4 else None
 
-    def _tensor_of_dtype(self, arguments: tuple[object, ...]) -> torch.Tensor:
+    def _tensor_of_dtype(self, arguments: Arguments) -> torch.Tensor | None:
         """Build a tensor of a newer dtype, whose values are in a storage of bytes."""
-        match arguments:
-            case (*_, torch.dtype() as dtype) if len(arguments) == 7:
-                return self._tensor(arguments[:6], dtype)
-            case (_, _, _, _, _, _, torch.dtype() as dtype, bits):
-                return self._tensor((*arguments[:6], bits), dtype)
-        raise FalseClaimError(UNKNOWN_TENSOR)
+        match arguments[6:]:
+            case (torch.dtype() as dtype, *bits) if len(bits) <= 1:
+                return self._tensor((*arguments[:6], *bits), dtype)
+        return None
 
-    def _quantized(self, arguments: tuple[object, ...]) -> torch.Tensor:
+    def _quantized(self, arguments: Arguments) -> torch.Tensor | None:
         match arguments:
             case (
                 TypedStorage() as storage,
                 int() as offset,
                 tuple() as shape,
                 tuple() as strides,
-                *_,
+                (torch.qscheme(), *_) as parameters,
+                bool() as gradient,
+                hooks,
             ):
-                pass
+                check_hooks(hooks)
             case _:
-                raise FalseClaimError(UNKNOWN_TENSOR)
+                return None
         numel = checked_view(storage, offset, shape, strides)
         if numel * storage.dtype.itemsize > nbytes_of(storage):  # torch allocates all of them
             raise FalseClaimError("it repeats the elements of a quantized tensor")
-        match arguments[4:]:
-            case ((torch.qscheme(), *_) as parameters, bool() as gradient, hooks):
-                check_hooks(hooks)
-            case _:
-                raise FalseClaimError(UNKNOWN_TENSOR)
         self._need_values()
-        rebuild: Any = torch._utils._rebuild_qtensor
-        try:
-            tensor = rebuild(storage, offset, shape, strides, parameters, gradient, OrderedDict())
-        except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
-            raise FalseClaimError(UNKNOWN_TENSOR) from error
-        return cast("torch.Tensor", tensor)
+        made: Any = None
+        with suppress(RuntimeError, ValueError, TypeError, NotImplementedError):
+            made = torch._utils._rebuild_qtensor(  # type: ignore[no-untyped-call]
+                storage, offset, shape, strides, parameters, gradient, OrderedDict()
+            )
+        return cast("torch.Tensor | None", made)
 
     def _need_values(self) -> None:
         if not self._storages.have_values:
             raise ValuesNeededError
 
-    def _sparse(self, arguments: tuple[object, ...]) -> torch.Tensor:
+    def _sparse(self, arguments: Arguments) -> torch.Tensor | None:
         self._need_values()
         return checked_calls.sparse_tensor(self, arguments)
 
-    def _copy(self, arguments: tuple[object, ...]) -> torch.Tensor:
+    def _copy(self, arguments: Arguments) -> torch.Tensor | None:
         """Build a tensor of another device as a copy of a CPU tensor in the file."""
         match arguments:
             case (torch.Tensor() as tensor, torch.dtype() as dtype, _, bool()):
-                pass
-            case _:
-                raise FalseClaimError(UNKNOWN_TENSOR)
-        if tensor.dtype == dtype:
-            return tensor
-        self._need_values()
-        values = self._storages.reserve(tensor.numel() * dtype.itemsize)
-        octets = torch.empty(0, dtype=torch.uint8).set_(values)
-        copy = octets.view(dtype).reshape(tensor.shape)
-        self._copies.append((copy, tensor))
-        return copy
+                if tensor.dtype == dtype:
+                    return tensor
+                self._need_values()
+                values = self._storages.reserve(tensor.numel() * dtype.itemsize)
+                octets = torch.empty(0, dtype=torch.uint8).set_(values)
+                copy = octets.view(dtype).reshape(tensor.shape)
+                self._copies.append((copy, tensor))
+                return copy
+        return None
 
-    def _parameter(self, arguments: tuple[object, ...]) -> torch.Tensor:
-        """Build from (tensor, requires_grad, hooks)."""
-        return self._parameter_with_state((*arguments, None))
-
-    def _parameter_with_state(self, arguments: tuple[object, ...]) -> torch.Tensor:
+    def _parameter(self, arguments: Arguments) -> torch.Tensor | None:
         """Build from (tensor, requires_grad, hooks, attributes)."""
         match arguments:
             case (torch.Tensor() as tensor, bool() as gradient, hooks, state):
                 check_hooks(hooks)
-            case _:
-                raise FalseClaimError("it describes a parameter in a way torch does not write")
-        if isinstance(tensor, ForeignTensor):
-            return tensor
-        parameter = torch.nn.Parameter(tensor, gradient)
-        self._set_attributes(parameter, state, torch.Tensor)
-        return parameter
+                if isinstance(tensor, ForeignTensor):
+                    return tensor
+                parameter = torch.nn.Parameter(tensor, gradient)
+                self._set_attributes(parameter, state, torch.Tensor)
+                return parameter
+        return None
 
-    def _new_parameter(self, arguments: tuple[object, ...]) -> torch.Tensor:
+    def _new_parameter(self, arguments: Arguments) -> torch.Tensor | None:
         """Build from (tensor, requires_grad); the last is optional."""
         gradient = arguments[1:] or (True,)
-        return self._parameter_with_state((*arguments[:1], *gradient, None, None))
+        return self._parameter((*arguments[:1], *gradient, None, None))
 
-    def _tensor_of_type(self, arguments: tuple[object, ...]) -> object:
+    def _tensor_of_type(self, arguments: Arguments) -> object:
         match arguments:
             case (function, type() as kind, tuple() as inner, state) if kind in (
                 torch.Tensor,
@@ -391,51 +368,38 @@ class _TorchMachine(Machine):
                 if isinstance(tensor, ForeignTensor):
                     return checked_calls.local_tensor(tensor, state)
                 return tensor
-        raise FalseClaimError(UNKNOWN_TENSOR)
+        return None
 
-    def _nested(self, arguments: tuple[object, ...]) -> ForeignObject:
+    def _nested(self, arguments: Arguments) -> ForeignObject:
         """Return a record of a nested tensor: its shapes are values, which are read later."""
         self.has_records = True
         return self._record("torch._utils._rebuild_nested_tensor", arguments)
 
 
-Builder = Callable[[_TorchMachine, tuple[object, ...]], object]
+Builder = Callable[[_TorchMachine, Arguments], object]
 
-_TENSOR_BUILDERS: Final[dict[str, Builder]] = {
-    "tensor": _TorchMachine._tensor_without_gradient,
-    "tensor_v2": _TorchMachine._tensor,
-    "tensor_v3": _TorchMachine._tensor_of_dtype,
-    "qtensor": _TorchMachine._quantized,
-    "sparse_tensor": _TorchMachine._sparse,
-    "nested_tensor": _TorchMachine._nested,
-    "wrapper_subclass": checked_calls.wrapper_subclass,
-    "meta_tensor_no_storage": checked_calls.meta_tensor,
-    "device_tensor_from_cpu_tensor": _TorchMachine._copy,
-    "device_tensor_from_numpy": checked_calls.not_written,
-    "parameter": _TorchMachine._parameter,
-    "parameter_with_state": _TorchMachine._parameter_with_state,
+_TENSOR_BUILDERS: Final[dict[str, tuple[Builder, str]]] = {
+    "tensor": (_TorchMachine._tensor_without_gradient, UNKNOWN_TENSOR),
+    "tensor_v2": (_TorchMachine._tensor, UNKNOWN_TENSOR),
+    "tensor_v3": (_TorchMachine._tensor_of_dtype, UNKNOWN_TENSOR),
+    "qtensor": (_TorchMachine._quantized, UNKNOWN_TENSOR),
+    "sparse_tensor": (_TorchMachine._sparse, UNKNOWN_SPARSE),
+    "nested_tensor": (_TorchMachine._nested, UNKNOWN_TENSOR),
+    "wrapper_subclass": (checked_calls.wrapper_subclass, UNKNOWN_TENSOR),
+    "meta_tensor_no_storage": (checked_calls.meta_tensor, IMPOSSIBLE_SHAPE),
+    "device_tensor_from_cpu_tensor": (_TorchMachine._copy, UNKNOWN_TENSOR),
+    "device_tensor_from_numpy": (lambda *_: None, UNKNOWN_TENSOR),
+    "parameter": (lambda self, parts: self._parameter((*parts, None)), UNKNOWN_PARAMETER),
+    "parameter_with_state": (_TorchMachine._parameter, UNKNOWN_PARAMETER),
 }
-_CALLS: Final[dict[str, tuple[object, Builder]]] = {
-    **{
-        f"torch._utils._rebuild_{kind}": (getattr(torch._utils, f"_rebuild_{kind}"), builder)
-        for kind, builder in _TENSOR_BUILDERS.items()
-    },
-    "torch.nn.parameter.Parameter": (torch.nn.Parameter, _TorchMachine._new_parameter),
-    "torch._tensor._rebuild_from_type_v2": (
-        torch._tensor._rebuild_from_type_v2,
-        _TorchMachine._tensor_of_type,
-    ),
-    "collections.OrderedDict": (OrderedDict, checked_calls.ordered_dict),
-    "collections.Counter": (Counter, checked_calls.counter),
-    "builtins.set": (set, checked_calls.set_of),
-    "torch.Size": (torch.Size, checked_calls.size),
-    "_codecs.encode": (_codecs.encode, checked_calls.octets),
-    "builtins.bytearray": (bytearray, checked_calls.byte_array),
-    "builtins.complex": (complex, checked_calls.complex_number),
-    "torch.device": (torch.device, checked_calls.device),
-    "torch.serialization._get_layout": (torch.serialization._get_layout, checked_calls.layout),
+_CALLS: Final[dict[str, tuple[Builder, str]]] = {
+    **{f"torch._utils._rebuild_{kind}": row for kind, row in _TENSOR_BUILDERS.items()},
+    "torch.nn.parameter.Parameter": (_TorchMachine._new_parameter, UNKNOWN_PARAMETER),
+    "torch._tensor._rebuild_from_type_v2": (_TorchMachine._tensor_of_type, UNKNOWN_TENSOR),
+    **{path: (partial(plain_value, path), refusal) for path, refusal in PLAIN_CALLS.items()},
 }
-"""The functions that torch.save writes calls of, each with the method that builds the result."""
+"""The functions that torch.save writes calls of: what builds the result, and the refusal of
+arguments that torch does not write."""
 
-_BUILDERS: Final = {id(function): builder for function, builder in _CALLS.values()}
-_PATHS: Final = {id(function): path for path, (function, _) in _CALLS.items()}
+_FUNCTIONS: Final = {path: resolve_name(path) for path in _CALLS}
+_BUILDERS: Final = {id(function): (path, *_CALLS[path]) for path, function in _FUNCTIONS.items()}

@@ -1,8 +1,7 @@
 """Writing files for torch.load: the object of the input file with a new state dict.
 
-torch.save pickles everything but the storages, which it numbers and writes after the pickle from
-memory. This module writes the same pickle, but a tensor may be a placeholder on the device "meta",
-a blank, whose values come from a writer.
+The pickle is that of torch.save, but a tensor may be a blank on the device "meta", whose values
+come from a writer.
 """
 
 from __future__ import annotations
@@ -34,8 +33,13 @@ from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
 from prune_gui.checkpoint.torch.record_copy import CopyPlan, copy_plan
 from prune_gui.checkpoint.torch.state_dict_search import Root, with_state
 from prune_gui.checkpoint.torch.zip_layout import BYTE_ORDER, METADATA_RECORD, VERSION_RECORD
-from prune_gui.checkpoint.write.entries import KeyedWriter, TensorWriter, WrittenFile
-from prune_gui.checkpoint.write.metadata import Metadata, with_checksums
+from prune_gui.checkpoint.write.content import (
+    KeyedWriter,
+    Metadata,
+    TensorWriter,
+    WrittenFile,
+    with_checksums,
+)
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
@@ -58,18 +62,18 @@ def write_torch(
     compressed: bool = False,
     tensors_only: bool = False,
 ) -> WrittenFile:
-    """Write a torch file to `path`.
+    """Write a torch file to `path`, with only a few chunks of the values in memory at once.
 
-    Only a few chunks of the values are in memory at once. If `template` is a torch file with the
-    same tensors, it is copied with other values; see `copy_plan`. If it is one with other tensors,
-    its objects outside of the state dict are kept, and in the state dict everything but dense
-    tensors, and tensors that share elements with others. If these objects need code to build, or
-    with `tensors_only`, the file is a plain state dict of tensors. The metadata and the path of the
-    state dict are in an additional record, which torch ignores.
+    If `template` is a torch file with the same tensors, it is copied with other values; see
+    `copy_plan`. If it is one with other tensors, its objects outside of the state dict are kept,
+    and in the state dict everything but dense tensors, and tensors that share elements with others.
+    If these objects need code to build, or with `tensors_only`, the file is a plain state dict of
+    tensors. The metadata and the path of the state dict are in an additional record, which torch
+    ignores.
 
-    If `compressed`, records of values are compressed if that makes them smaller, on
-    `torch.get_num_threads()` threads. The largest record is then the last one of values: torch.load
-    with mmap=True takes compressed bytes for values, unless a record would extend beyond the file.
+    If `compressed`, records of values are compressed if that makes them smaller. The largest one is
+    then the last one of values: torch.load with mmap=True takes compressed bytes for values, unless
+    a record would extend beyond the file.
     """
     plan = None if tensors_only else copy_plan(writers, template)
     tensors = {writer.tensor.name: writer.tensor for writer in writers}
@@ -84,7 +88,8 @@ def write_torch(
                 file=plan.template.path.name,
             )
         whole = plan.write_legacy(path, monitor)
-        return WrittenFile(_by_key(names, plan.checksums), whole=whole)
+        by_key = {key: plan.checksums[name] for key, name in names.items()}
+        return WrittenFile(by_key, whole=whole)
     contents = _contents(writers, template, plan, tensors_only=tensors_only)
     records, checksums = contents.records, contents.checksums
     if compressed:
@@ -96,7 +101,7 @@ def write_torch(
                 checksums[record.tensor] = checksum
         for name in [name for name in tensors if name not in checksums]:
             checksums[name] = _checksum(tensors[name], monitor)
-        by_key = _by_key(names, checksums)
+        by_key = {key: checksums[name] for key, name in names.items()}
         own = _own_record(contents.root, with_checksums(metadata, by_key, by_key))
         archive.add(METADATA_RECORD, own)
     return WrittenFile(by_key, [record.name for record in records if record.is_kept])
@@ -120,11 +125,7 @@ def torch_nbytes(
 
 
 class _Contents(NamedTuple):
-    """What an archive holds, except for the record of this program.
-
-    Attributes:
-        checksums: the CRC-32 of each tensor by name, as far as they were written.
-    """
+    """What an archive holds without the record of this program; the CRC-32 of written tensors."""
 
     root: Root
     records: list[NewRecord]
@@ -173,21 +174,11 @@ def _contents(
 
 
 def _small(name: str, octets: bytes) -> NewRecord:
-    return NewRecord(name, len(octets), partial(_one_chunk, octets), has_values=False)
-
-
-def _by_key(names: Mapping[str, str], checksums: Mapping[str, int]) -> dict[str, int]:
-    """Return the checksums by key; `names` has the name of the tensor under each key."""
-    return {key: checksums[name] for key, name in names.items()}
+    return NewRecord(name, len(octets), lambda: [memoryview(octets)], has_values=False)
 
 
 def _own_record(root: Root, metadata: Mapping[str, str]) -> bytes:
-    """Return the bytes of the record with the path of the state dict and the metadata."""
     return json.dumps({"root": root, "metadata": dict(metadata)}, ensure_ascii=False).encode()
-
-
-def _one_chunk(octets: bytes) -> list[memoryview]:
-    return [memoryview(octets)]
 
 
 def _storage_chunks(
@@ -208,22 +199,15 @@ def _checksum(tensor: TensorWriter, monitor: Monitor) -> int:
 
 
 def is_reduced(writers: Sequence[KeyedWriter], template: TorchCheckpoint) -> bool:
-    """Return whether the file gets none of the objects around the state dict of `template`.
-
-    These may need code to build. Names of code are kept only beside the same tensors.
-    """
+    """Return whether the file gets none of the objects around the state dict of `template`."""
+    # Objects may need code to build. Names of code are kept only beside the same tensors.
+    keys = [writer.key for writer in writers]
     dense = {key for key, raw in template.raw.items() if raw.special is None}
     return (
-        template.file.has_records
-        or (bool(template.foreign) and {writer.key for writer in writers} != dense)
-        or _outgrows_bare_tensor(writers, template)
+        template.has_records
+        or (bool(template.foreign) and set(keys) != dense)
+        or (isinstance(template.content, torch.Tensor) and keys != list(template.keys))
     )
-
-
-def _outgrows_bare_tensor(writers: Sequence[KeyedWriter], template: TorchCheckpoint) -> bool:
-    """Return whether the file is a bare tensor, and a tensor under another key is to be written."""
-    bare = isinstance(template.content, torch.Tensor)
-    return bare and [writer.key for writer in writers] != list(template.keys)
 
 
 def _special_tensors(
@@ -265,7 +249,6 @@ def _blank(tensor: TensorWriter) -> torch.Tensor:
 def _state(
     writers: Sequence[KeyedWriter], blanks: Mapping[str, torch.Tensor], template: TorchCheckpoint
 ) -> dict[str, object]:
-    """Return the new state dict: the tensors, and the other values of `template` in their order."""
     written = {writer.key for writer in writers}
     values: list[tuple[float, str, object]] = [
         (writer.position, writer.key, _placeholder(writer, blanks[writer.tensor.name], template))
@@ -308,8 +291,6 @@ def identity(storage: UntypedStorage) -> int:
 
 
 class _Pickler(pickle.Pickler):
-    """Writes the pickle that torch.save writes."""
-
     def __init__(self, file: io.BytesIO, blanks: Iterable[torch.Tensor]) -> None:
         super().__init__(file, PROTOCOL)
         self.storages: list[UntypedStorage] = []
@@ -317,7 +298,6 @@ class _Pickler(pickle.Pickler):
         self._blanks = {identity(blank.untyped_storage()) for blank in blanks}
 
     def reducer_override(self, value: object) -> Reduced:
-        """Reduce a blank as torch reduces a tensor with values and the same dtype."""
         if type(value) is not torch.Tensor or not value.is_meta:
             return DEFAULT_REDUCTION
         storage: Any = value.untyped_storage()

@@ -10,7 +10,7 @@ import struct
 import threading
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, BinaryIO, Final
@@ -90,11 +90,7 @@ class Record:
 
 
 class TorchLayout:
-    """The records of a torch archive.
-
-    Attributes:
-        records: the records by name, without the name of the folder.
-    """
+    """The records of a torch archive by name, without the name of the folder."""
 
     def __init__(
         self, file: BinaryIO, size: int, read_late: Callable[[int, int], bytes] | None = None
@@ -114,9 +110,17 @@ class TorchLayout:
         if any(not entry.orig_filename.startswith(folder) for entry in entries):
             raise FalseClaimError("its records are not in one folder")
         check_entries(entries_by_name, size)
-        find_start = _find_starts(entries, file, size, read_late)
+        starts: dict[int, Callable[[], int]]
+        if read_late is None:
+            known = record_starts(entries, file, size)
+            starts = {offset: partial(known.__getitem__, offset) for offset in known}
+        else:
+            starts = {
+                entry.header_offset: cache(partial(_record_start, read_late, entry, end))
+                for entry, end in _with_ends(entries, size)
+            }
         self.records = {
-            name: Record(entry, find_start(entry))
+            name: Record(entry, starts[entry.header_offset])
             for name, entry in entries_by_name.items()
             if not _is_empty_folder(entry)
         }
@@ -182,10 +186,7 @@ def damaged_zip_error(name: str, error: Exception) -> CheckpointError:
 
 
 def check_end(file: BinaryIO, size: int) -> None:
-    """Check that the end records follow directly after the directory, and end with the file.
-
-    Then there is only one directory, wherever a reader looks for it, and its entries fill it.
-    """
+    """Check that the directory is followed by the end records, and these by the end of the file."""
     reach = min(size, END.size + MAX_COMMENT_BYTES)
     file.seek(size - reach)
     tail = file.read(reach)
@@ -281,37 +282,27 @@ def check_entries(entries: Mapping[str, zipfile.ZipInfo], size: int) -> None:
 
 def record_starts(entries: Sequence[zipfile.ZipInfo], file: BinaryIO, size: int) -> dict[int, int]:
     """Return the position of the bytes of each record, by the position of its local header."""
-    starts: dict[int, int] = {}
+
+    def read(nbytes: int, offset: int) -> bytes:
+        file.seek(offset)
+        return file.read(nbytes)
+
+    pairs = _with_ends(entries, size)
+    return {entry.header_offset: _record_start(read, entry, end) for entry, end in pairs}
+
+
+def _with_ends(
+    entries: Sequence[zipfile.ZipInfo], size: int
+) -> Iterator[tuple[zipfile.ZipInfo, int]]:
+    """Yield entries in the order of their records, last first, and where each record must end."""
     end = size
     for entry in sorted(entries, key=lambda entry: -entry.header_offset):
-        file.seek(entry.header_offset)
-        starts[entry.header_offset] = _record_start(file.read(LOCAL_HEADER_BYTES), entry, end)
+        yield entry, end
         end = entry.header_offset
-    return starts
 
 
-def _find_starts(
-    entries: Sequence[zipfile.ZipInfo],
-    file: BinaryIO,
-    size: int,
-    read_late: Callable[[int, int], bytes] | None,
-) -> Callable[[zipfile.ZipInfo], Callable[[], int]]:
-    """Return a function of an entry that returns `Record.find_start`; see `TorchLayout`."""
-    if read_late is None:
-        starts = record_starts(entries, file, size)
-        return lambda entry: partial(starts.__getitem__, entry.header_offset)
-    offsets = sorted(entry.header_offset for entry in entries)
-    ends = dict(zip(offsets, [*offsets[1:], size], strict=True))
-
-    def read_start(entry: zipfile.ZipInfo) -> int:
-        offset = entry.header_offset
-        return _record_start(read_late(LOCAL_HEADER_BYTES, offset), entry, ends[offset])
-
-    return lambda entry: cache(partial(read_start, entry))
-
-
-def _record_start(header: bytes, entry: zipfile.ZipInfo, end: int) -> int:
-    """Return the position of the bytes of a record."""
+def _record_start(read: Callable[[int, int], bytes], entry: zipfile.ZipInfo, end: int) -> int:
+    header = read(LOCAL_HEADER_BYTES, entry.header_offset)
     name_nbytes, extra_nbytes = _number(header, 26, 2), _number(header, 28, 2)
     start = entry.header_offset + LOCAL_HEADER_BYTES + name_nbytes + extra_nbytes
     if not header.startswith(LOCAL_MAGIC) or start + entry.compress_size > end:

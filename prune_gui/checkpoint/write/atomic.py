@@ -8,7 +8,7 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -21,24 +21,17 @@ from prune_gui.checkpoint.write.temp_files import (
     temporary,
 )
 from prune_gui.errors import CheckpointError
-from prune_gui.language import tr
-
-
-@contextmanager
-def replacing(target: Path, *, nbytes: int, overwrite: bool) -> Iterator[Path]:
-    """Yield the path of a new file, which replaces the target; see `replacing_together`."""
-    with replacing_together({target: nbytes}, overwrite=overwrite) as (draft,):
-        yield draft
+from prune_gui.language import deferred
 
 
 @contextmanager
 def replacing_together(sizes: Mapping[Path, int], *, overwrite: bool) -> Iterator[list[Path]]:
     """Yield the paths of new, empty files, which replace the targets if the block succeeds.
 
-    Each new file is in the folder of its target, so that the last step is a rename. After an
-    exception in the block or in a rename, all targets are unchanged. An old target that is open or
-    mapped stays readable (POSIX). Temporary files of killed runs are removed from the folders
-    first.
+    `sizes` are the approximate bytes to write to each target, the main one last; they are checked
+    against the free space. Each new file is in the folder of its target, so that the last step is a
+    rename. After an exception in the block or in a rename, all targets are unchanged. An old target
+    that is open or mapped stays readable (POSIX). Temporary files of killed runs are removed first.
 
     No file system renames two files atomically. The main target is renamed last, and a target with
     the same content is not replaced: if the process is killed between two renames, the main target
@@ -47,10 +40,6 @@ def replacing_together(sizes: Mapping[Path, int], *, overwrite: bool) -> Iterato
     If a target is a symbolic link, the link stays, and the file that it points to is replaced. The
     new file gets the mode of the old one, and its owner and extended attributes where the system
     permits that. Further hard links to the old file keep the old content.
-
-    Args:
-        sizes: the files to create or to replace, the main one last, each with the approximate
-            number of bytes to write; checked against the free space.
     """
     with ExitStack() as stack:
         drafts = [
@@ -58,13 +47,17 @@ def replacing_together(sizes: Mapping[Path, int], *, overwrite: bool) -> Iterato
             for target, nbytes in sizes.items()
         ]
         yield [draft.path for draft in drafts]
-        _commit(drafts)
+        *others, main = drafts
+        with ExitStack() as committed:  # renames all of them, or none if a rename fails
+            for draft in others:
+                committed.enter_context(_committed(draft, main))
+            _replace_target(main)
         for folder in {draft.real.parent for draft in drafts}:
             flush_folder(folder)
 
 
 class _Draft(NamedTuple):
-    """A new file, the target that the user gave, and the file that this links to."""
+    """A new file, the target that the user gave, and the file to which this links."""
 
     path: Path
     target: Path
@@ -78,21 +71,8 @@ def _new_draft(target: Path, nbytes: int, *, overwrite: bool) -> Iterator[_Draft
         real = _resolved_target(target, overwrite=overwrite)
         check_room(target, nbytes, real.parent)
         remove_abandoned(real.parent)
-        with temporary(real, _create) as path:
+        with temporary(real, partial(Path.touch, exist_ok=False)) as path:
             yield _Draft(path, target, real, overwrite)
-
-
-def _create(path: Path) -> None:
-    path.open("xb").close()
-
-
-def _commit(drafts: Sequence[_Draft]) -> None:
-    """Rename all drafts, or none if a rename fails."""
-    *others, main = drafts
-    with ExitStack() as committed:
-        for draft in others:
-            committed.enter_context(_committed(draft, main))
-        _replace_target(main)
 
 
 @contextmanager
@@ -104,7 +84,7 @@ def _committed(draft: _Draft, main: _Draft) -> Iterator[None]:
             if filecmp.cmp(draft.real, draft.path, shallow=False):
                 yield
                 return
-            old = stack.enter_context(temporary(draft.real, partial(_link, draft.real)))
+            old = stack.enter_context(temporary(draft.real, partial(link_or_copy, draft.real)))
             undo = partial(old.replace, draft.real)
         _replace_target(draft)
         try:
@@ -116,7 +96,7 @@ def _committed(draft: _Draft, main: _Draft) -> Iterator[None]:
             raise
 
 
-def _link(old: Path, path: Path) -> None:
+def link_or_copy(old: Path, path: Path) -> None:
     """Create a hard link to a file, or a copy where the file system has no hard links."""
     try:
         os.link(old, path)
@@ -125,7 +105,6 @@ def _link(old: Path, path: Path) -> None:
 
 
 def _replace_target(draft: _Draft) -> None:
-    """Rename a draft to its target."""
     with explained(draft.target):
         _resolved_target(draft.target, overwrite=draft.overwrite)
         if draft.overwrite:
@@ -139,11 +118,7 @@ def _replace_target(draft: _Draft) -> None:
 
 
 def keep_attributes(old: Path, new: Path) -> None:
-    """Copy the mode, the owner and the extended attributes of an old file or folder to a new one.
-
-    Attributes that the system or the file system does not permit are skipped. Does nothing if there
-    is no old file.
-    """
+    """Copy mode, owner and extended attributes to a new file or folder, where that is permitted."""
     try:
         status = old.stat()
     except FileNotFoundError:
@@ -181,8 +156,7 @@ def flush(file: BinaryIO) -> None:
 def start_writeback(file: BinaryIO, start: int) -> None:
     """Make the system write a file to the disk from `start` to its position, without waiting.
 
-    The disk then works while more is computed, and `flush` waits only for the rest. Does nothing
-    where the system does not support it.
+    The disk then works while more is computed, and `flush` waits only for the rest.
     """
     if hasattr(os, "posix_fadvise"):
         with suppress(OSError):  # Linux keeps pages in memory that are not on the disk yet
@@ -208,7 +182,7 @@ def write_files(contents: Mapping[Path, bytes]) -> None:
 
 def replace_bytes(target: Path, octets: bytes) -> None:
     """Create a small file, or replace it atomically; see `replacing_together`."""
-    with replacing(target, nbytes=len(octets), overwrite=True) as draft:
+    with replacing_together({target: len(octets)}, overwrite=True) as (draft,):
         write_bytes(draft, octets)
 
 
@@ -218,7 +192,17 @@ def explained(target: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise CheckpointError(_explain(error, target)) from error
+        if error.errno == errno.ENOSPC:
+            message = deferred(
+                "{path} was not written: the disk is full. Free disk space, or save to another "
+                "folder."
+            )
+        elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            message = deferred("{path} was not written: no permission. Save to another folder.")
+        else:
+            message = deferred("{path} was not written: {reason}.")
+        reason = error.strerror or error
+        raise CheckpointError(message, path=target, reason=reason) from error
 
 
 def check_room(target: Path, nbytes: int, folder: Path | None = None) -> None:
@@ -243,7 +227,6 @@ def check_room(target: Path, nbytes: int, folder: Path | None = None) -> None:
 
 
 def _resolved_target(target: Path, *, overwrite: bool) -> Path:
-    """Return the target with symbolic links resolved."""
     check_link(target)
     try:
         mode = target.stat().st_mode
@@ -278,10 +261,7 @@ def _exists(target: Path) -> CheckpointError:
 
 
 def flush_folder(folder: Path) -> None:
-    """Write the entries of a folder to the disk, so that a rename survives a power failure.
-
-    Does nothing where the system does not support it.
-    """
+    """Write the entries of a folder to the disk if possible, so that a rename survives a crash."""
     if os.name != "posix":
         return
     with suppress(OSError):
@@ -292,34 +272,16 @@ def flush_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def _explain(error: OSError, target: Path) -> str:
-    if error.errno == errno.ENOSPC:
-        return tr(
-            "{path} was not written: the disk is full. Free disk space, or save to another folder.",
-            path=target,
-        )
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return tr("{path} was not written: no permission. Save to another folder.", path=target)
-    return tr("{path} was not written: {reason}.", path=target, reason=error.strerror or error)
-
-
 @contextmanager
 def replacing_folder(
-    target: Path,
-    *,
-    nbytes: int,
-    overwrite: bool,
-    kept_files: Callable[[Path], Iterable[str]],
+    target: Path, *, nbytes: int, overwrite: bool, kept_files: Callable[[Path], Iterable[str]]
 ) -> Iterator[Path]:
     """Yield the path of a new, empty folder, which replaces the target if the block succeeds.
 
     The new folder is beside the target, so that the last step is a rename. If the target is not
     empty, the last step is an atomic exchange of the two folders. Only Linux can exchange folders;
     elsewhere a target must be empty or new. After an exception, the new folder is removed, and the
-    target is unchanged.
-
-    Args:
-        nbytes: the approximate number of bytes to write; checked against the free space.
+    target is unchanged. `nbytes` is approximate, and checked against the free space.
     """
     with explained(target):
         check_link(target)
@@ -355,7 +317,10 @@ def _is_occupied(target: Path, *, overwrite: bool) -> bool:
         return False
     if not target.is_dir():
         raise CheckpointError("{path} is a file. Specify a folder for the shards.", path=target)
-    if target in _working_folders():
+    is_working = False
+    with suppress(FileNotFoundError):  # the working folder was deleted
+        is_working = Path(os.path.realpath(Path.cwd())).is_relative_to(target)
+    if is_working:
         raise CheckpointError(
             "{path} is or contains the working folder of this program, and cannot be replaced. "
             "Specify a folder in it, or run the program in another folder.",
@@ -372,15 +337,6 @@ def _is_occupied(target: Path, *, overwrite: bool) -> bool:
             "{path} is not empty. Choose another folder, or allow overwriting it.", path=target
         )
     return True
-
-
-def _working_folders() -> list[Path]:
-    """Return the working folder and its parents; [] if the working folder was deleted."""
-    try:
-        folder = Path(os.path.realpath(Path.cwd()))
-    except FileNotFoundError:
-        return []
-    return [folder, *folder.parents]
 
 
 def _check_exchange(staging: Path, target: Path) -> None:

@@ -13,12 +13,7 @@ from typing import Final
 from prune_gui.checkpoint.file_format import HEAD_BYTES
 from prune_gui.checkpoint.formats import recognized
 from prune_gui.checkpoint.sharded.index import is_index
-from prune_gui.checkpoint.write.atomic import (
-    explained,
-    rehearse,
-    replacing_together,
-    write_bytes,
-)
+from prune_gui.checkpoint.write.atomic import explained, rehearse, replacing_together, write_bytes
 from prune_gui.errors import CheckpointError
 
 RECIPE_SUFFIXES: Final = (".yaml", ".yml")
@@ -33,8 +28,7 @@ PNG_MAGIC: Final = b"\x89PNG\r\n\x1a\n"
 def document_path(path: Path, suffixes: Sequence[str]) -> Path:
     """Return the path of a document; a name without a suffix gets the first of `suffixes`.
 
-    Raises:
-        CheckpointError: the name has another suffix, or is that of a folder.
+    CheckpointError says that the name has another suffix, or is that of a folder.
     """
     if path.is_dir():
         raise CheckpointError("{path} is a folder. Specify a file name.", path=path)
@@ -50,11 +44,7 @@ def document_path(path: Path, suffixes: Sequence[str]) -> Path:
 
 
 def check_documents(paths: Sequence[Path], *, overwrite: bool = True) -> None:
-    """Check that documents can be written, before their contents are computed.
-
-    Raises:
-        CheckpointError: a document may not or cannot be written.
-    """
+    """Raise CheckpointError if documents may not or cannot be written, before they are computed."""
     for path in paths:
         _check_replaceable(path)
     rehearse(replacing_together(dict.fromkeys(paths, 0), overwrite=overwrite))
@@ -63,9 +53,8 @@ def check_documents(paths: Sequence[Path], *, overwrite: bool = True) -> None:
 def write_documents(contents: Mapping[Path, bytes], *, overwrite: bool = True) -> None:
     """Write documents atomically: an error leaves all of them as they were.
 
-    Raises:
-        CheckpointError: a document may not or cannot be written, or would replace a checkpoint or
-            another file that is neither a text nor a picture.
+    CheckpointError says that a document may not or cannot be written, or would replace a
+    checkpoint or another file that is neither a text nor a picture.
     """
     for path in contents:
         document_path(path, DOCUMENT_SUFFIXES)

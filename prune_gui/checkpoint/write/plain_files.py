@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from contextvars import copy_context
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, TypeVar, cast
 
 from prune_gui.checkpoint.write.atomic import flush, start_writeback
-from prune_gui.checkpoint.write.entries import KeyedWriter, WrittenFile
+from prune_gui.checkpoint.write.content import FileContent, KeyedWriter, WrittenFile
 from prune_gui.monitor import Monitor
 
 BATCH_BYTES: Final = 1 << 20
@@ -28,7 +28,7 @@ MAX_PREFETCHED: Final = 2
 
 def write_plain(
     path: Path,
-    writers: Sequence[KeyedWriter],
+    content: FileContent,
     header_of: Callable[[Mapping[str, int] | None], bytes],
     monitor: Monitor,
     *,
@@ -40,9 +40,9 @@ def write_plain(
     its length stays the same. Header and tensors are padded with zeros to multiples of `alignment`.
     """
     header = header_of(None)
-    monitor.expect(sum(writer.tensor.nbytes for writer in writers))
-    checksums = {writer.key: 0 for writer in writers}
-    with path.open("wb") as file, closing(prefetch(_batches(writers))) as prepared:
+    monitor.expect(content.nbytes)
+    checksums = {writer.key: 0 for writer in content.writers}
+    with path.open("wb") as file, closing(prefetch(_batches(content.writers))) as prepared:
         file.write(header)
         last_key = None
         started = 0
@@ -58,15 +58,15 @@ def write_plain(
             monitor.advance(len(chunk))
         file.write(bytes(-file.tell() % alignment))
         flush(file)
-    return WrittenFile(checksums, finish=lambda: _overwrite(path, header, header_of(checksums)))
 
+    def finish() -> None:
+        final = header_of(checksums)
+        if final != header:
+            with path.open("r+b") as file:
+                file.write(final)
+                flush(file)
 
-def _overwrite(path: Path, old: bytes, new: bytes) -> None:
-    """Replace the header of a file."""
-    if new != old:
-        with path.open("r+b") as file:
-            file.write(new)
-            flush(file)
+    return WrittenFile(checksums, finish=finish)
 
 
 def _batches(writers: Iterable[KeyedWriter]) -> Iterator[list[tuple[str, memoryview]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +17,14 @@ from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
 from prune_gui.checkpoint.source import CHUNK_BYTES
 from prune_gui.checkpoint.tensor_info import QUANTIZED_TYPES
 from prune_gui.checkpoint.write.atomic import rehearse, replacing_together, write_files
-from prune_gui.checkpoint.write.entries import KeyedWriter, TensorWriter, keyed_writers
-from prune_gui.checkpoint.write.metadata import Metadata, with_checksums
+from prune_gui.checkpoint.write.content import (
+    FileContent,
+    KeyedWriter,
+    Metadata,
+    TensorWriter,
+    keyed_writers,
+    with_checksums,
+)
 from prune_gui.errors import CheckpointError
 from prune_gui.language import deferred, tr
 from prune_gui.monitor import Monitor
@@ -43,7 +49,6 @@ class FileOutput:
     cannot be written, or cannot hold these tensors.
 
     Attributes:
-        path: the file to write; see `FORMATS` for the suffixes.
         tensors: the tensors to write, in order. Aliases are added. Special tensors (see
             `TensorInfo`) are not among them, because a torch file keeps them. Tensors that share
             elements with another one (see `RawTensor`) must have the values of `template`.
@@ -53,7 +58,7 @@ class FileOutput:
         extra_files: the contents of other files to write into the folder, by name.
         format: None for that which the suffix of `path` selects.
         overwrite: whether existing files may be replaced, including the file of `template`.
-        compressed: whether the values are compressed; see `FileFormat.write_compressed`.
+        compressed: see `FileFormat.write_compressed`.
         upload: to where the local `path` and the files beside it are sent.
     """
 
@@ -69,31 +74,34 @@ class FileOutput:
 
     def check(self) -> int:
         """Check what `write` does without reading values; return their approximate bytes."""
-        writers, file_format = keyed_writers(self.tensors, self.template), self._format()
-        check_special(self.path, file_format, writers, self.template)
-        nbytes = file_format.data_nbytes(writers, self.template)
+        file_format, content = self._prepared({})
+        nbytes = file_format.data_nbytes(content)
         rehearse(self._replacing(nbytes))
         return nbytes
 
     def nbytes(self, metadata: Metadata, monitor: Monitor) -> int:
         """Return the bytes of the checkpoint that `write` would write, without other files."""
         monitor.advance()
-        writers, file_format = keyed_writers(self.tensors, self.template), self._format()
-        check_special(self.path, file_format, writers, self.template)
-        return file_format.file_nbytes(writers, self.template, self._metadata(metadata))
+        file_format, content = self._prepared(metadata)
+        return file_format.file_nbytes(content)
 
     def write(self, metadata: Metadata, monitor: Monitor) -> None:
         """Write the file with metadata; see `with_checksums`.
 
         The monitor counts the bytes that are written, read back and uploaded.
         """
-        writers, file_format = keyed_writers(self.tensors, self.template), self._format()
-        with self._replacing(file_format.data_nbytes(writers, self.template)) as files:
+        file_format, content = self._prepared(metadata)
+        with self._replacing(file_format.data_nbytes(content)) as files:
             write_files({files[name]: octets for name, octets in self.extra_files.items()})
-            draft, texts = files[self.path.name], self._metadata(metadata)
-            write_file(draft, self.path, file_format, writers, self.template, texts, monitor)()
+            write_file(files[self.path.name], self.path, file_format, content, monitor)()
         if self.upload is not None:
             self.upload.send_all(self.path.parent, monitor)
+
+    def _prepared(self, metadata: Metadata) -> tuple[FileFormat, FileContent]:
+        writers, file_format = keyed_writers(self.tensors, self.template), self._format()
+        content = FileContent(writers, self.template, self._metadata(metadata))
+        check_special(self.path, file_format, content)
+        return file_format, content
 
     def _format(self) -> FileFormat:
         file_format = self.format or format_to_write(self.path)
@@ -111,56 +119,38 @@ class FileOutput:
             yield dict(zip((*self.extra_files, self.path.name), drafts, strict=True))
 
 
-def write_checkpoint(
-    path: Path,
-    tensors: Sequence[TensorWriter],
-    *,
-    template: Checkpoint | None,
-    metadata: Metadata,
-    overwrite: bool = False,
-    compressed: bool = False,
-    monitor: Monitor,
-) -> None:
-    """Write a checkpoint as a file; see `FileOutput`."""
-    output = FileOutput(
-        path=path, tensors=tensors, template=template, overwrite=overwrite, compressed=compressed
-    )
-    output.write(metadata, monitor)
-
-
 def write_file(
-    path: Path,
-    out: Path,
-    file_format: FileFormat,
-    writers: Sequence[KeyedWriter],
-    template: Checkpoint | None,
-    metadata: Metadata,
-    monitor: Monitor,
+    path: Path, out: Path, file_format: FileFormat, content: FileContent, monitor: Monitor
 ) -> Callable[[], None]:
-    """Write the file at `path`, which is renamed to `out` later, and compare it with the input."""
-    check_special(out, file_format, writers, template)
+    """Write the file at `path`, which is renamed to `out` later, and compare it with the input.
+
+    The function that is returned completes the file.
+    """
+    check_special(out, file_format, content)
+    template = content.template
     if template is not None:
-        writers = [writer.checked(template.check) for writer in writers]
+        content = content.checked(template.check)
     try:
-        checksums, kept, whole, finish = file_format.write(
-            path, writers, template, metadata, monitor
-        )
+        checksums, kept, whole, finish = file_format.write(path, content, monitor)
     except OSError:
         if template is not None:
             template.check()  # writing fails if another program truncated the mapped source
         raise
     texts: dict[str, str] = {}
     if file_format.holds_metadata:
-        texts = with_checksums(metadata, checksums, None if finish else checksums)
+        texts = with_checksums(content.metadata, checksums, None if finish else checksums)
     with reading_back(out):
         if whole is not None:
             is_equal = _checksum(path, monitor) == whole
         elif file_format.write is file_format.write_compressed and file_format.open_headers:
             with file_format.open_headers(path) as written:
-                is_equal = _headers_agree(written, writers, checksums, texts)
+                is_equal = _headers_agree(written, content.writers, checksums, texts)
             is_equal = is_equal and file_format.damaged_record(path, monitor, None) is None
         else:
-            is_equal = _agrees(path, writers, checksums, texts, monitor)
+            monitor.expect(content.nbytes)
+            with open_file(path) as written:
+                is_equal = _headers_agree(written, content.writers, checksums, texts)
+                is_equal = is_equal and _read_checksums(written, checksums, monitor) == checksums
             if kept:
                 is_equal = is_equal and file_format.damaged_record(path, monitor, kept) is None
     _check_equal(out, is_equal=is_equal)
@@ -170,9 +160,9 @@ def write_file(
     def complete() -> None:
         if finish is not None:
             finish()
-            final = with_checksums(metadata, checksums, checksums)
+            final = with_checksums(content.metadata, checksums, checksums)
             with reading_back(out), open_file(path) as written:
-                is_equal = _headers_agree(written, writers, checksums, final)
+                is_equal = _headers_agree(written, content.writers, checksums, final)
             _check_equal(out, is_equal=is_equal)
 
     return complete
@@ -188,7 +178,6 @@ def _check_equal(out: Path, *, is_equal: bool) -> None:
 
 
 def _checksum(path: Path, monitor: Monitor) -> int:
-    """Return the CRC-32 of a file."""
     monitor.expect(path.stat().st_size)
     checksum = 0
     with path.open("rb") as file:
@@ -198,10 +187,9 @@ def _checksum(path: Path, monitor: Monitor) -> int:
     return checksum
 
 
-def check_special(
-    out: Path, file_format: FileFormat, writers: Sequence[KeyedWriter], template: Checkpoint | None
-) -> None:
-    """Check that the format can hold the quantized and the special tensors of `template`."""
+def check_special(out: Path, file_format: FileFormat, content: FileContent) -> None:
+    """Check that the format can hold the quantized and the special tensors of the template."""
+    writers, template = content.writers, content.template
     for writer in writers:
         dtype = writer.tensor.dtype
         if dtype in QUANTIZED_TYPES and not file_format.holds_quantized:
@@ -248,25 +236,14 @@ def reading_back(out: Path) -> Iterator[None]:
         ) from error
 
 
-def _agrees(
-    written: Path,
-    writers: Sequence[KeyedWriter],
-    checksums: Mapping[str, int],
-    metadata: Mapping[str, str],
-    monitor: Monitor,
-) -> bool:
-    """Return whether keys, dtypes, shapes, metadata and checksums agree with the written file."""
-    monitor.expect(sum(writer.tensor.nbytes for writer in writers))
-    with open_file(written) as checkpoint:
-        if not _headers_agree(checkpoint, writers, checksums, metadata):
-            return False
-        read_checksums = dict.fromkeys(checksums, 0)
-        with checkpoint.stored_reader() as read:
-            for key in read_checksums:
-                for chunk in read(key):
-                    read_checksums[key] = zlib.crc32(chunk, read_checksums[key])
-                    monitor.advance(len(chunk))
-        return read_checksums == checksums
+def _read_checksums(written: Checkpoint, keys: Iterable[str], monitor: Monitor) -> dict[str, int]:
+    checksums = dict.fromkeys(keys, 0)
+    with written.stored_reader() as read:
+        for key in checksums:
+            for chunk in read(key):
+                checksums[key] = zlib.crc32(chunk, checksums[key])
+                monitor.advance(len(chunk))
+    return checksums
 
 
 def _headers_agree(
@@ -275,11 +252,10 @@ def _headers_agree(
     checksums: Mapping[str, int],
     metadata: Mapping[str, str],
 ) -> bool:
-    """Return whether keys, dtypes, shapes and metadata agree with those of the written file."""
     keys = [key for key in checkpoint.keys if key in checksums]
     if keys != [writer.key for writer in writers] or checkpoint.metadata != metadata:
         return False
     return all(
-        (raw.dtype, raw.shape) == (writer.tensor.dtype, writer.tensor.shape)
-        for writer, raw in ((writer, checkpoint.raw[writer.key]) for writer in writers)
+        checkpoint.raw[writer.key][:2] == (writer.tensor.shape, writer.tensor.dtype)
+        for writer in writers
     )

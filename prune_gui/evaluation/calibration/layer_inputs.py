@@ -20,30 +20,16 @@ from prune_gui.checkpoint.parameters import (
 from prune_gui.pruning.selection.scores import wide_dtype
 
 CONVOLUTIONS: Final = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
-TRANSPOSED: Final = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 
 
 @dataclass(frozen=True, slots=True)
 class InputChannels:
-    """Where the input channels of a layer are.
-
-    The input of an embedding counts as vectors with a single 1, so that its channels are the
-    tokens of the vocabulary.
-
-    Attributes:
-        input_dim: the dimension of the input that has the channels, negative; None for indices.
-        weight_dim: the dimension of the weight that has the channels, or those of one group.
-    """
+    """Where the input channels of a layer are; those of an embedding are the tokens."""
 
     count: int
-    input_dim: int | None
-    weight_dim: int
+    input_dim: int | None  # of the input that has the channels, negative; None for indices
+    weight_dim: int  # of the weight that has the channels, or those of one group
     groups: int = 1
-
-    @property
-    def are_columns(self) -> bool:
-        """Whether each element of dimension 1 of the weight meets one channel."""
-        return self.weight_dim == 1 and self.groups == 1
 
     def squares(self, inputs: Tensor) -> Tensor:
         """Return the sum of squares of each channel; float64 of shape (count,), see `_widest`."""
@@ -88,11 +74,11 @@ def input_channels(module: nn.Module) -> InputChannels | None:
             return InputChannels(module.in_features, -1, 1)
         case nn.Embedding():
             return InputChannels(module.num_embeddings, None, 0)
-    if isinstance(module, CONVOLUTIONS):
-        dim = -1 - len(module.kernel_size)
-        return InputChannels(module.in_channels, dim, 1, module.groups)
-    if isinstance(module, TRANSPOSED):
-        return InputChannels(module.in_channels, -1 - len(module.kernel_size), 0)
+        case nn.Conv1d() | nn.Conv2d() | nn.Conv3d():
+            dim = -1 - len(module.kernel_size)
+            return InputChannels(module.in_channels, dim, 1, module.groups)
+        case nn.ConvTranspose1d() | nn.ConvTranspose2d() | nn.ConvTranspose3d():
+            return InputChannels(module.in_channels, -1 - len(module.kernel_size), 0)
     if is_transposed_linear(module):
         return InputChannels(module.get_parameter("weight").shape[0], -1, 0)
     return None
@@ -124,11 +110,9 @@ def second_moments(module: nn.Module, inputs: Tensor) -> Tensor:
     """Return X^T X, where X has a row for each vector that the weight of a layer multiplies.
 
     The columns of X are those of ``weight.reshape(rows, -1)``; of the `Conv1D` of transformers they
-    are the rows of the weight. A convolution has a row for each position of its output.
-
-    Returns:
-        (columns, columns), or (groups, columns, columns) of a convolution with groups; float32, or
-        float64 for such inputs.
+    are the rows of the weight. A convolution has a row for each position of its output. The result
+    is (columns, columns), or (groups, columns, columns) of a convolution with groups; float32, or
+    float64 for such inputs.
     """
     chunks = _patches(module, inputs) if isinstance(module, CONVOLUTIONS) else _rows(inputs)
     total: Tensor | None = None
@@ -171,10 +155,9 @@ DATA_PARALLEL: Final = (nn.DataParallel, nn.parallel.DistributedDataParallel)
 
 
 def named_modules(module: nn.Module, prefix: str = "") -> Iterator[tuple[str, nn.Module]]:
-    """Yield all modules, each with the prefix of its parameters in the state dict.
+    """Yield all modules, under each of their names, with the prefix of their parameters.
 
-    A wrapper of `torch.compile` or of data parallelism adds nothing to the prefix of the module
-    inside. A module with several names is yielded under each of them.
+    A wrapper of `torch.compile` or of data parallelism adds nothing to that of the module inside.
     """
     yield prefix, module
     for name, child in module._modules.items():

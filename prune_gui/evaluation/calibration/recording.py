@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import platform
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from os import PathLike
@@ -15,7 +17,10 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parameter import UninitializedParameter
 
-from prune_gui.errors import RecordingError
+from prune_gui.checkpoint import TensorWriter, open_checkpoint
+from prune_gui.checkpoint.write.content import CHECKSUMS_KEY
+from prune_gui.checkpoint.write.writing import FileOutput
+from prune_gui.errors import CheckpointError, RecordingError
 from prune_gui.evaluation.calibration.layer_inputs import (
     RUNNING_MEAN,
     RUNNING_VAR,
@@ -28,29 +33,25 @@ from prune_gui.evaluation.calibration.layer_inputs import (
     weight_of,
 )
 from prune_gui.evaluation.calibration.statistics import (
+    ACTIVATIONS,
     BATCH_NORM,
+    FISHER,
     MEANS,
     OF_GRADIENTS,
     OF_INPUTS,
-    OF_SQUARED_GRADIENTS,
-    OF_SQUARES,
-    RIA,
     SECOND_MOMENTS,
+    SHARED_SUMS,
     STATISTICS,
     TAYLOR,
-    ChannelSums,
     DeviceSums,
     LazyTensor,
-    WeightSums,
-    activation_scores,
-    batch_norm_means,
-    gradient_scores,
-    input_means,
-    input_second_moments,
-    write_scores,
+    finished,
 )
 from prune_gui.language import deferred, join_items
+from prune_gui.monitor import Monitor
 from prune_gui.pruning.selection.scores import wide_dtype
+from prune_gui.recipe.auxiliary_files import RECORDING_KEY
+from prune_gui.recipe.recipe import own_version
 
 SUFFIX: Final = ".safetensors"
 NO_INPUTS: Final = deferred(
@@ -119,12 +120,9 @@ class Recording:
                 "input. Run it once before the recording."
             )
         self._is_complete = False
-        self._squares: ChannelSums = DeviceSums()
-        self._sums: ChannelSums = DeviceSums()
-        self._second_moments: WeightSums = DeviceSums()
-        self._batches: WeightSums = DeviceSums()
-        self._squared_gradients: WeightSums = DeviceSums()
-        self._products: WeightSums = DeviceSums()
+        self._sums: dict[str, DeviceSums[Any]] = {
+            SHARED_SUMS.get(name, name): DeviceSums() for name in self._statistics
+        }
         trained = [one for one in self._names if one.requires_grad]
         if not trained and not OF_GRADIENTS.isdisjoint(statistics):
             raise RecordingError(
@@ -168,17 +166,15 @@ class Recording:
         for statistic in self._statistics:
             tensors, counts = self._finished(statistic, weights)
             target = path if is_file else path / (statistic + SUFFIX)
-            _make_folder(target.parent)
-            write_scores(
-                target,
-                tensors,
-                statistic=statistic,
-                counts=counts,
-                model=type(self._model),
-                names={**self._names, **self._batch_norms},
-                transposed=self._transposed,
-                overwrite=overwrite,
-            )
+            try:
+                target.parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise RecordingError(
+                    "The folder {path} cannot be made: {reason}. Save to another folder.",
+                    path=str(target.parent),
+                    reason=error.strerror or str(error),
+                ) from error
+            self._write(target, statistic, tensors, counts, overwrite=overwrite)
             paths.append(target)
         return paths
 
@@ -186,32 +182,59 @@ class Recording:
         self, statistic: str, weights: dict[str, Tensor]
     ) -> tuple[dict[str, LazyTensor], dict[str, int]]:
         """Return the tensors of a statistic by name, and what was counted for them."""
-        counts: Collection[int]
-        if statistic in OF_SQUARES:
-            relative = statistic == RIA
-            tensors = activation_scores(self._squares, weights, relative=relative)
-            counts = self._squares.counts.values()
-        elif statistic == MEANS:
-            tensors, counts = input_means(self._sums), self._sums.counts.values()
-        elif statistic == SECOND_MOMENTS:
-            tensors = input_second_moments(self._second_moments)
-            counts = self._second_moments.counts.values()
-        elif statistic == BATCH_NORM:
-            tensors, counts = batch_norm_means(self._batches), self._batches.counts.values()
-        else:
-            sums = self._products if statistic == TAYLOR else self._squared_gradients
-            tensors, counts = gradient_scores(statistic, sums, weights), sums.counts.values()
+        sums = self._sums[SHARED_SUMS.get(statistic, statistic)]
+        tensors = finished(statistic, sums, weights)
         if not tensors:
             message = NO_INPUTS if statistic in OF_INPUTS else NO_GRADIENTS
             raise RecordingError(message, statistic=statistic)
         unit = "vectors" if statistic in OF_INPUTS else "backward_passes"
         if statistic == BATCH_NORM:
             unit = "batches"
-        return tensors, {unit: max(counts)}
+        return tensors, {unit: max(sums.counts.values())}
+
+    def _write(
+        self,
+        path: Path,
+        statistic: str,
+        tensors: dict[str, LazyTensor],
+        counts: dict[str, int],
+        *,
+        overwrite: bool,
+    ) -> None:
+        """Write the tensors of one statistic, with what they were recorded from in the metadata."""
+        if overwrite and path.exists() and not _has_statistics(path):
+            raise CheckpointError(
+                "{path} was not written: the file there has no recorded statistics, and may be a "
+                "checkpoint. Choose another name.",
+                path=path,
+            )
+        model, named = type(self._model), {**self._names, **self._batch_norms}.items()
+        recorded = {first: (weight, more) for weight, (first, *more) in named if first in tensors}
+        record = {
+            "statistic": statistic,
+            "formula": STATISTICS[statistic],
+            **counts,
+            "model": f"{model.__module__}.{model.__qualname__}",
+            "shapes": {name: list(weight.shape) for name, (weight, _) in recorded.items()},
+            "aliases": {alias: name for name, (_, more) in recorded.items() for alias in more},
+            "transposed": [name for name in recorded if name in self._transposed],
+            "versions": {
+                "prune_gui": own_version(),
+                "torch": str(torch.__version__),
+                "python": platform.python_version(),
+            },
+        }
+        writers = [
+            TensorWriter(name, "float32", tensors[name].shape, partial(_whole, tensors[name]))
+            for name in recorded  # in the order of the model
+        ]
+        metadata = {RECORDING_KEY: json.dumps(record), CHECKSUMS_KEY: ""}
+        output = FileOutput(path=path, tensors=writers, template=None, overwrite=overwrite)
+        output.write(metadata, Monitor())
 
     def _attach(self, hooks: ExitStack) -> None:
         """Add the hooks to the model; closing `hooks` removes them."""
-        if not OF_INPUTS.isdisjoint(self._statistics):
+        if OF_INPUTS & self._sums.keys():
             for module in self._model.modules():
                 weight, channels = weight_of(module), input_channels(module)
                 if channels is not None and weight is not None and weight in self._names:
@@ -220,11 +243,11 @@ class Recording:
                     # an embedding has no second moments, but may share the weight of a linear layer
                     if channels.weight_dim == 0 and channels.input_dim is not None:
                         self._transposed.add(self._names[weight][0])
-        if BATCH_NORM in self._statistics:
+        if BATCH_NORM in self._sums:
             for module in self._model.modules():
                 if isinstance(module, _BatchNorm) and module.running_mean is not None:
                     hooks.enter_context(module.register_forward_hook(self._add_batch))
-        if not OF_GRADIENTS.isdisjoint(self._statistics):
+        if OF_GRADIENTS & self._sums.keys():
             for parameter, names in self._names.items():
                 if parameter.requires_grad:
                     # runs once for each backward pass, with the sum over all uses
@@ -247,14 +270,13 @@ class Recording:
             return  # a backward pass repeats the forward pass
         inputs: Tensor = next(iter((*args, *kwargs.values()))).detach()
         count = channels.vectors(inputs)
-        if not OF_SQUARES.isdisjoint(self._statistics):
-            self._squares.add((name, channels), channels.squares(inputs), count)
-        if MEANS in self._statistics and channels.input_dim is not None:
-            self._sums.add((name, channels), channels.sums(inputs), count)
-        if SECOND_MOMENTS in self._statistics and count and has_rows(module):
+        if squares := self._sums.get(ACTIVATIONS):
+            squares.add((name, channels), channels.squares(inputs), count)
+        if (sums := self._sums.get(MEANS)) and channels.input_dim is not None:
+            sums.add((name, channels), channels.sums(inputs), count)
+        if (products := self._sums.get(SECOND_MOMENTS)) and count and has_rows(module):
             with torch.autocast(inputs.device.type, enabled=False):
-                moments = second_moments(module, inputs)
-            self._second_moments.add(name, moments, count)
+                products.add(name, second_moments(module, inputs), count)
 
     def _add_batch(self, module: nn.Module, args: tuple[Tensor, ...], output: object) -> None:
         inputs = args[0].detach()
@@ -264,27 +286,16 @@ class Recording:
             inputs.to(wide_dtype(inputs.dtype)), [dim for dim in range(inputs.dim()) if dim != 1]
         )
         for key, value in ((RUNNING_MEAN, mean), (RUNNING_VAR, variance)):
-            self._batches.add(self._batch_norms[module.get_buffer(key)][0], value)
+            self._sums[BATCH_NORM].add(self._batch_norms[module.get_buffer(key)][0], value)
 
     def _add_gradient(self, name: str, weight: Tensor, gradient: Tensor) -> None:
         if gradient.layout != torch.strided:
             gradient = gradient.to_dense()
         wide = gradient.detach().float()
-        if not OF_SQUARED_GRADIENTS.isdisjoint(self._statistics):
-            self._squared_gradients.add(name, wide.square())
-        if TAYLOR in self._statistics:
-            self._products.add(name, (wide * weight.detach().float()).abs())
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RecordingError(
-            "The folder {path} cannot be made: {reason}. Save to another folder.",
-            path=str(folder),
-            reason=error.strerror or str(error),
-        ) from error
+        if squares := self._sums.get(FISHER):
+            squares.add(name, wide.square())
+        if products := self._sums.get(TAYLOR):
+            products.add(name, (wide * weight.detach().float()).abs())
 
 
 def _check(statistics: tuple[str, ...]) -> None:
@@ -296,3 +307,15 @@ def _check(statistics: tuple[str, ...]) -> None:
         raise RecordingError(
             "There is no statistic {name!r}. Use: {names}.", name=unknown[0], names=names
         )
+
+
+def _has_statistics(path: Path) -> bool:
+    try:
+        with open_checkpoint(path) as old:
+            return RECORDING_KEY in old.metadata
+    except CheckpointError:
+        return False
+
+
+def _whole(tensor: LazyTensor) -> Iterator[Tensor]:
+    yield tensor.compute().reshape(-1)

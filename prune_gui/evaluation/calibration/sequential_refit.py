@@ -22,13 +22,15 @@ from prune_gui.evaluation.calibration.layer_inputs import (
 from prune_gui.evaluation.calibration.statistics import DeviceSums
 from prune_gui.recipe.correction.corrected_values import refitted
 
+Run = Callable[[nn.Module, Any], object]
+
 
 def refit(
     model: nn.Module,
     masks: Mapping[str, Tensor] | None,
     batches: Iterable[Any],
     *,
-    forward: Callable[[nn.Module, Any], object] | None = None,
+    forward: Run | None = None,
     damping: float = 0.01,
 ) -> dict[str, str]:
     """Prune a model in place, and correct the kept weights of each layer by least squares.
@@ -124,17 +126,13 @@ def _given(names: Iterable[str], masks: Mapping[str, Tensor] | None) -> Tensor |
 def _mask(
     module: nn.Module, names: Iterable[str], masks: Mapping[str, Tensor] | None
 ) -> Tensor | None:
-    """Return the mask of the weight of a module; None if it has none."""
     if masks is None:
         return module._buffers.get("weight" + MASK_SUFFIX)
     return _given(names, masks)
 
 
 def _in_order(
-    model: nn.Module,
-    layers: Mapping[Tensor, list[nn.Module]],
-    batches: Iterable[Any],
-    run: Callable[[nn.Module, Any], object],
+    model: nn.Module, layers: Mapping[Tensor, list[nn.Module]], batches: Iterable[Any], run: Run
 ) -> dict[Tensor, None]:
     """Return the weights that a first batch meets, in the order in which they are used."""
     order: dict[Tensor, None] = {}
@@ -153,10 +151,7 @@ def _in_order(
 
 
 def _moments(
-    model: nn.Module,
-    modules: Iterable[nn.Module],
-    batches: Iterable[Any],
-    run: Callable[[nn.Module, Any], object],
+    model: nn.Module, modules: Iterable[nn.Module], batches: Iterable[Any], run: Run
 ) -> Tensor:
     """Return X^T X of the inputs of modules with the same weight, on the CPU."""
     sums: DeviceSums[None] = DeviceSums()

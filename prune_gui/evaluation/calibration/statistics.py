@@ -5,26 +5,17 @@ N is the number of backward passes, w a weight, g its gradient in one of them, a
 
 from __future__ import annotations
 
-import json
-import platform
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from functools import partial
-from pathlib import Path
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
-from prune_gui.checkpoint import TensorWriter, open_checkpoint
-from prune_gui.checkpoint.write.metadata import CHECKSUMS_KEY
-from prune_gui.checkpoint.write.writing import write_checkpoint
-from prune_gui.errors import CheckpointError, RecordingError
+from prune_gui.errors import RecordingError
 from prune_gui.evaluation.calibration.layer_inputs import InputChannels
-from prune_gui.monitor import Monitor
-from prune_gui.recipe.auxiliary_files import RECORDING_KEY
-from prune_gui.recipe.provenance import own_version
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -86,10 +77,10 @@ STATISTICS: Final[Mapping[str, str]] = {
     TAYLOR: "sum |g * w| / N (Molchanov et al. 2017, 2019)",
 }
 """By name, what its file holds."""
-OF_SQUARES: Final = frozenset({ACTIVATIONS, RIA})
-OF_INPUTS: Final = OF_SQUARES | {MEANS, SECOND_MOMENTS, BATCH_NORM}
-OF_SQUARED_GRADIENTS: Final = frozenset({FISHER, OBD})
-OF_GRADIENTS: Final = OF_SQUARED_GRADIENTS | {TAYLOR}
+OF_GRADIENTS: Final = frozenset({FISHER, OBD, TAYLOR})
+OF_INPUTS: Final = STATISTICS.keys() - OF_GRADIENTS
+SHARED_SUMS: Final = {RIA: ACTIVATIONS, OBD: FISHER}
+"""The statistics that come from the sums of another one."""
 
 ChannelSums = DeviceSums[tuple[str, InputChannels]]
 """Sums for each name of a weight and each way in which layers use it."""
@@ -132,33 +123,28 @@ def activation_scores(
         if relative:
             compute = partial(_ria, weights[name], norms)
             scores[name] = LazyTensor(tuple(shape), compute)
-        elif all(use.are_columns for use in every):
+        elif all(use.weight_dim == 1 and use.groups == 1 for use in every):
             scores[name] = LazyTensor((shape[1],), partial(_flat, norms))
         else:
             scores[name] = LazyTensor(tuple(shape), partial(_wanda, weights[name], norms))
     return scores
 
 
-def input_means(sums: ChannelSums) -> dict[str, LazyTensor]:
-    """Return the mean of each input channel of the layers of a weight, (channels,)."""
-    return {
-        name: LazyTensor((channels.count,), partial(_mean, sums, (name, channels)))
-        for name, channels in sums.keys
-    }
+def finished(
+    statistic: str, sums: DeviceSums[Any], weights: Mapping[str, Tensor]
+) -> dict[str, LazyTensor]:
+    """Return the tensors of a statistic by name of a weight or buffer, as `STATISTICS` has them."""
+    if statistic in (ACTIVATIONS, RIA):
+        return activation_scores(sums, weights, relative=statistic == RIA)
+    if statistic in OF_GRADIENTS:
+        return gradient_scores(statistic, sums, weights)
 
+    def mean(key: Hashable) -> Tensor:
+        count = 1 if statistic == SECOND_MOMENTS else max(1, sums.counts[key])
+        return (sums.total(key) / count).float()
 
-def input_second_moments(sums: WeightSums) -> dict[str, LazyTensor]:
-    """Return X^T X of the inputs of each weight; see `input_rows.second_moments`."""
-    return {name: LazyTensor(sums.shape(name), partial(_total, sums, name)) for name in sums.keys}
-
-
-def batch_norm_means(sums: WeightSums) -> dict[str, LazyTensor]:
-    """Return the mean over batches of each buffer of batch norms, (channels,)."""
-
-    def mean(name: str) -> Tensor:
-        return (sums.total(name) / sums.counts[name]).float()
-
-    return {name: LazyTensor(sums.shape(name), partial(mean, name)) for name in sums.keys}
+    names = {key: key[0] if statistic == MEANS else key for key in sums.keys}
+    return {name: LazyTensor(sums.shape(key), partial(mean, key)) for key, name in names.items()}
 
 
 def gradient_scores(
@@ -219,68 +205,3 @@ def _values(weight: Tensor) -> Tensor:
             "meta and have no values. Load the whole model into memory."
         )
     return weight.detach().cpu().float()
-
-
-def _mean(sums: ChannelSums, key: tuple[str, InputChannels]) -> Tensor:
-    return (sums.total(key) / max(1, sums.counts[key])).float()
-
-
-def _total(sums: WeightSums, name: str) -> Tensor:
-    return sums.total(name).float()
-
-
-def write_scores(
-    path: Path,
-    tensors: Mapping[str, LazyTensor],
-    *,
-    statistic: str,
-    counts: Mapping[str, int],
-    model: type,
-    names: Mapping[Tensor, Sequence[str]],
-    transposed: Collection[str],
-    overwrite: bool,
-) -> None:
-    """Write the tensors of one statistic, with what they were recorded from in the metadata."""
-    if overwrite and path.exists() and not _has_statistics(path):
-        raise CheckpointError(
-            "{path} was not written: the file there has no recorded statistics, and may be a "
-            "checkpoint. Choose another name.",
-            path=path,
-        )
-    recorded = {
-        first: (weight, aliases) for weight, (first, *aliases) in names.items() if first in tensors
-    }
-    record = {
-        "statistic": statistic,
-        "formula": STATISTICS[statistic],
-        **counts,
-        "model": f"{model.__module__}.{model.__qualname__}",
-        "shapes": {name: list(weight.shape) for name, (weight, _) in recorded.items()},
-        "aliases": {alias: name for name, (_, aliases) in recorded.items() for alias in aliases},
-        "transposed": [name for name in recorded if name in transposed],
-        "versions": {
-            "prune_gui": own_version(),
-            "torch": str(torch.__version__),
-            "python": platform.python_version(),
-        },
-    }
-    writers = [
-        TensorWriter(name, "float32", tensors[name].shape, partial(_whole, tensors[name]))
-        for name in recorded  # in the order of the model
-    ]
-    metadata = {RECORDING_KEY: json.dumps(record), CHECKSUMS_KEY: ""}
-    write_checkpoint(
-        path, writers, template=None, metadata=metadata, overwrite=overwrite, monitor=Monitor()
-    )
-
-
-def _has_statistics(path: Path) -> bool:
-    try:
-        with open_checkpoint(path) as old:
-            return RECORDING_KEY in old.metadata
-    except CheckpointError:
-        return False
-
-
-def _whole(tensor: LazyTensor) -> Iterator[Tensor]:
-    yield tensor.compute().reshape(-1)

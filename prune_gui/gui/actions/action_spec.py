@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtGui import QKeySequence
@@ -17,38 +18,24 @@ if TYPE_CHECKING:
 Key = QKeySequence.StandardKey
 
 
-SEPARATOR: Final = ""
-RECENT: Final = "recent"
-STATES: Final = "states"
-DOCKS: Final = "docks"
-PRESETS: Final = "presets"
-"""Entries of the menus that the window replaces: a separator, submenus, the docks."""
-
-
 @dataclass(frozen=True, slots=True)
 class ActionSpec:
-    """The specification of one action.
+    """The specification of one action."""
 
-    Attributes:
-        text: the menu text, to be translated; or a function that returns a translated text.
-        checked: returns whether the action is checked; None if it is not checkable.
-    """
-
-    name: str  # the key of the action in the layouts of `menus`
-    text: str | Callable[[PanelWindow], str]
+    text: str | Callable[[PanelWindow], str]  # to be translated, or a function that does it
     tip: str
     run: Callable[[PanelWindow], object]
     key: Key | str | None = None
     icon: str | None = None
     when: Callable[[PanelWindow], bool] = lambda _: True  # returns whether the action is enabled
-    checked: Callable[[PanelWindow], bool] | None = None
+    checked: Callable[[PanelWindow], bool] | None = None  # None: the action is not checkable
     in_stack: bool = False  # whether the shortcut works only while the stack has the focus
     button: str | None = None  # the text on buttons, to be translated; None for the menu text
 
 
 def is_open(window: PanelWindow) -> bool:
     """Return whether a checkpoint is open."""
-    return window.workbench.session is not None
+    return window.session is not None
 
 
 def has_step(window: PanelWindow) -> bool:
@@ -56,22 +43,13 @@ def has_step(window: PanelWindow) -> bool:
     return window.stack.current is not None
 
 
-def has_past_steps(window: PanelWindow) -> bool:
-    """Return whether this program made the checkpoint, by steps that are known."""
-    session = window.workbench.session
-    return session is not None and bool(session.past_steps)
+when_open: Final = partial(ActionSpec, when=is_open)
+of_step: Final = partial(ActionSpec, when=has_step, in_stack=True)
 
 
 def starts_from_zeros(window: PanelWindow) -> bool:
     """Return whether the recipe counts zeros in the file as pruned."""
-    session = window.workbench.session
-    return session is not None and session.recipe.start == "zeros"
-
-
-def has_own_table(window: PanelWindow) -> bool:
-    """Return whether the recipe has a table of the architecture."""
-    session = window.workbench.session
-    return session is not None and session.recipe.table is not None
+    return window.session is not None and window.session.recipe.start == "zeros"
 
 
 def has_picture(window: PanelWindow) -> bool:
@@ -87,14 +65,12 @@ def has_table(window: PanelWindow) -> bool:
 
 def undo_label(window: PanelWindow) -> str | None:
     """Return the label of the change that undo reverts; None if there is none."""
-    session = window.workbench.session
-    return session.history.undo_label if session else None
+    return window.session.history.undo_label if window.session else None
 
 
 def redo_label(window: PanelWindow) -> str | None:
     """Return the label of the change that redo repeats; None if there is none."""
-    session = window.workbench.session
-    return session.history.redo_label if session else None
+    return window.session.history.redo_label if window.session else None
 
 
 def undo_text(window: PanelWindow) -> str:

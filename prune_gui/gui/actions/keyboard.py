@@ -22,8 +22,6 @@ AREA_ORDER: Final = (
     Qt.DockWidgetArea.BottomDockWidgetArea,
 )
 """The dock areas in the order of navigation."""
-
-
 KEY: Final = Qt.Key.Key_B
 RELEASE_DELAY_MS: Final = 60
 """Delay after a key release before it counts. X11 sends a release and a press for each repeat."""
@@ -44,27 +42,18 @@ class PaneNavigation:
 
     def go(self, by: int) -> None:
         """Move to the next pane (`by` = 1) or the previous one (-1), to its last focus widget."""
-        targets = {
-            pane: target
-            for pane in self._visible_panes()
-            if (target := _focus_target(pane)) is not None
-        }
-        if not targets:
+        visible = [pane for pane in self._panes if not pane.visibleRegion().isEmpty()]
+        found = [(pane, _focus_target(pane)) for pane in sorted(visible, key=self._sort_key)]
+        panes = [(pane, target) for pane, target in found if target is not None]
+        if not panes:
             return
-        panes, focus = list(targets), QApplication.focusWidget()
-        current = next(
-            (n for n, pane in enumerate(panes) if focus and pane.isAncestorOf(focus)), None
-        )
-        if current is None:
-            current = -1 if by > 0 else 0
-        target = targets[panes[(current + by) % len(panes)]]
+        focus, current = QApplication.focusWidget(), -1 if by > 0 else 0
+        for index, (pane, _) in enumerate(panes):
+            if focus is not None and pane.isAncestorOf(focus):
+                current = index
+        _, target = panes[(current + by) % len(panes)]
         target.activateWindow()  # it may be in a floating dock
         target.setFocus(Qt.FocusReason.ShortcutFocusReason)  # this reason draws a focus frame
-
-    def _visible_panes(self) -> list[QWidget]:
-        """Return the visible panes, those in floating docks last."""
-        visible = [pane for pane in self._panes if not pane.visibleRegion().isEmpty()]
-        return sorted(visible, key=self._sort_key)
 
     def _sort_key(self, pane: QWidget) -> tuple[bool, int, int, int]:
         """Return whether a pane floats, the index of its area, and its position from the top."""
@@ -93,12 +82,12 @@ def _tab_stops(part: QWidget) -> list[QWidget]:
     This does not use `QWidget.nextInFocusChain`: the wrappers that PySide6 makes for it lead
     PySide6 to consider the handle of the window deleted.
     """
-    by_tab = Qt.FocusPolicy.TabFocus
-    stops = [
-        widget
-        for widget in _descendants(part)
-        if widget.focusPolicy() & by_tab == by_tab and widget.focusProxy() is None
-    ]
+
+    def is_stop(widget: QWidget) -> bool:
+        by_tab = Qt.FocusPolicy.TabFocus
+        return widget.focusPolicy() & by_tab == by_tab and widget.focusProxy() is None
+
+    stops = filter(is_stop, _descendants(part))
     return sorted(stops, key=lambda stop: not isinstance(stop, QTabBar))  # before its pages
 
 
@@ -115,10 +104,7 @@ def _descendants(part: QWidget) -> Iterator[QWidget]:
 
 def _focus_target(pane: QWidget) -> QWidget | None:
     """Return the last focus widget of a pane, else its first usable tab stop, None if none."""
-    last = pane.focusWidget()
-    stops = _tab_stops(pane)
-    if last in stops:
-        stops.insert(0, last)
+    stops = sorted(_tab_stops(pane), key=lambda stop: stop is not pane.focusWidget())
     return next((stop for stop in stops if stop.isVisible() and stop.isEnabled()), None)
 
 
@@ -133,6 +119,9 @@ class PeekOriginal(QObject):
     def __init__(self, workbench: Workbench, window: QWidget) -> None:
         super().__init__(window)
         self._workbench = workbench
+        application = QCoreApplication.instance()
+        assert application is not None
+        self._application = application
         shortcut = QShortcut(QKeySequence(KEY), window)
         shortcut.setAutoRepeat(False)
         shortcut.activated.connect(self._press)
@@ -150,16 +139,10 @@ class PeekOriginal(QObject):
 
     def _press(self) -> None:
         self._release_timer.stop()
-        _application().installEventFilter(self)
+        self._application.installEventFilter(self)
         self._workbench.draft.show_original(on=True)
 
     def _release(self) -> None:
         self._release_timer.stop()
-        _application().removeEventFilter(self)
+        self._application.removeEventFilter(self)
         self._workbench.draft.show_original(on=False)
-
-
-def _application() -> QCoreApplication:
-    application = QCoreApplication.instance()
-    assert application is not None
-    return application

@@ -2,54 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QAction, QGuiApplication, QKeySequence
-from PySide6.QtWidgets import QMenu, QWidget
+from PySide6.QtWidgets import QMenu
 
-from prune_gui.gui.actions.action_spec import SEPARATOR, ActionSpec
-from prune_gui.gui.actions.document_actions import EDIT, FILE, HELP
-from prune_gui.gui.actions.pruning_actions import PRUNE, VIEW
-from prune_gui.gui.commands import Commands
+from prune_gui.gui.actions.action_spec import ActionSpec
+from prune_gui.gui.actions.document_actions import DOCUMENT_ACTIONS
+from prune_gui.gui.actions.pruning_actions import PRUNING_ACTIONS
 from prune_gui.gui.runtime.locale import escape_mnemonics, without_mnemonics
 from prune_gui.gui.widgets.theme import icon
 from prune_gui.language import deferred, tr
 from prune_gui.location import Location
-from prune_gui.session import Session
 
 if TYPE_CHECKING:
     from prune_gui.gui.panel_window import PanelWindow
 
-MENUS: Final = {
-    deferred("&File"): FILE,
-    deferred("&Edit"): EDIT,
-    deferred("&View"): VIEW,
-    deferred("&Prune"): PRUNE,
-    deferred("&Help"): HELP,
+RECENT: Final = "recent"
+STATES: Final = "states"
+DOCKS: Final = "docks"
+PRESETS: Final = "presets"
+"""Entries of the menus that the window replaces: submenus, and the docks."""
+MENUS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
+    deferred("&File"): (
+        (
+            "new_window",
+            "open",
+            "open_folder",
+            "open_location",
+            RECENT,
+            STATES,
+            "reload",
+            "fetch_all",
+        ),
+        ("open_recipe", "use_masks", "use_elsewhere", "save_recipe", "save_recipe_as"),
+        ("save_checkpoint", "report"),
+        ("close_window", "quit"),
+    ),
+    deferred("&Edit"): (
+        ("undo", "redo"),
+        ("copy_recipe", "copy_command", "copy_script"),
+        ("filter",),
+        ("settings",),
+    ),
+    deferred("&View"): (
+        ("copy_picture", "save_picture", "white_pictures", "copy_table", "save_table"),
+        ("group_by_module", "group_by_space", "copy_modules", "save_modules"),
+        (DOCKS,),
+        ("next_parameter", "previous_parameter"),
+        ("next_pane", "previous_pane"),
+        ("theme_system", "theme_light", "theme_dark"),
+        ("reset",),
+    ),
+    deferred("&Prune"): (
+        ("preview", "add_step"),
+        (
+            "edit_step",
+            "edit_amount",
+            "take_shares",
+            "duplicate",
+            "move_up",
+            "move_down",
+            "switch_step",
+            "remove",
+            "clear_stack",
+        ),
+        ("protect", "start_from_zeros", "own_recipe"),
+        ("use_table", "use_built_in_table"),
+        (PRESETS, "save_preset", "manage_presets"),
+        ("evaluate", "sweep", "batch"),
+        ("load_methods",),
+        ("resolve", "cancel"),
+    ),
+    deferred("&Help"): (("guide", "palette", "shortcuts"), ("demo", "last_crash", "about")),
 }
-TABLE: Final = tuple(
-    entry for menu in MENUS.values() for entry in menu if isinstance(entry, ActionSpec)
-)
-"""All actions of the window."""
+"""For each menu, the names of the actions between two separators."""
+ACTIONS: Final = DOCUMENT_ACTIONS | PRUNING_ACTIONS
 EXCLUSIVE: Final = (
     ("theme_system", "theme_light", "theme_dark"),
     ("group_by_module", "group_by_space"),
 )
 """Actions of which exactly one is checked."""
 TOOLBAR: Final = (
-    "open",
-    "save_recipe",
-    "save_checkpoint",
-    SEPARATOR,
-    "undo",
-    "redo",
-    SEPARATOR,
-    "preview",
-    "add_step",
+    ("open", "save_recipe", "save_checkpoint"),
+    ("undo", "redo"),
+    ("preview", "add_step"),
 )
 VIEW_MENU: Final = ("copy_picture", "save_picture", "copy_table", "save_table", "white_pictures")
 TREE_MENU: Final = ("group_by_module", "group_by_space", "copy_modules", "save_modules")
@@ -67,9 +108,9 @@ class Actions:
 
     def __init__(self, window: PanelWindow) -> None:
         self._window = window
-        self._made = {spec.name: _make(spec, window) for spec in TABLE}
-        for spec in TABLE:
-            self._made[spec.name].triggered.connect(partial(self._run, spec))
+        self._made = {name: _make(name, spec, window) for name, spec in ACTIONS.items()}
+        for name, spec in ACTIONS.items():
+            self._made[name].triggered.connect(partial(self._run, spec))
 
     def __contains__(self, name: str) -> bool:
         return name in self._made
@@ -78,13 +119,11 @@ class Actions:
         return self._made[name]
 
     def several(self, names: Iterable[str]) -> list[QAction]:
-        """Return the actions of some names, in their order."""
         return [self._made[name] for name in names]
 
     def refresh(self) -> None:
-        """Update the texts, the enabled states and the check marks."""
-        for spec in TABLE:
-            action = self._made[spec.name]
+        for name, spec in ACTIONS.items():
+            action = self._made[name]
             action.setEnabled(spec.when(self._window))
             if callable(spec.text):
                 _set_text(action, spec, spec.text(self._window))
@@ -92,18 +131,18 @@ class Actions:
                 action.setChecked(spec.checked(self._window))
 
     def redraw_icons(self) -> None:
-        for spec in TABLE:
+        for name, spec in ACTIONS.items():
             if spec.icon is not None:
-                self._made[spec.name].setIcon(icon(spec.icon))
+                self._made[name].setIcon(icon(spec.icon))
 
     def _run(self, spec: ActionSpec) -> None:
         spec.run(self._window)
         self.refresh()
 
 
-def _make(spec: ActionSpec, parent: QObject) -> QAction:
+def _make(name: str, spec: ActionSpec, parent: QObject) -> QAction:
     action = QAction(parent)
-    action.setObjectName(spec.name)
+    action.setObjectName(name)
     if isinstance(spec.text, str):
         _set_text(action, spec, tr(spec.text))
     action.setCheckable(spec.checked is not None)
@@ -126,55 +165,41 @@ def _set_text(action: QAction, spec: ActionSpec, text: str) -> None:
     action.setIconText(tr(spec.button) if spec.button else without_mnemonics(text))
 
 
-class RecentMenu(QMenu):
-    """Lists the recent files."""
+class FilledMenu(QMenu):
+    """A menu that a function fills whenever it opens."""
 
-    another_wanted = Signal(object)  # (path) open this file in another window
-
-    def __init__(self, commands: Commands, parent: QWidget) -> None:
-        super().__init__(tr("Open rece&nt"), parent)
-        self._commands = commands
+    def __init__(
+        self, title: str, fill: Callable[[QMenu, PanelWindow], None], window: PanelWindow
+    ) -> None:
+        super().__init__(title, window)
         self.setToolTipsVisible(True)
-        self.aboutToShow.connect(self._list)
-
-    def open_path(self, path: Path) -> None:
-        """Open a file; with Ctrl, in another window."""
-        if QGuiApplication.keyboardModifiers() & Qt.KeyboardModifier.ControlModifier:
-            self.another_wanted.emit(path)
-        else:
-            self._commands.open_path(path)
-
-    def _list(self) -> None:
-        self.clear()
-        for number, path in enumerate(self._commands.settings.recent, start=1):
-            text = escape_mnemonics(str(Location.at(Path(path))))
-            action = self.addAction(f"&{number}  {text}" if number < 10 else text)
-            action.setToolTip(tr("With Ctrl: in a new window"))
-            action.triggered.connect(partial(self.open_path, Path(path)))
+        self.aboutToShow.connect(self.clear)
+        self.aboutToShow.connect(lambda: fill(self, window))
 
 
-class StatesMenu(QMenu):
-    """Lists the state dicts of the open file; the open one is checked."""
+def fill_recent(menu: QMenu, window: PanelWindow) -> None:
+    """List the recent files."""
+    for number, path in enumerate(window.commands.settings.recent, start=1):
+        text = escape_mnemonics(str(Location.at(Path(path))))
+        numbered = f"&{number}  {text}" if number < 10 else text
+        action = menu.addAction(numbered, partial(open_recent, window, Path(path)))
+        action.setToolTip(tr("With Ctrl: in a new window"))
 
-    def __init__(self, commands: Commands, parent: QWidget) -> None:
-        super().__init__(tr("&State dict"), parent)
-        self._commands = commands
-        self._session: Session | None = None
-        self.aboutToShow.connect(self._list)
 
-    def follow(self, session: Session | None) -> None:
-        """List the state dicts of a session; the menu is disabled if there is no choice."""
-        self._session = session
-        self.setEnabled(session is not None and len(session.checkpoint.candidates) > 1)
+def open_recent(window: PanelWindow, path: Path) -> None:
+    """Open a file; with Ctrl, in another window."""
+    if QGuiApplication.keyboardModifiers() & Qt.KeyboardModifier.ControlModifier:
+        window.another_wanted.emit(path)
+    else:
+        window.commands.open_path(path)
 
-    def _list(self) -> None:
-        assert self._session is not None
-        checkpoint = self._session.checkpoint
-        self.clear()
-        for name in checkpoint.candidates[:MAX_LISTED_STATES]:
-            action = self.addAction(escape_mnemonics(name, 80))
-            action.setCheckable(True)
-            action.setChecked(name == checkpoint.state_dict)
-            action.triggered.connect(
-                lambda _, name=name: self._commands.open_path(checkpoint.path, state=name)
-            )
+
+def fill_states(menu: QMenu, window: PanelWindow) -> None:
+    """List the state dicts of the open file; the open one is checked."""
+    assert window.session is not None
+    checkpoint = window.session.checkpoint
+    for name in checkpoint.candidates[:MAX_LISTED_STATES]:
+        opens = partial(window.commands.open_path, checkpoint.path, state=name)
+        action = menu.addAction(escape_mnemonics(name, 80), opens)
+        action.setCheckable(True)
+        action.setChecked(name == checkpoint.state_dict)

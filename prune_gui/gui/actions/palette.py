@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QSize, Qt
 from PySide6.QtGui import QAction, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import (
-    QAbstractItemView,
     QDialog,
     QDialogButtonBox,
     QFrame,
@@ -24,7 +23,6 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.errors import one_line
-from prune_gui.gui.actions.action_spec import ActionSpec
 from prune_gui.gui.actions.menus import MENUS
 from prune_gui.gui.runtime.locale import without_mnemonics
 from prune_gui.gui.views.registry import VIEWS
@@ -51,8 +49,6 @@ IN_PICTURES: Final = (
     (deferred("Show the original, without the stack and the draft"), deferred("Hold B")),
 )
 """Keys of the views, which are not actions of the window."""
-
-
 MAX_PARAMETERS: Final = 50
 """Limit of the parameters that are shown."""
 
@@ -87,13 +83,11 @@ class Palette(QFrame):
         self._shown: list[PaletteEntry] = []
         self.setAccessibleName(tr("Command palette"))
         self.setFrameShape(QFrame.Shape.StyledPanel)
-        self._line = QLineEdit()
+        self._line = layouts.described(QLineEdit(), tr("Filter commands by name"))
         self._line.setPlaceholderText(tr("Type a command, a parameter or a recent file"))
-        self._line.setAccessibleName(tr("Filter commands by name"))
         self._line.installEventFilter(self)
         self.setFocusProxy(self._line)
-        self._list = _table()
-        self._list.setAccessibleName(tr("Command palette"))
+        self._list = layouts.described(_table(), tr("Command palette"))
         self._list.setRootIsDecorated(False)
         self._list.setHeaderHidden(True)
         self._list.setTextElideMode(Qt.TextElideMode.ElideMiddle)
@@ -144,30 +138,25 @@ class Shortcuts(QDialog):
         tree = _table()
         tree.setAccessibleName(tr("Keyboard shortcuts"))
         branches: dict[str, QTreeWidgetItem] = {}
-        rows = [
-            (menu, without_mnemonics(action.text()), keys(action))
-            for menu, action in listed(actions)
-        ]
+        rows = [(menu, action.text(), keys(action)) for menu, action in listed(actions)]
         rows += [(tr("In pictures"), tr(text), tr(key)) for text, key in IN_PICTURES]
         for menu, text, key in rows:
-            if not key:
-                continue
-            if menu not in branches:
+            if key and menu not in branches:
                 branches[menu] = QTreeWidgetItem(tree, [menu])
-            QTreeWidgetItem(branches[menu], [text, key])
+            if key:
+                QTreeWidgetItem(branches[menu], [without_mnemonics(text), key])
         tree.expandAll()
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
-        buttons.rejected.connect(self.reject)
+        buttons = layouts.dialog_buttons(self, QDialogButtonBox.StandardButton.Close)
         layouts.column(tree, buttons, of=self)
         self.resize(SIZE.width(), 640)
 
 
 def listed(actions: Actions) -> Iterator[tuple[str, QAction]]:
     """Yield the name of the menu and the action, for each action in the order of the menus."""
-    for menu, entries in MENUS.items():
-        for entry in entries:
-            if isinstance(entry, ActionSpec):
-                yield without_mnemonics(tr(menu)), actions[entry.name]
+    for menu, sections in MENUS.items():
+        for name in chain(*sections):
+            if name in actions:
+                yield without_mnemonics(tr(menu)), actions[name]
 
 
 def keys(action: QAction) -> str:
@@ -177,10 +166,9 @@ def keys(action: QAction) -> str:
 
 def _table() -> QTreeWidget:
     table = QTreeWidget()
-    table.setHeaderLabels([tr("Command"), tr("Keys")])
-    table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
-    table.setAlternatingRowColors(True)
     table.setUniformRowHeights(True)
+    table.setHeaderLabels([tr("Command"), tr("Keys")])
+    table.setAlternatingRowColors(True)
     table.header().setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
     table.header().setSectionResizeMode(1, QHeaderView.ResizeMode.ResizeToContents)
     table.header().setStretchLastSection(False)

@@ -1,65 +1,48 @@
-"""The menus View and Prune: their actions, in the order of the menus."""
+"""The actions of the menus View and Prune, by name."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from prune_gui.gui.actions.action_spec import (
-    DOCKS,
-    PRESETS,
-    SEPARATOR,
     ActionSpec,
     Key,
-    has_own_table,
-    has_past_steps,
     has_picture,
     has_step,
     has_table,
-    is_open,
+    of_step,
     starts_from_zeros,
+    when_open,
 )
 from prune_gui.gui.stack.stack_panel import AGAIN_TIP, ZEROS_TIP
 from prune_gui.language import deferred, tr
 
 
-def _theme(mode: str, text: str, tip: str) -> ActionSpec:
+def _choice(setting: str, value: str, text: str, tip: str) -> ActionSpec:
+    """Specify the action that gives a setting a value."""
     return ActionSpec(
-        f"theme_{mode}",
         text,
         tip,
-        lambda window: window.commands.preferences.change("theme", mode),
-        checked=lambda window: window.commands.settings.theme == mode,
+        lambda w: w.commands.preferences.change(setting, value),
+        checked=lambda w: getattr(w.commands.settings, setting) == value,
     )
 
 
-def _grouping(by: str, text: str, tip: str) -> ActionSpec:
-    return ActionSpec(
-        f"group_by_{by}",
-        text,
-        tip,
-        lambda window: window.commands.preferences.change("group_by", by),
-        checked=lambda window: window.commands.settings.group_by == by,
-    )
-
-
-VIEW: Final = (
-    ActionSpec(
-        "copy_picture",
+PRUNING_ACTIONS: Final[dict[str, ActionSpec]] = {
+    "copy_picture": ActionSpec(
         deferred("&Copy picture"),
         deferred("Copy the current picture, with its title and legend"),
         lambda w: w.exporter.copy_picture(w.views.front),
         "Ctrl+Shift+C",
         when=has_picture,
     ),
-    ActionSpec(
-        "save_picture",
+    "save_picture": ActionSpec(
         deferred("Save &picture as…"),
         deferred("Save the current picture as PNG or SVG"),
         lambda w: w.exporter.save_picture(w.views.front),
         when=has_picture,
     ),
-    ActionSpec(
-        "white_pictures",
+    "white_pictures": ActionSpec(
         deferred("&White background"),
         deferred("Copy and save pictures in light colours, also in dark mode"),
         lambda w: w.commands.preferences.change(
@@ -67,105 +50,84 @@ VIEW: Final = (
         ),
         checked=lambda w: w.commands.settings.white_pictures,
     ),
-    ActionSpec(
-        "copy_table",
+    "copy_table": ActionSpec(
         deferred("Copy &table"),
         deferred("Copy the values of the current picture, for a spreadsheet"),
         lambda w: w.exporter.copy_table(w.views.front),
         when=has_table,
     ),
-    ActionSpec(
-        "save_table",
+    "save_table": ActionSpec(
         deferred("Sa&ve table as…"),
         deferred("Save the values of the current picture as CSV"),
         lambda w: w.exporter.save_table(w.views.front),
         when=has_table,
     ),
-    SEPARATOR,
-    _grouping(
+    "group_by_module": _choice(
+        "group_by",
         "module",
         deferred("Group tree &by module"),
         deferred("Show the parameters below their modules"),
     ),
-    _grouping(
+    "group_by_space": _choice(
+        "group_by",
         "space",
         deferred("&Group tree by unit"),
         deferred("Show the parameters below the units that they have, such as neurons and heads"),
     ),
-    ActionSpec(
-        "copy_modules",
+    "copy_modules": when_open(
         deferred("Copy &modules as table"),
         deferred("Copy the parameters that the tree shows, for a spreadsheet"),
         lambda w: w.exporter.copy_table(w.tree),
-        when=is_open,
     ),
-    ActionSpec(
-        "save_modules",
+    "save_modules": when_open(
         deferred("Save m&odules as table…"),
         deferred("Save the parameters that the tree shows as CSV"),
         lambda w: w.exporter.save_table(w.tree),
-        when=is_open,
     ),
-    SEPARATOR,
-    DOCKS,
-    SEPARATOR,
-    ActionSpec(
-        "next_parameter",
+    "next_parameter": when_open(
         deferred("&Next parameter"),
         deferred("Show the next parameter of the file"),
         lambda w: w.workbench.choose_adjacent(+1),
         "Ctrl+PgDown",
-        when=is_open,
     ),
-    ActionSpec(
-        "previous_parameter",
+    "previous_parameter": when_open(
         deferred("Pr&evious parameter"),
         deferred("Show the previous parameter of the file"),
         lambda w: w.workbench.choose_adjacent(-1),
         "Ctrl+PgUp",
-        when=is_open,
     ),
-    SEPARATOR,
-    ActionSpec(
-        "next_pane",
+    "next_pane": ActionSpec(
         deferred("Next p&ane"),
         deferred("Go to the next pane, and restore the focus in it"),
         lambda w: w.panes.go(+1),
         "F6",
     ),
-    ActionSpec(
-        "previous_pane",
+    "previous_pane": ActionSpec(
         deferred("Previo&us pane"),
         deferred("Go to the previous pane, and restore the focus in it"),
         lambda w: w.panes.go(-1),
         "Shift+F6",
     ),
-    SEPARATOR,
-    _theme("system", deferred("&System default"), deferred("The colours of the system")),
-    _theme("light", deferred("&Light"), deferred("Light colours")),
-    _theme("dark", deferred("&Dark"), deferred("Dark colours")),
-    SEPARATOR,
-    ActionSpec(
-        "reset",
+    "theme_system": _choice(
+        "theme", "system", deferred("&System default"), deferred("The colours of the system")
+    ),
+    "theme_light": _choice("theme", "light", deferred("&Light"), deferred("Light colours")),
+    "theme_dark": _choice("theme", "dark", deferred("&Dark"), deferred("Dark colours")),
+    "reset": ActionSpec(
         deferred("&Reset layout"),
         deferred("Restore the default layout of the docks"),
         lambda w: w.docks.reset(),
         icon="fit",
     ),
-)
-PRUNE: Final = (
-    ActionSpec(
-        "preview",
+    "preview": when_open(
         deferred("&Preview"),
         deferred("Show in every view what the step in the form would do"),
         lambda w: w.draft.preview.toggle(),
         "Ctrl+P",
         "preview",
-        is_open,
-        lambda w: w.draft.preview.isChecked(),
+        checked=lambda w: w.draft.preview.isChecked(),
     ),
-    ActionSpec(
-        "add_step",
+    "add_step": ActionSpec(
         lambda w: tr("&Apply to step") if w.draft.editing else tr("&Add step"),
         deferred("Add the previewed step to the stack, or apply the edited one"),
         lambda w: w.draft.add(),
@@ -173,19 +135,14 @@ PRUNE: Final = (
         "add",
         lambda w: w.draft.commit.isEnabled(),
     ),
-    SEPARATOR,
-    ActionSpec(
-        "edit_step",
+    "edit_step": of_step(
         deferred("&Edit step"),
         deferred("Load the step into the form"),
         lambda w: w.stack.edit(),
         "Shift+F2",
         "edit",
-        has_step,
-        in_stack=True,
     ),
-    ActionSpec(
-        "edit_amount",
+    "edit_amount": ActionSpec(
         deferred("Edit amou&nt"),
         deferred("Change the amount of the step in its card"),
         lambda w: w.stack.edit_amount(),
@@ -193,26 +150,19 @@ PRUNE: Final = (
         when=lambda w: w.stack.has_amount,
         in_stack=True,
     ),
-    ActionSpec(
-        "take_shares",
+    "take_shares": of_step(
         deferred("Take the shares of the step"),
         deferred("Load the step into the form with the share that it prunes of each parameter"),
         lambda w: w.draft.take_shares((w.stack.current or 0) + 1),
-        when=has_step,
-        in_stack=True,
     ),
-    ActionSpec(
-        "duplicate",
+    "duplicate": of_step(
         deferred("Dup&licate step"),
         deferred("Insert a copy of the step after it"),
         lambda w: w.stack.duplicate(),
         "Ctrl+D",
         "duplicate",
-        has_step,
-        in_stack=True,
     ),
-    ActionSpec(
-        "move_up",
+    "move_up": ActionSpec(
         deferred("Move step &up"),
         deferred("Apply the step earlier"),
         lambda w: w.stack.move_step(-1),
@@ -221,8 +171,7 @@ PRUNE: Final = (
         lambda w: bool(w.stack.current),
         in_stack=True,
     ),
-    ActionSpec(
-        "move_down",
+    "move_down": ActionSpec(
         deferred("Move step &down"),
         deferred("Apply the step later"),
         lambda w: w.stack.move_step(+1),
@@ -231,130 +180,96 @@ PRUNE: Final = (
         lambda w: has_step(w) and w.stack.current != w.stack.last,
         in_stack=True,
     ),
-    ActionSpec(
-        "switch_step",
+    "switch_step": of_step(
         deferred("S&witch step on or off"),
         deferred("Switch the step off, or on again; its position does not change"),
         lambda w: w.stack.switch(),
         "Space",
-        when=has_step,
-        in_stack=True,
     ),
-    ActionSpec(
-        "remove",
+    "remove": of_step(
         deferred("Re&move step"),
         deferred("Take the step out of the stack"),
         lambda w: w.stack.remove(),
         Key.Delete,
         "remove",
-        has_step,
-        in_stack=True,
     ),
-    ActionSpec(
-        "clear_stack",
+    "clear_stack": ActionSpec(
         deferred("Remo&ve all steps"),
         deferred("Start again with an empty stack; undo restores the steps"),
         lambda w: w.workbench.edit(lambda session: session.clear()),
         when=has_step,
     ),
-    SEPARATOR,
-    ActionSpec(
-        "protect",
+    "protect": when_open(
         deferred("Pr&otect selected parameters"),
         deferred("Protect the selected parameters from all steps, or stop protecting them"),
         lambda w: w.tree.toggle_protection(),
         "Ctrl+L",
         "lock",
-        is_open,
     ),
-    ActionSpec(
-        "start_from_zeros",
+    "start_from_zeros": when_open(
         deferred("&Zeros in the file count as pruned"),
         ZEROS_TIP,
         lambda w: w.workbench.edit(
             lambda session: session.start_from_zeros(on=not starts_from_zeros(w))
         ),
-        when=is_open,
         checked=starts_from_zeros,
     ),
-    ActionSpec(
-        "own_recipe",
+    "own_recipe": ActionSpec(
         deferred("Appl&y the past steps again"),
         AGAIN_TIP,
         lambda w: w.workbench.edit(lambda session: session.apply_past_recipe()),
-        when=has_past_steps,
+        when=lambda w: bool(w.session and w.session.past_steps),
     ),
-    SEPARATOR,
-    ActionSpec(
-        "use_table",
+    "use_table": when_open(
         deferred("Use arc&hitecture table…"),
         deferred("Take the coupled units from a table of your own, a YAML file"),
         lambda w: w.commands.use_table(),
-        when=is_open,
     ),
-    ActionSpec(
-        "use_built_in_table",
+    "use_built_in_table": ActionSpec(
         deferred("Use built-&in table"),
         deferred("Take the coupled units from the tables of this program again"),
         lambda w: w.workbench.edit(lambda session: session.use_table(None)),
-        when=has_own_table,
+        when=lambda w: bool(w.session and w.session.recipe.table),
     ),
-    SEPARATOR,
-    PRESETS,
-    ActionSpec(
-        "save_preset",
+    "save_preset": ActionSpec(
         deferred("Save stac&k as a preset…"),
         deferred("Save the steps under a name, to add them to any stack"),
         lambda w: w.save_preset(),
         when=lambda w: w.stack.last >= 0,
     ),
-    ActionSpec(
-        "manage_presets",
+    "manage_presets": ActionSpec(
         deferred("Mana&ge presets…"),
         deferred("Rename and remove presets of your own"),
         lambda w: w.show_presets(),
     ),
-    SEPARATOR,
-    ActionSpec(
-        "evaluate",
+    "evaluate": when_open(
         deferred("Evaluate…"),
         deferred("See what the file and the stack are worth by your own measure"),
         lambda w: w.show_evaluation(),
         "Ctrl+Shift+E",
-        when=is_open,
     ),
-    ActionSpec(
-        "sweep",
+    "sweep": when_open(
         deferred("&Sweep…"),
         deferred("Try several amounts of a step, side by side"),
         lambda w: w.show_sweep(),
-        when=is_open,
     ),
-    ActionSpec(
-        "batch",
+    "batch": when_open(
         deferred("&Batch…"),
         deferred("Apply the stack to several checkpoints, one after the other"),
         lambda w: w.show_batch(),
-        when=is_open,
     ),
-    SEPARATOR,
-    ActionSpec(
-        "load_methods",
+    "load_methods": ActionSpec(
         deferred("Load methods &from a file…"),
         deferred("Run a Python file and offer the pruning methods in it"),
         lambda w: w.commands.load_methods(),
     ),
-    SEPARATOR,
-    ActionSpec(
-        "resolve",
+    "resolve": when_open(
         deferred("&Recompute"),
         deferred("Recompute the stack after it was cancelled"),
         lambda w: w.workbench.resolve(),
         "F5",
-        when=is_open,
     ),
-    ActionSpec(
-        "cancel",
+    "cancel": ActionSpec(
         deferred("&Cancel"),
         deferred("Cancel the running job and change nothing"),
         lambda w: w.status.cancel(),
@@ -362,4 +277,4 @@ PRUNE: Final = (
         "cancel",
         lambda w: w.status.busy,
     ),
-)
+}

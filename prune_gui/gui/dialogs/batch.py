@@ -7,25 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import (
-    QCheckBox,
-    QComboBox,
-    QDialog,
-    QGridLayout,
-    QGroupBox,
-    QLineEdit,
-    QWidget,
-)
+from PySide6.QtWidgets import QCheckBox, QComboBox, QGridLayout, QGroupBox, QLineEdit, QWidget
 
 from prune_gui import number_formats
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui.dialogs import questions
-from prune_gui.gui.dialogs.job_sequence import JobSequence, JobSequenceButtons
+from prune_gui.gui.dialogs.job_sequence import JobSequenceButtons, JobSequenceDialog
 from prune_gui.gui.runtime.locale import without_mnemonics
 from prune_gui.gui.saving.save_dialog import COMPRESSED_NOTE, FORMS
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.message import Message
-from prune_gui.gui.widgets.table_widgets import RecordModel, ResultTable
+from prune_gui.gui.widgets.table_widgets import RecordModel, ResultTable, number_column
 from prune_gui.language import deferred, format_number, tr
 from prune_gui.recipe.output import OutputOptions
 from prune_gui.recipe.several_files import BatchRow, checkpoints_in
@@ -44,14 +36,8 @@ EXPLANATION: Final = deferred(
 )
 OUTPUT_FOLDER: Final = deferred("Folder for the pruned checkpoints")
 ADD_FOLDER: Final = deferred("Add the checkpoints in a folder")
-NONE_YET: Final = deferred("Add checkpoints to apply the stack to.")
-NO_STEPS: Final = deferred("The stack is empty. Add a step first.")
 NO_FOLDER: Final = deferred("Enter a folder, or write no files.")
 NOT_A_FOLDER: Final = deferred("The path of the folder contains a file. Enter another folder.")
-NEW_FOLDER: Final = deferred("The folder does not exist. It will be created.")
-TOOL_TIP: Final = Qt.ItemDataRole.ToolTipRole
-
-
 COLUMNS: Final[tuple[Column[Sequence[BatchRow]], ...]] = (
     record_column(
         deferred("Checkpoint"),
@@ -60,25 +46,13 @@ COLUMNS: Final[tuple[Column[Sequence[BatchRow]], ...]] = (
         is_number=False,
         cell_tip=lambda row: one_line(str(row.path)),
     ),
-    record_column(
-        deferred("Targets"),
-        lambda row: "" if row.targets is None else format_number(row.targets),
-        lambda row: row.targets,
-    ),
-    record_column(
-        deferred("Pruned"),
-        lambda row: "" if row.total is None else format_number(row.pruned),
-        lambda row: None if row.total is None else row.pruned,
-    ),
-    record_column(
-        deferred("Total"),
-        lambda row: "" if row.total is None else format_number(row.total),
-        lambda row: row.total,
-    ),
-    record_column(
+    number_column(deferred("Targets"), lambda row: row.targets),
+    number_column(deferred("Pruned"), lambda row: None if row.total is None else row.pruned),
+    number_column(deferred("Total"), lambda row: row.total),
+    number_column(
         deferred("Sparsity"),
-        lambda row: "" if row.total is None else number_formats.sparsity(row.pruned, row.total),
         lambda row: None if row.total is None else row.sparsity,
+        number_formats.sparsity_share,
     ),
     record_column(
         deferred("Unmatched"),
@@ -108,59 +82,55 @@ TENSORS_ONLY_TIP: Final = deferred(
 )
 
 
-class BatchDialog(QDialog):
-    """Applies the current recipe to a list of checkpoints.
-
-    The dialog is modeless. It closes when another checkpoint is opened in the window, unless it is
-    writing files.
-    """
+class BatchDialog(JobSequenceDialog):
+    """Applies the current recipe to a list of checkpoints. It stays open while it writes files."""
 
     def __init__(
         self, workbench: Workbench, taking: Exporter, folder: Path, parent: QWidget
     ) -> None:
-        super().__init__(parent)
-        self.setWindowTitle(tr("Prune several checkpoints"))
-        self._workbench = workbench
+        super().__init__(workbench, tr("Prune several checkpoints"), parent)
         self._start_folder = folder
-        self._sequence = JobSequence(workbench.bridge, self)
         self.model: RecordModel[BatchRow] = RecordModel(COLUMNS, self)
         self.results = ResultTable(self.model, tr("Checkpoints and their results"), RESULT_COLUMN)
-        self._add_files = layouts.button(tr("Add &files…"), self._ask_files)
-        self._add_folder = layouts.button(tr("Add f&older…"), self._ask_folder)
-        self._add_folder.setToolTip(tr("All checkpoints in a folder, or in its subfolders"))
+        tip = tr("All checkpoints in a folder, or in its subfolders")
+        self.add_files = layouts.button(
+            tr("Add &files…"), lambda: self.add(questions.ask_checkpoints(self, folder))
+        )
+        self.add_folder = layouts.button(tr("Add f&older…"), self._ask_folder, tip)
         self._remove = layouts.button(tr("Re&move"), self._remove_selected)
         self.write = QCheckBox(tr("&Write the pruned checkpoints to"))
-        self.folder = QLineEdit()
-        self.folder.setAccessibleName(tr(OUTPUT_FOLDER))
-        self._browse = layouts.button(tr("&Browse…"), self._ask_output)
-        self.form = QComboBox()
-        self.form.setAccessibleName(tr("Form"))
+        self.folder = layouts.described(QLineEdit(), tr(OUTPUT_FOLDER))
+        self.browse = layouts.button(tr("&Browse…"), self._ask_output)
+        self.form = layouts.described(QComboBox(), tr("Form"))
         for form, (name, explanation) in FORMS.items():
             self.form.addItem(without_mnemonics(tr(name)), form)
-            self.form.setItemData(self.form.count() - 1, tr(explanation), TOOL_TIP)
+            role = Qt.ItemDataRole.ToolTipRole
+            self.form.setItemData(self.form.count() - 1, tr(explanation), role)
         self.overwrite = QCheckBox(tr("Re&place existing files"))
         self.compressed = QCheckBox(tr("Compre&ss .pt files"))
         self.compressed.setToolTip(tr(COMPRESSED_NOTE))
         self.tensors_only = QCheckBox(tr("T&ensors only"))
         self.tensors_only.setToolTip(tr(TENSORS_ONLY_TIP))
+        options = self.form, self.overwrite, self.compressed, self.tensors_only
+        self._inputs: tuple[QWidget, ...] = (self.add_files, self.add_folder, self.write)
+        self._outputs: tuple[QWidget, ...] = (self.folder, self.browse, *options)
         self._problem = Message()
-        self._buttons = buttons = JobSequenceButtons(self)
-        self.run, self.cancel, self.save = buttons.run, buttons.cancel, buttons.save
-        self.run.clicked.connect(self._run)
-        self.cancel.clicked.connect(self._sequence.cancel)
-        self.save.clicked.connect(lambda: taking.save_table(self))
-        adding = layouts.row(self._add_files, self._add_folder, self._remove, layouts.STRETCH)
-        layouts.column(
-            adding, (self.results, 1), self._make_output(), self._problem, buttons, of=self
-        )
+        self._buttons = JobSequenceButtons(self, self._sequence, tr("&Run"), self._run)
+        self.run, self.cancel = self._buttons.run, self._buttons.cancel
+        self.save = self._buttons.add(tr("Save &table as CSV…"), lambda: taking.save_table(self))
+        group = QGroupBox(tr("Output"))
+        grid = QGridLayout(group)
+        for column, widget in enumerate((self.write, self.folder, self.browse)):
+            grid.addWidget(widget, 0, column)
+        grid.addLayout(layouts.row(*options, layouts.STRETCH), 1, 1, 1, 2)
+        adding = layouts.row(self.add_files, self.add_folder, self._remove, layouts.STRETCH)
+        layouts.column(adding, (self.results, 1), group, self._problem, self._buttons, of=self)
         self.resize(900, 520)
         self._sequence.came.connect(self._show_result)
         self._sequence.failed.connect(workbench.failed)
-        self._sequence.ended.connect(self._refresh)
         self.write.toggled.connect(self._refresh)
         self.folder.textChanged.connect(self._refresh)
         self.results.selectionModel().selectionChanged.connect(self._refresh)
-        workbench.changed.connect(self._on_changed)
         self._refresh()
 
     @property
@@ -184,34 +154,17 @@ class BatchDialog(QDialog):
 
     def done(self, result: int) -> None:
         """Stop and close, unless the user decides to finish writing."""
-        if self.writing and not questions.ask_cancel_saving(self):
-            return
-        self.stop()
-        super().done(result)
+        if not self.writing or questions.ask_cancel_saving(self):
+            super().done(result)
 
     def stop(self) -> None:
         self._sequence.cancel()
 
     def _on_changed(self, changes: Changes) -> None:
-        if changes.file and not self.writing:
-            self.close()
-        elif changes.recipe:
+        if not self.writing:
+            super()._on_changed(changes)
+        if changes.recipe:
             self._refresh()
-
-    def _make_output(self) -> QWidget:
-        group = QGroupBox(tr("Output"))
-        grid = QGridLayout(group)
-        grid.addWidget(self.write, 0, 0)
-        grid.addWidget(self.folder, 0, 1)
-        grid.addWidget(self._browse, 0, 2)
-        row = layouts.row(
-            self.form, self.overwrite, self.compressed, self.tensors_only, layouts.STRETCH
-        )
-        grid.addLayout(row, 1, 1, 1, 2)
-        return group
-
-    def _ask_files(self) -> None:
-        self.add(questions.ask_files(self, questions.CHECKPOINTS, self._start_folder))
 
     def _ask_folder(self) -> None:
         path = questions.ask_folder(self, self._start_folder, ADD_FOLDER)
@@ -231,26 +184,21 @@ class BatchDialog(QDialog):
         self._refresh()
 
     def _refresh(self) -> None:
-        """Enable the widgets for the current state, and show the problem if there is one."""
         running, writes = self._sequence.running, self.write.isChecked()
         problem = self._current_problem()
         if running or not problem:
             self._show_progress()
         else:
             self._problem.say(tr(problem), warning=problem in (NO_FOLDER, NOT_A_FOLDER))
-        inputs: tuple[QWidget, ...] = (self._add_files, self._add_folder, self.write)
-        for widget in inputs:
+        for widget in self._inputs:
             widget.setEnabled(not running)
-        options = self.form, self.overwrite, self.compressed, self.tensors_only
-        output: tuple[QWidget, ...] = (self.folder, self._browse, *options)
-        for widget in output:
+        for widget in self._outputs:
             widget.setEnabled(writes and not running)
         self._remove.setEnabled(self.results.selectionModel().hasSelection() and not running)
         self._buttons.follow(ready=not problem, running=running)
         self.save.setEnabled(bool(self.model.rows))
 
     def _show_progress(self) -> None:
-        """Show how many checkpoints are done, and how many of them failed."""
         rows = self.model.rows
         failed = sum(bool(row.error) for row in rows)
         done = failed + sum(row.total is not None and not row.error for row in rows)
@@ -264,7 +212,7 @@ class BatchDialog(QDialog):
         elif done or self._sequence.running:
             text = tr("{done:,} of {total:,} done", done=done, total=len(rows))
         elif self.write.isChecked() and not self._output.exists():
-            text = tr(NEW_FOLDER)
+            text = tr("The folder does not exist. It will be created.")
         else:
             text = tr(EXPLANATION)
         self._problem.say(text, warning=failed > 0)
@@ -273,42 +221,38 @@ class BatchDialog(QDialog):
         """Return why the recipe cannot be applied, to be translated; "" if it can."""
         session = self._workbench.session
         if session is None or not session.steps:
-            return NO_STEPS
+            return deferred("The stack is empty. Add a step first.")
         if not self.model.rows:
-            return NONE_YET
+            return deferred("Add checkpoints to apply the stack to.")
         if not self.write.isChecked():
             return ""
         if not self.folder.text().strip():
             return NO_FOLDER
-        existing = self._existing_parent()
-        return "" if existing is not None and existing.is_dir() else NOT_A_FOLDER
+        try:  # the folder or the nearest of its parents that exists
+            existing = next(p for p in (self._output, *self._output.parents) if p.exists())
+        except (OSError, ValueError, StopIteration):  # such as a name that is too long
+            return NOT_A_FOLDER
+        return "" if existing.is_dir() else NOT_A_FOLDER
 
     @property
     def _output(self) -> Path:
         return Path(self.folder.text().strip()).absolute()
-
-    def _existing_parent(self) -> Path | None:
-        """Return the entered path or the nearest of its parents that exists."""
-        try:
-            return next(p for p in (self._output, *self._output.parents) if p.exists())
-        except (OSError, ValueError, StopIteration):  # such as a name that is too long
-            return None
 
     def _run(self) -> None:
         session = self._workbench.session
         if session is None:
             return
         folder = self._output if self.write.isChecked() else None
-        if folder is not None:
-            try:
+        try:
+            if folder is not None:
                 folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                reason = error.strerror or str(error)
-                message = tr("{path} cannot be created: {reason}.", path=folder, reason=reason)
-                self._problem.say(message)
-                return
+        except OSError as error:
+            reason = error.strerror or str(error)
+            text = tr("{path} cannot be created: {reason}.", path=folder, reason=reason)
+            self._problem.say(text)
+            return
         paths = [row.path for row in self.model.rows]
-        self.model.show([BatchRow(path) for path in paths])
+        self.model.show(map(BatchRow, paths))
         options = OutputOptions(
             form=self.form.currentData(),
             overwrite=self.overwrite.isChecked(),

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt, QUrl, qVersion
 from PySide6.QtGui import QDesktopServices, QGuiApplication
-from PySide6.QtWidgets import QDialog, QMessageBox, QTextBrowser, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QMessageBox, QTextBrowser, QWidget
 
+from prune_gui.gui.widgets import layouts
 from prune_gui.language import SOURCE, language, tr
 from prune_gui.resources import resource
 
@@ -29,15 +30,12 @@ class HelpWindow(QDialog):
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
         self.setWindowTitle(tr("User guide"))
-        self.browser = QTextBrowser()
+        self.browser = QTextBrowser(openLinks=False)
         self.browser.setAccessibleName(tr("User guide"))
         self.browser.document().setDocumentMargin(MARGIN_PX)
         self.browser.setMarkdown(guide_path(language()).read_text(encoding="utf-8"))
-        self.browser.setOpenLinks(False)
         self.browser.anchorClicked.connect(self.follow)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.browser)
+        layouts.column(self.browser, of=self, margin=0)
         free = parent.screen().availableSize() - QSize(0, TITLE_BAR_PX)
         self.resize(SIZE_PX.boundedTo(free))
 

@@ -2,39 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QDialog, QDialogButtonBox
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QPushButton, QWidget
 
 from prune_gui.engine import Dropped, Event, Failed, Finished, Job
 from prune_gui.gui.bridge import Bridge
 from prune_gui.language import tr
 
-
-class JobSequenceButtons(QDialogButtonBox):
-    """The buttons of a dialog that runs a job sequence: Run, Cancel, Save table and Close."""
-
-    def __init__(self, dialog: QDialog) -> None:
-        super().__init__(QDialogButtonBox.StandardButton.Close, dialog)
-        role = QDialogButtonBox.ButtonRole.ActionRole
-        self.run = self.addButton(tr("&Run"), role)  # starts the sequence; the default button
-        self.cancel = self.addButton(tr("Ca&ncel"), role)  # cancels the sequence, not the dialog
-        self.save = self.addButton(tr("Save &table as CSV…"), role)
-        self.run.setDefault(True)
-        self.button(QDialogButtonBox.StandardButton.Close).setAutoDefault(False)
-        self.rejected.connect(dialog.reject)
-
-    def follow(self, *, ready: bool, running: bool) -> None:
-        """Enable Run if `ready`, or Cancel while `running`.
-
-        The focus moves from one to the other. Qt would move it to Save table or to Close.
-        """
-        active, inactive = (self.cancel, self.run) if running else (self.run, self.cancel)
-        active.setEnabled(running or ready)
-        if self.window().focusWidget() is inactive:
-            active.setFocus()
-        inactive.setEnabled(False)
+if TYPE_CHECKING:
+    from prune_gui.gui.workbench import Workbench
+    from prune_gui.session.changes import Changes
 
 
 class JobSequence(QObject):
@@ -71,8 +52,11 @@ class JobSequence(QObject):
             self.ended.emit()
 
     def _next(self) -> None:
+        def ignore(_: object) -> None:
+            pass
+
         if self._remaining_jobs:
-            self._ticket = self._bridge.run(self._remaining_jobs.pop(), _ignore, _ignore)
+            self._ticket = self._bridge.run(self._remaining_jobs.pop(), ignore, ignore)
         else:
             self._ticket = None
             self.ended.emit()
@@ -96,5 +80,58 @@ class JobSequence(QObject):
             self._next()
 
 
-def _ignore(_: object) -> None:
-    pass
+class JobSequenceDialog(QDialog):
+    """A modeless dialog that runs a job sequence, which it cancels when it closes.
+
+    It closes when another checkpoint is opened in the window.
+    """
+
+    def __init__(self, workbench: Workbench, title: str, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(title)
+        self._workbench = workbench
+        self._sequence = JobSequence(workbench.bridge, self)
+        self._sequence.ended.connect(self._refresh)
+        workbench.changed.connect(self._on_changed)
+
+    def done(self, result: int) -> None:
+        self._sequence.cancel()
+        super().done(result)
+
+    def _on_changed(self, changes: Changes) -> None:
+        if changes.file:
+            self.close()
+
+    @abstractmethod
+    def _refresh(self) -> None:
+        """Enable the widgets for the current state."""
+
+
+class JobSequenceButtons(QDialogButtonBox):
+    """The buttons of such a dialog: one that starts the sequence, Cancel, others, and Close."""
+
+    def __init__(
+        self, dialog: QDialog, sequence: JobSequence, text: str, start: Callable[[], object]
+    ) -> None:
+        super().__init__(QDialogButtonBox.StandardButton.Close, dialog)
+        self.run = self.add(text, start)
+        self.run.setDefault(True)
+        self.cancel = self.add(tr("Ca&ncel"), sequence.cancel)
+        self.button(QDialogButtonBox.StandardButton.Close).setAutoDefault(False)
+        self.rejected.connect(dialog.reject)
+
+    def add(self, text: str, act: Callable[[], object]) -> QPushButton:
+        button = self.addButton(text, QDialogButtonBox.ButtonRole.ActionRole)
+        button.clicked.connect(act)
+        return button
+
+    def follow(self, *, ready: bool, running: bool) -> None:
+        """Enable the first button if `ready`, or Cancel while `running`.
+
+        The focus moves from one to the other. Qt would move it to another button.
+        """
+        active, inactive = (self.cancel, self.run) if running else (self.run, self.cancel)
+        active.setEnabled(running or ready)
+        if self.window().focusWidget() is inactive:
+            active.setFocus()
+        inactive.setEnabled(False)

@@ -11,7 +11,6 @@ from PySide6.QtGui import QAction, QDesktopServices
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
-    QHBoxLayout,
     QInputDialog,
     QListWidget,
     QListWidgetItem,
@@ -42,10 +41,9 @@ MAX_TITLE_CHARS: Final = 120
 
 
 class PresetMenu(QMenu):
-    """The menu of the shipped presets and those of the user; an action adds the steps.
+    """The menu of the shipped presets and those of the user, which are read when it opens.
 
-    Presets are read whenever the menu opens. An unreadable preset is a disabled action with the
-    reason as its text.
+    An unreadable preset is a disabled action with the reason as its text.
     """
 
     def __init__(self, workbench: Workbench, presets: Presets, parent: QWidget) -> None:
@@ -83,8 +81,7 @@ class PresetDialog(QDialog):
         self.setWindowTitle(tr("Presets"))
         self._workbench = workbench
         self._presets = presets
-        self.list = QListWidget()
-        self.list.setAccessibleName(tr("Your presets"))
+        self.list = layouts.described(QListWidget(), tr("Your presets"))
         self.list.setAlternatingRowColors(True)
         self.list.setWordWrap(True)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -95,19 +92,14 @@ class PresetDialog(QDialog):
         self.remove = layouts.button(tr("&Remove"), self._remove)
         self.folder = layouts.button(
             tr("Open &folder"),
-            self._open_folder,
+            lambda: QDesktopServices.openUrl(QUrl.fromLocalFile(self._presets.folder)),
             tr("Presets are recipe files: copy them to share them"),
         )
-        buttons = QHBoxLayout()
-        for button in (self.rename, self.remove, self.folder):
-            button.setAutoDefault(False)
-            buttons.addWidget(button)
         self.rename.setDefault(True)  # for Enter on a preset
-        buttons.addStretch()
-        closing = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
-        closing.button(QDialogButtonBox.StandardButton.Close).setText(tr("&Close"))
-        closing.rejected.connect(self.reject)
-        buttons.addWidget(closing)
+        standard = QDialogButtonBox.StandardButton
+        closing = layouts.dialog_buttons(self, standard.Close)
+        closing.button(standard.Close).setText(tr("&Close"))
+        buttons = layouts.row(self.rename, self.remove, self.folder, layouts.STRETCH, closing)
         layouts.column(self.list, self._note, buttons, of=self)
         self.resize(520, 320)
         self._show()
@@ -121,18 +113,13 @@ class PresetDialog(QDialog):
             item.setData(Qt.ItemDataRole.UserRole, preset)
             if preset.name == current:
                 self.list.setCurrentItem(item)
-        if self.list.count():
-            self._note.setText(str(self._presets.folder))
-        else:
-            self._note.setText(
-                tr("No presets yet. To save one, use Prune > Save stack as a preset.")
-            )
+        none_yet = tr("No presets yet. To save one, use Prune > Save stack as a preset.")
+        self._note.setText(str(self._presets.folder) if self.list.count() else none_yet)
         self._enable()
 
     def _enable(self) -> None:
-        chosen = self._current_preset() is not None
-        self.rename.setEnabled(chosen)
-        self.remove.setEnabled(chosen)
+        for button in (self.rename, self.remove):
+            button.setEnabled(self._current_preset() is not None)
         self.folder.setEnabled(self._presets.folder.is_dir())
 
     def _current_preset(self) -> Preset | None:
@@ -153,16 +140,16 @@ class PresetDialog(QDialog):
 
     def _remove(self) -> None:
         preset = self._current_preset()
-        if preset is None or not _agree_to_remove(self, preset):
+        if preset is None:
+            return
+        text = tr("Remove the preset {name}? Its file is deleted.", name=preset.name)
+        if not agree(self, tr("Remove the preset?"), one_line(text), tr("&Remove")):
             return
         try:
             self._presets.remove(preset)
         except PruneGuiError as error:
             self._workbench.fail(deferred("Removing the preset"), error)
         self._show()
-
-    def _open_folder(self) -> None:
-        QDesktopServices.openUrl(QUrl.fromLocalFile(self._presets.folder))
 
 
 def save_stack(workbench: Workbench, presets: Presets, window: QWidget) -> None:
@@ -186,7 +173,10 @@ def ask_name(parent: QWidget, presets: Presets, title: str, name: str = "") -> s
         typed = typed.strip()
         if not accepted:
             return None
-        if typed == name or typed not in presets or _agree_to_replace(parent, typed):
+        if typed == name or typed not in presets:
+            return typed
+        text = tr("A preset {name} already exists. Replace it?", name=typed)
+        if agree(parent, tr("Replace the preset?"), one_line(text), tr("&Replace")):
             return typed
 
 
@@ -197,13 +187,3 @@ def about(preset: Preset) -> str:
     return "\n".join(
         f"{formatting.title(step)}: {formatting.targets(step)}" for step in preset.steps
     )
-
-
-def _agree_to_replace(parent: QWidget, name: str) -> bool:
-    text = tr("A preset {name} already exists. Replace it?", name=name)
-    return agree(parent, tr("Replace the preset?"), one_line(text), tr("&Replace"))
-
-
-def _agree_to_remove(parent: QWidget, preset: Preset) -> bool:
-    text = tr("Remove the preset {name}? Its file is deleted.", name=preset.name)
-    return agree(parent, tr("Remove the preset?"), one_line(text), tr("&Remove"))

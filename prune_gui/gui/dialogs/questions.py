@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 MAX_PATH: Final = 4096
 """Limit of a shown path in characters. A path to be run is shown completely."""
-
-
 PYTHON_FILES: Final = deferred("Python files (*.py);;All files (*)")
 OPEN_FOLDER: Final = deferred("Open a folder with a checkpoint")
 PICTURES: Final[dict[str, tuple[str, int]]] = {
@@ -38,19 +36,14 @@ CANCEL: Final[Button] = (Standard.Cancel, "")
 
 
 class FileQuestion(NamedTuple):
-    """A question for a file, to be translated.
-
-    Attributes:
-        kinds: the file filter, whose patterns in brackets are not translated; "" for checkpoints.
-    """
+    """A question for a file, to be translated, but for the patterns in brackets."""
 
     title: str
-    kinds: str = ""
+    kinds: str = ""  # the file filter; "" for checkpoints
     suffix: str = ""  # that a name without a suffix gets, for a file to be saved
 
 
 CHECKPOINT: Final = FileQuestion(deferred("Open a checkpoint"))
-CHECKPOINTS: Final = FileQuestion(deferred("Add checkpoints"))
 MASKS: Final = FileQuestion(deferred("Use a masks file as a step"))
 RECIPE: Final = FileQuestion(
     deferred("Open a recipe"), deferred("Recipes (*.yaml *.yml);;All files (*)")
@@ -75,9 +68,8 @@ def checkpoint_filter(*further_patterns: str) -> str:
 
 def ask_file(parent: QWidget, question: FileQuestion, folder: Path) -> Path | None:
     """Ask which file to open."""
-    path, _ = QFileDialog.getOpenFileName(
-        parent, tr(question.title), str(folder), _filter_of(question)
-    )
+    kinds = tr(question.kinds) if question.kinds else checkpoint_filter("*.index*.json")
+    path, _ = QFileDialog.getOpenFileName(parent, tr(question.title), str(folder), kinds)
     return Path(path) if path else None
 
 
@@ -86,16 +78,11 @@ def ask_checkpoint(parent: QWidget, folder: Path) -> Path | None:
     return ask_file(parent, CHECKPOINT, folder)
 
 
-def ask_files(parent: QWidget, question: FileQuestion, folder: Path) -> list[Path]:
-    """Ask which files to open."""
-    paths, _ = QFileDialog.getOpenFileNames(
-        parent, tr(question.title), str(folder), _filter_of(question)
-    )
+def ask_checkpoints(parent: QWidget, folder: Path) -> list[Path]:
+    """Ask which checkpoints to add."""
+    kinds = checkpoint_filter("*.index*.json")
+    paths, _ = QFileDialog.getOpenFileNames(parent, tr("Add checkpoints"), str(folder), kinds)
     return [Path(path) for path in paths]
-
-
-def _filter_of(question: FileQuestion) -> str:
-    return tr(question.kinds) if question.kinds else checkpoint_filter("*.index*.json")
 
 
 def ask_folder(parent: QWidget, folder: Path, title: str = OPEN_FOLDER) -> Path | None:
@@ -152,9 +139,7 @@ def ask(
     icon: Icon = Icon.Question,
 ) -> str:
     """Ask a question, and return the name of the clicked button; "" if none was clicked."""
-    box = QMessageBox(icon, title, "", parent=parent)
-    box.setTextFormat(Qt.TextFormat.PlainText)  # a name in it may look like anything
-    box.setText(text)
+    box = _plain_box(parent, icon, title, text)
     box.setInformativeText(details)
     made = {}
     for name, (place, label) in buttons.items():
@@ -173,14 +158,16 @@ def ask(
     return next((name for name, button in made.items() if button is clicked), "")
 
 
+def _plain_box(parent: QWidget, icon: Icon, title: str, text: str) -> QMessageBox:
+    """Return a box that shows a text as it is: a name in it may look like anything."""
+    box = QMessageBox(icon, title, "", parent=parent)
+    box.setTextFormat(Qt.TextFormat.PlainText)
+    box.setText(text)
+    return box
+
+
 def agree(
-    parent: QWidget,
-    title: str,
-    text: str,
-    yes: str,
-    *,
-    details: str = "",
-    icon: Icon = Icon.Question,
+    parent: QWidget, title: str, text: str, yes: str, details: str = "", icon: Icon = Icon.Question
 ) -> bool:
     """Ask whether to do something irreversible; return True only if the user clicks `yes`."""
     buttons = {"yes": (Role.AcceptRole, yes), "cancel": CANCEL}
@@ -260,17 +247,12 @@ def ask_cancel_saving(parent: QWidget) -> bool:
 
 def show_remarks(parent: QWidget, name: str, remarks: Sequence[str]) -> None:
     """Show the remarks on a checkpoint file."""
-    box = QMessageBox(Icon.Information, one_line(name), "", parent=parent)
-    box.setTextFormat(Qt.TextFormat.PlainText)
-    box.setText("\n\n".join(map(one_line, remarks)))
-    box.exec()
+    text = "\n\n".join(map(one_line, remarks))
+    _plain_box(parent, Icon.Information, one_line(name), text).exec()
 
 
 class ErrorBox:
-    """Shows errors in one message box; errors that occur while it is open are added.
-
-    The details contain the log entry of each error. Copy copies the details.
-    """
+    """Shows errors in one message box; errors that occur while it is open are added."""
 
     def __init__(self, parent: QWidget) -> None:
         self._parent = parent
@@ -289,22 +271,18 @@ class ErrorBox:
         self._box.open()
 
     def _make_box(self) -> QMessageBox:
-        box = QMessageBox(QMessageBox.Icon.Warning, "Prune GUI", "", parent=self._parent)
+        box = _plain_box(self._parent, Icon.Warning, "Prune GUI", "")
         # A native dialog closes on every button.
         box.setOption(QMessageBox.Option.DontUseNativeDialog)
         box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        box.setTextFormat(Qt.TextFormat.PlainText)
-        close = box.addButton(QMessageBox.StandardButton.Ok)
+        close = box.addButton(Standard.Ok)
         box.setDefaultButton(close)
         box.setEscapeButton(close)
-        copy = box.addButton(tr("&Copy"), QMessageBox.ButtonRole.ActionRole)
+        copy = box.addButton(tr("&Copy"), Role.ActionRole)
         copy.clicked.disconnect()  # the box would close
-        copy.clicked.connect(self._copy)
+        copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(box.detailedText()))
         box.finished.connect(self._closed)
         return box
-
-    def _copy(self) -> None:
-        QGuiApplication.clipboard().setText("\n\n".join(self._details.values()))
 
     def _closed(self) -> None:
         self._box = None

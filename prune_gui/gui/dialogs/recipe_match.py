@@ -11,7 +11,7 @@ from prune_gui.errors import one_line
 from prune_gui.gui import formatting
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.message import Message
-from prune_gui.gui.widgets.table_widgets import RecordModel, ResultTable, text_column
+from prune_gui.gui.widgets.table_widgets import RecordModel, ResultTable, number_column, text_column
 from prune_gui.language import deferred, format_number, join_items, tr, trn
 from prune_gui.recipe.patterns import StepMatch, match_recipe
 from prune_gui.table import Column, record_column
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from prune_gui.recipe import Recipe
 
 COLUMNS: Final[tuple[Column[Sequence[StepMatch]], ...]] = (
-    record_column(deferred("Step"), lambda row: format_number(row.number), lambda row: row.number),
+    number_column(deferred("Step"), lambda row: row.number),
     text_column(deferred("Method"), lambda row: formatting.title(row.step)),
     record_column(
         deferred("Parameters"),
@@ -95,9 +95,7 @@ class RecipeMatchDialog(QDialog):
         text, warning = summary(matches)
         self.message.say(text, warning=warning)
         standard = QDialogButtonBox.StandardButton
-        buttons = QDialogButtonBox(standard.Ok | standard.Cancel)
+        buttons = layouts.dialog_buttons(self, standard.Ok | standard.Cancel)
         buttons.button(standard.Ok).setText(tr("&Use it"))
-        buttons.accepted.connect(self.accept)
-        buttons.rejected.connect(self.reject)
         layouts.column(self.message, (self.table, 1), buttons, of=self)
         self.resize(760, 320)

@@ -105,24 +105,18 @@ class Recovery(QObject):
 
 def _ask(parent: QWidget, unsaved: Unsaved) -> str:
     """Return "restore", "discard" or "later"."""
-    return ask(
-        parent,
-        tr("Restore unsaved steps?"),
-        tr(
-            "Prune GUI was not closed normally. The steps for {name} from {when:%H:%M} on {when:%d "
-            "%B %Y} can be restored.",
-            name=one_line(unsaved.checkpoint.name, MAX_NAME_CHARS),
-            when=datetime.fromtimestamp(unsaved.written),
-        ),
-        {
-            "restore": (Standard.Open, tr("&Restore")),
-            "discard": (Standard.Discard, ""),
-            "later": (Standard.Ignore, tr("&Later")),
-        },
-        default="restore",
-        escape="later",
-        details=tr(
-            "{path}\n\nLater: ask again at the next start.",
-            path=one_line(str(Location.at(unsaved.checkpoint))),
-        ),
+    text = tr(
+        "Prune GUI was not closed normally. The steps for {name} from {when:%H:%M} on {when:%d "
+        "%B %Y} can be restored.",
+        name=one_line(unsaved.checkpoint.name, MAX_NAME_CHARS),
+        when=datetime.fromtimestamp(unsaved.written),
     )
+    path = one_line(str(Location.at(unsaved.checkpoint)))
+    details = tr("{path}\n\nLater: ask again at the next start.", path=path)
+    buttons = {
+        "restore": (Standard.Open, tr("&Restore")),
+        "discard": (Standard.Discard, ""),
+        "later": (Standard.Ignore, tr("&Later")),
+    }
+    title = tr("Restore unsaved steps?")
+    return ask(parent, title, text, buttons, default="restore", escape="later", details=details)

@@ -7,20 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QUrl
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import (
-    QCheckBox,
-    QDialog,
-    QDialogButtonBox,
-    QFileDialog,
-    QHBoxLayout,
-    QLabel,
-    QLineEdit,
-    QWidget,
-)
+from PySide6.QtWidgets import QCheckBox, QFileDialog, QLabel, QLineEdit, QWidget
 
 from prune_gui.checkpoint.sharded.index import has_several_files
 from prune_gui.errors import PruneGuiError, one_line
-from prune_gui.gui.dialogs.job_sequence import JobSequence
+from prune_gui.gui.dialogs.job_sequence import JobSequenceButtons, JobSequenceDialog
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.message import Message, keep_room
 from prune_gui.language import deferred, tr
@@ -28,7 +19,6 @@ from prune_gui.worker.jobs import report_job
 
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
-    from prune_gui.session.changes import Changes
 
 EXPLANATION: Final = deferred(
     "One HTML page with the steps, the zeros and their patterns, kept energy and norms of every "
@@ -38,94 +28,52 @@ PAGES: Final = deferred("Web pages (*.html)")
 WIDTH_PX: Final = 560
 
 
-class ReportDialog(QDialog):
-    """Asks where to write a report on the stack, writes it, and opens it.
-
-    The dialog is modeless, and closes when another checkpoint is opened.
-    """
+class ReportDialog(JobSequenceDialog):
+    """Asks where to write a report on the stack, writes it, and opens it."""
 
     def __init__(self, workbench: Workbench, folder: Path, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setWindowTitle(tr("Report"))
-        self._workbench = workbench
+        super().__init__(workbench, tr("Report"), parent)
         self._written: Path | None = None
         self._is_pending = False
-        self._sequence = JobSequence(workbench.bridge, self)
-        explanation = QLabel(tr(EXPLANATION))
-        explanation.setWordWrap(True)
+        explanation = QLabel(tr(EXPLANATION), wordWrap=True)
         explanation.setFixedWidth(WIDTH_PX)
         explanation.setMinimumHeight(explanation.heightForWidth(WIDTH_PX))
-        self.path = QLineEdit(str(folder / f"{self._stem()}-report.html"))
+        assert workbench.session is not None
+        opened = workbench.session.checkpoint.path.absolute()
+        stem = opened.parent.name if has_several_files(opened) else opened.stem
+        self.path = QLineEdit(str(folder / f"{stem}-report.html"))
         self.path.setAccessibleName(tr("File of the report"))
+        label = QLabel(tr("F&ile"))
+        label.setBuddy(self.path)
+        browse = layouts.button(tr("&Browse…"), self._browse)
         self.table = QCheckBox(tr("&Table of all layers as CSV, in a second file"))
         self.folders = QCheckBox(tr("Name the &folders of the files in the report"))
         self.overwrite = QCheckBox(tr("Re&place existing files"))
-        draft = Message()
+        draft, self.note = Message(), Message()
         if workbench.draft.current is not None:
             draft.say(tr("The previewed step is not in the report: add or apply it first."))
-        self.note = Message()
         keep_room(self.note, lines=2)
         policy = self.note.sizePolicy()
         policy.setRetainSizeWhenHidden(True)
         self.note.setSizePolicy(policy)
-        layouts.column(
-            explanation,
-            self._make_path_row(),
-            self.table,
-            self.folders,
-            self.overwrite,
-            draft,
-            self.note,
-            layouts.STRETCH,
-            self._make_buttons(),
-            of=self,
-        )
+        self._buttons = JobSequenceButtons(self, self._sequence, tr("&Write"), self._write)
+        self.write, self.cancel = self._buttons.run, self._buttons.cancel
+        self.open_button = self._buttons.add(tr("&Open the report"), self._open)
+        path_row = layouts.row(label, (self.path, 1), browse)
+        options = self.table, self.folders, self.overwrite
+        notes = draft, self.note, layouts.STRETCH
+        layouts.column(explanation, path_row, *options, *notes, self._buttons, of=self)
         self.resize(self.minimumSizeHint())
         self._sequence.came.connect(lambda _, path: self._finish(path))
         self._sequence.failed.connect(self._fail)
-        self._sequence.ended.connect(self._end)
         self.path.textChanged.connect(self._refresh)
-        workbench.changed.connect(self._on_changed)
         self._refresh()
         self.path.setFocus()
 
-    def done(self, result: int) -> None:
-        self._sequence.cancel()
-        super().done(result)
-
-    def _stem(self) -> str:
-        session = self._workbench.session
-        assert session is not None
-        path = session.checkpoint.path.absolute()
-        return path.parent.name if has_several_files(path) else path.stem
-
-    def _make_path_row(self) -> QHBoxLayout:
-        label = QLabel(tr("F&ile"))
-        label.setBuddy(self.path)
-        browse = layouts.button(tr("&Browse…"), self._browse)
-        return layouts.row(label, (self.path, 1), browse)
-
-    def _make_buttons(self) -> QDialogButtonBox:
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
-        role = QDialogButtonBox.ButtonRole.ActionRole
-        self.write = buttons.addButton(tr("&Write"), role)
-        self.cancel = buttons.addButton(tr("Ca&ncel"), role)
-        self.open_button = buttons.addButton(tr("&Open the report"), role)
-        self.write.setDefault(True)
-        self.write.clicked.connect(self._write)
-        self.cancel.clicked.connect(self._sequence.cancel)
-        self.open_button.clicked.connect(self._open)
-        buttons.button(QDialogButtonBox.StandardButton.Close).setAutoDefault(False)
-        buttons.rejected.connect(self.reject)
-        return buttons
-
     def _browse(self) -> None:
+        unasked = QFileDialog.Option.DontConfirmOverwrite
         path, _ = QFileDialog.getSaveFileName(
-            self,
-            tr("Report"),
-            self.path.text(),
-            tr(PAGES),
-            options=QFileDialog.Option.DontConfirmOverwrite,
+            self, tr("Report"), self.path.text(), tr(PAGES), options=unasked
         )
         if path:
             self.path.setText(path)
@@ -145,14 +93,7 @@ class ReportDialog(QDialog):
         self._written, self._is_pending = None, True
         self.note.say(tr("Writing…"), warning=False)
         self._sequence.start([job])
-        self.cancel.setEnabled(True)
-        self.cancel.setFocus()
-        self._refresh()
-
-    def _end(self) -> None:
-        if self._is_pending:  # it was cancelled, here or in the status bar
-            self._is_pending = False
-            self.note.say(tr("Cancelled; nothing was changed."), warning=False)
+        self.write.setFocus()  # it moves on to Cancel
         self._refresh()
 
     def _finish(self, path: Path) -> None:
@@ -171,12 +112,10 @@ class ReportDialog(QDialog):
 
     def _refresh(self) -> None:
         running = self._sequence.running
-        self.write.setEnabled(not running and bool(self.path.text().strip()))
+        if self._is_pending and not running:  # it was cancelled, here or in the status bar
+            self._is_pending = False
+            self.note.say(tr("Cancelled; nothing was changed."), warning=False)
         self.open_button.setEnabled(not running and self._written is not None)
-        if not running and self.focusWidget() is self.cancel:  # Qt would move it to the file
-            (self.open_button if self._written else self.write).setFocus()
-        self.cancel.setEnabled(running)
-
-    def _on_changed(self, changes: Changes) -> None:
-        if changes.file:
-            self.close()
+        if self._written and self.focusWidget() is self.cancel:
+            self.open_button.setFocus()
+        self._buttons.follow(ready=bool(self.path.text().strip()), running=running)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from PySide6.QtCore import Signal
@@ -53,52 +52,45 @@ class SettingsDialog(QDialog):
         self.theme = _choice(themes)
         self.density = _choice({density: tr(text) for density, text in DENSITIES.items()})
         self.language = _choice({SYSTEM: themes["system"], **LANGUAGES})
-        self.threads = _number(0, MAX_THREADS)
+        self.threads = _number(MAX_THREADS)
         self.threads.setSpecialValueText(tr("Automatic"))
         self.run_on = RunOnField()
-        self.picture_memory = _number(0, MAX_PICTURE_MEMORY_MB)
-        self.picture_memory.setSuffix(" MB")
-        self.picture_memory.setSingleStep(MEMORY_STEP_MB)
-        self.fetch_limit = _number(0, MAX_FETCH_LIMIT_MB)
-        self.fetch_limit.setSuffix(" MB")
-        self.fetch_limit.setSingleStep(FETCH_STEP_MB)
+        self.picture_memory = _number(MAX_PICTURE_MEMORY_MB, " MB", MEMORY_STEP_MB)
+        self.fetch_limit = _number(MAX_FETCH_LIMIT_MB, " MB", FETCH_STEP_MB)
         self.form = _choice(
-            {form: without_mnemonics(tr(name)) for form, (name, _) in FORMS.items()}
+            {str(form): without_mnemonics(tr(name)) for form, (name, _) in FORMS.items()}
         )
         self.white_pictures = QCheckBox(tr("Copy and save pictures on &white"))
         self.keep_unsaved = QCheckBox(tr("Restore &unsaved steps after a crash"))
-        self._rows = QFormLayout()
-        self._rows.setVerticalSpacing(TIGHT_PX)
-        self._add(tr("&Appearance"), self.theme, tr("Colours of the window and its pictures."))
-        self._add(tr("Text si&ze"), self.density, tr("Size of texts, and space around rows."))
-        self._add(tr("&Language"), self.language, tr("Takes effect at the next start."))
-        self._add(
-            tr("Worker &threads"), self.threads, tr("Number of threads that compute at once.")
-        )
-        self._add(
-            tr("Run &on"),
-            self.run_on,
-            tr("Where jobs run that read many parameters."),
-        )
-        self._add(
-            tr("Memory for &pictures"),
-            self.picture_memory,
-            tr("Size limit of the cache of drawn picture tiles."),
-        )
-        self._add(
-            tr("Fetch without as&king"),
-            self.fetch_limit,
-            tr("What may be fetched of remote checkpoints before you are asked."),
-        )
-        self._add(
-            tr("&Form when saving"),
-            self.form,
-            tr("The default in the dialog that saves a checkpoint."),
-        )
-        self._add("", self.white_pictures, tr("With a light background, also in dark mode."))
-        self._add("", self.keep_unsaved, tr("Keeps unsaved steps on disk."))
+        self._fields: dict[str, QWidget] = {}
+        self._rows = QFormLayout(verticalSpacing=TIGHT_PX)
+        for name, label, about in (
+            ("theme", tr("&Appearance"), tr("Colours of the window and its pictures.")),
+            ("density", tr("Text si&ze"), tr("Size of texts, and space around rows.")),
+            ("language", tr("&Language"), tr("Takes effect at the next start.")),
+            ("threads", tr("Worker &threads"), tr("Number of threads that compute at once.")),
+            ("run_on", tr("Run &on"), tr("Where jobs run that read many parameters.")),
+            (
+                "picture_memory",
+                tr("Memory for &pictures"),
+                tr("Size limit of the cache of drawn picture tiles."),
+            ),
+            (
+                "fetch_limit",
+                tr("Fetch without as&king"),
+                tr("What may be fetched of remote checkpoints before you are asked."),
+            ),
+            (
+                "form",
+                tr("&Form when saving"),
+                tr("The default in the dialog that saves a checkpoint."),
+            ),
+            ("white_pictures", "", tr("With a light background, also in dark mode.")),
+            ("keep_unsaved", "", tr("Keeps unsaved steps on disk.")),
+        ):
+            self._add(name, label, about)
         standard = QDialogButtonBox.StandardButton
-        buttons = QDialogButtonBox(standard.RestoreDefaults | standard.Close)
+        buttons = layouts.dialog_buttons(self, standard.RestoreDefaults | standard.Close)
         self.restore = buttons.button(standard.RestoreDefaults)
         self.restore.setText(tr("&Restore defaults"))
         self.restore.clicked.connect(self._restore)
@@ -106,20 +98,19 @@ class SettingsDialog(QDialog):
         close.setText(tr("&Close"))
         for button in (self.restore, close):
             button.setAutoDefault(False)  # Return in a field accepts its text
-        buttons.rejected.connect(self.reject)
         layouts.column(self._rows, layouts.STRETCH, buttons, of=self)
         self.show_settings(settings)
-        self._connect()
+        for name, field in self._fields.items():
+            self._connect(name, field)
 
-    def _add(self, text: str, field: QWidget, about: str) -> None:
+    def _add(self, name: str, text: str, about: str) -> None:
+        self._fields[name] = field = getattr(self, name)
         focused = field.focusProxy() or field
+        label = QLabel(text)
         if text:
-            label = QLabel(text)
             label.setBuddy(focused)
             focused.setAccessibleName(without_mnemonics(text))
-            self._rows.addRow(label, field)
-        else:
-            self._rows.addRow("", field)
+        self._rows.addRow(label, field)
         focused.setAccessibleDescription(about)
         note = layouts.remark(about, wrapped=False)
         note.setContentsMargins(0, 0, 0, GAP_PX)
@@ -127,41 +118,35 @@ class SettingsDialog(QDialog):
 
     def show_settings(self, settings: Settings) -> None:
         """Show other settings; emits `changed` for values that differ."""
-        self.theme.setCurrentIndex(self.theme.findData(settings.theme))
-        self.density.setCurrentIndex(self.density.findData(settings.density))
-        self.language.setCurrentIndex(self.language.findData(settings.language))
-        self.threads.setValue(settings.threads or 0)
-        if settings.run_on != self.run_on.accepted:  # else another address may be half typed
-            self.run_on.set_address(settings.run_on)
-        self.picture_memory.setValue(settings.picture_memory)
-        self.fetch_limit.setValue(settings.fetch_limit)
-        self.form.setCurrentIndex(self.form.findData(settings.form))
-        self.white_pictures.setChecked(settings.white_pictures)
-        self.keep_unsaved.setChecked(settings.keep_unsaved)
+        for name, field in self._fields.items():
+            value = getattr(settings, name)
+            match field:
+                case QComboBox():
+                    field.setCurrentIndex(field.findData(value))
+                case QSpinBox():
+                    field.setValue(value or 0)
+                case QCheckBox():
+                    field.setChecked(value)
+                case RunOnField() if value != field.accepted:
+                    field.set_address(value)  # else another address may be half typed
 
     def _restore(self) -> None:
         self.show_settings(Settings())
         self.run_on.set_address("")
 
-    def _connect(self) -> None:
-        def emitter(name: str) -> Callable[[object], None]:
-            return lambda value: self.changed.emit(name, value)
-
-        boxes = {
-            "theme": self.theme,
-            "density": self.density,
-            "language": self.language,
-            "form": self.form,
-        }
-        for name, box in boxes.items():
-            emit = emitter(name)
-            box.currentIndexChanged.connect(lambda i, box=box, emit=emit: emit(box.itemData(i)))
-        self.threads.valueChanged.connect(lambda count: self.changed.emit("threads", count or None))
-        self.run_on.changed.connect(emitter("run_on"))
-        self.picture_memory.valueChanged.connect(emitter("picture_memory"))
-        self.fetch_limit.valueChanged.connect(emitter("fetch_limit"))
-        self.white_pictures.toggled.connect(emitter("white_pictures"))
-        self.keep_unsaved.toggled.connect(emitter("keep_unsaved"))
+    def _connect(self, name: str, field: QWidget) -> None:
+        match field:
+            case QComboBox():
+                field.currentIndexChanged.connect(
+                    lambda index: self.changed.emit(name, field.itemData(index))
+                )
+            case QSpinBox():
+                none = None if field is self.threads else 0
+                field.valueChanged.connect(lambda value: self.changed.emit(name, value or none))
+            case QCheckBox():
+                field.toggled.connect(lambda on: self.changed.emit(name, on))
+            case RunOnField():
+                field.changed.connect(lambda address: self.changed.emit(name, address))
 
 
 def _choice(texts: dict[str, str]) -> QComboBox:
@@ -171,8 +156,8 @@ def _choice(texts: dict[str, str]) -> QComboBox:
     return box
 
 
-def _number(minimum: int, maximum: int) -> QSpinBox:
-    box = QSpinBox()
-    box.setRange(minimum, maximum)
-    box.setKeyboardTracking(False)  # no change signals while the user types
+def _number(maximum: int, suffix: str = "", step: int = 1) -> QSpinBox:
+    """Return a spin box that signals no changes while the user types."""
+    box = QSpinBox(maximum=maximum, suffix=suffix, singleStep=step)
+    box.setKeyboardTracking(False)
     return box

@@ -7,30 +7,22 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtWidgets import (
-    QComboBox,
-    QDialog,
-    QFormLayout,
-    QLabel,
-    QLineEdit,
-    QSizePolicy,
-    QSplitter,
-    QWidget,
-)
+from PySide6.QtWidgets import QComboBox, QLabel, QLineEdit, QSizePolicy, QSplitter, QWidget
 
 from prune_gui import number_formats
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui import formatting
-from prune_gui.gui.dialogs.job_sequence import JobSequence, JobSequenceButtons
+from prune_gui.gui.dialogs.job_sequence import JobSequenceButtons, JobSequenceDialog
 from prune_gui.gui.evaluate.plots import SweepPlot, energy_legend
+from prune_gui.gui.evaluate.tab import amount_text
 from prune_gui.gui.widgets import layouts, theme
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.message import Message
-from prune_gui.gui.widgets.table_widgets import RecordModel, ResultTable
+from prune_gui.gui.widgets.table_widgets import RecordModel, ResultTable, number_column, text_column
 from prune_gui.language import deferred, format_number, tr
 from prune_gui.recipe.amounts import has_amount, parse_amounts, with_amount
 from prune_gui.session.sweep_curve import sweep_curve
-from prune_gui.table import Column, record_column
+from prune_gui.table import Column
 from prune_gui.worker.jobs import sweep_jobs
 
 if TYPE_CHECKING:
@@ -46,14 +38,6 @@ EXPLANATION: Final = deferred("Click a point or a row to use its amount in the d
 NO_STEP: Final = deferred("No step that is switched on has an amount. Add one first.")
 
 
-def _amount(row: SweepRow) -> str:
-    return (
-        number_formats.percent(row.amount)
-        if isinstance(row.amount, float)
-        else format_number(row.amount)
-    )
-
-
 def _energy(share: float) -> str:
     if math.isnan(share):
         return tr("unknown")
@@ -62,28 +46,18 @@ def _energy(share: float) -> str:
     return tr("{percent:.2f} %", percent=100 * share)
 
 
-def _column(
-    title: str,
-    text: Callable[[SweepRow], str],
-    value: Callable[[SweepRow], float],
+def _number_column(
+    title: str, value: Callable[[SweepRow], float], text: Callable[[float], str] = format_number
 ) -> Column[Sequence[SweepRow]]:
-    """Return a column of numbers that is empty for a row with an error, or where they are NaN."""
-    return record_column(
-        title,
-        lambda row: "" if row.error else text(row),
-        lambda row: None if row.error or math.isnan(value(row)) else value(row),
-    )
-
-
-def _energy_column(title: str, value: Callable[[SweepRow], float]) -> Column[Sequence[SweepRow]]:
-    return _column(title, lambda row: _energy(value(row)), value)
+    """Return a column of numbers that is empty for a row with an error."""
+    return number_column(title, lambda row: None if row.error else value(row), text)
 
 
 def describe(row: SweepRow) -> str:
     """Describe a point of the curves in one line."""
     return tr(
         "{amount}: sparsity {sparsity}; targets keep {kept} of their energy, {name} only {worst}",
-        amount=_amount(row),
+        amount=amount_text(row.amount),
         sparsity=number_formats.sparsity(row.pruned, row.total),
         kept=_energy(row.target_energy),
         name=one_line(row.worst),
@@ -92,71 +66,39 @@ def describe(row: SweepRow) -> str:
 
 
 COLUMNS: Final[tuple[Column[Sequence[SweepRow]], ...]] = (
-    record_column(deferred("Amount"), _amount, lambda row: row.amount),
-    _column(
-        deferred("Sparsity"),
-        lambda row: number_formats.sparsity(row.pruned, row.total),
-        lambda row: row.sparsity,
-    ),
-    _energy_column(deferred("Kept energy"), lambda row: row.kept_energy),
-    _energy_column(deferred("Of targets"), lambda row: row.target_energy),
-    _energy_column(deferred("Of the worst"), lambda row: row.worst_energy),
-    record_column(
-        deferred("Worst target"),
-        lambda row: row.worst,
-        lambda row: row.worst or None,
-        is_number=False,
-    ),
-    _column(
-        deferred("Nearly empty"),
-        lambda row: format_number(row.nearly_empty),
-        lambda row: row.nearly_empty,
-    ),
-    _column(deferred("Pruned"), lambda row: format_number(row.pruned), lambda row: row.pruned),
-    _column(deferred("Total"), lambda row: format_number(row.total), lambda row: row.total),
-    record_column(
-        deferred("Problem"), lambda row: row.error, lambda row: row.error or None, is_number=False
-    ),
+    number_column(deferred("Amount"), lambda row: row.amount, amount_text),
+    _number_column(deferred("Sparsity"), lambda row: row.sparsity, number_formats.sparsity_share),
+    _number_column(deferred("Kept energy"), lambda row: row.kept_energy, _energy),
+    _number_column(deferred("Of targets"), lambda row: row.target_energy, _energy),
+    _number_column(deferred("Of the worst"), lambda row: row.worst_energy, _energy),
+    text_column(deferred("Worst target"), lambda row: row.worst),
+    _number_column(deferred("Nearly empty"), lambda row: row.nearly_empty),
+    _number_column(deferred("Pruned"), lambda row: row.pruned),
+    _number_column(deferred("Total"), lambda row: row.total),
+    text_column(deferred("Problem"), lambda row: row.error),
 )
 PROBLEM_COLUMN: Final = len(COLUMNS) - 1
 
 
-class SweepDialog(QDialog):
-    """Resolves the current recipe with several amounts of one step, and shows a row for each.
-
-    Curves beside the table show the kept energy by sparsity. The dialog is modeless, and closes
-    when another checkpoint is opened.
-
-    Signals:
-        amount_wanted: (index, amount) the user wants the step at the index drafted with the amount.
-        evaluation_wanted: the user wants to see what an evaluator says about several amounts.
-
-    Args:
-        index: index of the step to select initially, from 0; None for the first.
-    """
+class SweepDialog(JobSequenceDialog):
+    """Tries several amounts of one step: a row for each, and curves of the energy by sparsity."""
 
     ticket: int | None = None  # None: there is no job that computes the picture; see `View`
     pictured = Signal()  # as of `View`; the picture needs no job, so it is never emitted
-    amount_wanted = Signal(int, object)
-    evaluation_wanted = Signal()
+    amount_wanted = Signal(int, object)  # (index, amount) draft the step with the amount
+    evaluation_wanted = Signal()  # see what an evaluator says about several amounts
 
     def __init__(
         self, workbench: Workbench, taking: Exporter, index: int | None, parent: QWidget
     ) -> None:
-        super().__init__(parent)
-        self.setWindowTitle(tr("Sweep over amounts"))
-        self._workbench = workbench
+        super().__init__(workbench, tr("Sweep over amounts"), parent)
         self._swept: tuple[int, Step] | None = None
         self._swept_title = ""
         self._amount_count = 0
-        self._sequence = JobSequence(workbench.bridge, self)
-        self.step = QComboBox()
-        self.step.setSizeAdjustPolicy(
-            QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
-        )
+        by_content = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
+        self.step = QComboBox(sizeAdjustPolicy=by_content)
         self.step.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.amounts = QLineEdit(DEFAULT_AMOUNTS)
-        self.amounts.setPlaceholderText("10%, 20%, 30%")
+        self.amounts = QLineEdit(DEFAULT_AMOUNTS, placeholderText="10%, 20%, 30%")
         self.model: RecordModel[SweepRow] = RecordModel(COLUMNS, self)
         self.results = ResultTable(self.model, tr("Results by amount"), PROBLEM_COLUMN)
         self.results.setSelectionMode(ResultTable.SelectionMode.SingleSelection)
@@ -171,58 +113,32 @@ class SweepDialog(QDialog):
         self._problem = Message()
         self.note = Message()
         self.note.say(tr(EXPLANATION), warning=False)
-        self._buttons = buttons = JobSequenceButtons(self)
-        self.run, self.cancel, self.save = buttons.run, buttons.cancel, buttons.save
-        self.save_picture = buttons.addButton(
-            tr("Save &picture…"), JobSequenceButtons.ButtonRole.ActionRole
-        )
-        self.save_picture.clicked.connect(lambda: taking.save_picture(self))
-        self.run.clicked.connect(self._run)
-        self.cancel.clicked.connect(self._sequence.cancel)
-        self.save.clicked.connect(lambda: taking.save_table(self))
-        evaluate = buttons.addButton(tr("&Evaluate…"), JobSequenceButtons.ButtonRole.ActionRole)
+        self._buttons = buttons = JobSequenceButtons(self, self._sequence, tr("&Run"), self._run)
+        self.run, self.cancel = buttons.run, buttons.cancel
+        self.save = buttons.add(tr("Save &table as CSV…"), lambda: taking.save_table(self))
+        self.save_picture = buttons.add(tr("Save &picture…"), lambda: taking.save_picture(self))
+        evaluate = buttons.add(tr("&Evaluate…"), self.evaluation_wanted.emit)
         evaluate.setToolTip(tr("Draw the value of an evaluator over the sparsity, in the dock"))
-        evaluate.clicked.connect(self.evaluation_wanted)
-        form = QFormLayout()
-        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.ExpandingFieldsGrow)
-        form.addRow(tr("&Step"), self.step)
-        form.addRow(tr("&Amounts"), self.amounts)
-        layouts.column(
-            form,
-            (self._lay_out_results(), 1),
-            self._point,
-            self._problem,
-            self.note,
-            buttons,
-            of=self,
-        )
-        self.resize(980, 560)
-        self._sequence.came.connect(lambda _, row: self._add(row))
-        self._sequence.failed.connect(self._fail)
-        self._sequence.ended.connect(self._refresh)
-        self.amounts.textChanged.connect(self._refresh)
-        workbench.changed.connect(self._on_changed)
-        self._list_steps()
-        self.step.setCurrentIndex(max(self.step.findData(index), 0))
-        self._refresh()
-
-    def _lay_out_results(self) -> QSplitter:
-        """Return the curves with their legend beside the table."""
-        curves, splitter = QWidget(), QSplitter()
+        form = layouts.form((tr("&Step"), self.step), (tr("&Amounts"), self.amounts))
+        curves, splitter = QWidget(), QSplitter(childrenCollapsible=False)
         layouts.column((self.plot, 1), self._legend, of=curves, margin=0)
         for part in (curves, self.results):
             splitter.addWidget(part)
         splitter.setSizes([460, 500])
-        splitter.setChildrenCollapsible(False)
-        return splitter
-
-    # For export: see `gui/export/exporter.py`.
+        notes = self._point, self._problem, self.note
+        layouts.column(form, (splitter, 1), *notes, buttons, of=self)
+        self.resize(980, 560)
+        self._sequence.came.connect(lambda _, row: self._add(row))
+        self._sequence.failed.connect(self._fail)
+        self.amounts.textChanged.connect(self._refresh)
+        self._list_steps()
+        self.step.setCurrentIndex(max(self.step.findData(index), 0))
+        self._refresh()
 
     def picture(self) -> QWidget | None:
         return self.plot if self.model.rows else None
 
     def caption(self) -> tuple[str, str]:
-        """Return the name of the checkpoint, and the swept step."""
         session = self._workbench.session
         name = session.checkpoint.path.name if session is not None else ""
         return name, f"{self.windowTitle()}: {self._swept_title}"
@@ -236,14 +152,9 @@ class SweepDialog(QDialog):
             return None
         return self.model.table(f"{session.checkpoint.path.stem} sweep")
 
-    def done(self, result: int) -> None:
-        self._sequence.cancel()
-        super().done(result)
-
     def _on_changed(self, changes: Changes) -> None:
-        if changes.file:
-            self.close()
-        elif changes.recipe or changes.resolution:
+        super()._on_changed(changes)
+        if not changes.file and (changes.recipe or changes.resolution):
             self._list_steps()
 
     def _list_steps(self) -> None:
@@ -256,7 +167,6 @@ class SweepDialog(QDialog):
         self._refresh()
 
     def _refresh(self) -> None:
-        """Enable the buttons for the current state, and show the problem if there is one."""
         problem = "" if self.step.count() else tr(NO_STEP)
         try:
             parse_amounts(self.amounts.text())
@@ -323,20 +233,14 @@ class SweepDialog(QDialog):
             return
         index, step = self._swept
         changed = with_amount(step, row.amount)
-        current = session.steps[index : index + 1]
-        if (
-            not current
-            or not has_amount(current[0].method)
-            or with_amount(current[0], row.amount) != changed
-        ):
+        current = [step for step in session.steps[index : index + 1] if has_amount(step.method)]
+        if [with_amount(step, row.amount) for step in current] != [changed]:
             self.note.say(tr("Step {number} has changed. Run the sweep again.", number=index + 1))
             return
         self.amount_wanted.emit(index, row.amount)
-        self.note.say(
-            tr(
-                "Step {number} is edited with the amount {amount}: Apply it, or cancel.",
-                number=index + 1,
-                amount=_amount(row),
-            ),
-            warning=False,
+        text = tr(
+            "Step {number} is edited with the amount {amount}: Apply it, or cancel.",
+            number=index + 1,
+            amount=amount_text(row.amount),
         )
+        self.note.say(text, warning=False)

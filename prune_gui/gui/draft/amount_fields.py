@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QComboBox, QDoubleSpinBox, QPlainTextEdit, QSlider
 
 from prune_gui.errors import RecipeError
 from prune_gui.gui.draft.fields import Field, latin, number_or_text
+from prune_gui.gui.widgets import layouts
 from prune_gui.language import tr
 from prune_gui.number_formats import percent
 from prune_gui.pruning.methods.fields import UNITS, Unit
@@ -24,8 +25,6 @@ MAX_PERCENT: Final = 99_999.0
 """Limit of a share. It exceeds 100 so that a share above 100 % is reported, and not changed."""
 MAX_UNITS: Final = 2.0**53
 """Limit of a number of units, because `QDoubleSpinBox` stores float64."""
-
-
 VISIBLE_LINES: Final = 6
 SLIDER_STEPS: Final = 1000
 """Positions of the slider: tenths of a percent."""
@@ -132,17 +131,15 @@ class AmountField(Field):
     def __init__(self, unit: Unit) -> None:
         super().__init__()
         self._slider = QSlider(Qt.Orientation.Horizontal)
-        self._slider.setRange(0, SLIDER_STEPS)
+        self._slider.setMaximum(SLIDER_STEPS)
         self._slider.setPageStep(SLIDER_STEPS // 20)
         self._slider.setSingleStep(SLIDER_STEPS // 100)
-        self._slider.valueChanged.connect(self._on_slider_moved)
-        self._box = NumberBox()
-        self._box.setAccessibleName(tr("Amount to prune"))
+        self._slider.valueChanged.connect(lambda at: self._choose(at / SLIDER_STEPS))
+        self._box = layouts.described(NumberBox(), tr("Amount to prune"))
         self._box.valueChanged.connect(self._on_typed)
-        self._kind = QComboBox()
+        tip = tr("Enter a share in percent, or a whole number")
+        self._kind = layouts.described(QComboBox(), tr("Share or number"), tip)
         self._kind.addItems([tr("share"), tr(UNITS[unit])])
-        self._kind.setAccessibleName(tr("Share or number"))
-        self._kind.setToolTip(tr("Enter a share in percent, or a whole number"))
         self._kind.activated.connect(self._change_kind)
         self._lay_out(self._slider, self._box, self._kind)
         self.setAutoFillBackground(True)  # else moving the slider repaints all that is behind
@@ -171,10 +168,6 @@ class AmountField(Field):
             with QSignalBlocker(self._slider):
                 self._slider.setValue(round(self._value * SLIDER_STEPS))
 
-    def _on_slider_moved(self, position: int) -> None:
-        if not self._showing:
-            self._choose(position / SLIDER_STEPS)
-
     def _on_typed(self, amount: float) -> None:
         # Not `set_value`, which would reformat the text while the user types.
         is_share = isinstance(self._value, float)
@@ -187,8 +180,9 @@ class AmountField(Field):
             self._choose(0.5 if kind == 0 else 1)
 
     def _choose(self, value: float) -> None:
-        self.set_value(value)
-        self.changed.emit()
+        if not self._showing:
+            self.set_value(value)
+            self.changed.emit()
 
 
 class AmountsField(Field):
@@ -196,9 +190,7 @@ class AmountsField(Field):
 
     def __init__(self, placeholder: str) -> None:
         super().__init__()
-        self._text = QPlainTextEdit()
-        self._text.setPlaceholderText(placeholder)
-        self._text.setTabChangesFocus(True)
+        self._text = QPlainTextEdit(placeholderText=placeholder, tabChangesFocus=True)
         self._text.setFixedHeight(
             VISIBLE_LINES * self._text.fontMetrics().lineSpacing()
             + 2 * round(self._text.document().documentMargin() + self._text.frameWidth())

@@ -19,6 +19,7 @@ from PySide6.QtWidgets import QSizePolicy, QStyle, QStyleOptionFocusRect, QToolB
 
 from prune_gui.errors import one_line
 from prune_gui.gui.formatting import wrapped
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.theme import icon
 from prune_gui.language import tr
 
@@ -36,32 +37,24 @@ class Chips(QWidget):
     """Shows texts as chips. Those that do not fit are counted, and listed in the tool tip.
 
     Enter, F2, a click or a typed character ask to edit the texts; Delete removes the last one.
-
-    Signals:
-        edit_wanted: (index) the user wants to edit the texts, at this one; -1 for a new one.
     """
 
     removed = Signal(int)  # (index) the user removes a text
-    edit_wanted = Signal(int)
+    edit_wanted = Signal(int)  # (index) the user wants to edit the texts at this one, or at -1
     typed = Signal(str)  # (character) the user begins to type new texts
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._texts: Sequence[str] = ()
         self._chips: list[_Chip] = []
-        self._add = QToolButton(self)
+        self._add = _small_button(self, tr("Add a glob"))  # a character or Enter does the same
         self._add.setText("+")
-        self._add.setAutoRaise(True)
-        self._add.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # a character or Enter does the same
-        self._add.setToolTip(tr("Add a glob"))
-        self._add.setAccessibleName(tr("Add a glob"))
         self._add.clicked.connect(lambda: self.edit_wanted.emit(-1))
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setCursor(Qt.CursorShape.IBeamCursor)
 
     def show_texts(self, texts: Sequence[str]) -> None:
-        """Show texts, one chip each."""
         self._texts = texts
         for chip in self._chips:
             chip.hide()
@@ -75,7 +68,6 @@ class Chips(QWidget):
         self._place()
 
     def shown(self) -> list[str]:
-        """Return the texts of the visible chips."""
         return [chip.text for chip in self._chips if not chip.isHidden()]
 
     def sizeHint(self) -> QSize:  # noqa: N802
@@ -158,6 +150,14 @@ class Chips(QWidget):
         return self.fontMetrics().horizontalAdvance(text) + 2 * PADDING_PX
 
 
+def _small_button(parent: QWidget, name: str) -> QToolButton:
+    """Return a flat button that is no tab stop."""
+    button = layouts.described(QToolButton(parent), name, name)
+    button.setAutoRaise(True)
+    button.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+    return button
+
+
 class _Chip(QWidget):
     """One text with a button that removes it."""
 
@@ -166,12 +166,9 @@ class _Chip(QWidget):
     def __init__(self, text: str, parent: QWidget) -> None:
         super().__init__(parent)
         self.text = text
-        self.remove = QToolButton(self)
+        name = tr("Remove {glob}", glob=one_line(text))
+        self.remove = _small_button(self, name)  # the Delete key does the same
         self.remove.setIcon(icon("close"))
-        self.remove.setAutoRaise(True)
-        self.remove.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # the Delete key does the same
-        self.remove.setToolTip(tr("Remove {glob}", glob=one_line(text)))
-        self.remove.setAccessibleName(self.remove.toolTip())
         self.remove.setCursor(Qt.CursorShape.ArrowCursor)
 
     def full_width(self) -> int:
@@ -185,7 +182,6 @@ class _Chip(QWidget):
         self.remove.setIconSize(QSize(side - 6, side - 6))
 
     def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
-        """Emit `clicked`."""
         self.clicked.emit()
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802

@@ -7,13 +7,12 @@ from functools import partial
 from itertools import pairwise
 from typing import Final
 
-from PySide6.QtCore import QEvent, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QSignalBlocker, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QCheckBox, QFormLayout, QLabel, QPushButton, QWidget
+from PySide6.QtWidgets import QCheckBox, QLabel, QPushButton, QWidget
 
 from prune_gui.errors import RecipeError
 from prune_gui.gui import formatting
-from prune_gui.gui.draft.cut_follower import CutFollower
 from prune_gui.gui.draft.form import MethodBox, MethodForm, row_label, summary
 from prune_gui.gui.draft.targets_field import TargetsField
 from prune_gui.gui.widgets import layouts
@@ -23,10 +22,11 @@ from prune_gui.gui.widgets.theme import bold, icon
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
 from prune_gui.pruning.methods import METHODS, Method
+from prune_gui.pruning.methods.base import Setting
 from prune_gui.recipe import Step
 from prune_gui.recipe.amounts import Amount
 from prune_gui.recipe.target_amounts import allocated, with_own_amount, with_shares_of
-from prune_gui.session.amount_from_cut import FIELD_FOR
+from prune_gui.session.amount_from_cut import FIELD_FOR, DraggedAmount, FindSetting
 from prune_gui.session.changes import Changes
 from prune_gui.session.draft_request import (
     AmountRequest,
@@ -57,13 +57,10 @@ class DraftPanel(QWidget):
 
     There is a draft while *Preview* is checked. A change in the form checks it; adding the step
     unchecks it, so that the views do not show the same step twice.
-
-    Signals:
-        offer_changed: whether the draft is previewed, is edited or can be added has changed.
     """
 
     added = Signal()  # the draft became a step
-    offer_changed = Signal()
+    offer_changed = Signal()  # whether it is previewed, is edited or can be added has changed
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -75,7 +72,8 @@ class DraftPanel(QWidget):
         self._heading = QLabel()
         self._heading.setFont(bold(self._heading.font()))
         self.method = MethodBox()
-        self.method.activated.connect(self._change_method)
+        self.method.activated.connect(self._use_method)
+        self.method.activated.connect(self._changed_by_user)
         self._summary = layouts.remark()
         self.targets = TargetsField(workbench)
         self.targets.changed.connect(self._targets_changed)
@@ -85,14 +83,23 @@ class DraftPanel(QWidget):
         self.preview = QCheckBox(tr("Previe&w"))
         self.preview.setToolTip(tr("Show in every view what this step would do"))
         self.preview.toggled.connect(self._update)
-        self._outcome = Message()
+        self._outcome = layouts.described(Message(), tr("Effect of the step"))
         keep_room(self._outcome, lines=2)
-        self._outcome.setAccessibleName(tr("Effect of the step"))
         self._limits, self._remarks = Message(), Message()
         self.commit = QPushButton()
         self.commit.clicked.connect(self.add)
         self.cancel = layouts.button(tr("Cancel"), self.stop_editing)
-        self._lay_out()
+        rows = layouts.form(
+            (row_label(tr("Method"), self.method), self.method),
+            self._summary,
+            (row_label(tr("&Targets"), self.targets.chips), self.targets),
+        )
+        fields = QWidget()
+        layouts.column(rows, self.form, layouts.STRETCH, of=fields, margin=0)
+        scrolled = FitScrollArea(fields, MIN_FIELDS_HEIGHT_PX)
+        messages = self._outcome, self._limits, self._remarks
+        buttons = layouts.row(self.preview, layouts.STRETCH, self.cancel, self.commit)
+        layouts.column(self._heading, scrolled, *messages, buttons, of=self)
 
         self._is_outdated = False
         self._offered = (False, False, False)
@@ -104,7 +111,6 @@ class DraftPanel(QWidget):
 
     @property
     def editing(self) -> bool:
-        """Whether the form edits a step of the recipe."""
         return self._editing is not None
 
     def edit(self, index: int, *, focus: bool = True) -> None:
@@ -124,13 +130,11 @@ class DraftPanel(QWidget):
             self.edit(number - 1, focus=False)
 
     def edit_with_amount(self, index: int, amount: Amount) -> None:
-        """Load a step of the recipe into the form, with another amount."""
         self.edit(index)
         self.form.set_value("amount", amount)
         self._update()
 
     def stop_editing(self) -> None:
-        """End editing without a change of the step."""
         if self._editing is not None:
             self._reset()
 
@@ -159,7 +163,6 @@ class DraftPanel(QWidget):
         self._editing, self._is_made_by_view = None, False
         self.method.choose(next(iter(METHODS)))
         self.form.reset(METHODS[self.method.currentData()])
-        self._order_tabs()
         self._show_mode()
         self._turn_preview(on=False)
         self.targets.follow_again()
@@ -189,12 +192,12 @@ class DraftPanel(QWidget):
                 self.take_shares(number)
             case ChannelRequest(dim) if bench.session and bench.chosen:
                 channels = request.changed(bench.drafted_channels(dim))
-                to_step = partial(listed, dim=dim, name=bench.chosen)
-                self._list(channels, partial(to_step, checkpoint=bench.session.checkpoint))
+                file = bench.session.checkpoint
+                self._list(channels, partial(listed, dim=dim, name=bench.chosen, checkpoint=file))
             case UnitRequest(group) if bench.session:
                 units = request.changed(bench.drafted_units(group))
-                to_step = partial(listed_units, group=group)
-                self._list(units, partial(to_step, checkpoint=bench.session.checkpoint))
+                file = bench.session.checkpoint
+                self._list(units, partial(listed_units, group=group, checkpoint=file))
 
     def _list(
         self, numbers: frozenset[int] | None, to_step: Callable[[frozenset[int]], Step]
@@ -206,9 +209,9 @@ class DraftPanel(QWidget):
             self._reset()
 
     def take_shares(self, number: int | None) -> None:
-        """Draft a step with own amounts: the shares that another step, or the draft, prunes.
+        """Draft a step with the shares that another step, which it replaces, or the draft prunes.
 
-        It replaces the other step. Its method is that of the draft, if there is one.
+        Its method is that of the draft, if there is one.
         """
         workbench = self._workbench
         shown, draft = workbench.shown, workbench.draft.current
@@ -234,7 +237,6 @@ class DraftPanel(QWidget):
     def _show_step(self, step: Step) -> None:
         self.method.choose(step.method.name)
         self.form.show_method(step.method)
-        self._order_tabs()
         self.targets.show_patterns(step.targets)
         self._show_mode()
 
@@ -249,51 +251,28 @@ class DraftPanel(QWidget):
         else:
             super().keyPressEvent(event)
 
-    def _lay_out(self) -> None:
-        rows = QFormLayout()
-        rows.setContentsMargins(0, 0, 0, 0)
-        rows.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
-        rows.addRow(row_label(tr("Method"), self.method), self.method)
-        rows.addRow(self._summary)
-        rows.addRow(row_label(tr("&Targets"), self.targets.chips), self.targets)
-        fields = QWidget()
-        layouts.column(rows, self.form, layouts.STRETCH, of=fields, margin=0)
-        buttons = layouts.row(self.preview, layouts.STRETCH, self.cancel, self.commit)
-        layouts.column(
-            self._heading,
-            FitScrollArea(fields, MIN_FIELDS_HEIGHT_PX),
-            self._outcome,
-            self._limits,
-            self._remarks,
-            buttons,
-            of=self,
-        )
-
     def _on_changed(self, changes: Changes) -> None:
         if changes.methods:
             self._renew_methods()
         if changes.file:
             self._opened()
-        elif changes.recipe:
-            self._recipe_changed()
+        elif changes.recipe and self._workbench.session is not None and self._editing is not None:
+            index, step = self._editing
+            if self._workbench.session.steps[index : index + 1] != (step,):
+                self.stop_editing()
         if changes.resolution:
             self._show_outcome()
             self._cuts.catch_up()
         if changes.stopped:
-            self._show_stopped()
+            self._shows_outcome = False
+            self._outcome.say(tr("Stopped. Press F5 to recompute."))
 
     def _opened(self) -> None:
         self.setEnabled(self._workbench.session is not None)
         self._reset()
 
-    def _recipe_changed(self) -> None:
-        session = self._workbench.session
-        if session is not None and self._editing is not None:
-            index, step = self._editing
-            if session.steps[index : index + 1] != (step,):
-                self.stop_editing()
-
     def _show_mode(self) -> None:
+        """Show the chosen method, and whether a step is edited."""
         self.cancel.setVisible(self.editing)
         self._heading.setText(
             tr("Editing step {number}", number=self._editing[0] + 1)
@@ -305,13 +284,18 @@ class DraftPanel(QWidget):
         method = METHODS[self.method.currentData()]
         self._summary.setText(summary(method))
         self.targets.take_every_kind(on=method.takes_every_kind)
+        # The tab order is from the top to the bottom, including new rows.
+        targets = self.targets
+        before = (self.method, targets.chips, targets.line, targets.following, targets.use_filtered)
+        after = (self.preview, self.cancel, self.commit)
+        for widget, next_widget in pairwise((*before, *self.form.inputs, *after)):
+            QWidget.setTabOrder(widget, next_widget)
 
     def _renew_methods(self) -> None:
         """List the current methods, and update the form if its method was replaced."""
         self.method.list_methods()
         if METHODS[self.method.currentData()] is not self.form.method_type:
             self._use_method()
-            self._show_mode()
             self._update()
 
     def _offer(self, methods: Sequence[type[Method]]) -> None:
@@ -320,25 +304,11 @@ class DraftPanel(QWidget):
         if not self.editing:
             self.method.choose(methods[0].name)
             self._use_method()
-            self._show_mode()
             self._update()
-
-    def _change_method(self) -> None:
-        self._use_method()
-        self._show_mode()
-        self._changed_by_user()
 
     def _use_method(self) -> None:
         self.form.use(METHODS[self.method.currentData()])
-        self._order_tabs()
-
-    def _order_tabs(self) -> None:
-        """Set the tab order from the top to the bottom, including new rows."""
-        targets = self.targets
-        before = (self.method, targets.chips, targets.line, targets.following, targets.use_filtered)
-        after = (self.preview, self.cancel, self.commit)
-        for widget, next_widget in pairwise((*before, *self.form.inputs, *after)):
-            QWidget.setTabOrder(widget, next_widget)
+        self._show_mode()
 
     def _targets_changed(self, by_user: bool) -> None:
         if by_user:
@@ -364,9 +334,8 @@ class DraftPanel(QWidget):
             self._update_timer.start()
 
     def _turn_preview(self, *, on: bool) -> None:
-        self.preview.blockSignals(True)
-        self.preview.setChecked(on)
-        self.preview.blockSignals(False)
+        with QSignalBlocker(self.preview):
+            self.preview.setChecked(on)
         self._update()
 
     def _update(self) -> None:
@@ -386,10 +355,6 @@ class DraftPanel(QWidget):
         enabled = self._editing[1].enabled if self._editing else True
         return Step(method=method, targets=targets, enabled=enabled)
 
-    def _show_stopped(self) -> None:
-        self._shows_outcome = False
-        self._outcome.say(tr("Stopped. Press F5 to recompute."))
-
     def _offer_commit(self, error: str | None) -> str:
         """Enable *Add step* if the draft is valid; return why it is not, "" if it is."""
         if self._workbench.session is None:
@@ -401,11 +366,9 @@ class DraftPanel(QWidget):
         else:
             obstacle = "" if self.editing else error or ""
         self.commit.setEnabled(not obstacle)
-        done = (
-            tr("Apply the changes to the step  (Ctrl+Return)")
-            if self.editing
-            else tr("Add this step to the stack  (Ctrl+Return)")
-        )
+        done = tr("Add this step to the stack  (Ctrl+Return)")
+        if self.editing:
+            done = tr("Apply the changes to the step  (Ctrl+Return)")
         self.commit.setToolTip(formatting.wrapped(obstacle) if obstacle else done)
         return obstacle
 
@@ -424,9 +387,8 @@ class DraftPanel(QWidget):
         elif draft is None:
             self._outcome.say(obstacle)
         elif current is None and self._shows_outcome:  # keep the layout stable while a slider moves
-            self._outcome.fade()
-            self._limits.fade()
-            self._remarks.fade()
+            for message in (self._outcome, self._limits, self._remarks):
+                message.fade()
             self._tell_offer()
             return
         elif current is None:
@@ -451,3 +413,47 @@ class DraftPanel(QWidget):
         self._offered = self.preview.isChecked(), self.editing, self.commit.isEnabled()
         if self._offered != before:
             self.offer_changed.emit()
+
+
+class CutFollower:
+    """Computes the setting for each dragged cut on the engine's thread.
+
+    The next cut waits until the outcome of the previous one is shown, so that fast dragging does
+    not block updates of the views. Of several waiting cuts, only the latest is computed.
+    """
+
+    def __init__(self, workbench: Workbench, form: MethodForm) -> None:
+        self._workbench = workbench
+        self._form = form
+        self._pending: FindSetting | None = None
+        self._ticket: int | None = None
+
+    def apply(self, find: FindSetting) -> None:
+        workbench = self._workbench
+        session, draft, number = workbench.session, workbench.draft.current, workbench.draft_number
+        outdated = workbench.resolved is not None and workbench.resolved.draft != draft
+        if outdated or workbench.bridge.waits_for(self._ticket):
+            self._pending = find
+            return
+        if not (session and workbench.shown and draft and number and workbench.chosen):
+            return
+        if workbench.chosen not in workbench.shown.outcomes[number - 1].pruned:
+            return  # the cut was dragged in a picture of the previous parameter
+        moved = DraggedAmount(session, draft.step, workbench.shown, number, workbench.chosen)
+
+        def then(setting: Setting | None) -> None:
+            before = workbench.draft.current
+            if setting is not None and before and before.step.method.name == draft.step.method.name:
+                self._form.set_value(*moved.for_parameter(setting))
+            if workbench.draft.current == before:  # no new outcome follows to trigger this
+                self.catch_up()
+
+        self._ticket = workbench.bridge.run_job(
+            "cut", lambda monitor: find(moved, monitor=monitor), then
+        )
+
+    def catch_up(self) -> None:
+        """Handle the latest cut that was dragged while the previous one was computed."""
+        find, self._pending = self._pending, None
+        if find is not None and self._workbench.draft.current is not None:
+            self.apply(find)

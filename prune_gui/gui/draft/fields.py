@@ -27,6 +27,7 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.gui.dialogs.questions import checkpoint_filter
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedComboBox, ElidedLineEdit
 from prune_gui.gui.widgets.theme import icon
 from prune_gui.language import deferred, format_number, tr
@@ -34,22 +35,16 @@ from prune_gui.pruning.methods.channels import format_ranges
 from prune_gui.pruning.methods.fields import text_of
 
 YES_OR_NO: Final = {"True": deferred("yes"), "False": deferred("no")}
-
 MAX_INT: Final = 2**31 - 1
 """Limit of `QSpinBox`."""
 ARABIC_TO_LATIN: Final = {"\N{ARABIC DECIMAL SEPARATOR}": "."}
 
 
 class Field(QWidget):
-    """The widget of one field.
-
-    Attributes:
-        focus_input: the input that the mnemonic of the label focuses. A focus proxy is not used
-            for this, because the field itself would become a tab stop.
-    """
+    """The widget of one field."""
 
     inputs: tuple[QWidget, ...]  # the input widgets, from the left
-    focus_input: QWidget
+    focus_input: QWidget  # for the label. A focus proxy would make the field itself a tab stop
     changed = Signal()
 
     def __init__(self) -> None:
@@ -83,20 +78,16 @@ class Field(QWidget):
         return ""
 
     def describe(self, name: str, description: str) -> None:
-        """Set the tool tip, and the accessible name and description."""
         self.setToolTip(description)
         self.inputs[0].setAccessibleName(name)
         self.inputs[0].setAccessibleDescription(description)
 
     def _lay_out(self, *inputs: QWidget) -> QHBoxLayout:
         self.inputs = inputs
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        for widget in inputs:
-            layout.addWidget(widget)
+        self.focus_input = inputs[0]
+        layout = layouts.row(*inputs, of=self, margin=0)
         for line in self.findChildren(QLineEdit):
             line.setAcceptDrops(False)  # the window handles dropped files
-        self.focus_input = inputs[0]
         return layout
 
 
@@ -186,10 +177,10 @@ class PathField(Field):
         self._line.setPlaceholderText(placeholder)
         self._line.setClearButtonEnabled(optional)
         self._line.textChanged.connect(lambda text: self._edited(text.strip() or None))
-        self._button = QToolButton()
+        self._button = layouts.described(
+            QToolButton(), tr("Browse for the file"), tr("Look for the file")
+        )
         self._button.setIcon(icon("open"))
-        self._button.setToolTip(tr("Look for the file"))
-        self._button.setAccessibleName(tr("Browse for the file"))
         self._button.clicked.connect(self._browse)
         self._lay_out(self._line, self._button)
         self._line.setAcceptDrops(True)
@@ -214,29 +205,26 @@ class _PathLine(ElidedLineEdit):
     """A line edit whose text is replaced by the path of a dropped file."""
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802
-        if _local_file_in(event):
-            event.acceptProposedAction()
-        else:
+        if not self._accepts(event):
             super().dragEnterEvent(event)
 
     def dragMoveEvent(self, event: QDragMoveEvent) -> None:  # noqa: N802
-        if _local_file_in(event):
-            event.acceptProposedAction()
-        else:
+        if not self._accepts(event):
             super().dragMoveEvent(event)
 
     def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802
-        if path := _local_file_in(event):
+        if path := self._accepts(event):
             self.setText(path)
-            event.acceptProposedAction()
         else:
             super().dropEvent(event)
 
-
-def _local_file_in(event: QDropEvent) -> str | None:
-    """Return the path of the first local file in a drag, if any."""
-    urls = event.mimeData().urls()
-    return next((url.toLocalFile() for url in urls if url.isLocalFile()), None)
+    def _accepts(self, event: QDropEvent) -> str:
+        """Accept a drag of local files, and return the path of the first; "" if it has none."""
+        urls = event.mimeData().urls()
+        path = next((url.toLocalFile() for url in urls if url.isLocalFile()), "")
+        if path:
+            event.acceptProposedAction()
+        return path
 
 
 def latin(text: str) -> str:
@@ -276,15 +264,10 @@ def format_of(field_info: FieldInfo) -> object:
 
 def plain_field(field_info: FieldInfo) -> Field:
     """Return a new widget for a field of a method, except for amounts and shares."""
-    alternatives = _alternatives(field_info.annotation)
-    if format_of(field_info) in ("path", "text-path"):
-        is_text = format_of(field_info) == "text-path"
-        meaning = text_of(field_info).placeholder
-        return PathField(
-            optional=not field_info.is_required(),
-            is_text=is_text,
-            placeholder=tr(meaning) if meaning else "",
-        )
+    alternatives, format_ = _alternatives(field_info.annotation), format_of(field_info)
+    if format_ in ("path", "text-path"):
+        optional, meaning = not field_info.is_required(), tr(text_of(field_info).placeholder)
+        return PathField(optional=optional, is_text=format_ == "text-path", placeholder=meaning)
     words = tuple(w for kind in alternatives if get_origin(kind) is Literal for w in get_args(kind))
     if words and len(alternatives) == 1:
         return ChoiceField(words, text_of(field_info).choices)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QIcon, QStandardItemModel
-from PySide6.QtWidgets import QComboBox, QFormLayout, QLabel, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QLabel, QToolButton, QWidget
 
 from prune_gui.errors import one_line
 from prune_gui.gui.draft.amount_fields import AmountField, AmountsField, ShareField
@@ -21,7 +21,7 @@ from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.theme import bold, icon
 from prune_gui.language import tr, trn
 from prune_gui.pruning.methods import METHODS, Method, ScoredMethod, summary_of
-from prune_gui.pruning.methods.fields import GROUPS, FieldText, text_of
+from prune_gui.pruning.methods.fields import GROUPS, text_of
 from prune_gui.pruning.validation_messages import validation_message
 from prune_gui.resources import resource
 
@@ -62,9 +62,7 @@ class MethodForm(QWidget):
         self._messages: dict[str, Message] = {}
         self._rows = QWidget()
         self.fold = Fold(QWidget(), self._rows)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self._rows)
+        self._layout = layouts.column(self._rows, of=self, margin=0)
 
     @property
     def method_type(self) -> type[Method] | None:
@@ -87,39 +85,37 @@ class MethodForm(QWidget):
         self._values_changed()
 
     def reset(self, method: type[Method]) -> None:
-        """Show the fields of a method with their defaults."""
         if method is not self._method:  # making the fields takes longer than a frame
             self._method = None
             self.use(method)
             return
-        for name, value in self._initial.items():
-            self._fields[name].set_value(value)
         self._show_messages({})
-        self._values_changed()
+        self._show_values(self._initial)
 
     def show_method(self, method: Method) -> None:
         self.use(type(method))
-        for name, field in self._fields.items():
-            field.set_value(getattr(method, name))
+        self._show_values(dict(method))
+
+    def _show_values(self, values: Mapping[str, object]) -> None:
+        for name, value in values.items():
+            self._fields[name].set_value(value)
         self._values_changed()
 
     def method(self, folder: Path | None = None) -> Method | None:
         """Return the method with the values of the fields; None, and show messages, if invalid."""
         if self._method is None:
             return None
-        used = {name: one for name, one in self._fields.items() if name not in self._unused()}
-        values = {name: field.value() for name, field in used.items()}
-        given = {name: value for name, value in values.items() if value is not None}
+        unused = self._unused()
+        used = {name: field for name, field in self._fields.items() if name not in unused}
+        given = {name: field.value() for name, field in used.items() if field.value() is not None}
         errors = {name: error for name, field in used.items() if (error := field.error())}
-        if errors:
-            self._show_messages(errors)
-            return None
-        try:
-            method = self._method.model_validate(given, context=folder)
-        except ValidationError as error:
-            self._show_messages(_messages(self._method, error))
-            return None
-        self._show_messages({})
+        method = None
+        if not errors:
+            try:
+                method = self._method.model_validate(given, context=folder)
+            except ValidationError as error:
+                errors = _messages(self._method, error)
+        self._show_messages(errors)
         return method
 
     @property
@@ -149,12 +145,16 @@ class MethodForm(QWidget):
         }
 
     def _make_rows(self, method: type[Method]) -> None:
-        """Make the rows of the main fields, and below *More* those of the others."""
+        """Make the rows of the main fields, and below *More* the others; general ones come last."""
         content, folded = QWidget(), QWidget()
-        forms = _empty_form(), _empty_form(folded)
+        forms = layouts.form(), layouts.form()
+        folded.setLayout(forms[True])
+        forms[True].setContentsMargins(0, 0, 0, 0)
         self._fields, self._initial, self._messages = {}, {}, {}
         texts = {name: text_of(field_info) for name, field_info in method.model_fields.items()}
-        for name in sorted(texts, key=lambda name: _row_order(name, texts[name])):
+        for name in sorted(
+            texts, key=lambda name: (texts[name].folded, name in ScoredMethod.model_fields)
+        ):
             field_info, text = method.model_fields[name], texts[name]
             field = _field(name, field_info, method)
             label_text = tr(text.label) or name.replace("_", " ").capitalize()
@@ -174,36 +174,25 @@ class MethodForm(QWidget):
         self.fold.toggled.connect(self.fold_toggled)
         self.fold.setVisible(any(text.folded for text in texts.values()))
         layouts.column(forms[False], self.fold, of=content, margin=0)
-        layout = self.layout()
-        assert layout is not None
-        layout.replaceWidget(self._rows, content)
+        self._layout.replaceWidget(self._rows, content)
         self._rows.hide()
         self._rows.deleteLater()
         self._rows = content
 
     def _unused(self) -> Collection[str]:
-        """Return the names of the fields that have no effect."""
         assert self._method is not None
         values = {name: field.value() for name, field in self._fields.items()}
         return self._method.unused_fields(values)
 
     def _values_changed(self) -> None:
         """Disable the fields that have no effect now, and count the changed ones below *More*."""
-        unused = self._unused()
+        unused, method = self._unused(), self._method
+        assert method is not None
         for name, field in self._fields.items():
             field.setEnabled(name not in unused)
-        self._count_folded()
-
-    def _count_folded(self) -> None:
-        """Show on the button of the fold how many fields below it were changed."""
-        method = self._method
-        assert method is not None
         changed = [name for name in self._changed() if text_of(method.model_fields[name]).folded]
-        self.fold.button.setText(
-            trn("More ({count} changed)", "More ({count} changed)", len(changed))
-            if changed
-            else tr("More")
-        )
+        text = trn("More ({count} changed)", "More ({count} changed)", len(changed))
+        self.fold.button.setText(text if changed else tr("More"))
 
     def _show_messages(self, messages: dict[str, str]) -> None:
         for name, message in self._messages.items():
@@ -212,20 +201,7 @@ class MethodForm(QWidget):
                 self.fold.open()
 
 
-def _empty_form(parent: QWidget | None = None) -> QFormLayout:
-    form = QFormLayout(parent)
-    form.setContentsMargins(0, 0, 0, 0)
-    form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
-    return form
-
-
-def _row_order(name: str, text: FieldText) -> tuple[bool, bool]:
-    """Return a sort key: folded fields, and then those of `ScoredMethod`, come last."""
-    return text.folded, name in ScoredMethod.model_fields
-
-
 def _field(name: str, field_info: FieldInfo, method: type[Method]) -> Field:
-    """Return a new widget for a field of a method."""
     if name == "amount":
         return AmountField(method.unit)
     if format_of(field_info) == "amounts":

@@ -11,20 +11,13 @@ from PySide6.QtCore import (
     QEvent,
     QModelIndex,
     QPersistentModelIndex,
+    QSignalBlocker,
     QSize,
     QStringListModel,
     Qt,
     Signal,
 )
-from PySide6.QtWidgets import (
-    QCompleter,
-    QLabel,
-    QLineEdit,
-    QStackedLayout,
-    QToolButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QCompleter, QLabel, QLineEdit, QStackedLayout, QToolButton, QWidget
 
 from prune_gui.checkpoint.tree import is_usually_pruned
 from prune_gui.errors import RecipeError
@@ -45,19 +38,12 @@ if TYPE_CHECKING:
 
 MAX_LINE_CHARS = 1 << 20
 """Limit of the line. Qt's default of 32,767 would cut off targets."""
-
-
 NO_WORD: Final = "\0"
 """A word that no condition begins with. An empty word would be completed to all conditions."""
 
 
 class TargetsField(QWidget):
-    """The globs as chips or, while they are typed, in a line edit; and the number of matches.
-
-    Attributes:
-        chips: the same globs as chips, shown while the line edit does not have the focus.
-        use_filtered: sets the matches of the filter of the tree as the targets.
-    """
+    """The globs as chips or, while they are typed, in a line edit; and the number of matches."""
 
     changed = Signal(bool)  # (by_user) the globs changed
     filtered_wanted = Signal()  # the user wants the matches of the filter as the targets
@@ -69,66 +55,59 @@ class TargetsField(QWidget):
         self._pending: frozenset[str] | None = None
         self._when_known: Callable[[], None] | None = None
         self._every_kind = False
-        self.line = ElidedLineEdit()  # the line edit, which has all globs
-        self.line.setAccessibleName(tr("Targets: globs for parameter names"))
-        self.line.setPlaceholderText("encoder.*.weight, !*.bias")
-        self.line.setToolTip(
-            tr(
-                "Globs for parameter names, separated by commas; ! excludes.\n"
-                "{conditions}\nThey follow the selection in the tree until you type here.",
-                conditions=conditions_help(),
-            )
+        name = tr("Targets: globs for parameter names")
+        tip = tr(
+            "Globs for parameter names, separated by commas; ! excludes.\n"
+            "{conditions}\nThey follow the selection in the tree until you type here.",
+            conditions=conditions_help(),
         )
+        self.line = layouts.described(ElidedLineEdit(), name, tip)  # it has all globs
+        self.line.setPlaceholderText("encoder.*.weight, !*.bias")
         self.line.setMaxLength(MAX_LINE_CHARS)
         self.line.setAcceptDrops(False)  # the window handles dropped files
         ConditionCompleter(self.line, workbench, parts=r"[\s,!]")
         self.line.textEdited.connect(self._typed)
         self.line.textChanged.connect(self._show_chips)
         self.line.editingFinished.connect(self._end_typing)
-        self.chips = Chips()
-        self.chips.setAccessibleName(tr("Targets: globs for parameter names"))
+        self.chips = layouts.described(Chips(), name)
         self.chips.removed.connect(self._remove)
         self.chips.edit_wanted.connect(self._edit)
         self.chips.typed.connect(self._replace)
         self._pages = QStackedLayout()
         self._pages.addWidget(self.chips)
         self._pages.addWidget(self.line)
-        self.use_filtered = QToolButton()
-        self.use_filtered.setIcon(icon("filter"))
+        self.use_filtered = QToolButton()  # sets the matches of the filter of the tree
         self.use_filtered.clicked.connect(self.filtered_wanted)
-        self.following = QToolButton()  # whether the globs follow the selection in the tree
+        self.following = layouts.described(
+            QToolButton(),
+            tr("Follow the selection"),
+            tr("The targets follow the selection in the tree"),
+        )
+        self.following.setText(tr("Follow"))
         self.following.setCheckable(True)
         self.following.setChecked(True)
-        self.following.setText(tr("Follow"))
-        self.following.setAccessibleName(tr("Follow the selection"))
-        self.following.setToolTip(tr("The targets follow the selection in the tree"))
-        self.following.setIcon(icon("link"))
         self.following.toggled.connect(self._toggled)
-        self.count = QLabel()
-        self.count.setWordWrap(True)
+        self.count = QLabel(wordWrap=True)
         keep_room(self.count, lines=2)
         self.count.setAccessibleName(tr("Number of parameters that match the targets"))
-        buttons = QVBoxLayout()
-        buttons.setSpacing(TIGHT_PX)
         for button in (self.following, self.use_filtered):
             button.setIconSize(QSize(16, 16))
-            buttons.addWidget(button)
+        self._draw_icons()
+        buttons = layouts.column(self.following, self.use_filtered, gap=TIGHT_PX)
         row = layouts.row(self._pages, buttons)
         layouts.column(row, self.count, of=self, margin=0, gap=TIGHT_PX)
         self.offer(0)
 
     def patterns(self) -> tuple[str, ...]:
         """Return the globs; () while they are invalid."""
-        try:
-            return _valid_patterns(self.line.text())
-        except RecipeError:
-            return ()
+        return () if self.error else patterns_in(self.line.text())
 
     @property
     def error(self) -> str:
         """Why the globs are invalid; "" if they are valid."""
         try:
-            _valid_patterns(self.line.text())
+            for pattern in patterns_in(self.line.text()):
+                Pattern.parse(pattern)
         except RecipeError as error:
             return str(error)
         return ""
@@ -155,7 +134,6 @@ class TargetsField(QWidget):
         self._show(patterns)
 
     def follow(self, names: frozenset[str]) -> None:
-        """Set the selected parameters."""
         self._selection = names
         if self.following.isChecked():
             self._write_selection()
@@ -168,29 +146,28 @@ class TargetsField(QWidget):
     def offer(self, count: int) -> None:
         """Offer the matches of the filter as targets; 0 without a filter."""
         self.use_filtered.setEnabled(count > 0)
-        tip = (
-            trn(
+        tip = tr("Use what the filter of the tree shows as targets; there is no filter now")
+        if count:
+            tip = trn(
                 "Use the {count:,} parameter of the filter as the target",
                 "Use the {count:,} parameters of the filter as targets",
                 count,
             )
-            if count
-            else tr("Use what the filter of the tree shows as targets; there is no filter now")
-        )
-        self.use_filtered.setToolTip(tip)
-        self.use_filtered.setAccessibleName(tip)
+        layouts.described(self.use_filtered, tip, tip)
 
     def follow_again(self) -> None:
-        """Discard typed globs, and follow the selection again."""
         self._set_following(following=True)
         self._write_selection()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         if event.type() == QEvent.Type.PaletteChange:
-            self.following.setIcon(icon("link"))
-            self.use_filtered.setIcon(icon("filter"))
+            self._draw_icons()
             self._show_chips()
         super().changeEvent(event)
+
+    def _draw_icons(self) -> None:
+        self.following.setIcon(icon("link"))
+        self.use_filtered.setIcon(icon("filter"))
 
     def _show_chips(self) -> None:
         self.chips.show_texts(patterns_in(self.line.text()))
@@ -210,17 +187,15 @@ class TargetsField(QWidget):
         self.line.setSelection(text.find(patterns[index], start), len(patterns[index]))
 
     def _replace(self, character: str) -> None:
-        """Begin to type new globs in place of all."""
         self._edit(-1)
         self.line.selectAll()
         self.line.insert(character)
         self.line.textEdited.emit(self.line.text())
 
     def _remove(self, index: int) -> None:
-        patterns = list(patterns_in(self.line.text()))
-        del patterns[index]
-        self.line.setText(", ".join(patterns))
-        self._typed("")
+        patterns = patterns_in(self.line.text())
+        self.line.setText(", ".join((*patterns[:index], *patterns[index + 1 :])))
+        self._typed()
 
     def _end_typing(self) -> None:
         """Show the chips again, with the focus if it was kept."""
@@ -235,15 +210,14 @@ class TargetsField(QWidget):
         if following:
             self._write_selection()
 
-    def _typed(self, _: str) -> None:
+    def _typed(self) -> None:
         self._set_following(following=False)
         self._count()
         self.changed.emit(True)
 
     def _set_following(self, *, following: bool) -> None:
-        self.following.blockSignals(True)
-        self.following.setChecked(following)
-        self.following.blockSignals(False)
+        with QSignalBlocker(self.following):
+            self.following.setChecked(following)
         self._await(None)
 
     def _await(self, names: frozenset[str] | None) -> None:
@@ -285,54 +259,41 @@ class TargetsField(QWidget):
         session, resolved = self._workbench.session, self._workbench.resolved
         if session is None:
             return
-        try:
-            patterns = _valid_patterns(self.line.text())
-        except RecipeError as error:
-            self.count.setText(str(error))
+        if error := self.error:
+            self.count.setText(error)
             return
-        checkpoint, every_kind = session.checkpoint, self._every_kind
+        patterns, every_kind = self.patterns(), self._every_kind
+        checkpoint = session.checkpoint
         counts = resolved.resolution.counts if resolved else {}
 
         def work(monitor: Monitor) -> tuple[int, int, bool]:
             monitor.advance()
-            tensors, module_types = (
-                checkpoint.tensors.values(),
-                partial(getattr, checkpoint, "module_types"),
-            )
+            tensors = checkpoint.tensors.values()
+            module_types = partial(getattr, checkpoint, "module_types")
             chosen = select(patterns, tensors, counts, module_types, every_kind=every_kind)
             chosen = [tensor for tensor in chosen if patterns and not tensor.not_prunable]
-            return (
-                len(chosen),
-                sum(tensor.numel for tensor in chosen),
-                all(map(is_usually_pruned, chosen)),
-            )
+            numel = sum(tensor.numel for tensor in chosen)
+            return len(chosen), numel, all(map(is_usually_pruned, chosen))
 
         def then(result: tuple[int, int, bool]) -> None:
+            if patterns != self.patterns():  # others were typed since
+                return
             number, elements, usual = result
-            self.count.setText(
-                tr(
+            text = trn(
+                "{count:,} parameter, {entries:,} weights",
+                "{count:,} parameters, {entries:,} weights",
+                number,
+                entries=elements,
+            )
+            if usual and number > 1 and self.following.isChecked():
+                text = tr(
                     "{count:,} parameters, {entries:,} weights; no biases, norms or embeddings",
                     count=number,
                     entries=elements,
                 )
-                if usual and number > 1 and self.following.isChecked()
-                else trn(
-                    "{count:,} parameter, {entries:,} weights",
-                    "{count:,} parameters, {entries:,} weights",
-                    number,
-                    entries=elements,
-                )
-            )
+            self.count.setText(text)
 
         self._workbench.bridge.run_job("targets", work, then)
-
-
-def _valid_patterns(text: str) -> tuple[str, ...]:
-    """Return the patterns in a line."""
-    patterns = patterns_in(text)
-    for pattern in patterns:
-        Pattern.parse(pattern)
-    return patterns
 
 
 class ConditionCompleter(QCompleter):
@@ -350,13 +311,15 @@ class ConditionCompleter(QCompleter):
 
     def splitPath(self, path: str) -> list[str]:  # noqa: N802
         """Return the word before the cursor, or `NO_WORD`, as the only part."""
-        typed = re.split(self._separators, path[: self._line.cursorPosition()])[-1]
-        return [typed or NO_WORD]
+        return [self._typed(path) or NO_WORD]
 
     def pathFromIndex(self, index: QModelIndex | QPersistentModelIndex) -> str:  # noqa: N802
         text, cursor = self._line.text(), self._line.cursorPosition()
-        typed = re.split(self._separators, text[:cursor])[-1]
-        return text[: cursor - len(typed)] + super().pathFromIndex(index) + text[cursor:]
+        start = cursor - len(self._typed(text))
+        return text[:start] + super().pathFromIndex(index) + text[cursor:]
+
+    def _typed(self, text: str) -> str:
+        return re.split(self._separators, text[: self._line.cursorPosition()])[-1]
 
     def _load_words(self) -> None:
         """Compute the conditions on the engine's thread, once per checkpoint."""
@@ -366,14 +329,11 @@ class ConditionCompleter(QCompleter):
         self._words_checkpoint = checkpoint = session.checkpoint
         self._words.setStringList([])
 
-        def work(_: Monitor) -> list[str]:
-            return condition_words(checkpoint)
-
         def then(conditions: list[str]) -> None:
             if checkpoint is self._words_checkpoint:
                 self._words.setStringList(conditions)
 
-        self._workbench.bridge.run_job("terms", work, then)
+        self._workbench.bridge.run_job("terms", lambda _: condition_words(checkpoint), then)
 
 
 def conditions_help() -> str:

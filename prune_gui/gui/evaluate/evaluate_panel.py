@@ -8,10 +8,16 @@ from pydantic import ValidationError
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import (
+    QCheckBox,
     QComboBox,
-    QHBoxLayout,
+    QDialog,
+    QDialogButtonBox,
+    QDoubleSpinBox,
+    QFileDialog,
     QInputDialog,
     QLabel,
+    QLineEdit,
+    QPushButton,
     QSizePolicy,
     QStackedWidget,
     QTabWidget,
@@ -19,33 +25,29 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.errors import PruneGuiError
-from prune_gui.evaluation.choice import EvaluatorChoice, functions_in
+from prune_gui.evaluation.spec import EvaluatorChoice, functions_in
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.evaluate.evaluations import Evaluations
-from prune_gui.gui.evaluate.evaluator_options import OptionsDialog
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.widgets import layouts
-from prune_gui.gui.widgets.eliding import ElidedComboBox, ElidedLineEdit
+from prune_gui.gui.widgets.eliding import ElidedComboBox, ElidedLabel, ElidedLineEdit
 from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, icon
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
-from prune_gui.session.changes import Changes
+from prune_gui.number_formats import parse_bytes, short_bytes
 from prune_gui.session.session import start_folder
 
 if TYPE_CHECKING:
     from prune_gui.gui.export import Exporter
 
 
-NO_CHECKPOINT: Final = deferred("Open a checkpoint to evaluate it.")
 NO_EVALUATOR: Final = deferred(
     "Choose an evaluator to see what the pruned model is worth by your own measure: a function in "
     "a Python file, such as eval.py:evaluate, which gets a state dict or a path and returns a "
     "number or numbers by name; or a command such as python eval.py {checkpoint}, which prints "
     "them."
 )
-
-
 HINT: Final = deferred("eval.py:evaluate, or python eval.py {checkpoint}")
 USUAL_NAME: Final = "evaluate"
 """The function that is chosen if a file has several."""
@@ -54,19 +56,10 @@ MIN_CHARS: Final = 12
 
 
 class EvaluatePanel(QWidget):
-    """Shows the values of states, curves, the sensitivity and a search; made when first shown.
-
-    Attributes:
-        evaluations: the evaluator and its run; None until the panel is shown, as all others.
-        pages: what is missing, or `tabs`.
-        tabs: the pages `states`, `sweep`, `sensitivity` and `search`.
-
-    Signals:
-        amount_wanted: (index, amount) the user wants the step at the index drafted with the amount.
-    """
+    """Shows the values of states, curves, the sensitivity and a search; made when first shown."""
 
     draft_wanted = Signal(object)  # (request) the user wants this `DraftRequest` as the draft
-    amount_wanted = Signal(int, object)
+    amount_wanted = Signal(int, object)  # (index, amount) draft the step with the amount
 
     def __init__(self, workbench: Workbench, preferences: Preferences, exporter: Exporter) -> None:
         super().__init__()
@@ -99,8 +92,7 @@ class EvaluatePanel(QWidget):
         self.sensitivity = SensitivityTab(workbench, evaluations, exporter)
         self.search = SearchTab(workbench, evaluations, exporter)
         self.sweep.amount_wanted.connect(self.amount_wanted)
-        self.tabs = QTabWidget()
-        self.tabs.setDocumentMode(True)
+        self.tabs = QTabWidget(documentMode=True)
         for tab, title in (
             (self.states, tr("States")),
             (self.sweep, tr("Sweep")),
@@ -109,30 +101,25 @@ class EvaluatePanel(QWidget):
         ):
             tab.draft_wanted.connect(self.draft_wanted)
             self.tabs.addTab(tab, title)
-        self._empty = QLabel(alignment=Qt.AlignmentFlag.AlignCenter, wordWrap=True)
+        self._empty = layouts.remark()
+        self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._empty.setMargin(4 * GAP_PX)
-        self._empty.setForegroundRole(self._empty.palette().ColorRole.PlaceholderText)
         self.pages = QStackedWidget()
         self.pages.addWidget(self._empty)
         self.pages.addWidget(self.tabs)
-        layouts.column(
-            self.chooser, (self.pages, 1), of=self, margin=(GAP_PX, TIGHT_PX, GAP_PX, GAP_PX)
-        )
+        margin = GAP_PX, TIGHT_PX, GAP_PX, GAP_PX
+        layouts.column(self.chooser, (self.pages, 1), of=self, margin=margin)
         evaluations.chosen.connect(self._show)
-        workbench.changed.connect(self._on_changed)
+        workbench.changed.connect(lambda changes: self._show() if changes.file else None)
         evaluations.begin()
         self._show()
 
-    def _on_changed(self, changes: Changes) -> None:
-        if changes.file:
-            self._show()
-
     def _show(self) -> None:
-        """Show the pages, or what is missing for them."""
         has_file = self._workbench.session is not None
         has_evaluator = self.evaluations is not None and self.evaluations.choice is not None
         self.chooser.setEnabled(has_file)
-        self._empty.setText(tr(NO_EVALUATOR if has_file else NO_CHECKPOINT))
+        no_checkpoint = tr("Open a checkpoint to evaluate it.")
+        self._empty.setText(tr(NO_EVALUATOR) if has_file else no_checkpoint)
         self.pages.setCurrentIndex(int(has_file and has_evaluator))
 
 
@@ -143,7 +130,12 @@ class EvaluatorChooser(QWidget):
         super().__init__()
         self._workbench = workbench
         self._evaluations = evaluations
-        self.box = QComboBox(editable=True, insertPolicy=QComboBox.InsertPolicy.NoInsert)
+        self.box = QComboBox(
+            editable=True,
+            insertPolicy=QComboBox.InsertPolicy.NoInsert,
+            minimumContentsLength=MIN_CHARS,
+            sizeAdjustPolicy=QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon,
+        )
         line = ElidedLineEdit(Qt.TextElideMode.ElideLeft)
         self.box.setLineEdit(line)
         self.box.setCompleter(None)  # type: ignore[arg-type]  # Qt accepts None
@@ -156,18 +148,13 @@ class EvaluatorChooser(QWidget):
                 "them."
             )
         )
-        self.box.setSizeAdjustPolicy(
-            QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
-        )
-        self.box.setMinimumContentsLength(MIN_CHARS)
         self.box.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.box.activated.connect(self._use_recent)
+        self.box.activated.connect(lambda index: self._use(evaluations.recent[index]))
         line.editingFinished.connect(self._use_text)
         self.browse = layouts.button(tr("Browse…"), self._browse)
         self.options = layouts.button(tr("Options…"), self._edit_options)
-        self.metric_box = ElidedComboBox()
-        self.metric_box.setAccessibleName(tr("Metric"))
-        self.metric_box.setToolTip(tr("Which of the numbers that the evaluator returns counts"))
+        tip = tr("Which of the numbers that the evaluator returns counts")
+        self.metric_box = layouts.described(ElidedComboBox(), tr("Metric"), tip)
         self.metric_box.activated.connect(
             lambda index: evaluations.choose_metric(self.metric_box.itemText(index))
         )
@@ -176,7 +163,17 @@ class EvaluatorChooser(QWidget):
             tr("Cancel"), evaluations.cancel, tr("End the evaluator; what it has found is kept")
         )
         self.problem = Message()
-        self._lay_out()
+        row = layouts.row(
+            QLabel(tr("Evaluator")),
+            (self.box, 1),
+            self.browse,
+            self.options,
+            QLabel(tr("Metric")),
+            self.metric_box,
+            self._progress,
+            self.cancel,
+        )
+        layouts.column(row, self.problem, of=self, margin=0)
         evaluations.chosen.connect(self._show)
         evaluations.metric_changed.connect(self._show_metric)
         evaluations.running_changed.connect(self._show_running)
@@ -186,22 +183,6 @@ class EvaluatorChooser(QWidget):
         self._show()
         self._show_metric()
         self._show_running()
-
-    def _lay_out(self) -> None:
-        row = QHBoxLayout()
-        row.setContentsMargins(0, 0, 0, 0)
-        for widget, stretch in (
-            (QLabel(tr("Evaluator")), 0),
-            (self.box, 1),
-            (self.browse, 0),
-            (self.options, 0),
-            (QLabel(tr("Metric")), 0),
-            (self.metric_box, 0),
-            (self._progress, 0),
-            (self.cancel, 0),
-        ):
-            row.addWidget(widget, stretch)
-        layouts.column(row, self.problem, of=self, margin=0)
 
     def _show(self) -> None:
         choice = self._evaluations.choice
@@ -222,13 +203,9 @@ class EvaluatorChooser(QWidget):
         self.metric_box.setEnabled(len(names) > 1)
 
     def _show_running(self) -> None:
-        is_running = self._evaluations.run is not None
         self.cancel.setIcon(icon("cancel"))  # in the colours of the current theme
-        self.cancel.setVisible(is_running)
-        self._progress.setVisible(is_running)
-
-    def _use_recent(self, index: int) -> None:
-        self._use(self._evaluations.recent[index])
+        for widget in (self.cancel, self._progress):
+            widget.setVisible(self._evaluations.run is not None)
 
     def _use_text(self) -> None:
         text = self.box.currentText().strip()
@@ -240,26 +217,24 @@ class EvaluatorChooser(QWidget):
         except ValidationError:
             self.problem.say(tr("The text is too long."))
 
-    def _use(self, choice: EvaluatorChoice) -> bool:
-        """Choose an evaluator if it can be made, else show why not."""
+    def _use(self, choice: EvaluatorChoice) -> None:
         try:
             choice.make()
         except PruneGuiError as error:
             self.problem.say(str(error))
-            return False
-        self.problem.say("")
-        self._evaluations.choose(choice)
-        return True
+        else:
+            self.problem.say("")
+            self._evaluations.choose(choice)
 
     def _browse(self) -> None:
         folder = start_folder(self._workbench.session)
         path = questions.ask_file(self, questions.EVALUATOR, folder)
-        if path is None:
-            return
         try:
-            names = functions_in(path)
+            names = functions_in(path) if path is not None else []
         except PruneGuiError as error:
             self.problem.say(str(error))
+            return
+        if not names:
             return
         name = names[0] if len(names) == 1 else USUAL_NAME
         if name not in names:
@@ -271,10 +246,108 @@ class EvaluatorChooser(QWidget):
         self._use(EvaluatorChoice(text=f"{path}:{name}"))
 
     def _edit_options(self) -> None:
-        choice = self._evaluations.choice
-        if choice is None:
-            return
-        dialog = OptionsDialog(choice, self)
-        if dialog.exec() and dialog.choice is not None:
-            self._use(dialog.choice)
-        dialog.deleteLater()
+        if (choice := self._evaluations.choice) is not None:
+            dialog = OptionsDialog(choice, self)
+            if dialog.exec() and dialog.choice is not None:
+                self._use(dialog.choice)
+            dialog.deleteLater()
+
+
+BETTER: Final = {
+    None: deferred("Decided by the name of the metric"),
+    "higher": deferred("Higher values"),
+    "lower": deferred("Lower values"),
+}
+PASS_AS: Final = {
+    None: deferred("Decided by its first parameter"),
+    "path": deferred("The path of a file"),
+    "state_dict": deferred("A state dict"),
+}
+MAX_TIMEOUT_S: Final = 1_000_000.0
+WIDTH_PX: Final = 520
+
+
+class OptionsDialog(QDialog):
+    """Edits the options of an evaluator."""
+
+    def __init__(self, before: EvaluatorChoice, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(tr("Evaluator options"))
+        self._before = before
+        self.choice: EvaluatorChoice | None = None  # with the options, when the user has accepted
+        evaluator = ElidedLabel(tr("Evaluator"))
+        evaluator.say(before.text)
+        self.python = QLineEdit(before.python or "", placeholderText=tr("That of this program"))
+        self.python.setToolTip(tr("The interpreter of a function, such as /usr/bin/python3"))
+        browse = QPushButton(tr("B&rowse…"))
+        browse.clicked.connect(self._browse)
+        python = QWidget()
+        python.setFocusProxy(self.python)
+        layouts.row(self.python, browse, of=python, margin=0)
+        self.pass_as = _box(PASS_AS, before.pass_as)
+        self.better = _box(BETTER, before.better)
+        self.name = QLineEdit(before.name or "", placeholderText=tr("The name of the metric"))
+        self.timeout = QDoubleSpinBox(
+            minimum=0.1, maximum=MAX_TIMEOUT_S, decimals=1, value=before.timeout_s, suffix=tr(" s")
+        )
+        self._shown_memory = short_bytes(before.memory_limit) if before.memory_limit else ""
+        self.memory = QLineEdit(self._shown_memory, placeholderText=tr("90 % of what is free"))
+        self.use_stored = QCheckBox(tr("&Use stored results"))
+        self.use_stored.setChecked(before.use_stored)
+        self.use_stored.setToolTip(
+            tr("Turn this off after a change of the data, which the program cannot notice")
+        )
+        self.problem = Message()
+        standard = QDialogButtonBox.StandardButton
+        buttons = layouts.dialog_buttons(self, standard.Ok | standard.Cancel, self.accept_options)
+        form = layouts.form(
+            (tr("Evaluator"), evaluator),
+            (tr("&Interpreter"), python),
+            (tr("&Function gets"), self.pass_as),
+            (tr("&Better are"), self.better),
+            (tr("&Name in tables"), self.name),
+            (tr("&Time limit"), self.timeout),
+            (tr("&Memory limit"), self.memory),
+            self.use_stored,
+        )
+        layouts.column(form, self.problem, layouts.STRETCH, buttons, of=self)
+        self.resize(WIDTH_PX, self.sizeHint().height())
+
+    def _browse(self) -> None:
+        path, _ = QFileDialog.getOpenFileName(self, tr("Choose an interpreter"))
+        if path:
+            self.python.setText(path)
+
+    def accept_options(self) -> None:
+        memory, limit = self.memory.text().strip(), self._before.memory_limit
+        try:
+            if memory != self._shown_memory:
+                limit = parse_bytes(memory) if memory else None
+            choice = EvaluatorChoice.model_validate(
+                {
+                    **self._before.model_dump(),
+                    "python": self.python.text().strip() or None,
+                    "pass_as": self.pass_as.currentData(),
+                    "better": self.better.currentData(),
+                    "name": self.name.text().strip() or None,
+                    "timeout_s": self.timeout.value(),
+                    "memory_limit": limit,
+                    "use_stored": self.use_stored.isChecked(),
+                }
+            )
+            choice.make()
+        except ValidationError as error:
+            self.problem.say(error.errors()[0]["msg"])
+        except (ValueError, PruneGuiError) as error:
+            self.problem.say(str(error))
+        else:
+            self.choice = choice
+            self.accept()
+
+
+def _box(texts: dict[str | None, str], chosen: str | None) -> QComboBox:
+    box = QComboBox()
+    for value, text in texts.items():
+        box.addItem(tr(text), value)
+    box.setCurrentIndex(list(texts).index(chosen))
+    return box

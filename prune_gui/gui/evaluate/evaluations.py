@@ -9,9 +9,9 @@ from PySide6.QtCore import QObject, Signal
 
 from prune_gui.engine import Dropped, Event, Failed, Finished, Job, Progressed, Reported
 from prune_gui.errors import PruneGuiError
-from prune_gui.evaluation.choice import DEMO, EvaluatorChoice, choice_for
 from prune_gui.evaluation.evaluation_jobs import close_job, stored_job
 from prune_gui.evaluation.metrics import Metric
+from prune_gui.evaluation.spec import DEMO, EvaluatorChoice, choice_for
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import format_number, tr
@@ -20,7 +20,7 @@ from prune_gui.session.changes import Changes
 
 if TYPE_CHECKING:
     from prune_gui.evaluation import Evaluation, Evaluator
-    from prune_gui.evaluation.results import EvaluatedRecipe
+    from prune_gui.evaluation.evaluation_jobs import EvaluatedRecipe
     from prune_gui.evaluation.spec import EvaluatorSpec
     from prune_gui.recipe import Recipe
     from prune_gui.session import Session
@@ -30,15 +30,11 @@ MakeJob = Callable[["Evaluator", Metric], Job]
 
 
 class EvaluationRun(QObject):
-    """A running job of the evaluator.
-
-    Signals:
-        ended: (error) the job has ended; the error is "" if it finished or was cancelled.
-    """
+    """A running job of the evaluator."""
 
     found = Signal(object)  # (found) the job has reported something
     finished = Signal(object)  # (result) the job has ended without an error
-    ended = Signal(str)
+    ended = Signal(str)  # (error) the job has ended; "" if it finished or was cancelled
 
 
 class Evaluations(QObject):
@@ -75,7 +71,6 @@ class Evaluations(QObject):
 
     @property
     def metric(self) -> Metric:
-        """The number that counts."""
         choice = self.choice
         return Metric(choice.metric, choice.better, choice.name) if choice else Metric()
 
@@ -96,23 +91,19 @@ class Evaluations(QObject):
             self.choose(first)
 
     def choose(self, choice: EvaluatorChoice | None) -> None:
-        """Use another evaluator, and remember it."""
         before, self.choice = self.choice, choice
         if choice is not None and not choice.is_shipped:
             now = self._preferences.now.with_evaluator(choice)
             self._preferences.change("evaluators", now.evaluators)
         if before == choice:
             return
-        if _without_metric(before) == _without_metric(choice):
-            self.metric_changed.emit()
-            return
-        self.cancel()
-        self.metrics, self._reader = (), None
-        self.chosen.emit()
+        if _without_metric(before) != _without_metric(choice):
+            self.cancel()
+            self.metrics, self._reader = (), None
+            self.chosen.emit()
         self.metric_changed.emit()
 
     def choose_metric(self, name: str) -> None:
-        """Use another of the numbers that the evaluator returns."""
         if self.choice is not None and name != self.choice.metric:
             self.choose(self.choice.model_copy(update={"metric": name}))
 
@@ -139,9 +130,8 @@ class Evaluations(QObject):
         self.failed.emit("")
         self.run = run = EvaluationRun(self)
         self._count, self._load = "", ""
-        self._ticket = self._workbench.bridge.run(
-            make_job(evaluator, self.metric), lambda _: None, lambda _: None
-        )
+        job = make_job(evaluator, self.metric)
+        self._ticket = self._workbench.bridge.run(job, lambda _: None, lambda _: None)
         self._tell()
         self.running_changed.emit()
         return run
@@ -203,25 +193,21 @@ class Evaluations(QObject):
         elif isinstance(event, Progressed):
             self._count = tr("{done:,} of {total:,}", done=event.done, total=event.total)
             self._tell()
-        elif isinstance(event, Finished):
-            self.run.finished.emit(event.result)
-            self._end("")
-        elif isinstance(event, Failed):
-            is_expected = isinstance(event.error, PruneGuiError)
-            if not is_expected:
+        elif isinstance(event, Failed) and isinstance(event.error, PruneGuiError):
+            self._end(str(event.error))
+        elif isinstance(event, Finished | Failed | Dropped):
+            if isinstance(event, Finished):
+                self.run.finished.emit(event.result)
+            elif isinstance(event, Failed):
                 self._workbench.failed.emit(tr(event.job.title), event.error)
-            self._end(str(event.error) if is_expected else "")
-        elif isinstance(event, Dropped):
             self._end("")
 
     def _take(self, found: object) -> None:
         from prune_gui.isolated.watching import Status  # loaded by the job that reports it
 
         if isinstance(found, Status):
-            memory = short_bytes(found.memory)
-            self._load = tr(
-                "{seconds} s, {memory}", seconds=format_number(found.seconds, ".0f"), memory=memory
-            )
+            seconds, memory = format_number(found.seconds, ".0f"), short_bytes(found.memory)
+            self._load = tr("{seconds} s, {memory}", seconds=seconds, memory=memory)
             self._tell()
             return
         self.note(getattr(found, "evaluation", None))

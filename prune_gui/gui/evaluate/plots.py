@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from PySide6.QtCore import QPointF, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 
-from prune_gui.evaluation.results import CurvePoint, MetricCurve
+from prune_gui.evaluation.evaluation_jobs import CurvePoint, MetricCurve
 from prune_gui.gui.views.plot import Plot, pen
 from prune_gui.language import deferred, tr
 from prune_gui.raster.colours import Colours
@@ -133,20 +133,18 @@ class MetricPlot(PointPlot):
     def show_curves(
         self, curves: Sequence[MetricCurve], dense: float, title: str, colours: Colours
     ) -> None:
-        """Show curves; the current point is forgotten."""
         self.recolour(colours)
         self.label("left", title)
         self.dense = dense
         for line in self._lines:
             self.removeItem(line)
         self.curves = [curve for curve in curves if curve.points]
-        self._lines = [
-            _line(curve_colour(colours, at), SYMBOLS[at % len(SYMBOLS)], curve)
-            for at, curve in enumerate(curves)
-            if curve.points
-        ]
-        for line in self._lines:
-            self.addItem(line, ignoreBounds=True)
+        self._lines = []
+        for at, curve in enumerate(curves):
+            if curve.points:
+                style = _style(curve_colour(colours, at), SYMBOLS[at % len(SYMBOLS)])
+                self._lines.append(pg.PlotDataItem(curve.sparsity, curve.values, **style))
+                self.addItem(self._lines[-1], ignoreBounds=True)
         self._dense_line.setPen(pen(colours.foreground, dashed=True))
         self._dense_line.setVisible(bool(np.isfinite(dense)))
         if np.isfinite(dense):
@@ -179,14 +177,13 @@ class MetricPlot(PointPlot):
         return [curve.sparsity[at[1]]], [value if np.isfinite(value) else 0.0]
 
     def _nearest(self, scene: QPointF) -> At | None:
-        nearest, distance = None, float(REACH_PX)
+        distances: dict[At, float] = {}
         for at, curve in enumerate(self.curves):
             for point, pair in enumerate(zip(curve.sparsity, curve.values, strict=True)):
                 place = self.view.mapViewToScene(QPointF(*map(float, pair)))
-                away = float(np.hypot(place.x() - scene.x(), place.y() - scene.y()))
-                if away < distance:
-                    nearest, distance = (at, point), away
-        return nearest
+                distances[at, point] = math.hypot(place.x() - scene.x(), place.y() - scene.y())
+        within = {at: away for at, away in distances.items() if away < REACH_PX}
+        return min(within, key=within.__getitem__, default=None)
 
 
 class SweepPlot(PointPlot):
@@ -202,13 +199,12 @@ class SweepPlot(PointPlot):
         super().__init__(tr("Kept energy by sparsity"), tr("sparsity of all parameters, %"))
         self.setMinimumWidth(240)
         self._curve: SweepCurve | None = None
-        self._lines = [pg.PlotDataItem(connect="finite", antialias=True) for _ in ENERGIES]
+        self._lines = [pg.PlotDataItem() for _ in ENERGIES]
         for item in (*self._lines, self._ring):
             self.addItem(item, ignoreBounds=True)
         self.label("left", tr("kept energy, %"))
 
     def show_curve(self, curve: SweepCurve, colours: Colours) -> None:
-        """Show curves; the current point is forgotten."""
         self.recolour(colours)
         self._curve = curve
         for at, (name, _) in enumerate(ENERGIES):
@@ -262,13 +258,10 @@ def energy_legend(colours: Colours) -> str:
     )
 
 
-def _line(colour: str, symbol: str, curve: MetricCurve) -> pg.PlotDataItem:
-    style = _style(colour, symbol)
-    return pg.PlotDataItem(curve.sparsity, curve.values, connect="finite", antialias=True, **style)
-
-
 def _style(colour: str, symbol: str) -> dict[str, object]:
     return {
+        "connect": "finite",
+        "antialias": True,
         "pen": pen(colour, width=2),
         "symbol": symbol,
         "symbolSize": POINT_PX,

@@ -7,22 +7,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from PySide6.QtWidgets import QComboBox, QFormLayout, QLineEdit, QSpinBox
+from PySide6.QtWidgets import QComboBox, QLineEdit, QSpinBox
 
-from prune_gui import number_formats
 from prune_gui.evaluation.evaluation_jobs import Goal, search_job
 from prune_gui.evaluation.metrics import share_of
 from prune_gui.gui.evaluate.evaluations import Evaluations
 from prune_gui.gui.evaluate.sweep_tab import DEFAULT_TARGETS
 from prune_gui.gui.evaluate.tab import EvaluationTab, amount_text, share_text, value_text
 from prune_gui.gui.widgets import layouts
-from prune_gui.gui.widgets.table_widgets import RecordModel, ResultTable, float_column, text_column
+from prune_gui.gui.widgets.table_widgets import RecordModel, ResultTable, number_column, text_column
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
+from prune_gui.number_formats import sparsity_share
 from prune_gui.recipe.amounts import parse_share
 from prune_gui.recipe.selector import patterns_in
 from prune_gui.session.draft_request import StepRequest
-from prune_gui.table import Column, record_column
+from prune_gui.table import Column
 
 if TYPE_CHECKING:
     from prune_gui.evaluation import Trial
@@ -40,26 +40,16 @@ GOALS: Final = {
 """What can be searched for: a title, and the share to begin with."""
 MAX_TRIALS: Final = 10_000
 TRIALS_INCREMENT: Final = 10
-
-
 COLUMNS: Final[tuple[Column[Sequence[Try]], ...]] = (
     text_column(deferred("Ranking"), lambda each: each.trial.label),
-    record_column(
-        deferred("Amount"),
-        lambda each: amount_text(each.trial.amount),
-        lambda each: each.trial.amount,
-    ),
-    record_column(
+    number_column(deferred("Amount"), lambda each: each.trial.amount, amount_text),
+    number_column(
         deferred("Sparsity"),
-        lambda each: (
-            number_formats.sparsity(found.pruned, found.total)
-            if (found := each.trial.evaluation)
-            else ""
-        ),
         lambda each: each.trial.evaluation.sparsity if each.trial.evaluation else None,
+        sparsity_share,
     ),
-    float_column(deferred("Value"), lambda each: each.value, value_text),
-    float_column(deferred("Of the stack"), lambda each: each.share, share_text),
+    number_column(deferred("Value"), lambda each: each.value, value_text),
+    number_column(deferred("Of the stack"), lambda each: each.share, share_text),
     text_column(deferred("Result"), lambda each: each.status),
 )
 
@@ -75,21 +65,18 @@ class Try:
 
     @property
     def status(self) -> str:
-        """Whether this is the best trial, or why it failed."""
         if self.trial.error:
             return tr("Failed: {error}", error=self.trial.error)
         return tr("Best") if self.best else ""
 
 
 class SearchTab(EvaluationTab):
-    """Searches for steps after the stack; a click on a trial makes its step the draft.
+    """Searches for steps after the stack; a click on a trial makes its one step the draft."""
 
-    The trials of Optuna have several steps, which only `take` adds.
-    """
+    name = title = deferred("Search")
 
     def __init__(self, workbench: Workbench, evaluations: Evaluations, exporter: Exporter) -> None:
-        super().__init__(workbench, evaluations, exporter, tr("Search"), with_picture=False)
-        self.setAccessibleName(tr("Search"))
+        super().__init__(workbench, evaluations, exporter)
         self._found: list[Trial]
         self._best: Trial | None = None
         self._base: Recipe | None = None
@@ -119,11 +106,12 @@ class SearchTab(EvaluationTab):
         self.list.clicked.connect(lambda index: self._draft(index.row()))
         self.list.activated.connect(lambda index: self._draft(index.row()))
         self.list.selectionModel().selectionChanged.connect(self._enable)
-        form = QFormLayout()
-        form.addRow(tr("Find"), self.goal)
-        form.addRow(tr("Share"), self.share)
-        form.addRow(tr("Targets"), self.targets)
-        form.addRow(tr("Trials"), self.tuning)
+        form = layouts.form(
+            (tr("Find"), self.goal),
+            (tr("Share"), self.share),
+            (tr("Targets"), self.targets),
+            (tr("Trials"), self.tuning),
+        )
         self._lay_out(form, self.list, self.take)
         self._show_share()
         self.refresh()
@@ -135,13 +123,11 @@ class SearchTab(EvaluationTab):
     def refresh(self) -> None:
         metric = self._evaluations.metric
         dense = metric.value(self._dense)
-        values = [metric.value(trial.evaluation) for trial in self._found]
-        self.model.update(
-            [
-                Try(trial, value, share_of(value, dense), trial is self._best)
-                for trial, value in zip(self._found, values, strict=True)
-            ]
-        )
+        tries = []
+        for trial in self._found:
+            value = metric.value(trial.evaluation)
+            tries.append(Try(trial, value, share_of(value, dense), trial is self._best))
+        self.model.update(tries)
         self._enable()
 
     def _table(self, name: str) -> Table:
@@ -198,19 +184,17 @@ class SearchTab(EvaluationTab):
         return is_current
 
     def _take_chosen(self) -> None:
-        chosen = self._chosen
-        if chosen is not None and self._is_current():
-            steps = chosen.steps
+        if (trial := self._chosen) is not None and self._is_current():
+            steps = trial.steps
             self._workbench.edit(lambda session: session.take_steps((*session.steps, *steps)))
 
     def _draft(self, row: int) -> None:
         trial = self._found[row]
         if trial.error or not self._is_current():
             return
-        if len(trial.steps) == 1:
+        count = len(trial.steps)
+        if count == 1:
             self.draft_wanted.emit(StepRequest(trial.steps[0]))
         else:
-            text = tr(
-                "This trial has {count:,} steps. Take recipe adds them.", count=len(trial.steps)
-            )
+            text = tr("This trial has {count:,} steps. Take recipe adds them.", count=count)
             self.note.say(text, warning=False)

@@ -8,18 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from PySide6.QtCore import QModelIndex, QObject, Qt
 from PySide6.QtGui import QColor
-from PySide6.QtWidgets import (
-    QFormLayout,
-    QHeaderView,
-    QLabel,
-    QLineEdit,
-    QSpinBox,
-    QStyledItemDelegate,
-    QWidget,
-)
+from PySide6.QtWidgets import QHeaderView, QLabel, QLineEdit, QSpinBox, QStyledItemDelegate, QWidget
 
-from prune_gui.evaluation.evaluation_jobs import scan_job
-from prune_gui.evaluation.results import SensitivityRow, largest_drop, sensitivity_rows
+from prune_gui.errors import PruneGuiError
+from prune_gui.evaluation.evaluation_jobs import (
+    SensitivityRow,
+    largest_drop,
+    scan_job,
+    sensitivity_rows,
+)
 from prune_gui.gui.evaluate.evaluations import Evaluations
 from prune_gui.gui.evaluate.sweep_tab import DEFAULT_TARGETS
 from prune_gui.gui.evaluate.tab import EvaluationTab, amount_text, value_text
@@ -39,11 +36,10 @@ if TYPE_CHECKING:
     from prune_gui.session import Session
     from prune_gui.table import Table
 
+
 DEFAULT_AMOUNTS: Final = "50%, 80%"
 MAX_DEPTH: Final = 20
 MAX_EVALUATIONS: Final = 5_000
-
-
 VALUE_PX: Final = 84
 """Width of the column of an amount."""
 NAME_PX: Final = 260
@@ -58,9 +54,11 @@ NAME: Final[Column[Sequence[SensitivityRow]]] = text_column(
 class SensitivityTab(EvaluationTab):
     """Shows the metric for each parameter and amount; a click chooses the parameter."""
 
+    name, title = deferred("Sensitivity"), deferred("Scan")
+    with_picture = True
+
     def __init__(self, workbench: Workbench, evaluations: Evaluations, exporter: Exporter) -> None:
-        super().__init__(workbench, evaluations, exporter, tr("Scan"), with_picture=True)
-        self.setAccessibleName(tr("Sensitivity"))
+        super().__init__(workbench, evaluations, exporter)
         self._found: list[Trial]
         self._groups: Mapping[str, Sequence[str]] = {}
         self._amounts: tuple[float, ...] = ()
@@ -82,11 +80,12 @@ class SensitivityTab(EvaluationTab):
         results.setFocusProxy(self.heat)
         layouts.column((self.heat, 1), self._scale, of=results, margin=0)
         self._count = layouts.remark()
-        form = QFormLayout()
-        form.addRow(tr("Targets"), self.targets)
-        form.addRow(tr("Group by"), self.group_depth)
-        form.addRow(tr("Amounts"), self.amounts)
-        form.addRow(self._count)
+        form = layouts.form(
+            (tr("Targets"), self.targets),
+            (tr("Group by"), self.group_depth),
+            (tr("Amounts"), self.amounts),
+            self._count,
+        )
         self._lay_out(form, results)
         self.refresh()
 
@@ -135,11 +134,9 @@ class SensitivityTab(EvaluationTab):
         if max(shares) > 1:
             raise ValueError(tr("Write shares, such as 50% or 0.5."))
         if count > MAX_EVALUATIONS:
-            raise ValueError(
-                tr(
-                    "This would take {count:,} evaluations. Narrow the targets, or group them.",
-                    count=count,
-                )
+            raise PruneGuiError(
+                "This would take {count:,} evaluations. Narrow the targets, or group them.",
+                count=count,
             )
         if self._start(
             lambda evaluator, metric: scan_job(

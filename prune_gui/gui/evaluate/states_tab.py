@@ -3,34 +3,41 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QShowEvent
-from PySide6.QtWidgets import QApplication, QFormLayout, QStyledItemDelegate
+from PySide6.QtWidgets import QApplication, QStyledItemDelegate
 
-from prune_gui import number_formats
-from prune_gui.evaluation.evaluation_jobs import Begun, states_job
+from prune_gui.evaluation.evaluation_jobs import (
+    FILE,
+    STACK,
+    Begun,
+    EvaluatedRecipe,
+    StateResults,
+    StateRow,
+    states_job,
+)
 from prune_gui.evaluation.metrics import share_of
-from prune_gui.evaluation.results import FILE, STACK, EvaluatedRecipe, StateResults, StateRow
 from prune_gui.gui.evaluate.evaluations import Evaluations
 from prune_gui.gui.evaluate.tab import EvaluationTab, share_text, value_text
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.table_widgets import (
     Index,
+    Number,
     RecordModel,
     ResultTable,
-    float_column,
+    number_column,
     text_column,
 )
 from prune_gui.gui.widgets.theme import colours
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, format_number, tr
-from prune_gui.number_formats import short_bytes
+from prune_gui.number_formats import short_bytes, sparsity_share
 from prune_gui.session.changes import Changes
-from prune_gui.table import Column, record_column
+from prune_gui.table import Column
 
 if TYPE_CHECKING:
     from prune_gui.engine import Job
@@ -57,14 +64,12 @@ class ShownState:
 
     @property
     def name(self) -> str:
-        """How the state is called."""
         if self.row.kind == "named":
             return self.row.name
         return tr(FILE) if self.row.kind == "file" else tr(STACK)
 
     @property
     def status(self) -> str:
-        """Whether the value is valid, or why there is none."""
         outcome = self.row.outcome
         if self.row.running:
             return tr("Evaluating …")
@@ -77,42 +82,28 @@ class ShownState:
         return tr("Stored result") if outcome.evaluation.cached else tr("Evaluated")
 
 
-def _of_evaluation(state: ShownState) -> Evaluation | None:
-    return state.row.evaluation
+def _column(
+    title: str, number: Callable[[Evaluation], Number], text: Callable[[Number], str]
+) -> Column[Sequence[ShownState]]:
+    """Return a column with a number of the evaluation, if there is one."""
 
+    def value(state: ShownState) -> Number | None:
+        return None if state.row.evaluation is None else number(state.row.evaluation)
 
-def _figure(state: ShownState, name: str) -> Any:  # noqa: ANN401 - of any type
-    evaluation = _of_evaluation(state)
-    return None if evaluation is None else getattr(evaluation, name)
+    return number_column(title, value, text)
 
 
 COLUMNS: Final[tuple[Column[Sequence[ShownState]], ...]] = (
     text_column(deferred("State"), lambda each: each.name),
-    float_column(deferred("Value"), lambda each: each.value, value_text),
-    float_column(deferred("Of the file"), lambda each: each.share, share_text),
-    record_column(
-        deferred("Sparsity"),
-        lambda each: (
-            number_formats.sparsity(found.pruned, found.total)
-            if (found := _of_evaluation(each))
-            else ""
-        ),
-        lambda each: _figure(each, "sparsity"),
-    ),
-    record_column(
+    number_column(deferred("Value"), lambda each: each.value, value_text),
+    number_column(deferred("Of the file"), lambda each: each.share, share_text),
+    _column(deferred("Sparsity"), lambda found: found.sparsity, sparsity_share),
+    _column(
         deferred("Time"),
-        lambda each: (
-            tr("{seconds} s", seconds=format_number(found.seconds, ".1f"))
-            if (found := _of_evaluation(each))
-            else ""
-        ),
-        lambda each: _figure(each, "seconds"),
+        lambda found: found.seconds,
+        lambda seconds: tr("{seconds} s", seconds=format_number(seconds, ".1f")),
     ),
-    record_column(
-        deferred("Memory"),
-        lambda each: short_bytes(found.memory) if (found := _of_evaluation(each)) else "",
-        lambda each: _figure(each, "memory"),
-    ),
+    _column(deferred("Memory"), lambda found: found.memory, short_bytes),
     text_column(deferred("Status"), lambda each: each.status),
 )
 
@@ -132,21 +123,18 @@ class StatesModel(RecordModel[ShownState]):
 class StatesTab(EvaluationTab):
     """Lists the states with their values, and evaluates those without one."""
 
+    name, title = deferred("States"), deferred("Evaluate")
+
     def __init__(self, workbench: Workbench, evaluations: Evaluations, exporter: Exporter) -> None:
-        super().__init__(workbench, evaluations, exporter, tr("Evaluate"), with_picture=False)
-        self.setAccessibleName(tr("States"))
+        super().__init__(workbench, evaluations, exporter)
         self._results = StateResults()
         self.model = StatesModel(COLUMNS, self)
         self.list = ResultTable(self.model, tr("Values of the states"), len(COLUMNS) - 1)
         self.list.setItemDelegate(QStyledItemDelegate(self.list))
-        explanation = layouts.remark(tr(EXPLANATION))
-        form = QFormLayout()
-        form.addRow(explanation)
-        self._lay_out(form, self.list)
+        self._lay_out(layouts.form(layouts.remark(tr(EXPLANATION))), self.list)
         self.refresh()
 
     def clear(self) -> None:
-        """Remove the results, and look for stored ones."""
         super().clear()
         self._look_up()
 
@@ -157,13 +145,11 @@ class StatesTab(EvaluationTab):
         session, metric = self._workbench.session, self._evaluations.metric
         rows = self._rows(session) if session is not None else ()
         dense = metric.value(rows[0].evaluation) if rows else math.nan
-        values = [metric.value(row.evaluation) for row in rows]
-        self.model.update(
-            [
-                ShownState(row, value, share_of(value, dense))
-                for row, value in zip(rows, values, strict=True)
-            ]
-        )
+        states = []
+        for row in rows:
+            value = metric.value(row.evaluation)
+            states.append(ShownState(row, value, share_of(value, dense)))
+        self.model.update(states)
         self._enable()
 
     def _rows(self, session: Session) -> tuple[StateRow, ...]:

@@ -8,30 +8,26 @@ from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QColor, QIcon, QPixmap
-from PySide6.QtWidgets import (
-    QCheckBox,
-    QFormLayout,
-    QFrame,
-    QHBoxLayout,
-    QLabel,
-    QLineEdit,
-    QScrollArea,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QCheckBox, QFrame, QLabel, QLineEdit, QScrollArea, QWidget
 
 from prune_gui import number_formats
 from prune_gui.errors import one_line
-from prune_gui.evaluation.evaluation_jobs import metric_sweep_job
+from prune_gui.evaluation.evaluation_jobs import (
+    CurvePoint,
+    SweptStep,
+    metric_curves,
+    metric_sweep_job,
+    of_step,
+    rankings,
+)
 from prune_gui.evaluation.metrics import share_of
-from prune_gui.evaluation.results import CurvePoint, SweptStep, metric_curves, of_step, rankings
 from prune_gui.gui import formatting
 from prune_gui.gui.evaluate.evaluations import Evaluations
 from prune_gui.gui.evaluate.plots import MetricPlot, curve_colour
 from prune_gui.gui.evaluate.tab import EvaluationTab, amount_text, share_text, value_text
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
-from prune_gui.gui.widgets.table_widgets import text_column
+from prune_gui.gui.widgets.table_widgets import number_column, text_column
 from prune_gui.gui.widgets.theme import TIGHT_PX, colours
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
@@ -39,7 +35,7 @@ from prune_gui.recipe.amounts import has_amount, parse_amounts
 from prune_gui.recipe.selector import patterns_in
 from prune_gui.session.changes import Changes
 from prune_gui.session.draft_request import StepRequest
-from prune_gui.table import Column, record_column, table_of
+from prune_gui.table import Column, table_of
 
 if TYPE_CHECKING:
     from prune_gui.gui.export import Exporter
@@ -53,38 +49,26 @@ CHECKED: Final = ("balanced, LAMP", "global L1", "uniform L1", "LAMP")
 """The rankings that are compared unless the user chooses others."""
 COLUMNS: Final[tuple[Column[Sequence[CurvePoint]], ...]] = (
     text_column(deferred("Curve"), lambda each: each.swept.label),
-    record_column(
-        deferred("Amount"), lambda each: amount_text(each.amount), lambda each: each.amount
+    number_column(deferred("Amount"), lambda each: each.amount, amount_text),
+    number_column(
+        deferred("Sparsity"), lambda each: each.evaluation.sparsity if each.evaluation else None
     ),
-    record_column(
-        deferred("Sparsity"),
-        lambda _: "",
-        lambda each: each.evaluation.sparsity if each.evaluation else None,
-    ),
-    record_column(
-        deferred("Problem"), lambda each: each.error, lambda each: each.error or None,
-        is_number=False,
-    ),
-)  # fmt: skip
-
-
+    text_column(deferred("Problem"), lambda each: each.error),
+)
 SWATCH_PX: Final = 12
 MAX_LABEL_PX: Final = 170
 """Width at which a label is elided."""
 
 
 class SweepTab(EvaluationTab):
-    """Compares rankings, the draft and steps of the stack by the metric over the sparsity.
+    """Compares rankings, the draft and steps of the stack by the metric over the sparsity."""
 
-    Signals:
-        amount_wanted: (index, amount) the user wants the step at the index drafted with the amount.
-    """
-
-    amount_wanted = Signal(int, object)
+    name, title = deferred("Metric by sparsity"), deferred("Sweep")
+    with_picture = True
+    amount_wanted = Signal(int, object)  # (index, amount) draft the step with the amount
 
     def __init__(self, workbench: Workbench, evaluations: Evaluations, exporter: Exporter) -> None:
-        super().__init__(workbench, evaluations, exporter, tr("Sweep"), with_picture=True)
-        self.setAccessibleName(tr("Metric by sparsity"))
+        super().__init__(workbench, evaluations, exporter)
         self._found: list[CurvePoint]
         self._failed = ""
         self.curves = CurveList(CHECKED)
@@ -99,17 +83,13 @@ class SweepTab(EvaluationTab):
         self.after_stack.setToolTip(
             tr("Whether the rankings prune what the stack keeps, or the file by themselves")
         )
-        settings = QHBoxLayout()
-        for label, line in ((tr("Targets"), self.targets), (tr("Amounts"), self.amounts)):
-            settings.addWidget(QLabel(label))
-            settings.addWidget(line, 1)
-        settings.addWidget(self.after_stack)
+        targets, amounts = QLabel(tr("Targets")), QLabel(tr("Amounts"))
+        lines = targets, (self.targets, 1), amounts, (self.amounts, 1)
+        settings = layouts.row(*lines, self.after_stack)
         results = QWidget()
         results.setFocusProxy(self.plot)
         layouts.column(settings, (self.plot, 1), self.point, of=results, margin=0)
-        form = QFormLayout()
-        form.addRow(self.curves)
-        self._lay_out(form, results)
+        self._lay_out(layouts.form(self.curves), results)
         self._offer()
         self.refresh()
 
@@ -241,7 +221,6 @@ class SweepTab(EvaluationTab):
         self.curves.mark(self._shades())
 
     def _shades(self) -> dict[str, str]:
-        """Return the colour of each curve that is drawn, by its label."""
         shades = colours(self.palette())
         labels = dict.fromkeys(point.swept.label for point in self._found)
         return {label: curve_colour(shades, at) for at, label in enumerate(labels)}
@@ -276,23 +255,17 @@ class CurveList(QScrollArea):
     def show_labels(self, labels: Sequence[str], further_defaults: Collection[str]) -> None:
         if labels == list(self.boxes):
             return
-        content = QWidget()
-        column = QVBoxLayout(content)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(TIGHT_PX)
         self.boxes = {}
         for label in labels:
             text = one_line(label)
             elided = self.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, MAX_LABEL_PX)
-            box = QCheckBox(elided.replace("&", "&&"))
-            box.setAccessibleName(text)
-            box.setToolTip(text)
+            box = layouts.described(QCheckBox(elided.replace("&", "&&")), text, text)
             is_default = label in self._defaults or label in further_defaults
             box.setChecked(self._choices.get(label, is_default))
             box.toggled.connect(lambda on, label=label: self._choices.update({label: on}))
-            column.addWidget(box)
             self.boxes[label] = box
-        column.addStretch()
+        content, boxes = QWidget(), self.boxes.values()
+        layouts.column(*boxes, layouts.STRETCH, of=content, margin=0, gap=TIGHT_PX)
         self.setWidget(content)  # deletes the one before
 
     def checked(self) -> list[str]:

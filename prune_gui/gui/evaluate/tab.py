@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from PySide6.QtCore import QEvent, Signal
 from PySide6.QtWidgets import QFormLayout, QMenu, QToolButton, QWidget
@@ -33,43 +33,34 @@ CONTROLS_PX: Final = 230
 
 
 class EvaluationTab(QWidget):
-    """A page with controls at its left and results at its right.
+    """A page with controls at its left and results at its right."""
 
-    Attributes:
-        ticket: None: there is no job that computes the picture; see `PictureSource`.
-    """
-
-    ticket: int | None = None
+    ticket: int | None = None  # there is no job that computes the picture; see `PictureSource`
     pictured = Signal()  # as of `PictureSource`; the picture needs no job, so it is never emitted
     draft_wanted = Signal(object)  # (request) the user wants this `DraftRequest` as the draft
 
-    def __init__(
-        self,
-        workbench: Workbench,
-        evaluations: Evaluations,
-        exporter: Exporter,
-        title: str,
-        *,
-        with_picture: bool,
-    ) -> None:
+    name: ClassVar[str]  # of the results, to be translated
+    title: ClassVar[str]  # of the button that starts a run, to be translated
+    with_picture = False
+
+    def __init__(self, workbench: Workbench, evaluations: Evaluations, exporter: Exporter) -> None:
         super().__init__()
+        self.setAccessibleName(tr(self.name))
         self._workbench = workbench
         self._evaluations = evaluations
         self._dense: Evaluation | None = None
         self._found: list[Any] = []
-        self.run = layouts.button(title, self._on_run)
+        self.run = layouts.button(tr(self.title), self._on_run)
         self.note = Message()
         menu = QMenu(self)
-        self.save_picture = menu.addAction(tr("Save picture…"))
-        self.save_picture.triggered.connect(lambda: exporter.save_picture(self))
-        copy_picture = menu.addAction(tr("Copy picture"))
-        copy_picture.triggered.connect(lambda: exporter.copy_picture(self))
-        self.save_table = menu.addAction(tr("Save table as CSV…"))
-        self.save_table.triggered.connect(lambda: exporter.save_table(self))
-        copy_table = menu.addAction(tr("Copy table"))
-        copy_table.triggered.connect(lambda: exporter.copy_table(self))
+        self.save_picture = menu.addAction(tr("Save picture…"), lambda: exporter.save_picture(self))
+        copy_picture = menu.addAction(tr("Copy picture"), lambda: exporter.copy_picture(self))
+        self.save_table = menu.addAction(
+            tr("Save table as CSV…"), lambda: exporter.save_table(self)
+        )
+        menu.addAction(tr("Copy table"), lambda: exporter.copy_table(self))
         for action in (self.save_picture, copy_picture):
-            action.setVisible(with_picture)
+            action.setVisible(self.with_picture)
         self.export = QToolButton(popupMode=QToolButton.ToolButtonPopupMode.InstantPopup)
         self.export.setText(tr("Export"))
         self.export.setMenu(menu)
@@ -90,7 +81,6 @@ class EvaluationTab(QWidget):
         """Show the results with the current metric, in the current colours."""
 
     def _has_results(self) -> bool:
-        """Return whether there are results to export."""
         return bool(self._found)
 
     def picture(self) -> QWidget | None:
@@ -109,7 +99,6 @@ class EvaluationTab(QWidget):
         return self._table(session.checkpoint.path.stem)
 
     def _on_run(self) -> None:
-        """Start the run, or show why it cannot be started."""
         if self._workbench.session is not None:
             try:
                 self._run(self._workbench.session)
@@ -134,7 +123,6 @@ class EvaluationTab(QWidget):
         return name, f"{self.accessibleName()}: {choice.text if choice else ''}"
 
     def legend(self) -> str:
-        """Return the legend as rich text; "" for none."""
         return ""
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
@@ -143,8 +131,6 @@ class EvaluationTab(QWidget):
             self.refresh()
 
     def _lay_out(self, form: QFormLayout, results: QWidget, *more: QWidget) -> None:
-        form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
-        form.setContentsMargins(0, 0, 0, 0)
         buttons = layouts.row(self.run, *more, self.export, layouts.STRETCH)
         controls = QWidget()
         controls.setFixedWidth(CONTROLS_PX)
@@ -154,7 +140,6 @@ class EvaluationTab(QWidget):
         self._enable()
 
     def _start(self, make_job: MakeJob) -> bool:
-        """Start a run; return whether it has started."""
         run = self._evaluations.start(make_job)
         if run is None:
             return False

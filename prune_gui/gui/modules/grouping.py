@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-from prune_gui import statistics
 from prune_gui.engine import Job
 from prune_gui.gui.modules.tree_model import TreeModel
 from prune_gui.gui.workbench import Workbench
@@ -102,8 +101,13 @@ class TreeGrouping:
         groups_of = {n: space.groups for n, space in spaces if self._model.has_pruned(n)}
 
         def work(monitor: Monitor) -> PrunedUnits:
-            count = statistics.unit_statistics.count_removable
-            return {number: count(resolution, some, monitor) for number, some in groups_of.items()}
+            # torch: slow to import
+            from prune_gui.recipe.compaction.network import removable_units
+
+            return {
+                number: [int(one.sum()) for one in removable_units(resolution, groups, monitor)]
+                for number, groups in groups_of.items()
+            }
 
         def then(found: PrunedUnits) -> None:
             if ticket == self._ticket and outline is self._model.outline:

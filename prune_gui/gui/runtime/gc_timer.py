@@ -56,7 +56,6 @@ class GcTimer(QObject):
             gc.freeze()
 
     def stop(self) -> None:
-        """Stop the timers and enable automatic collection again."""
         self._young.stop()
         self._full.stop()
         gc.unfreeze()

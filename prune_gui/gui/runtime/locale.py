@@ -14,8 +14,6 @@ from prune_gui.language import LANGUAGES, SOURCE, deferred, tr, use_language
 SYSTEM: Final = "system"
 TRAILING_MNEMONIC: Final = re.compile(r"\(&\w\)")
 """A mnemonic in brackets after a text, as in Chinese, whose characters no key types."""
-
-
 QT_TEXTS: Final = {
     "&Look in:": deferred("&Look in:"),
     "Files of &type:": deferred("Files of &type:"),
@@ -46,10 +44,7 @@ class _FileDialogTexts(QTranslator):
 
 
 def set_language(app: QApplication, language: str) -> None:
-    """Set the language of the program and of Qt's own dialogs.
-
-    Numbers use the system's locale in any language; see `numbers_of`.
-    """
+    """Set the language of the program and of Qt's own dialogs, but the system's number format."""
     system = QLocale.system()
     code = language_of(system) if language == SYSTEM else language
     numbers = numbers_of(system)
@@ -65,14 +60,11 @@ def set_language(app: QApplication, language: str) -> None:
 
 def language_of(locale: QLocale) -> str:
     """Return the code of the first language of a locale that is available, else that of English."""
+    available = {(QLocale(code).language(), QLocale(code).script()): code for code in LANGUAGES}
     for preferred in (QLocale(name) for name in locale.uiLanguages() if "-" in name):
-        for code in LANGUAGES:
-            available = QLocale(code)
-            if (preferred.language(), preferred.script()) == (
-                available.language(),
-                available.script(),
-            ):
-                return code
+        code = available.get((preferred.language(), preferred.script()))
+        if code is not None:
+            return code
     return SOURCE
 
 

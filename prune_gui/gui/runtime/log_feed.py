@@ -29,8 +29,6 @@ MAX_ENTRIES: Final = 1000
 MAX_LINE_CHARS: Final = 2000
 LEVELS: Final = (deferred("Info"), deferred("Warning"), deferred("Error"), deferred("Critical"))
 """Names of the levels in `logging`, capitalized, to be translated."""
-
-
 LEVEL_OF: Final = {
     QtMsgType.QtDebugMsg: logging.DEBUG,
     QtMsgType.QtInfoMsg: logging.INFO,
@@ -73,7 +71,6 @@ class LogEntry:
 
     @property
     def level_name(self) -> str:
-        """The translated name of the level: "Warning"."""
         return tr(logging.getLevelName(self.level).capitalize())
 
     @property
@@ -85,9 +82,7 @@ class LogEntry:
     @property
     def whole(self) -> str:
         """The full text with time, level and details, as Copy uses it."""
-        return "\n".join(
-            filter(None, (f"{self.when} {self.level_name}: {self.text}", self.details))
-        )
+        return f"{self.when} {self.level_name}: {self.text}\n{self.details}".rstrip("\n")
 
 
 def details_of(error: BaseException) -> str:
@@ -97,26 +92,22 @@ def details_of(error: BaseException) -> str:
     exception of the system that caused it, or "".
     """
     if not isinstance(error, PruneGuiError):
-        return _lines("".join(traceback.format_exception(error)))
-    if error.__cause__ is None:
+        parts = traceback.format_exception(error)
+    elif error.__cause__ is None:
         return ""
-    return _lines("".join(traceback.format_exception_only(error.__cause__)))
-
-
-def _lines(text: str) -> str:
-    return "\n".join(one_line(line, MAX_LINE_CHARS) for line in text.rstrip().split("\n"))
+    else:
+        parts = traceback.format_exception_only(error.__cause__)
+    lines = "".join(parts).rstrip().split("\n")
+    return "\n".join(one_line(line, MAX_LINE_CHARS) for line in lines)
 
 
 class LogFeed(QObject):
     """Collects log records of level INFO and above, and emits them in batches on the GUI thread.
 
     At most `MAX_ENTRIES` entries wait for delivery; the oldest are dropped.
-
-    Signals:
-        logged: (entries) a tuple of new `LogEntry` objects, oldest first; on the GUI thread.
     """
 
-    logged = Signal(object)
+    logged = Signal(object)  # (entries) a tuple of new `LogEntry` objects, oldest first
     _entries_waiting = Signal()
 
     def __init__(self, parent: QObject | None = None) -> None:

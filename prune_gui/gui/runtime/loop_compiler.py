@@ -17,13 +17,9 @@ END_TIMEOUT_MS: Final = 2000
 
 
 class LoopCompiler(QObject):
-    """Starts the process once, if it is needed, and follows it.
+    """Starts the process once, if it is needed, and follows it."""
 
-    Signals:
-        advanced: (done, total) so many parts are compiled; both are 0 when the process has ended.
-    """
-
-    advanced = Signal(int, int)
+    advanced = Signal(int, int)  # (done, total) parts are compiled; 0, 0 at the end
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -42,7 +38,6 @@ class LoopCompiler(QObject):
         process.start(program, arguments)
 
     def stop(self) -> None:
-        """End the process, at the end of the program."""
         if self._process is not None:
             self._process.blockSignals(True)
             self._process.kill()

@@ -28,11 +28,9 @@ class Preferences(QObject):
         self._unwritten: list[Change] = []
 
     def change(self, name: str, value: object) -> None:
-        """Set an attribute of the settings."""
         self._apply(lambda settings: settings.model_copy(update={name: value}))
 
     def remember(self, path: Path) -> None:
-        """Put a checkpoint first in the list of recent files."""
         self._apply(lambda settings: settings.with_recent(path))
 
     def _apply(self, change: Change) -> None:

@@ -38,13 +38,11 @@ MAX_SOCKET_PATH_BYTES: Final = 100
 DISPLAY_VARIABLES: Final = ("QT_QPA_PLATFORM", "WAYLAND_DISPLAY", "DISPLAY")
 PRIVATE_MODE: Final = 0o700
 ACCEPTED: Final = b"ok\n"
-
-log = logging.getLogger(__name__)
-
-
 MAX_REQUEST_BYTES: Final = 1 << 20
 MAX_TOKEN_CHARS: Final = 1_000
 TOKEN_VARIABLES: Final = ("XDG_ACTIVATION_TOKEN", "DESKTOP_STARTUP_ID")
+
+log = logging.getLogger(__name__)
 
 
 class SingleInstance(QObject):
@@ -52,19 +50,16 @@ class SingleInstance(QObject):
 
     Nothing here raises an error: a program that cannot be reached, or cannot be found by others,
     opens its own window.
-
-    Signals:
-        requested: (OpenRequest) a later start of the program wants files to be opened.
     """
 
-    requested = Signal(object)
+    requested = Signal(object)  # (OpenRequest) a later start of the program wants to open files
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._server = QLocalServer(self)
         self._server.setSocketOptions(QLocalServer.SocketOption.UserAccessOption)
         self._server.newConnection.connect(self._accept)
-        self._peers: dict[QLocalSocket, bytearray] = {}
+        self._peers: set[QLocalSocket] = set()  # those whose request was not read yet
 
     def hand_over(self, request: OpenRequest) -> bool:
         """Send a request to the running program, and return whether it accepted it.
@@ -76,17 +71,20 @@ class SingleInstance(QObject):
         except OSError as error:
             log.warning("Later starts cannot find this program: %s", error)
             return False
-        lock = QLockFile(f"{name}.lock" if os.path.isabs(name) else _temporary_file(name))  # noqa: PTH117
+        # On Windows, the name is no path; elsewhere, it replaces the folder.
+        lock = QLockFile(os.fspath(Path(tempfile.gettempdir()) / f"{name}.lock"))
         if not lock.tryLock(LOCK_TIMEOUT_MS):
             log.warning("Later starts cannot find this program: %s is locked", name)
             return False
         try:
-            running = _connected(name)
-            if running is None:
+            running = QLocalSocket()
+            running.connectToServer(name)
+            is_running = running.waitForConnected(CONNECT_TIMEOUT_MS)
+            if not is_running:
                 self._listen(name)
         finally:
             lock.unlock()
-        return running is not None and _is_accepted(running, request)
+        return is_running and _is_accepted(running, request)
 
     def close(self) -> None:
         """Receive no more requests; the next start opens its own window."""
@@ -107,8 +105,8 @@ class SingleInstance(QObject):
                 peer.abort()
                 peer.deleteLater()
                 continue
-            self._peers[peer] = bytearray()
-            peer.setReadBufferSize(MAX_REQUEST_BYTES)
+            self._peers.add(peer)
+            peer.setReadBufferSize(MAX_REQUEST_BYTES + 1)
             peer.readyRead.connect(partial(self._read, peer))
             peer.disconnected.connect(partial(self._forget, peer))
             timer = QTimer(peer, singleShot=True, interval=PEER_TIMEOUT_MS)
@@ -117,32 +115,25 @@ class SingleInstance(QObject):
             self._read(peer)
 
     def _read(self, peer: QLocalSocket) -> None:
-        received = self._peers.get(peer)
-        if received is None:  # its request was read already
+        if peer not in self._peers:  # its request was read already
             peer.readAll()
             return
-        received += peer.readAll().data()
-        line, newline, _ = received.partition(b"\n")
-        if len(line) > MAX_REQUEST_BYTES:
-            self._refuse(peer, "it is too long")
-        elif newline:
-            try:
-                request = OpenRequest.from_line(bytes(line))
-            except ValueError as error:
-                self._refuse(peer, str(error))
-                return
-            del self._peers[peer]
-            peer.write(ACCEPTED)
-            peer.flush()
-            peer.disconnectFromServer()  # after the reply is sent
-            self.requested.emit(request)
-
-    def _refuse(self, peer: QLocalSocket, reason: str) -> None:
-        log.warning("A request of another program is ignored: %s", reason)
-        peer.abort()
+        if not peer.canReadLine() and peer.bytesAvailable() <= MAX_REQUEST_BYTES:
+            return
+        try:
+            request = OpenRequest.from_line(bytes(peer.readLine().data()))
+        except ValueError as error:
+            log.warning("A request of another program is ignored: %s", error)
+            peer.abort()
+            return
+        self._peers.remove(peer)
+        peer.write(ACCEPTED)
+        peer.flush()
+        peer.disconnectFromServer()  # after the reply is sent
+        self.requested.emit(request)
 
     def _forget(self, peer: QLocalSocket) -> None:
-        self._peers.pop(peer, None)
+        self._peers.discard(peer)
         peer.deleteLater()
 
 
@@ -150,28 +141,20 @@ def server_name() -> str:
     """Return the path of the socket; on Windows, the name of the pipe."""
     settings = user_config_path("prune-gui", appauthor=False)
     display = [os.environ.get(name, "") for name in DISPLAY_VARIABLES]
-    if sys.platform == "win32":
-        identity: object = os.environ.get("USERNAME", "")
-    else:
-        identity = os.geteuid()
+    identity = os.environ.get("USERNAME", "") if sys.platform == "win32" else os.geteuid()
     key = repr((identity, os.fspath(settings.absolute()), display))
     name = f"prune-gui-{hashlib.sha256(os.fsencode(key)).hexdigest()[:16]}"
     if sys.platform == "win32":
         return name
-    for folder in _folders():
-        path = os.fspath(folder / name)
-        if len(os.fsencode(path)) <= MAX_SOCKET_PATH_BYTES and _is_private(folder):
-            return path
-    raise PermissionError("no folder for its socket is private to the user")
-
-
-def _folders() -> list[Path]:
-    """Return the folders where the socket may be, the best first."""
     folders = [Path(tempfile.gettempdir()) / f"prune-gui-{os.geteuid()}"]
     runtime_folder = os.environ.get("XDG_RUNTIME_DIR", "")
     if os.path.isabs(runtime_folder):  # noqa: PTH117
         folders.insert(0, Path(runtime_folder))
-    return folders
+    for folder in folders:
+        path = os.fspath(folder / name)
+        if len(os.fsencode(path)) <= MAX_SOCKET_PATH_BYTES and _is_private(folder):
+            return path
+    raise PermissionError("no folder for its socket is private to the user")
 
 
 def _is_private(folder: Path) -> bool:
@@ -185,23 +168,10 @@ def _is_private(folder: Path) -> bool:
     return stat.S_ISDIR(status.st_mode) and is_own
 
 
-def _temporary_file(name: str) -> str:
-    return os.fspath(Path(tempfile.gettempdir()) / f"{name}.lock")
-
-
-def _connected(name: str) -> QLocalSocket | None:
-    """Return a connection to the running program; None if none runs."""
-    connection = QLocalSocket()
-    connection.connectToServer(name)
-    return connection if connection.waitForConnected(CONNECT_TIMEOUT_MS) else None
-
-
 def _is_accepted(running: QLocalSocket, request: OpenRequest) -> bool:
-    """Send a request, and return whether it was accepted."""
     running.write(request.to_line())
-    while running.bytesToWrite():
-        if not running.waitForBytesWritten(REPLY_TIMEOUT_MS):
-            break
+    while running.bytesToWrite() and running.waitForBytesWritten(REPLY_TIMEOUT_MS):
+        pass
     reply = b""
     while len(reply) < len(ACCEPTED) and running.waitForReadyRead(REPLY_TIMEOUT_MS):
         reply += running.readAll().data()
@@ -220,19 +190,14 @@ AbsolutePath = Annotated[StatePath, AfterValidator(_check_absolute)]
 
 
 class OpenRequest(BaseModel):
-    """Files to open. All paths are absolute: the receiver has another working folder.
-
-    Attributes:
-        methods: Python files with pruning methods, which the user named on the command line.
-        token: by which the desktop lets the receiver raise its window; "" if there is none.
-    """
+    """Files to open. All paths are absolute: the receiver has another working folder."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     checkpoint: AbsolutePath | None = None  # a file or folder; None to show the window only
     recipe: AbsolutePath | None = None
     methods: Annotated[tuple[AbsolutePath, ...], Field(max_length=100)] = ()
-    token: Annotated[str, Field(max_length=MAX_TOKEN_CHARS)] = ""
+    token: Annotated[str, Field(max_length=MAX_TOKEN_CHARS)] = ""  # to raise a window
 
     def to_line(self) -> bytes:
         # pydantic's own JSON cannot hold surrogates, which occur in paths that are not UTF-8.
@@ -240,6 +205,8 @@ class OpenRequest(BaseModel):
 
     @classmethod
     def from_line(cls, line: bytes) -> OpenRequest:
+        if len(line) > MAX_REQUEST_BYTES:
+            raise ValueError("it is too long")
         try:
             return cls.model_validate(json.loads(line))
         except ValidationError as error:

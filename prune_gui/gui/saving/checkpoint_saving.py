@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtWidgets import QWidget
 
-from prune_gui.checkpoint.remote.fetch_limit import FetchLimitError
+from prune_gui.checkpoint.remote.access import FetchLimitError
 from prune_gui.engine import Dropped, Event
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.remote_files import RemoteFiles
@@ -45,12 +45,10 @@ class CheckpointSaving:
         return self._workbench.bridge.waits_for(self._ticket)
 
     def cancel(self) -> None:
-        """Cancel the job that writes; the files are as before."""
         if self._ticket is not None:
             self._workbench.bridge.cancel(self._ticket)
 
     def ask(self, session: Session, settings: Settings) -> None:
-        """Ask for the path and the form, and start to write."""
         from prune_gui.gui.saving.output_boxes import pruned_path  # not needed at startup
         from prune_gui.gui.saving.save_dialog import SaveDialog  # not needed at startup
 
@@ -60,19 +58,15 @@ class CheckpointSaving:
         self._show(self._dialog)
 
     def _show(self, dialog: SaveDialog) -> None:
-        if not dialog.exec():
-            self._forget()
-        else:
+        if dialog.exec():
             self._start(dialog)
+        else:
+            self._forget()
 
     def _start(self, dialog: SaveDialog) -> None:
-        """Start to write what the dialog says."""
         self._keeps_code = dialog.keeps_code
-        self._ticket = self._workbench.files.save(
-            dialog.path,
-            dialog.options,
-            failed=self._explain,
-        )
+        save = self._workbench.files.save
+        self._ticket = save(dialog.path, dialog.options, failed=self._explain)
 
     def _explain(self, error: BaseException) -> None:
         """Show the dialog again, with the error; a fault of the program is reported as usual.

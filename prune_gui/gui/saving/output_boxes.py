@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QFontDatabase, QGuiApplication
-from PySide6.QtWidgets import (
-    QCheckBox,
-    QGroupBox,
-    QLabel,
-    QPlainTextEdit,
-    QPushButton,
-    QWidget,
-)
+from PySide6.QtWidgets import QCheckBox, QGroupBox, QLabel, QPlainTextEdit, QWidget
 
 from prune_gui.checkpoint.formats import stem_and_suffix
 from prune_gui.checkpoint.model_files import ModelFiles, find_model_files
@@ -81,7 +74,7 @@ def is_occupied(path: Path) -> bool:
         return False  # saving reports the error
 
 
-def sure_to_replace(parent: QWidget, existing: Sequence[Path], opened: Path | None = None) -> bool:
+def sure_to_replace(parent: QWidget, existing: Sequence[Path], opened: Path) -> bool:
     """Ask whether to replace files; warn if one of them is the open checkpoint."""
     names = tr(" and ").join(one_line(path.name) for path in existing)
     text = trn(
@@ -91,7 +84,7 @@ def sure_to_replace(parent: QWidget, existing: Sequence[Path], opened: Path | No
         names=names,
     )
     details = one_line(str(existing[0].parent))
-    if opened is not None and opened.exists() and any(path.samefile(opened) for path in existing):
+    if opened.exists() and any(path.samefile(opened) for path in existing):
         warning = tr("This file is the open checkpoint: its original weights will be lost.")
         details = f"{details}\n\n{warning}"
     return agree(parent, tr("Replace the file?"), text, tr("&Replace"), details=details)
@@ -102,45 +95,37 @@ class LoaderBox(QGroupBox):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(tr("Also saved: a script that loads it into a model"), parent)
-        self._lines = QPlainTextEdit(readOnly=True)
+        self._lines = QPlainTextEdit(
+            readOnly=True, tabChangesFocus=True, lineWrapMode=QPlainTextEdit.LineWrapMode.NoWrap
+        )
         self._lines.setAccessibleName(tr("Python code that loads the checkpoint"))
         self._lines.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
-        self._lines.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
-        self._lines.setTabChangesFocus(True)
         margins = 2 * (self._lines.frameWidth() + round(self._lines.document().documentMargin()))
         self._lines.setFixedHeight(VISIBLE_LINES * self._lines.fontMetrics().height() + margins)
         self._file = QLabel()
-        copy = QPushButton(tr("Cop&y"))
-        copy.setAutoDefault(False)
+        clipboard = QGuiApplication.clipboard()
+        copy = layouts.button(tr("Cop&y"), lambda: clipboard.setText(self._lines.toPlainText()))
         copy.setAccessibleDescription(tr("Copies the code to the clipboard"))
-        copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(self._lines.toPlainText()))
         row = layouts.row((self._file, 1), copy)
         layouts.column(self._lines, row, of=self)
 
     def show_for(self, checkpoint: Checkpoint, target: OutputPath) -> None:
-        from prune_gui.recipe.loader import loader_path, loader_text  # torch: slow to import
+        from prune_gui.recipe.extra_files import loader_path, loader_text  # torch: slow to import
 
         self._lines.setPlainText(loader_text(checkpoint, target, anywhere=True))
         self._file.setText(tr("Saved as {name}", name=one_line(loader_path(target).name)))
 
 
 class ModelFilesBox(QWidget):
-    """Asks which files beside the weights of the input are copied.
+    """Asks which files beside the weights of the input are copied; only a folder gets them."""
 
-    Only a folder gets them: if the output is a file, checking the box asks for a folder.
-
-    Signals:
-        folder_wanted: (path) the user checks the box for a file; the path is that of a folder.
-    """
-
-    folder_wanted = Signal(str)
+    folder_wanted = Signal(str)  # (path) the user checks the box while the output is a file
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         super().__init__()
         is_remote = checkpoint.url is not None  # the files are fetched when they are copied
-        self._model = (
-            ModelFiles(checkpoint.path) if is_remote else find_model_files(checkpoint.path)
-        )
+        find = ModelFiles if is_remote else find_model_files
+        self._model: ModelFiles = find(checkpoint.path)
         self._checkpoint = checkpoint
         self._target: OutputPath | None = None
         self._wanted = True
@@ -157,7 +142,6 @@ class ModelFilesBox(QWidget):
 
     @property
     def wants_files(self) -> bool:
-        """Whether config, tokenizer and similar files are copied."""
         return self._files.isChecked()
 
     @property

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QPalette, QShowEvent
+from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
     QCheckBox,
@@ -20,7 +20,6 @@ from PySide6.QtWidgets import (
     QLabel,
     QLineEdit,
     QRadioButton,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -112,6 +111,7 @@ class SaveDialog(QDialog):
         self._workbench = workbench
         assert workbench.session is not None
         checkpoint = workbench.session.checkpoint
+        self._checkpoint = checkpoint
         self._foreign = checkpoint.foreign
         self._suggested = str(Location.at(suggested))
         self._suffix = ""  # that was removed for a folder of shards
@@ -125,7 +125,6 @@ class SaveDialog(QDialog):
         forms = self._make_forms(form)
         self._split = QCheckBox(tr("S&plit into shards of at most"))
         self._shard_size = QLineEdit(SHARD_SIZE)
-        self._compressed_note = QLabel(tr(COMPRESSED_NOTE))
         self._compressed = QCheckBox(tr("Compresse&d (deflate)"))
         self._moments = QCheckBox(tr("Also &zero the optimizer's moments of pruned elements"))
         self._tensors_only = QCheckBox(tr("&Tensors only, without the code that the file names"))
@@ -133,30 +132,24 @@ class SaveDialog(QDialog):
         self._replace = QCheckBox(tr("Rep&lace the remote file if it exists"))
         self.model_files = ModelFilesBox(checkpoint)
         path_row = self._make_path_row()
-        self._contents = Message()
-        self._draft = Message()
-        self._problem = Message()
-        self._room = Message()
-        self._failure = Message()
+        notes = [Message() for _ in range(5)]
+        self._failure, self._draft, self._problem, self._contents, self._room = notes
         self._loader = LoaderBox()
         standard = QDialogButtonBox.StandardButton
-        buttons = QDialogButtonBox(standard.Save | standard.Cancel)
-        buttons.accepted.connect(self._confirm)
-        buttons.rejected.connect(self.reject)
+        buttons = layouts.dialog_buttons(self, standard.Save | standard.Cancel, self._confirm)
         self._save = buttons.button(standard.Save)
-        layout = QVBoxLayout(self)
-        notes = Messages((self._failure, self._draft, self._problem, self._contents, self._room))
-        sections = (forms, self._loader, path_row, notes, buttons)
-        for section in sections:
-            layout.addWidget(section)
+        layouts.column(forms, self._loader, path_row, Messages(notes), buttons, of=self)
         self._forms.idToggled.connect(self._suggest)
-        self._forms.idToggled.connect(self._refresh)
         self._split.toggled.connect(self._change_files)
-        self._shard_size.textChanged.connect(self._refresh)
-        self._compressed.toggled.connect(self._refresh)
-        self._tensors_only.toggled.connect(self._refresh)
         self.model_files.folder_wanted.connect(self._path.setText)
-        self._path.textChanged.connect(self._refresh)
+        for changed in (
+            self._forms.idToggled,
+            self._shard_size.textChanged,
+            self._compressed.toggled,
+            self._tensors_only.toggled,
+            self._path.textChanged,
+        ):
+            changed.connect(self._refresh)
         self._refresh()
         self._path.setFocus()
 
@@ -171,11 +164,7 @@ class SaveDialog(QDialog):
 
     @property
     def options(self) -> OutputOptions:
-        """How the checkpoint is to be written.
-
-        Raises:
-            ValueError: the size of the shards is not valid.
-        """
+        """How to write the checkpoint; a `ValueError` if the size of the shards is not valid."""
         wanted = self._shard_size.text().strip()
         return OutputOptions(
             form=self.form,
@@ -209,7 +198,6 @@ class SaveDialog(QDialog):
         self._measure()
 
     def explain(self, failure: str) -> None:
-        """Show why the last save failed, until the input changes."""
         self._failure.say(failure)
 
     def done(self, result: int) -> None:
@@ -245,48 +233,41 @@ class SaveDialog(QDialog):
         grid.setContentsMargins(0, 0, 0, 0)
         label = QLabel(tr("F&ile"))
         label.setBuddy(self._path)
-        self._path.setAccessibleName(tr("File or folder to save to"))
-        self._path.setToolTip(
-            tr("Also the URL of one in an object store, such as s3://bucket/name")
-        )
-        self._path.setMinimumWidth(460)
+        layouts.described(
+            self._path,
+            tr("File or folder to save to"),
+            tr("Also the URL of one in an object store, such as s3://bucket/name"),
+        ).setMinimumWidth(460)
         browse = layouts.button(tr("&Browse…"), self._browse)
         self._shard_size.setAccessibleName(tr("Largest shard"))
         self._shard_size.setEnabled(False)
         self._shard_size.setMaximumWidth(100)
-        session = self._workbench.session
-        if session is not None and has_several_files(session.checkpoint.path):
+        if has_several_files(self._checkpoint.path):
             self._split.setText(tr("S&plit into new shards of at most"))
             self._split.setToolTip(tr("Otherwise the same shards as the input"))
         self._compressed.setToolTip(tr("For a single file of torch: .pt, .pth, .bin or .ckpt"))
         self._compressed.setAccessibleDescription(tr(COMPRESSED_NOTE))
-        self._compressed_note.setForegroundRole(QPalette.ColorRole.PlaceholderText)
-        self._compressed_note.setIndent(INDENT_PX)
-        shards = layouts.row(self._split, self._shard_size, layouts.STRETCH)
-        grid.addWidget(label, 0, 0)
-        grid.addWidget(self._path, 0, 1)
-        grid.addWidget(browse, 0, 2)
-        grid.addLayout(shards, 1, 1, 1, 2)
-        grid.addWidget(self._compressed, 2, 1, 1, 2)
-        grid.addWidget(self._compressed_note, 3, 1, 1, 2)
-        self._moments.setVisible(session is not None and session.checkpoint.has_moments())
+        compressed_note = layouts.remark(tr(COMPRESSED_NOTE), wrapped=False)
+        compressed_note.setIndent(INDENT_PX)
+        self._moments.setVisible(self._checkpoint.has_moments())
         self._moments.setToolTip(tr("For the finalized form in a file of torch"))
-        grid.addWidget(self._moments, 4, 1, 1, 2)
         self._tensors_only.setVisible(bool(self._foreign))
         self._tensors_only.setChecked(bool(runs_programs(self._foreign)))
         self._tensors_only.setToolTip(wrapped(code_statement(self._foreign)))
-        grid.addWidget(self._tensors_only, 5, 1, 1, 2)
         self._replace.setToolTip(tr("Remote folders are never replaced"))
-        grid.addWidget(self._replace, 6, 1, 1, 2)
-        grid.addWidget(self.model_files, 7, 1, 1, 2)
+        for column, widget in enumerate((label, self._path, browse)):
+            grid.addWidget(widget, 0, column)
+        grid.addLayout(layouts.row(self._split, self._shard_size, layouts.STRETCH), 1, 1, 1, 2)
+        options: tuple[QWidget, ...] = self._compressed, compressed_note, self._moments
+        options += self._tensors_only, self._replace, self.model_files
+        for line, widget in enumerate(options, start=2):
+            grid.addWidget(widget, line, 1, 1, 2)
         return row
 
     def _suggest(self) -> None:
         """Suggest a folder for the compact form of a model folder, unless the path was edited."""
-        session = self._workbench.session
-        checkpoint = session.checkpoint if session is not None else None
-        if checkpoint is not None and (checkpoint.model_types or checkpoint.hf_config):
-            paths = self._suggested, str(model_folder(checkpoint, "compact"))
+        if self._checkpoint.model_types or self._checkpoint.hf_config:
+            paths = self._suggested, str(model_folder(self._checkpoint, "compact"))
             wanted = paths[self.form == "compact"]
             if self._path.text() in paths and not self._split.isChecked():
                 self._path.setText(wanted)
@@ -305,20 +286,19 @@ class SaveDialog(QDialog):
         self._refresh()
 
     def _refresh(self) -> None:
-        """Update problem, sizes, loader script and free space for the current input."""
         self._failure.say("")
         self._target, problem = self._read()
         self._problem.say(problem)
-        self._save.setEnabled(self._target is not None)
-        is_remote = self._target is not None and self._target.url is not None
-        self._replace.setVisible(is_remote)
-        self._replace.setEnabled(self._target is not None and not self._target.is_folder)
-        is_torch_file = self._target is not None and self._target.is_compressible
+        target = self._target
+        self._save.setEnabled(target is not None)
+        self._replace.setVisible(target is not None and target.url is not None)
+        self._replace.setEnabled(target is not None and not target.is_folder)
+        is_torch_file = target is not None and target.is_compressible
         self._compressed.setEnabled(is_torch_file)
-        self._tensors_only.setEnabled(bool(self._target and self._target.format.name == TORCH.name))
+        self._tensors_only.setEnabled(target is not None and target.format.name == TORCH.name)
         keeps_states = self.form == "finalized" and not self._tensors_only.isChecked()
         self._moments.setEnabled(is_torch_file and keeps_states)
-        self.model_files.refresh(self._target, self.form)
+        self.model_files.refresh(target, self.form)
         self._measure()
         self._show_sizes()
         self._show_loader()
@@ -326,11 +306,10 @@ class SaveDialog(QDialog):
 
     def _read(self) -> tuple[OutputPath | None, str]:
         """Return the chosen output path and "", or None and the problem."""
-        session = self._workbench.session
-        if session is None or not self._path.text().strip():
+        if not self._path.text().strip():
             return None, tr("Enter a file name.")
         try:
-            return OutputPath.of(session.checkpoint, self.path, self.options), ""
+            return OutputPath.of(self._checkpoint, self.path, self.options), ""
         except (ValueError, PruneGuiError) as error:
             return None, str(error)
 
@@ -381,12 +360,11 @@ class SaveDialog(QDialog):
             )
 
     def _show_loader(self) -> None:
-        session = self._workbench.session
         shown = self.form == "reparametrized"
         changed = shown == self._loader.isHidden()
         self._loader.setVisible(shown)
-        if shown and session is not None and self._target is not None:
-            self._loader.show_for(session.checkpoint, self._target)
+        if shown and self._target is not None:
+            self._loader.show_for(self._checkpoint, self._target)
         if changed:
             self.adjustSize()
 
@@ -397,37 +375,26 @@ class SaveDialog(QDialog):
         self._contents.say(note, warning=False)
         if isinstance(size, PruneGuiError):
             self._room.say(str(size))
-        elif self._target is None or (room := free_space(self._target.path)) is None:
+            return
+        room = free_space(self._target.path) if self._target is not None else None
+        if self._target is None or room is None:
             self._room.say("")
+            return
+        folder, free = room
+        needed = 0 if size is None else size.compressed if self._is_compressed else size.nbytes
+        is_short = self._target.url is None and needed > free
+        text = deferred("{size} free in {folder}")
+        if is_short:
+            text = deferred("Not enough disk space: {size} free in {folder}")
         elif self._target.url is not None:
-            folder, free = room
-            self._room.say(
-                tr(
-                    "{size} free in {folder}, where files are until they are uploaded",
-                    size=short_bytes(free),
-                    folder=folder,
-                ),
-                warning=False,
-            )
-        else:
-            folder, free = room
-            needed = 0 if size is None else size.compressed if self._is_compressed else size.nbytes
-            too_small = needed > free
-            space = short_bytes(free)
-            text = (
-                tr("Not enough disk space: {size} free in {folder}", size=space, folder=folder)
-                if too_small
-                else tr("{size} free in {folder}", size=space, folder=folder)
-            )
-            self._room.say(text, warning=too_small)
+            text = deferred("{size} free in {folder}, where files are until they are uploaded")
+        self._room.say(tr(text, size=short_bytes(free), folder=folder), warning=is_short)
 
     def _browse(self) -> None:
+        typed, unasked = self._path.text(), QFileDialog.Option.DontConfirmOverwrite
+        start = "" if is_url(typed.strip()) else typed
         path, _ = QFileDialog.getSaveFileName(
-            self,
-            tr("Save pruned checkpoint"),
-            "" if is_url(self._path.text().strip()) else self._path.text(),
-            checkpoint_filter(),
-            options=QFileDialog.Option.DontConfirmOverwrite,
+            self, tr("Save pruned checkpoint"), start, checkpoint_filter(), options=unasked
         )
         if path:
             self._path.setText(path)
@@ -440,23 +407,18 @@ class SaveDialog(QDialog):
             self._replaces = self._replace.isEnabled() and self._replace.isChecked()
             self.accept()
             return
-        existing = [path for path in self._outputs(self._target) if is_occupied(path)]
-        session = self._workbench.session
-        opened = session.checkpoint.path if session is not None else None
-        if not existing or sure_to_replace(self, existing, opened):
+        outputs = [self._target.path]
+        if self.form in ("reparametrized", "compact") and not self._target.is_folder:
+            from prune_gui.recipe import loader_path  # torch: slow to import
+
+            outputs.append(loader_path(self._target))
+        existing = [path for path in outputs if is_occupied(path)]
+        if not existing or sure_to_replace(self, existing, self._checkpoint.path):
             self._replaces = bool(existing)
             self.accept()
 
-    def _outputs(self, target: OutputPath) -> list[Path]:
-        if self.form not in ("reparametrized", "compact") or target.is_folder:
-            return [target.path]
-        from prune_gui.recipe import loader_path  # torch: slow to import
-
-        return [target.path, loader_path(target)]
-
 
 def _size_texts(size: Size | None, *, compressed: bool) -> tuple[str, str]:
-    """Return texts for the size of a form, and for what compression changes."""
     if size is None:
         return tr(UNKNOWN), ""
     share, estimate = 100 * size.share, short_bytes(size.compressed)

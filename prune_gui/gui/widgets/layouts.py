@@ -8,6 +8,9 @@ from typing import Final, TypeVar
 from PySide6.QtGui import QPalette
 from PySide6.QtWidgets import (
     QBoxLayout,
+    QDialog,
+    QDialogButtonBox,
+    QFormLayout,
     QHBoxLayout,
     QLabel,
     QLayout,
@@ -22,6 +25,7 @@ Part = QWidget | QLayout | tuple[QWidget | QLayout, int] | None
 Margin = int | tuple[int, int, int, int]
 """Pixels around a layout, on all sides or on the left, top, right and bottom."""
 Box = TypeVar("Box", bound=QBoxLayout)
+Widget = TypeVar("Widget", bound=QWidget)
 
 
 def column(
@@ -71,3 +75,34 @@ def remark(text: str = "", *, wrapped: bool = True) -> QLabel:
     label = QLabel(text, wordWrap=wrapped)
     label.setForegroundRole(QPalette.ColorRole.PlaceholderText)
     return label
+
+
+def form(*rows: tuple[str | QLabel, QWidget] | QWidget) -> QFormLayout:
+    """Return a form: rows of a label and a field, which fills the width, or of one part alone."""
+    layout = QFormLayout(fieldGrowthPolicy=QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+    for part in rows:
+        if isinstance(part, tuple):
+            label, field = part
+            layout.addRow(label, field)
+        else:
+            layout.addRow(part)
+    return layout
+
+
+def described(widget: Widget, name: str = "", tip: str = "") -> Widget:
+    """Set the accessible name and the tool tip of a widget, and return it."""
+    widget.setAccessibleName(name)
+    widget.setToolTip(tip)
+    return widget
+
+
+def dialog_buttons(
+    dialog: QDialog,
+    kinds: QDialogButtonBox.StandardButton,
+    accept: Callable[[], object] | None = None,
+) -> QDialogButtonBox:
+    """Return the standard buttons of a dialog; `accept` is called in place of its own method."""
+    buttons = QDialogButtonBox(kinds)
+    buttons.accepted.connect(accept or dialog.accept)
+    buttons.rejected.connect(dialog.reject)
+    return buttons

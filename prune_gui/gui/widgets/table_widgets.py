@@ -27,10 +27,11 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.errors import one_line
-from prune_gui.language import tr
+from prune_gui.language import format_number, tr
 from prune_gui.table import Column, Rows, Table, Values, record_column, sorted_rows, table_of
 
 Row = TypeVar("Row")
+Number = TypeVar("Number", bound=float)
 Index = QModelIndex | QPersistentModelIndex
 Role = Qt.ItemDataRole
 ROOT: Final = QModelIndex()
@@ -44,18 +45,25 @@ MIN_COLUMN_WIDTH_PX = 72
 
 def text_column(title: str, text: Callable[[Row], str]) -> Column[Sequence[Row]]:
     """Return a column of words, which are the same on the screen and in files."""
-    return record_column(title, text, text, is_number=False)
+    return record_column(title, text, lambda row: text(row) or None, is_number=False)
 
 
-def float_column(
-    title: str, number: Callable[[Row], float], text: Callable[[float], str]
+def number_column(
+    title: str,
+    number: Callable[[Row], Number | None],
+    text: Callable[[Number], str] = format_number,
 ) -> Column[Sequence[Row]]:
-    """Return a column of numbers; the cells of those that are NaN are empty in files."""
-    return record_column(
-        title,
-        lambda row: text(number(row)),
-        lambda row: None if math.isnan(number(row)) else number(row),
-    )
+    """Return a column of numbers. Cells of None are empty, and in files also those of NaN."""
+
+    def shown(row: Row) -> str:
+        value = number(row)
+        return "" if value is None else text(value)
+
+    def in_file(row: Row) -> Number | None:
+        value = number(row)
+        return None if value is None or math.isnan(value) else value
+
+    return record_column(title, shown, in_file)
 
 
 class TableModel(QAbstractTableModel, Generic[Rows]):

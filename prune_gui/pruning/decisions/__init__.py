@@ -1,7 +1,4 @@
-"""What the methods decide with: loaded on first use, because methods are imported without torch.
-
-It is the arithmetic that several methods share.
-"""
+"""What the methods decide with: loaded on first use, because methods are imported without torch."""
 
 import lazy_loader
 

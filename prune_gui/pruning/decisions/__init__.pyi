@@ -1,8 +1,6 @@
 from .coupled_units import Members as Members
-from .coupled_units import decisions_for as decisions_for
-from .coupled_units import norms_of_units as norms_of_units
-from .coupled_units import scores_from_file as scores_from_file
-from .elements import count_batched as count_batched
+from .coupled_units import Noted as Noted
+from .elements import count_overall as count_overall
 from .elements import cut_lazily as cut_lazily
 from .elements import decide_lamp as decide_lamp
 from .elements import decide_ranked as decide_ranked
@@ -12,6 +10,8 @@ from .elements import rankings_of as rankings_of
 from .elements import row_column_scores as row_column_scores
 from .elements import target_scores as target_scores
 from .target import Decision as Decision
+from .target import GroupScores as GroupScores
+from .target import Target as Target
 from .target import all_targets as all_targets
 from .target import cap_note as cap_note
 from .target import count_units as count_units

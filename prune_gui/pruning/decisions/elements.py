@@ -10,7 +10,6 @@ import numpy as np
 
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.amount import AmountOf
 from prune_gui.pruning.decisions.target import (
     AmountMethod,
     Decision,
@@ -50,10 +49,9 @@ def decide_ranked(
     method: AmountMethod, targets: Sequence[Target], keys: Sequence[KeySource], monitor: Monitor
 ) -> list[Decision]:
     """Cut each row, each target, or all targets together after the k-th smallest key."""
-    rankings = rankings_of(targets, keys, method.max_sparsity)
+    rankings = rankings_of(method, targets, keys)
     if method.ranking_scope == "global":
-        k = count_batched(targets, method.amount, method.amount_of)
-        return cut_batched(targets, rankings, k, method.max_sparsity, find_cuts_batched, monitor)
+        return _cut_together(method, targets, rankings, find_cuts_batched, monitor)
     cut = _cut_rows if method.ranking_scope == "row" else _cut_one
     decisions = []
     for target, ranking in zip(targets, rankings, strict=True):
@@ -66,45 +64,48 @@ def decide_lamp(
     method: AmountMethod, targets: Sequence[Target], scores: Sequence[Scores], monitor: Monitor
 ) -> list[Decision]:
     """Cut each target so that the k smallest LAMP scores of all targets are pruned."""
-    rankings = rankings_of(targets, list(map(ScoreKeys.of, scores)), method.max_sparsity)
-    k = count_batched(targets, method.amount, method.amount_of)
-    return cut_batched(targets, rankings, k, method.max_sparsity, find_lamp_cuts, monitor)
+    rankings = rankings_of(method, targets, list(map(ScoreKeys.of, scores)))
+    return _cut_together(method, targets, rankings, find_lamp_cuts, monitor)
+
+
+def _cut_together(
+    method: AmountMethod,
+    targets: Sequence[Target],
+    rankings: Sequence[Ranking],
+    find: Callable[[Sequence[Ranking], int, Monitor], list[Cut]],
+    monitor: Monitor,
+) -> list[Decision]:
+    k = count_overall(method, targets)
+    possible = min(k, sum(map(prunable_count, targets, rankings)))
+    cuts = find(rankings, possible, monitor)
+    return [
+        _decision(method, target, ranking, Lazy.of_value(cut), cut.pruned, k - possible)
+        for target, ranking, cut in zip(targets, rankings, cuts, strict=True)
+    ]
 
 
 def _cut_one(method: AmountMethod, target: Target, ranking: Ranking) -> Decision:
     """Compute the count from the shape alone; the cut is computed on first use."""
-    k = count_units(
-        method.amount,
-        method.amount_of,
-        remaining=target.remaining,
-        total=target.size,
-        of=lambda: target.name,
-    )
+    k = count_units(method, target.remaining, target.size, target.name)
     possible = min(k, prunable_count(target, ranking))
-    return cut_lazily(target, ranking, possible, method.max_sparsity, missing=k - possible)
+    return cut_lazily(method, target, ranking, possible, missing=k - possible)
 
 
 def _cut_rows(method: AmountMethod, target: Target, ranking: Ranking) -> Decision:
     shape = RowShape(1, 1, target.size)
     if len(target.shape) > 1:
         shape = RowShape(*target.layout.around(target.layout.output_dim, target.shape))
-    columns = shape.columns
     if target.remaining_mask is None:
-        row_remaining = np.full(shape.rows, columns)
+        row_remaining = np.full(shape.rows, shape.columns)
     else:
         row_remaining = count_per_channel(shape, 1, target.remaining_mask)
     requested, units = 0, row_remaining.copy()
-    for remaining in np.unique(row_remaining):
+    for remaining in np.unique(row_remaining).tolist():
         k = count_units(
-            method.amount,
-            method.amount_of,
-            remaining=int(remaining),
-            total=columns,
-            of=lambda: tr("A row of {name}", name=target.name),
+            method, remaining, shape.columns, lambda: tr("A row of {name}", name=target.name)
         )
-        max_pruned = max_prunable(method.max_sparsity, remaining=int(remaining), total=columns)
         equal_rows = row_remaining == remaining
-        units[equal_rows] = min(k, max_pruned)
+        units[equal_rows] = min(k, max_prunable(method.max_sparsity, remaining, shape.columns))
         requested += k * int(equal_rows.sum())
     possible = int(units.sum())
     missing = requested - possible
@@ -114,24 +115,19 @@ def _cut_rows(method: AmountMethod, target: Target, ranking: Ranking) -> Decisio
 
 
 def rankings_of(
-    targets: Sequence[Target], keys: Sequence[KeySource], max_sparsity: float
+    method: AmountMethod, targets: Sequence[Target], keys: Sequence[KeySource]
 ) -> list[Ranking]:
     """Return a ranking per target, with its limit under `max_sparsity`."""
+    limit = method.max_sparsity
     return [
         Ranking(
             key,
             target.remaining_mask,
-            _max_pruned(target, max_sparsity),
+            None if limit == 1.0 else max_prunable(limit, target.remaining, target.size),
             target.histogram_cache,
         )
         for target, key in zip(targets, keys, strict=True)
     ]
-
-
-def _max_pruned(target: Target, max_sparsity: float) -> int | None:
-    if max_sparsity == 1.0:
-        return None
-    return max_prunable(max_sparsity, remaining=target.remaining, total=target.size)
 
 
 def prunable_count(target: Target, ranking: Ranking) -> int:
@@ -139,59 +135,35 @@ def prunable_count(target: Target, ranking: Ranking) -> int:
     return target.remaining if ranking.max_pruned is None else ranking.max_pruned
 
 
-def count_batched(targets: Sequence[Target], amount: int | float, amount_of: AmountOf) -> int:
+def count_overall(method: AmountMethod, targets: Sequence[Target]) -> int:
     """Return the number of elements to prune of all targets together."""
-    return count_units(
-        amount,
-        amount_of,
-        remaining=sum(target.remaining for target in targets),
-        total=sum(target.size for target in targets),
-        of=all_targets,
-    )
-
-
-def cut_batched(
-    targets: Sequence[Target],
-    rankings: Sequence[Ranking],
-    k: int,
-    max_sparsity: float,
-    find: Callable[[Sequence[Ranking], int, Monitor], list[Cut]],
-    monitor: Monitor,
-) -> list[Decision]:
-    """Prune `k` elements of all targets, or as many as possible; `find` computes the cuts."""
-    possible = min(k, sum(map(prunable_count, targets, rankings)))
-    cuts = find(rankings, possible, monitor)
-    return [
-        _decision(target, ranking, Lazy.of_value(cut), cut.pruned, max_sparsity, k - possible)
-        for target, ranking, cut in zip(targets, rankings, cuts, strict=True)
-    ]
+    remaining = sum(target.remaining for target in targets)
+    return count_units(method, remaining, sum(target.size for target in targets), all_targets)
 
 
 def cut_lazily(
-    target: Target, ranking: Ranking, k: int, max_sparsity: float, *, missing: int
+    method: AmountMethod, target: Target, ranking: Ranking, k: int, *, missing: int
 ) -> Decision:
     """Prune the `k` lowest-ranked elements of a target; the cut is computed on first use."""
-    cut = Lazy(partial(_find_cut, ranking, k))
-    return _decision(target, ranking, cut, k, max_sparsity, missing)
-
-
-def _decision(
-    target: Target,
-    ranking: Ranking,
-    cut: Lazy[Cut],
-    pruned: int,
-    max_sparsity: float,
-    missing: int,
-) -> Decision:
-    reached = max_sparsity < 1.0 and pruned == ranking.max_pruned and target.remaining
-    return Decision(
-        ElementCut(ranking, cut), pruned, cap_note(max_sparsity, missing) if reached else ""
-    )
+    return _decision(method, target, ranking, Lazy(partial(_find_cut, ranking, k)), k, missing)
 
 
 def _find_cut(ranking: Ranking, k: int) -> Cut:
     [cut] = find_cuts([ranking], k, Monitor())
     return cut
+
+
+def _decision(
+    method: AmountMethod,
+    target: Target,
+    ranking: Ranking,
+    cut: Lazy[Cut],
+    pruned: int,
+    missing: int,
+) -> Decision:
+    is_capped = method.max_sparsity < 1.0 and pruned == ranking.max_pruned and target.remaining
+    note = cap_note(method.max_sparsity, missing) if is_capped else ""
+    return Decision(ElementCut(ranking, cut), pruned, note)
 
 
 FORMULAS: Final = {"balanced": balanced(), "ria": RIA}

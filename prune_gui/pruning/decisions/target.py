@@ -26,38 +26,25 @@ Content = Literal["scores", "weights", "mask"]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One parameter that a step targets, with the state that earlier steps left.
-
-    Attributes:
-        remaining: number of elements that no earlier step pruned.
-        other: reads the tensor of this name from another file; it has the same shape, except for
-            scores, see `Content`.
-        remaining_mask: returns which elements of a span remain; None if all remain.
-    """
+    """One parameter that a step targets, with the state that earlier steps left."""
 
     name: str
     shape: tuple[int, ...]
     remaining: int
     weights: Scores
-    other: Callable[[str, Content], Scores]
+    other: Callable[[str, Content], Scores]  # reads the tensor of this name from another file
     remaining_mask: RemainingMask | None
     histogram_cache: HistogramCache | None = None
     layout: WeightLayout = USUAL
 
     @property
     def size(self) -> int:
-        """Number of elements."""
         return math.prod(self.shape)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupScores:
-    """The scores that a file has for the units of a coupled group.
-
-    Attributes:
-        units: one score per unit; None if the file has scores of weights.
-        weights: else the scores of at least one member, by its name, as `Target.other` reads them.
-    """
+    """The scores that a file has for a group: of its `units`, or else of `weights` by name."""
 
     path: str
     units: Scores | None
@@ -66,17 +53,11 @@ class GroupScores:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The effect of a step on one parameter.
-
-    Attributes:
-        predicate: selects the elements to prune; None if the step prunes nothing.
-        pruned: number of remaining elements that the step prunes.
-        note: that a limit of the method ended the pruning, for the user; or "".
-    """
+    """The effect of a step on one parameter."""
 
     predicate: Predicate | None
-    pruned: int
-    note: str = ""
+    pruned: int  # the number of remaining elements that the step prunes
+    note: str = ""  # that a limit of the method ended the pruning
 
 
 class AmountMethod(Protocol):
@@ -92,19 +73,14 @@ class AmountMethod(Protocol):
 
 
 def count_units(
-    amount: int | float,
-    amount_of: AmountOf,
-    *,
-    remaining: int,
-    total: int,
-    of: Callable[[], str],
+    method: AmountMethod, remaining: int, total: int, of: str | Callable[[], str]
 ) -> int:
-    """Return the number of units to prune."""
-    units = units_wanted(amount, amount_of, remaining=remaining, total=total)
+    """Return the number of units to prune; `of` is their name for messages, or returns it."""
+    units = units_wanted(method.amount, method.amount_of, remaining=remaining, total=total)
     if units > remaining:
         raise RecipeError(
             "{of}: Cannot prune {wanted:,} units: only {remaining:,} remain.",
-            of=of(),
+            of=of if isinstance(of, str) else of(),
             wanted=units,
             remaining=remaining,
         )
@@ -116,7 +92,7 @@ def all_targets() -> str:
     return tr("All targets")
 
 
-def max_prunable(max_sparsity: float, *, remaining: int, total: int) -> int:
+def max_prunable(max_sparsity: float, remaining: int, total: int) -> int:
     """Return how many of `remaining` units may be pruned under `max_sparsity` of `total`."""
     allowed = math.floor(Fraction(str(max_sparsity)) * total)
     return min(remaining, max(0, allowed - (total - remaining)))
@@ -136,11 +112,7 @@ def cap_note(max_sparsity: float, missing: int) -> str:
 
 
 def dimension(target: Target, dim: ChannelDim, *, min_dims: int, flat: str) -> int:
-    """Return `dim` as a non-negative index.
-
-    Args:
-        flat: the message if it has fewer, with the fields ``{name}`` and ``{shape}``.
-    """
+    """Return `dim` as a non-negative index; `flat` is the message for fewer than `min_dims`."""
     dims = len(target.shape)
     if dims < min_dims:
         raise RecipeError(flat, name=target.name, shape=list(target.shape))

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
+from prune_gui.pruning.arrays import Flags, Ints, Numbers, Values
 from prune_gui.pruning.decisions.target import (
     AmountMethod,
     Decision,
@@ -33,25 +32,20 @@ from prune_gui.pruning.selection.scores import TensorScores
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """The units of one target.
+    """The units of one target; those without `remaining_elements` are not ranked.
 
-    Attributes:
-        label: returns the name of the units for messages, with the name of the target.
-        remaining_elements: int64, number of remaining elements per unit; units of 0 are not ranked.
-        rank: returns a number >= 0 per unit, of which the smallest are pruned first and NaN last;
-            or raises `ValueError`.
-        rank_bytes: number of bytes that `rank` reads.
+    `label` names them for messages. `rank` returns a number >= 0 per unit, of which the smallest
+    are pruned first and NaN last; or it raises `ValueError`.
     """
 
     target: Target
     label: Callable[[], str]
-    remaining_elements: NDArray[np.int64]
-    rank: Callable[[Monitor], NDArray[np.floating[Any]]]
+    remaining_elements: Ints
+    rank: Callable[[Monitor], Values]
     rank_bytes: int
     predicate: Callable[[Lazy[PrunedUnits]], Predicate]
 
-    def ranks(self, monitor: Monitor) -> NDArray[np.floating[Any]]:
-        """Return the result of `rank`."""
+    def ranks(self, monitor: Monitor) -> Values:
         try:
             return self.rank(monitor)
         except ValueError as error:
@@ -59,14 +53,14 @@ class Units:
 
     @property
     def remaining(self) -> int:
-        """Number of units with at least one remaining element."""
         return int((self.remaining_elements > 0).sum())
 
+    @property
+    def total(self) -> int:
+        return len(self.remaining_elements)
+
     def max_pruned(self, method: AmountMethod) -> int:
-        """Return how many units may be pruned under `max_sparsity`."""
-        return max_prunable(
-            method.max_sparsity, remaining=self.remaining, total=len(self.remaining_elements)
-        )
+        return max_prunable(method.max_sparsity, self.remaining, self.total)
 
 
 def select_units(
@@ -85,13 +79,7 @@ def select_units(
 
 def _select_locally(units: Units, method: AmountMethod) -> Decision:
     """Compute the counts, if possible from shapes; units are ranked on first use."""
-    k = count_units(
-        method.amount,
-        method.amount_of,
-        remaining=units.remaining,
-        total=len(units.remaining_elements),
-        of=units.label,
-    )
+    k = count_units(method, units.remaining, units.total, units.label)
     possible = min(k, units.max_pruned(method))
 
     def rank_and_select() -> PrunedUnits:
@@ -112,38 +100,24 @@ def _select_locally(units: Units, method: AmountMethod) -> Decision:
 def _select_globally(
     all_units: Sequence[Units], method: AmountMethod, monitor: Monitor
 ) -> list[Decision]:
-    k = count_units(
-        method.amount,
-        method.amount_of,
-        remaining=sum(units.remaining for units in all_units),
-        total=sum(len(units.remaining_elements) for units in all_units),
-        of=all_targets,
-    )
+    remaining = sum(units.remaining for units in all_units)
+    k = count_units(method, remaining, sum(units.total for units in all_units), all_targets)
     max_pruned = [units.max_pruned(method) for units in all_units]
     possible = min(k, sum(max_pruned))
     ranks = [units.ranks(monitor) for units in all_units]
-    remaining = [units.remaining_elements for units in all_units]
+    elements = [units.remaining_elements for units in all_units]
     decisions = []
-    for units, own_max, selected in zip(
-        all_units, max_pruned, select_lowest(remaining, ranks, max_pruned, possible), strict=True
-    ):
-        pruned = selected.pruned
-        reached = method.max_sparsity < 1.0 and int(pruned.sum()) == own_max
-        decisions.append(
-            Decision(
-                units.predicate(Lazy.of_value(selected)),
-                int(units.remaining_elements[pruned].sum()),
-                cap_note(method.max_sparsity, k - possible) if reached else "",
-            )
-        )
+    lowest = select_lowest(elements, ranks, max_pruned, possible)
+    for units, own_max, selected in zip(all_units, max_pruned, lowest, strict=True):
+        is_capped = method.max_sparsity < 1.0 and int(selected.pruned.sum()) == own_max
+        note = cap_note(method.max_sparsity, k - possible) if is_capped else ""
+        count = int(units.remaining_elements[selected.pruned].sum())
+        decisions.append(Decision(units.predicate(Lazy.of_value(selected)), count, note))
     return decisions
 
 
 def select_lowest(
-    remaining: Sequence[NDArray[np.int64]],
-    ranks: Sequence[NDArray[np.floating[Any]]],
-    max_pruned: Sequence[int],
-    k: int,
+    remaining: Sequence[Ints], ranks: Sequence[Values], max_pruned: Sequence[int], k: int
 ) -> list[PrunedUnits]:
     """Select the `k` lowest units of several sets of units, at most `max_pruned[i]` of set i.
 
@@ -151,41 +125,36 @@ def select_lowest(
     """
     scores = [TensorScores.of(torch.from_numpy(own)) for own in ranks]
     dtype = ranking_dtype({own.dtype for own in scores})
-    rankable = [elements > 0 for elements in remaining]
+    masks = [elements > 0 for elements in remaining]
     rankings = [
         Ranking(
             ScoreKeys(own, dtype),
             None if mask.all() else partial(_span, mask),
             None if limit == mask.sum() else limit,
         )
-        for own, mask, limit in zip(scores, rankable, max_pruned, strict=True)
+        for own, mask, limit in zip(scores, masks, max_pruned, strict=True)
     ]
-    selected = []
-    for elements, own, ranking, mask, cut in zip(
-        remaining, ranks, rankings, rankable, find_cuts_batched(rankings, k, Monitor()), strict=True
-    ):
-        pruned = mark(ranking.keys, cut, 0, len(mask)) & mask
-        selected.append(PrunedUnits(pruned, own, elements))
-    return selected
+    cuts = find_cuts_batched(rankings, k, Monitor())
+    return [
+        PrunedUnits(mark(ranking.keys, cut, 0, len(mask)) & mask, own, elements)
+        for elements, own, ranking, mask, cut in zip(
+            remaining, ranks, rankings, masks, cuts, strict=True
+        )
+    ]
 
 
-def lowest_units(
-    remaining: NDArray[np.int64], scores: NDArray[np.float64], k: int, source: str
-) -> PrunedUnits:
+def lowest_units(remaining: Ints, scores: Numbers, k: int, source: str) -> PrunedUnits:
     """Select the `k` lowest units of one set, with the name of the file of their scores."""
     [units] = select_lowest([remaining], [scores], [k], k)
     return replace(units, source=source)
 
 
-def _span(mask: NDArray[np.bool_], start: int, stop: int) -> NDArray[np.bool_]:
+def _span(mask: Flags, start: int, stop: int) -> Flags:
     return mask[start:stop]
 
 
 def channel_units(
-    target: Target,
-    dim: int,
-    rank: Callable[[Monitor], NDArray[np.floating[Any]]],
-    rank_bytes: int = 0,
+    target: Target, dim: int, rank: Callable[[Monitor], Values], rank_bytes: int = 0
 ) -> Units:
     """Return the channels of a target along a dimension."""
     return Units(
@@ -198,7 +167,7 @@ def channel_units(
     )
 
 
-def remaining_channels(target: Target, dim: int) -> NDArray[np.int64]:
+def remaining_channels(target: Target, dim: int) -> Ints:
     """Return the number of remaining elements per channel along `dim` >= 0, int64."""
     if target.remaining_mask is not None:
         return count_per_channel(target.shape, dim, target.remaining_mask)

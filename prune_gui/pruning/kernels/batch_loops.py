@@ -1,37 +1,30 @@
-"""Compiled loops over many small concatenated tensors, and of LAMP scores.
+"""Compiled loops over many small concatenated tensors, and of LAMP scores; see `kernels.key_loops`.
 
-``bounds`` is the start of each tensor and the end of the last one; see `kernels.keys` for the rest.
+``bounds`` is the start of each tensor and the end of the last one.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
+from prune_gui.pruning.arrays import Bits, Flags, Ints, Key, Numbers, Values
 from prune_gui.pruning.kernels.loop import compiled
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from prune_gui.pruning.kernels.key_loops import Bits, RemainingMask
 
 
 @compiled
 def cut_each(
     keys: Bits,
-    remaining_mask: RemainingMask,
+    remaining_mask: Flags | None,
     ranked: Bits,
-    bounds: NDArray[np.int64],
-    units: NDArray[np.int64],
+    bounds: Ints,
+    units: Ints,
     thresholds: Bits,
-    last_ties: NDArray[np.int64],
+    last_ties: Ints,
 ) -> None:
     """Find the cut of each tensor that prunes its ``units`` smallest elements.
 
-    ``thresholds`` gets the ``units``-th smallest key of the tensor, ``last_ties`` the index of the
-    last pruned tie; where all ties are pruned, that of the tensor's last element. Where ``units``
-    is 0, nothing is written. ``ranked`` has the same keys, sorted within each tensor.
+    ``ranked`` has the same keys, sorted within each tensor. Where ``units`` is 0, nothing is
+    written; where all ties are pruned, the last tie is the last element of the tensor.
     """
     for tensor in range(units.size):
         start, stop, wanted = bounds[tensor], bounds[tensor + 1], units[tensor]
@@ -54,12 +47,12 @@ def cut_each(
 @compiled
 def score_each(
     ranked: Bits,
-    squares: NDArray[np.float64],
-    bounds: NDArray[np.int64],
-    remaining: NDArray[np.int64],
-    first_non_finite: np.unsignedinteger,
+    squares: Numbers,
+    bounds: Ints,
+    remaining: Ints,
+    first_non_finite: Key,
     above_all: float,
-    scores: NDArray[np.float64],
+    scores: Numbers,
 ) -> None:
     """Write the LAMP scores of the first ``remaining`` sorted keys of each tensor."""
     for tensor in range(remaining.size):
@@ -78,11 +71,7 @@ def score_each(
 
 @compiled
 def count_leading_of_each(
-    scores: NDArray[np.int64],
-    bounds: NDArray[np.int64],
-    prunable: NDArray[np.int64],
-    shift: int,
-    counts: NDArray[np.int64],
+    scores: Ints, bounds: Ints, prunable: Ints, shift: int, counts: Ints
 ) -> None:
     """Count each value of ``score >> shift`` among the first ``prunable`` scores of each tensor."""
     for tensor in range(prunable.size):
@@ -93,18 +82,12 @@ def count_leading_of_each(
 
 @compiled
 def list_between(
-    scores: NDArray[np.int64],
-    bounds: NDArray[np.int64],
-    prunable: NDArray[np.int64],
-    min_score: int,
-    max_score: int,
-    rows: NDArray[np.int64],
+    scores: Ints, bounds: Ints, prunable: Ints, min_score: int, max_score: int, rows: Ints
 ) -> int:
     """List the distinct scores in a range among the first ``prunable`` of each tensor.
 
-    A row of ``rows``, of shape (elements, 3), is a score in [``min_score``, ``max_score``], the
-    index of the tensor, and the number of its elements with that score. Returns the number of rows
-    written.
+    A row of ``rows``, of shape (elements, 3), is a score, the index of the tensor, and the number
+    of its elements with that score. Returns the number of rows written.
     """
     count = 0
     for tensor in range(prunable.size):
@@ -124,17 +107,11 @@ def list_between(
 
 @compiled
 def count_up_to(
-    scores: NDArray[np.int64],
-    bounds: NDArray[np.int64],
-    prunable: NDArray[np.int64],
-    limit: int,
-    tensor_of_limit: int,
-    units: NDArray[np.int64],
+    scores: Ints, bounds: Ints, prunable: Ints, limit: int, tensor_of_limit: int, units: Ints
 ) -> None:
-    """Count the scores below ``limit`` among the first ``prunable`` of each tensor.
+    """Add the numbers of scores below ``limit`` among the first ``prunable`` of each tensor.
 
-    In tensors up to the index ``tensor_of_limit``, scores equal to ``limit`` are counted too. The
-    counts are added to ``units``.
+    In tensors up to the index ``tensor_of_limit``, scores equal to ``limit`` count too.
     """
     for tensor in range(prunable.size):
         start = bounds[tensor]
@@ -146,21 +123,21 @@ def count_up_to(
 @compiled
 def add_squares(
     bits: Bits,
-    values: NDArray[np.floating[Any]] | None,
-    magnitude: np.unsignedinteger[Any],
-    remaining_mask: RemainingMask,
-    shift: np.unsignedinteger[Any],
-    digit: np.unsignedinteger[Any],
-    above: np.unsignedinteger[Any],
-    prefix: np.unsignedinteger[Any],
-    counts: NDArray[np.int64],
-    sums: NDArray[np.float64],
+    values: Values | None,
+    magnitude: Key,
+    remaining_mask: Flags | None,
+    shift: Key,
+    digit: Key,
+    above: Key,
+    prefix: Key,
+    counts: Ints,
+    sums: Numbers,
     scale: float,
 ) -> None:
     """Count each value of ``(key >> shift) & digit``, for keys with ``key >> above == prefix``.
 
-    ``values`` are the numbers of those bits, or None. Each is multiplied by ``scale`` and squared;
-    the squares are added to ``sums`` by the same digit.
+    ``values`` are the numbers of those bits, or None. The squares of ``value * scale`` are added to
+    ``sums`` by the same digit.
     """
     for i in range(bits.size):
         key = bits[i] & magnitude

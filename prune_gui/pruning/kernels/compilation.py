@@ -59,13 +59,11 @@ cpu_target.target_context.refresh()  # imports what the first call of a loop wou
 
 
 class _CompilationListener(event.Listener):
-    """Counts the compilations that run."""
-
     def on_start(self, event: object) -> None:
-        COMPILATIONS.add(1)
+        COMPILATIONS.append(event)
 
     def on_end(self, event: object) -> None:
-        COMPILATIONS.add(-1)
+        COMPILATIONS.pop()
 
 
 event.register("numba:compile", _CompilationListener())  # type: ignore[no-untyped-call]
@@ -144,7 +142,6 @@ def _log_once(message: str) -> None:
 
 
 def _implement_powers() -> None:
-    """Let compiled loops call the functions of `kernels.powers`."""
     _implement(powers.value, _value)
     _implement(powers.root_by_products, _root_by_products, fastmath={"contract"})
     for function in (powers.one, powers.root, powers.square, powers.cube, powers.power_of_kind):
@@ -154,7 +151,6 @@ def _implement_powers() -> None:
 def _implement(
     function: Callable[..., Any], choose: Callable[..., Any], **options: set[str]
 ) -> None:
-    """Compile what `choose` returns for the type of an argument in place of a function."""
     untyped_overload: Any = overload
     untyped_overload(function, strict=False, jit_options=options)(choose)
 
@@ -170,7 +166,7 @@ def _root_by_products(element: types.Type) -> Callable[..., Any]:
 
     A constant minus the halved bits of x gives the bits of y, within 4 % of 1 / sqrt(x). With
     t = x y y, near 1, the root is x y / sqrt(t), and a polynomial gives 1 / sqrt(t).
-    `kernels.norms.MIN_ROOT_MEAN` covers subnormal elements.
+    `kernels.norm_loops.MIN_ROOT_MEAN` covers subnormal elements.
     """
     if isinstance(element, types.Float):
         return lambda element: np.sqrt(abs(element))

@@ -1,18 +1,13 @@
-"""Compiled loops over groups of elements and over blocks of a matrix; see `kernels.keys`."""
+"""Compiled loops over groups of elements and over blocks of a matrix; see `kernels.key_loops`."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from prune_gui.pruning.arrays import Bits, Flags, Key, Numbers
 from prune_gui.pruning.kernels.loop import compiled
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from prune_gui.pruning.kernels.key_loops import Bits, RemainingMask
 
 GROUPS_PER_BATCH = 256
 """Groups ranked at once: one vector instruction compares the members of several."""
@@ -23,25 +18,21 @@ MAX_PAIRWISE_MEMBERS = 128
 @compiled
 def mark_groups(
     bits: Bits,
-    magnitude: np.unsignedinteger[Any],
-    remaining_mask: RemainingMask,
+    magnitude: Key,
+    remaining_mask: Flags | None,
     prune_count: int,
     m: int,
     inner: int,
     slab: int,
     offset: int,
-    out: NDArray[np.bool_],
+    out: Flags,
 ) -> None:
     """Set ``out`` to True at the ``prune_count`` lowest members of each group, else to False.
 
     The members of a group are ``inner`` elements apart. Groups fill each slab of ``slab`` elements
     from its start; the elements after its last whole group are in no group. Elements that are not
-    remaining rank lowest; of equal keys the one of lower index.
-
-    Args:
-        bits: whole groups, and whole ends of slabs; ``magnitude`` excludes the top bit.
-        offset: index of ``bits[0]`` within its slab.
-        out: as long as ``bits``.
+    remaining rank lowest; of equal keys the one of lower index. ``bits`` are whole groups, and
+    whole ends of slabs, and begin at the index ``offset`` of a slab.
     """
     ranks = np.empty((m, GROUPS_PER_BATCH if m <= MAX_PAIRWISE_MEMBERS else 1), bits.dtype)
     whole = slab // (m * inner) * (m * inner)
@@ -68,8 +59,8 @@ def mark_groups(
 @compiled
 def _rank(
     bits: Bits,
-    magnitude: np.unsignedinteger[Any],
-    remaining_mask: RemainingMask,
+    magnitude: Key,
+    remaining_mask: Flags | None,
     first: int,
     step: int,
     inner: int,
@@ -95,13 +86,7 @@ def _rank(
 
 @compiled
 def _mark_by_pairs(
-    ranks: Bits,
-    prune_count: int,
-    first: int,
-    step: int,
-    inner: int,
-    count: int,
-    out: NDArray[np.bool_],
+    ranks: Bits, prune_count: int, first: int, step: int, inner: int, count: int, out: Flags
 ) -> None:
     m = len(ranks)
     before = np.zeros(ranks.shape, np.uint8)
@@ -120,9 +105,7 @@ def _mark_by_pairs(
 
 
 @compiled
-def _mark_by_cut(
-    ranks: Bits, prune_count: int, first: int, inner: int, out: NDArray[np.bool_]
-) -> None:
+def _mark_by_cut(ranks: Bits, prune_count: int, first: int, inner: int, out: Flags) -> None:
     cut = np.partition(ranks, max(prune_count - 1, 0))[max(prune_count - 1, 0)]
     ties = prune_count
     for i in range(ranks.size):
@@ -135,19 +118,9 @@ def _mark_by_cut(
 
 @compiled
 def mark_blocks(
-    pruned: NDArray[np.bool_],
-    height: int,
-    width: int,
-    columns: int,
-    start: int,
-    out: NDArray[np.bool_],
+    pruned: Flags, height: int, width: int, columns: int, start: int, out: Flags
 ) -> None:
-    """Set ``out`` to True where the block of an element is pruned; elements in no block are kept.
-
-    Args:
-        pruned: shape (blocks down, blocks across).
-        start: flat index of ``out[0]``.
-    """
+    """Set ``out`` to where the block of an element is pruned, from the flat index ``start`` on."""
     i = 0
     while i < out.size:
         row, column = divmod(start + i, columns)
@@ -168,39 +141,8 @@ def mark_blocks(
 
 
 @compiled
-def count_blocks(
-    marked: NDArray[np.bool_],
-    height: int,
-    width: int,
-    columns: int,
-    start: int,
-    counts: NDArray[np.int64],
-) -> None:
-    """Add the number of marked elements of each block to ``counts``; see `mark_blocks`."""
-    i = 0
-    while i < marked.size:
-        row, column = divmod(start + i, columns)
-        stop = min(marked.size, i + columns - column)
-        if row // height >= counts.shape[0]:
-            i = stop
-            continue
-        blocks = counts[row // height]
-        while i < stop:
-            block = column // width
-            end = min(stop, i + (block + 1) * width - column)
-            if block < blocks.size:
-                for k in range(i, end):
-                    blocks[block] += marked[k]
-            column += end - i
-            i = end
-
-
-@compiled
-def moments(values: NDArray[np.float64]) -> tuple[int, float, float]:
-    """Return the count, the mean and the sum of squared deviations of the finite values.
-
-    Values are added one after the other, so that the sums are the same on any processor.
-    """
+def moments(values: Numbers) -> tuple[int, float, float]:
+    """Return count, mean and sum of squared deviations of the finite values, added in order."""
     count, total = 0, 0.0
     for i in range(values.size):
         if math.isfinite(values[i]):

@@ -8,28 +8,18 @@ element sets ``codes`` at its index to ``step`` if it is still 0.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
+from numpy.typing import NDArray
 
+from prune_gui.pruning.arrays import Bits, Codes, Flags, Ints, Key
 from prune_gui.pruning.kernels.loop import compiled, compiled_unless_small
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Bits = NDArray[np.unsignedinteger[Any]]
-    Codes = NDArray[np.uint8]
-    RemainingMask = NDArray[np.bool_] | None
 
 BLOCK = 4096
 """Elements compared in one block; the flags of a block fit in the L1 cache."""
 
 
 def _count_leading_in_numpy(
-    bits: Bits,
-    remaining_mask: RemainingMask,
-    shift: np.unsignedinteger[Any],
-    counts: NDArray[np.uint32],
+    bits: Bits, remaining_mask: Flags | None, shift: Key, counts: NDArray[np.uint32]
 ) -> None:
     remaining = bits if remaining_mask is None else bits[remaining_mask]
     values = (remaining >> shift).astype(np.intp)
@@ -38,16 +28,13 @@ def _count_leading_in_numpy(
 
 @compiled_unless_small(_count_leading_in_numpy)
 def count_leading(
-    bits: Bits,
-    remaining_mask: RemainingMask,
-    shift: np.unsignedinteger[Any],
-    counts: NDArray[np.uint32],
+    bits: Bits, remaining_mask: Flags | None, shift: Key, counts: NDArray[np.uint32]
 ) -> None:
     """Add to ``counts``, of shape (2, values), how often each value of ``bits >> shift`` occurs.
 
-    The sign is one of the counted bits: the caller adds the two halves, and the loop is a third
-    faster. Elements of odd index are counted in the second table, because incrementing the same
-    counter twice in a row is slow, as for the zeros of a pruned tensor.
+    The sign is counted too: the caller adds the two halves, and the loop is a third faster.
+    Elements of odd index are counted in the second table, because incrementing the same counter
+    twice in a row is slow, as for the zeros of a pruned tensor.
     """
     even_counts, odd_counts = counts[0], counts[1]
     pairs = bits.size // 2
@@ -67,11 +54,7 @@ def count_leading(
 
 @compiled
 def find_between(
-    bits: Bits,
-    magnitude: np.unsignedinteger[Any],
-    min_key: np.unsignedinteger[Any],
-    max_key: np.unsignedinteger[Any],
-    positions: NDArray[np.uint32],
+    bits: Bits, magnitude: Key, min_key: Key, max_key: Key, positions: NDArray[np.uint32]
 ) -> int:
     """Write the positions of keys in [``min_key``, ``max_key``], and return their number.
 
@@ -96,12 +79,12 @@ def find_between(
 
 def _count_digits_between_in_numpy(
     bits: Bits,
-    magnitude: np.unsignedinteger[Any],
-    remaining_mask: RemainingMask,
-    min_key: np.unsignedinteger[Any],
-    max_key: np.unsignedinteger[Any],
-    shift: np.unsignedinteger[Any],
-    digit: np.unsignedinteger[Any],
+    magnitude: Key,
+    remaining_mask: Flags | None,
+    min_key: Key,
+    max_key: Key,
+    shift: Key,
+    digit: Key,
     counts: NDArray[np.uint32],
 ) -> None:
     keys = (bits if remaining_mask is None else bits[remaining_mask]) & magnitude
@@ -113,18 +96,15 @@ def _count_digits_between_in_numpy(
 @compiled_unless_small(_count_digits_between_in_numpy)
 def count_digits_between(
     bits: Bits,
-    magnitude: np.unsignedinteger[Any],
-    remaining_mask: RemainingMask,
-    min_key: np.unsignedinteger[Any],
-    max_key: np.unsignedinteger[Any],
-    shift: np.unsignedinteger[Any],
-    digit: np.unsignedinteger[Any],
+    magnitude: Key,
+    remaining_mask: Flags | None,
+    min_key: Key,
+    max_key: Key,
+    shift: Key,
+    digit: Key,
     counts: NDArray[np.uint32],
 ) -> None:
-    """Add to ``counts`` how often each value of ``(key >> shift) & digit`` occurs.
-
-    Only keys in [``min_key``, ``max_key``] are counted.
-    """
+    """Count each value of ``(key >> shift) & digit``, for keys in [``min_key``, ``max_key``]."""
     positions = np.empty(BLOCK, np.uint32)
     for start in range(0, bits.size, BLOCK):
         block = bits[start : start + BLOCK]
@@ -135,16 +115,9 @@ def count_digits_between(
 
 @compiled
 def group_digits(
-    bits: Bits,
-    remaining_mask: RemainingMask,
-    ends: NDArray[np.uint32],
-    digits: NDArray[np.uint16],
+    bits: Bits, remaining_mask: Flags | None, ends: NDArray[np.uint32], digits: NDArray[np.uint16]
 ) -> None:
-    """Write the low 16 bits of all elements into ``digits``, grouped by their high 16 bits.
-
-    Args:
-        ends: (65536,), the start of each group; becomes its end.
-    """
+    """Group the low 16 bits of elements by the high ones; ``ends`` are first their starts."""
     for i in range(bits.size):
         if remaining_mask is None or remaining_mask[i]:
             group = bits[i] >> np.uint32(16)
@@ -153,49 +126,24 @@ def group_digits(
 
 
 @compiled
-def count_ties(
-    bits: Bits,
-    magnitude: np.unsignedinteger[Any],
-    remaining_mask: RemainingMask,
-    threshold: np.unsignedinteger[Any],
-) -> int:
-    """Count the keys equal to ``threshold``."""
-    ties = 0
-    for i in range(bits.size):
-        ties += (bits[i] & magnitude == threshold) & (remaining_mask is None or remaining_mask[i])
-    return ties
-
-
-@compiled
 def find_tie(
-    bits: Bits,
-    magnitude: np.unsignedinteger[Any],
-    remaining_mask: RemainingMask,
-    threshold: np.unsignedinteger[Any],
-    ordinal: int,
-) -> int:
-    """Return the position of the ``ordinal``-th (from 1) key equal to ``threshold``."""
+    bits: Bits, magnitude: Key, remaining_mask: Flags | None, threshold: Key, ordinal: int
+) -> tuple[int, int]:
+    """Return the position of the ``ordinal``-th ``threshold``, or -1; and how many are found."""
     seen = 0
     for i in range(bits.size):
         if bits[i] & magnitude == threshold and (remaining_mask is None or remaining_mask[i]):
             seen += 1
             if seen == ordinal:
-                return i
-    raise AssertionError("fewer ties than were counted")
+                return i, seen
+    return -1, seen
 
 
 @compiled
 def count_before(
-    bits: Bits,
-    magnitude: np.unsignedinteger[Any],
-    remaining_mask: RemainingMask,
-    key: np.unsignedinteger[Any],
-    index: int,
+    bits: Bits, magnitude: Key, remaining_mask: Flags | None, key: Key, index: int
 ) -> tuple[int, int]:
-    """Count the keys that rank before ``key`` at ``index``, and all keys.
-
-    Lower keys rank before it, and equal keys at lower indices.
-    """
+    """Count the keys that rank before ``key`` at ``index``, and all keys; of ties the first."""
     before, remaining = 0, 0
     for i in range(bits.size):
         if remaining_mask is None or remaining_mask[i]:
@@ -207,12 +155,7 @@ def count_before(
 
 
 def _mark_below_in_numpy(
-    bits: Bits,
-    magnitude: np.unsignedinteger[Any],
-    threshold: np.unsignedinteger[Any],
-    last_tie: int,
-    step: np.uint8,
-    codes: Codes,
+    bits: Bits, magnitude: Key, threshold: Key, last_tie: int, step: np.uint8, codes: Codes
 ) -> None:
     keys = bits & magnitude
     below = keys < threshold
@@ -223,12 +166,7 @@ def _mark_below_in_numpy(
 
 @compiled_unless_small(_mark_below_in_numpy)
 def mark_below(
-    bits: Bits,
-    magnitude: np.unsignedinteger[Any],
-    threshold: np.unsignedinteger[Any],
-    last_tie: int,
-    step: np.uint8,
-    codes: Codes,
+    bits: Bits, magnitude: Key, threshold: Key, last_tie: int, step: np.uint8, codes: Codes
 ) -> None:
     """Mark where the key is below ``threshold``, or equal to it at an index up to ``last_tie``."""
     ties = min(max(last_tie + 1, 0), bits.size)
@@ -243,13 +181,13 @@ def mark_below(
 @compiled
 def count_cut_of_each(
     bits: Bits,
-    magnitude: np.unsignedinteger[Any],
-    remaining_mask: RemainingMask,
-    bounds: NDArray[np.int64],
-    threshold: np.unsignedinteger[Any],
+    magnitude: Key,
+    remaining_mask: Flags | None,
+    bounds: Ints,
+    threshold: Key,
     last_tie: int,
-    first_non_finite: np.unsignedinteger[Any],
-    counts: NDArray[np.int64],
+    first_non_finite: Key,
+    counts: Ints,
 ) -> None:
     """Count the effect of one cut on each of many concatenated tensors.
 
@@ -272,10 +210,10 @@ def count_cut_of_each(
 @compiled
 def mark_below_each(
     bits: Bits,
-    magnitude: np.unsignedinteger[Any],
-    bounds: NDArray[np.int64],
+    magnitude: Key,
+    bounds: Ints,
     thresholds: Bits,
-    last_ties: NDArray[np.int64],
+    last_ties: Ints,
     step: np.uint8,
     codes: Codes,
 ) -> None:
@@ -293,7 +231,7 @@ def mark_below_each(
 
 
 @compiled
-def mark_where(pruned: NDArray[np.bool_], step: np.uint8, codes: Codes) -> None:
+def mark_where(pruned: Flags, step: np.uint8, codes: Codes) -> None:
     """Mark the elements where ``pruned`` is True."""
     for i in range(codes.size):
         codes[i] = step if pruned[i] and codes[i] == 0 else codes[i]
@@ -302,17 +240,13 @@ def mark_where(pruned: NDArray[np.bool_], step: np.uint8, codes: Codes) -> None:
 @compiled
 def cut_rows(
     bits: Bits,
-    magnitude: np.unsignedinteger[Any],
-    remaining_mask: RemainingMask,
-    units: NDArray[np.int64],
+    magnitude: Key,
+    remaining_mask: Flags | None,
+    units: Ints,
     thresholds: Bits,
-    last_ties: NDArray[np.int64],
+    last_ties: Ints,
 ) -> None:
-    """Find the cut of each row that prunes its ``units`` smallest elements.
-
-    ``thresholds`` gets the ``units``-th smallest key of the row, ``last_ties`` the column of the
-    last pruned tie. Where ``units`` is 0, nothing is written.
-    """
+    """Find the cut of each row that prunes its ``units`` smallest elements; ties are columns."""
     columns = bits.size // units.size
     keys = np.empty(columns, bits.dtype)
     for row in range(units.size):
@@ -341,9 +275,9 @@ def cut_rows(
 @compiled
 def mark_rows(
     bits: Bits,
-    magnitude: np.unsignedinteger[Any],
+    magnitude: Key,
     thresholds: Bits,
-    last_ties: NDArray[np.int64],
+    last_ties: Ints,
     inner: int,
     start: int,
     step: np.uint8,
@@ -378,21 +312,15 @@ def mark_rows(
 
 
 def _mark_channels_in_numpy(
-    pruned: NDArray[np.bool_], inner: int, start: int, step: np.uint8, codes: Codes
+    pruned: Flags, inner: int, start: int, step: np.uint8, codes: Codes
 ) -> None:
     channels = np.arange(start, start + codes.size) // inner % pruned.size
     codes[pruned[channels] & (codes == 0)] = step
 
 
 @compiled_unless_small(_mark_channels_in_numpy)
-def mark_channels(
-    pruned: NDArray[np.bool_], inner: int, start: int, step: np.uint8, codes: Codes
-) -> None:
-    """Mark the elements whose channel is pruned.
-
-    The elements of a channel are in runs of ``inner`` consecutive ones; ``start`` is the flat index
-    of ``codes[0]``.
-    """
+def mark_channels(pruned: Flags, inner: int, start: int, step: np.uint8, codes: Codes) -> None:
+    """Mark pruned channels, in runs of ``inner`` elements, from the flat index ``start`` on."""
     offset = start % inner
     channel = start // inner % pruned.size
     for i in range(codes.size):
@@ -404,9 +332,7 @@ def mark_channels(
 
 
 @compiled
-def count_channels(
-    marked: NDArray[np.bool_], inner: int, start: int, counts: NDArray[np.int64]
-) -> None:
+def count_channels(marked: Flags, inner: int, start: int, counts: Ints) -> None:
     """Add the number of marked elements of each channel to ``counts``; see `mark_channels`."""
     offset = start % inner
     channel = start // inner % counts.size

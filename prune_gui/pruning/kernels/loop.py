@@ -128,7 +128,6 @@ class Loop:
         return made
 
     def _may_interpret(self, arrays: Sequence[NDArray[Any]]) -> bool:
-        """Return whether arguments are so few that interpreting the loop is fast enough."""
         if not self._is_interpretable or only_loads():
             return False
         elements = _elements(arrays)
@@ -153,7 +152,6 @@ class Loop:
 
 
 def _elements(arrays: Sequence[NDArray[Any]]) -> int:
-    """Return the number of elements of the largest array."""
     return max((each.size for each in arrays), default=1)
 
 

@@ -1,4 +1,4 @@
-"""The compiled loops of `prune_gui.pruning.norms.unit_norms`; see `kernels.keys`.
+"""The compiled loops of `prune_gui.pruning.norms.unit_norms`; see `kernels.key_loops`.
 
 Elements are summed in adjacent *lanes*, several per vector instruction: element i is added to lane
 ``i % lanes.size``. Each run of ``inner`` lanes belongs to one channel; after the last channel the
@@ -8,10 +8,13 @@ sum of its channel. The order of the additions depends on shapes alone.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from prune_gui.pruning.arrays import Bits, Key, Numbers, Values
 from prune_gui.pruning.kernels.loop import compiled, compiled_within
 from prune_gui.pruning.kernels.powers import (
     NON_ZEROS,
@@ -27,15 +30,8 @@ from prune_gui.pruning.kernels.powers import (
     value,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from prune_gui.pruning.kernels.key_loops import Bits
-
-    Elements = NDArray[np.floating[Any]] | NDArray[np.uint16]
-    """Floating-point numbers, or the bits of bfloat16 numbers, a type that numpy does not have."""
+Elements = Values | NDArray[np.uint16]
+"""Floating-point numbers, or the bits of bfloat16 numbers, a type that numpy does not have."""
 
 LANES: Final = 64
 """Lanes of a single channel: all fit in the vector registers of a processor."""
@@ -56,7 +52,7 @@ def _adder(power: Callable[[Any], Any], alternate: Callable[[Any], Any] | None =
     """
     other = alternate or power
 
-    def add_band(band: Elements, lanes: NDArray[np.floating[Any]]) -> None:
+    def add_band(band: Elements, lanes: Values) -> None:
         whole = band.size // lanes.size
         eights = whole // 8 * 8
         rows = band[: whole * lanes.size].reshape(-1, lanes.size)
@@ -87,17 +83,12 @@ _add_cubes = _adder(cube)
 
 @compiled
 def add_powers(
-    elements: Elements,
-    power_kind: int,
-    inner: int,
-    lanes: NDArray[np.floating[Any]],
-    sums: NDArray[np.float64],
+    elements: Elements, power_kind: int, inner: int, lanes: Values, sums: Numbers
 ) -> None:
     """Add the powers of the elements of each channel to its sum.
 
-    Args:
-        elements: shape (batch, elements); each row has channels of its own.
-        sums: shape (batch, channels).
+    ``elements`` have the shape (batch, elements), where each row has channels of its own; ``sums``
+    (batch, channels).
     """
     for batch in range(elements.shape[0]):
         _add_powers(elements[batch], power_kind, inner, lanes, sums[batch])
@@ -105,11 +96,7 @@ def add_powers(
 
 @compiled
 def _add_powers(
-    elements: Elements,
-    power_kind: int,
-    inner: int,
-    lanes: NDArray[np.floating[Any]],
-    sums: NDArray[np.float64],
+    elements: Elements, power_kind: int, inner: int, lanes: Values, sums: Numbers
 ) -> None:
     min_sum = BAND * inner * MIN_ROOT_MEAN if power_kind == ROOTS else 0.0
     for start in range(0, elements.size, BAND * lanes.size):
@@ -138,7 +125,6 @@ def _add_powers(
 
 @compiled
 def _sum_in_float64(band: Elements, power_kind: int, first: int, inner: int, step: int) -> float:
-    """Return the sum over the lanes of one channel, computed in float64."""
     total = 0.0
     for lane in range(first, first + inner):
         for i in range(lane, band.size, step):
@@ -148,21 +134,9 @@ def _sum_in_float64(band: Elements, power_kind: int, first: int, inner: int, ste
 
 @compiled
 def find_maxima(
-    bits: Bits,
-    magnitude: np.unsignedinteger[Any],
-    flip: np.unsignedinteger[Any],
-    base: np.unsignedinteger[Any],
-    inner: int,
-    lanes: Bits,
-    maxima: Bits,
+    bits: Bits, magnitude: Key, flip: Key, base: Key, inner: int, lanes: Bits, maxima: Bits
 ) -> None:
-    """Set ``maxima`` to the maximum of its value and ``(key ^ flip) + base`` in each channel.
-
-    Args:
-        bits: shape (batch, elements); each row has channels of its own.
-        lanes: as in `add_powers`, in the type of the bits.
-        maxima: shape (batch, channels).
-    """
+    """Set ``maxima`` to the maximum of its value and ``(key ^ flip) + base`` in each channel."""
     as_key = bits.dtype.type
     for batch in range(bits.shape[0]):
         row, row_maxima = bits[batch], maxima[batch]

@@ -21,10 +21,7 @@ CONFIG_FILE: Final = ".numba_config.yaml"
 
 
 def ignore_config_file() -> None:
-    """Prevent numba from reading its configuration file when it is imported later.
-
-    It has no effect in a process that has already imported numba.
-    """
+    """Prevent numba from reading its configuration file when this process imports it later."""
     if _Finder not in sys.meta_path:
         sys.meta_path.insert(0, _Finder)
 
@@ -60,52 +57,28 @@ class _Loader(SourceFileLoader):
         return code.replace(co_consts=constants)
 
 
-class CompilationCounter:
-    """Counts the compilations that run. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._lock = threading.Lock()
-
-    def add(self, change: int) -> None:
-        """Add 1 when a compilation starts, -1 when it ends."""
-        with self._lock:
-            self._count += change
-
-    def __bool__(self) -> bool:
-        """Return whether a compilation runs."""
-        return self._count > 0
-
-
-COMPILATIONS = CompilationCounter()
-"""The compilations of this process. Loading compiled loops from the cache does not count."""
+COMPILATIONS: Final[list[object]] = []
+"""The compilations that run in this process. Loading compiled loops from the cache is none."""
 
 
 class NotCompiledError(Exception):
     """The cache has no compiled code of a loop for some types."""
 
 
-class _ThreadState(threading.local):
-    """Whether the thread only loads compiled code."""
-
-    only_loads = False
-
-
-_thread = _ThreadState()
+_thread = threading.local()
 
 
 def only_loads() -> bool:
     """Return whether this thread is in a block of `only_from_cache`."""
-    return _thread.only_loads
+    return getattr(_thread, "only_loads", False)
 
 
 @contextmanager
 def only_from_cache() -> Iterator[None]:
     """Load the compiled code of loops that are called in the block, and compile none.
 
-    Raises:
-        NotCompiledError: (the call of a loop) the cache does not have it. Without a cache, loops
-            are compiled nevertheless.
+    A call raises `NotCompiledError` if the cache does not have it. Without a cache, loops are
+    compiled nevertheless.
     """
     _thread.only_loads = True
     try:

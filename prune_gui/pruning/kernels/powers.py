@@ -1,4 +1,4 @@
-"""Powers of the absolute value of an element, which the loops of `kernels.norms` call.
+"""Powers of the absolute value of an element, which the loops of `kernels.norm_loops` call.
 
 Elements are floating-point numbers, or the bits of bfloat16 numbers, which numpy does not have.
 Compiled loops use the implementations in `kernels.compilation`.
@@ -58,7 +58,7 @@ def cube(element: Any) -> Any:  # noqa: ANN401
 
 
 def power_of_kind(element: Any, power_kind: int) -> Any:  # noqa: ANN401
-    """Return the power of a kind: `NON_ZEROS`, `ROOTS`, `VALUES`, `SQUARES` or `CUBES`."""
+    """Return the power of a kind."""
     if power_kind == NON_ZEROS:
         return one(element)
     if power_kind == ROOTS:

@@ -1,20 +1,13 @@
-"""Compiled loops of `prune_gui.pruning.selection.row_column_scores`; see `kernels.keys`."""
+"""Compiled loops of `prune_gui.pruning.selection.row_column_scores`; see `kernels.key_loops`."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from prune_gui.pruning.arrays import Flags, Ints, Numbers, Values
 from prune_gui.pruning.kernels.loop import compiled
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from prune_gui.pruning.kernels.key_loops import RemainingMask
-
-    Floats = NDArray[np.floating[Any]]
 
 LANES = 8
 """Partial sums of a row: element j is added to number j % LANES, so that the loop is vectorized."""
@@ -24,11 +17,7 @@ TILE_COLUMNS = 32 * LANES
 
 @compiled
 def add_powers(
-    rows: Floats,
-    square: bool,
-    scale: float,
-    row_sums: NDArray[np.float64],
-    column_sums: NDArray[np.float64],
+    rows: Values, square: bool, scale: float, row_sums: Numbers, column_sums: Numbers
 ) -> None:
     """Add the absolute values of ``rows``, or their squares, to the sums of rows and of columns.
 
@@ -58,12 +47,7 @@ def add_powers(
 
 @compiled
 def _add_powers_of_four(
-    rows: Floats,
-    first: int,
-    square: bool,
-    scale: float,
-    column_sums: NDArray[np.float64],
-    powers: NDArray[np.float64],
+    rows: Values, first: int, square: bool, scale: float, column_sums: Numbers, powers: Numbers
 ) -> None:
     """Store the powers of four rows from a column on; the sums of columns are read once for all."""
     last = first + column_sums.size
@@ -88,7 +72,7 @@ def _add_powers_of_four(
 
 
 @compiled
-def _add_to_lanes(powers: NDArray[np.float64], lanes: NDArray[np.float64]) -> None:
+def _add_to_lanes(powers: Numbers, lanes: Numbers) -> None:
     """Add each power to the partial sum of its index; local names let these stay in registers."""
     a, b, c, d = lanes[0], lanes[1], lanes[2], lanes[3]
     e, f, g, h = lanes[4], lanes[5], lanes[6], lanes[7]
@@ -104,14 +88,14 @@ def _add_to_lanes(powers: NDArray[np.float64], lanes: NDArray[np.float64]) -> No
 
 @compiled
 def add_remaining_powers(
-    rows: Floats,
-    remaining_mask: RemainingMask,
+    rows: Values,
+    remaining_mask: Flags | None,
     square: bool,
     scale: float,
-    row_sums: NDArray[np.float64],
-    column_sums: NDArray[np.float64],
-    row_counts: NDArray[np.int64],
-    column_counts: NDArray[np.int64],
+    row_sums: Numbers,
+    column_sums: Numbers,
+    row_counts: Ints,
+    column_counts: Ints,
 ) -> None:
     """Do the same for the finite remaining elements only, and count them."""
     columns = rows.shape[1]
@@ -133,39 +117,28 @@ def add_remaining_powers(
 
 
 @compiled
-def score_by_product(
-    weights: Floats,
-    line_factors: Floats,
-    factors: Floats,
+def score(
+    weights: Values,
+    line_factors: Values,
+    factors: Values,
     start: int,
+    add: bool,
     are_rows: bool,
-    scores: Floats,
+    scores: Values,
 ) -> None:
-    """Set the scores to ``|weight| * row factor * column factor``, multiplied in this order."""
+    """Set scores to ``|w| * row factor * column factor``, in this order; or add the factors."""
     line, begin = 0, 0
     while begin < weights.size:
         end = min(begin + factors.size - start, weights.size)
         factor, across = line_factors[line], factors[start:]
         inputs, outputs = weights[begin:end], scores[begin:end]
-        if are_rows:
+        if add:
+            for j in range(inputs.size):
+                outputs[j] = abs(inputs[j]) * (factor + across[j])
+        elif are_rows:
             for j in range(inputs.size):
                 outputs[j] = abs(inputs[j]) * factor * across[j]
         else:
             for j in range(inputs.size):
                 outputs[j] = abs(inputs[j]) * across[j] * factor
-        line, start, begin = line + 1, 0, end
-
-
-@compiled
-def score_by_sum(
-    weights: Floats, line_factors: Floats, factors: Floats, start: int, scores: Floats
-) -> None:
-    """Set the scores to ``|weight| * (row factor + column factor)``; see `score_by_product`."""
-    line, begin = 0, 0
-    while begin < weights.size:
-        end = min(begin + factors.size - start, weights.size)
-        factor, across = line_factors[line], factors[start:]
-        inputs, outputs = weights[begin:end], scores[begin:end]
-        for j in range(inputs.size):
-            outputs[j] = abs(inputs[j]) * (factor + across[j])
         line, start, begin = line + 1, 0, end

@@ -16,9 +16,8 @@ from prune_gui.pruning.methods.base import (
 from prune_gui.pruning.methods.block import Block
 from prune_gui.pruning.methods.channels import Channels
 from prune_gui.pruning.methods.correction import BatchNormStatistics, BiasCorrection, Refit
-from prune_gui.pruning.methods.coupled import Coupled
+from prune_gui.pruning.methods.coupled import Coupled, DeadUnits
 from prune_gui.pruning.methods.custom_mask import CustomFromMaskMethod, IdentityMethod
-from prune_gui.pruning.methods.dead_units import DeadUnits
 from prune_gui.pruning.methods.layer_adaptive import Balanced, Erk, Lamp
 from prune_gui.pruning.methods.listed_units import Experts, Layers, ListedUnits, Tokens
 from prune_gui.pruning.methods.n_m import NM
@@ -71,8 +70,7 @@ METHODS: Mapping[str, type[Method]] = MappingProxyType(_methods)
 def register(methods: Sequence[type[Method]]) -> None:
     """Add the methods of a plug-in, in place of earlier ones from the same source.
 
-    Raises:
-        PluginError: a method has the name of another method; nothing is changed.
+    `PluginError` is raised if a method has the name of another method; nothing is changed.
     """
     added: dict[str, type[Method]] = {}
     for method in methods:

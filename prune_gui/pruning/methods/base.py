@@ -1,21 +1,22 @@
 """The base classes of the methods of recipes.
 
-A method is a frozen pydantic model: its fields are its options. It has all texts about itself, and
-knows how torch writes it and how a dragged cut becomes its amount. Recipe validation, the form of
-the window and ``prune-gui methods`` are derived from it. Its `decide` computes what it prunes.
-Methods are imported without torch and numpy, because the form must not wait for them: `decisions`,
-`norms`, `predicates` and `selection` load what is used of them on first use.
+A method is a frozen pydantic model: its fields are its options. Recipe validation, the form of the
+window and ``prune-gui methods`` are derived from it; its `decide` computes what it prunes. Methods
+are imported without torch and numpy, because the form must not wait for them.
 """
 
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Collection, Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, NamedTuple, Protocol, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from prune_gui.language import deferred, join_clauses, tr, trn
+from prune_gui.monitor import Monitor
 from prune_gui.pruning.methods.fields import (
     Amount,
     ElementScore,
@@ -32,8 +33,7 @@ from prune_gui.pruning.methods.fields import (
 )
 
 if TYPE_CHECKING:
-    from prune_gui.monitor import Monitor
-    from prune_gui.pruning.decisions.target import Decision, Target
+    from prune_gui.pruning.decisions import Decision, Target
 
 
 ScoreKind = Literal["weights", "scores", "lamp", "lamp_of_scores", "random"]
@@ -48,12 +48,7 @@ Setting = tuple[str, float]
 
 
 class UnitCounts(NamedTuple):
-    """Numbers of units.
-
-    Attributes:
-        below: units up to the cut that no earlier step pruned.
-        remaining: units that no earlier step pruned.
-    """
+    """Numbers of units: remaining ones up to a cut, all remaining ones, and all."""
 
     below: int
     remaining: int
@@ -64,16 +59,13 @@ class DraggedCut(Protocol):
     """The cut of a draft through the weights or scores of one parameter, before the change."""
 
     def up_to_weight(self, weight: float) -> UnitCounts | None:
-        """Count the elements with at most an absolute weight, in all that the cut ranks together.
+        """Count the elements up to an absolute weight, in all that the cut ranks together.
 
         None if the draft does not rank weights.
         """
 
     def up_to_score(self, score: float) -> UnitCounts:
-        """Count the elements with at most a score, in all that the cut ranks together.
-
-        The result is exact to one group of the score histogram.
-        """
+        """Count the elements up to a score as `up_to_weight`, exact to a group of the histogram."""
 
     def own_up_to_weight(self, weight: float) -> UnitCounts | None:
         """Count as `up_to_weight` does, but in the parameter of the dragged cut alone."""
@@ -82,10 +74,7 @@ class DraggedCut(Protocol):
         """Count the elements of all targets; 0 below. None if earlier steps changed."""
 
     def own_pruned_with(self, **fields: object) -> int | None:
-        """Return how many elements of the parameter the draft prunes with other field values.
-
-        None if the draft is not applicable with them.
-        """
+        """Return how many elements the draft prunes with other field values; None if it cannot."""
 
     def score_of(self, weight: float) -> float | None:
         """Return the score of an absolute weight; None if the draft ranks no elements."""
@@ -154,7 +143,6 @@ class Method(BaseModel):
 
     @property
     def own_amounts(self) -> Mapping[str, Amount]:
-        """The amounts of single targets, by pattern."""
         return {}
 
     @property
@@ -174,54 +162,34 @@ class Method(BaseModel):
 
     @classmethod
     def unused_fields(cls, values: Mapping[str, object]) -> Collection[str]:
-        """Return the names of the fields that have no effect.
-
-        Args:
-            values: the values of all fields by name, as the form or a recipe has them.
-        """
+        """Return the names of the fields that have no effect with the values of all fields."""
         return ()
 
     def with_one_amount(self, amount: Amount) -> Self:
-        """Return the method with the same amount for all targets, if it takes own amounts."""
         return self
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         """Decide what to prune of each target; a pure function of the targets.
 
-        Raises:
-            RecipeError: the method is not applicable to a target, which the message names.
+        `RecipeError` names a target to which the method is not applicable.
         """
         raise NotImplementedError
 
     def options_text(self, without: Collection[str] = ()) -> str:
-        """Return the main and the non-default field values: "global, 50 %".
-
-        Args:
-            without: names of fields to leave out.
-        """
-        fields = [
-            (name, field, text_of(field))
-            for name, field in type(self).model_fields.items()
-            if name not in without
-        ]
-        main = [item for item in fields if item[2].position is not None]
-        main.sort(key=lambda item: item[2].position or 0)
-        others = [
-            (name, field, text)
-            for name, field, text in fields
-            if text.position is None and getattr(self, name) != field.default
-        ]
-        return join_clauses(
-            text.in_title(self, name, getattr(self, name)) for name, _, text in (*main, *others)
-        )
+        """Return the main and the non-default field values: "global, 50 %"."""
+        shown = []
+        for name, field in type(self).model_fields.items():
+            text, value = text_of(field), getattr(self, name)
+            if name not in without and (text.position is not None or value != field.default):
+                order = math.inf if text.position is None else text.position
+                shown.append((order, text.in_title(self, name, value)))
+        return join_clauses(text for _, text in sorted(shown, key=itemgetter(0)))
 
     def torch_lines(self, names: str) -> list[str]:
         """Return lines of Python that prune with `torch.nn.utils.prune`; [] if it cannot.
 
-        The lines can use all that `prune_gui.recipe.script_prelude` defines.
-
-        Args:
-            names: an expression for the names of the targets.
+        They can use all that `resources/scripts/prelude.py` defines. `names` is an expression for
+        the names of the targets.
         """
         return []
 
@@ -238,10 +206,7 @@ class Method(BaseModel):
         return "amount", self.amount_for(cut.up_to_score(score))
 
     def amount_for(self, counts: UnitCounts) -> int | float:
-        """Return the amount that prunes the units below a cut.
-
-        It is a number of units if the current amount is one, else a share.
-        """
+        """Return the amount that prunes the units below a cut: a number or a share, as now."""
         amount_of = getattr(self, "amount_of", "remaining")
         below, remaining, total = counts
         units = total - remaining + below if amount_of == "reach" else below
@@ -297,17 +262,14 @@ class ScoredMethod(Method):
 
     @property
     def ranks_weights(self) -> bool:
-        """Whether there are no other scores."""
         return self.importance is None and self.moved_from is None and self.score == "magnitude"
 
     @property
     def score_kind(self) -> ScoreKind | None:
-        """The kind of the scores that rank the units."""
         return "weights" if self.ranks_weights else "scores"
 
     @property
     def depends_on_layout(self) -> bool:
-        """Whether the scores depend on rows and columns, too; a file may have one per column."""
         has_columns = self.score != "magnitude" or self.importance is not None
         return has_columns or super().depends_on_layout
 
@@ -318,13 +280,11 @@ SHARED_RANKINGS: Final = frozenset({"global", "lamp"})
 
 def _from_pairs(value: object) -> object:
     """Return a list of pairs of a pattern and an amount as a mapping; other values unchanged."""
-    if isinstance(value, list) and all(map(_is_pair, value)):
+    if isinstance(value, list) and all(
+        isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) for pair in value
+    ):
         return dict(value)
     return value
-
-
-def _is_pair(value: object) -> bool:
-    return isinstance(value, list) and len(value) == 2 and isinstance(value[0], str)
 
 
 Amounts = Annotated[
@@ -349,7 +309,7 @@ Amounts = Annotated[
 class AllocatedMethod(Method):
     """A method that can rank each target by itself, and then prune each by its own amount."""
 
-    takes_own_amounts: ClassVar[bool] = True
+    takes_own_amounts = True
 
     amount: Amount = 0.5
     amounts: Amounts = None
@@ -371,17 +331,14 @@ class AllocatedMethod(Method):
 
     @classmethod
     def unused_fields(cls, values: Mapping[str, object]) -> Collection[str]:
-        """Return `amounts` if all targets share one amount."""
         shared = values.get("over", values.get("scope")) in SHARED_RANKINGS
         return ("amounts",) if shared else ()
 
     @property
     def own_amounts(self) -> Mapping[str, Amount]:
-        """The field `amounts`."""
         return self.amounts or {}
 
     def with_one_amount(self, amount: Amount) -> Self:
-        """Return the method with the same amount for all targets."""
         return self.model_copy(update={"amount": amount, "amounts": None})
 
 

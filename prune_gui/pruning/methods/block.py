@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 from pydantic import Field, StrictInt
 
 from prune_gui.errors import RecipeError
 from prune_gui.language import deferred, tr
+from prune_gui.monitor import Monitor
 from prune_gui.pruning import decisions, norms, predicates
 from prune_gui.pruning.methods.base import AllocatedMethod, ScoredMethod
-from prune_gui.pruning.methods.fields import (
-    FieldText,
-    MaxSparsity,
-    MethodGroup,
-    Norm,
-    Of,
-    Scope,
-    Tail,
-    Unit,
-)
+from prune_gui.pruning.methods.fields import FieldText, MaxSparsity, Norm, Of, Scope, Tail
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from prune_gui.monitor import Monitor
-    from prune_gui.pruning.decisions.target import Decision, Target
-    from prune_gui.pruning.decisions.units import Units
-    from prune_gui.pruning.predicates.unit_cuts import Blocks
+    from prune_gui.pruning.arrays import Values
+    from prune_gui.pruning.decisions import Decision, Target, Units
+    from prune_gui.pruning.predicates import Blocks
 
 FLAT: Final = deferred(
     "{name} has shape {shape}; pruning blocks needs two dimensions or more. Leave it out of the "
@@ -54,10 +41,11 @@ class Block(ScoredMethod, AllocatedMethod):
     have one size, so that their norms compare between targets as they are.
     """
 
-    name: ClassVar[str] = "block"
-    title: ClassVar[str] = deferred("Block")
-    unit: ClassVar[Unit] = "block"
-    method_group: ClassVar[MethodGroup] = "patterns"
+    name = "block"
+    title = deferred("Block")
+    unit = "block"
+    method_group = "patterns"
+    depends_on_layout: ClassVar[bool] = True
 
     height: Annotated[
         Side,
@@ -79,19 +67,13 @@ class Block(ScoredMethod, AllocatedMethod):
     max_sparsity: MaxSparsity = 1.0
     tail: Tail = "refuse"
 
-    @property
-    def depends_on_layout(self) -> bool:
-        """Always: blocks have rows and columns."""
-        return True
-
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Prune the k blocks of smallest norm among those with a remaining element."""
         return decisions.select_units([self._units(target) for target in targets], self, monitor)
 
     def _units(self, target: Target) -> Units:
         blocks, scores = self._blocks(target), decisions.target_scores(self, target)
 
-        def rank(monitor: Monitor) -> NDArray[np.floating[Any]]:
+        def rank(monitor: Monitor) -> Values:
             return norms.block_norms(scores, target.remaining_mask, self.n, blocks, monitor).numpy()
 
         return decisions.Units(

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, field_serializer
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, StrictInt
 
 from prune_gui.errors import RecipeError
 from prune_gui.language import deferred, tr, trn
+from prune_gui.monitor import Monitor
 from prune_gui.pruning import decisions, predicates
 from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.methods.base import Method
-from prune_gui.pruning.methods.fields import (
-    Dim,
-    FieldText,
-    MethodGroup,
-    Unit,
-    count_in_words,
-    torch_dim,
-)
+from prune_gui.pruning.methods.fields import Dim, FieldText, count_in_words, torch_dim
 
 if TYPE_CHECKING:
-    from prune_gui.monitor import Monitor
-    from prune_gui.pruning.decisions.target import Decision, Target
+    from prune_gui.pruning.decisions import Decision, Target
 
 FLAT: Final = deferred(
     "{name} has shape {shape}; pruning channels needs at least one dimension. Leave it out of the "
@@ -37,24 +31,24 @@ MAX_DIGITS: Final = 18
 """Maximum number of digits of a channel index."""
 
 
+RANGE: Final = re.compile(r"(\d+)\s*(?:-\s*(\d+))?", re.ASCII)
+
+
 def parse_ranges(given: object) -> object:
     """Parse a text like "3, 7, 12-15" to a tuple of channels; return other values unchanged."""
     if not isinstance(given, str):
         return given
     channels: list[int] = []
     for part in filter(None, map(str.strip, given.split(","))):
-        first, dash, last = (word.strip() for word in part.partition("-"))
-        numbers = (first, last) if dash else (first,)
-        if not all(number.isascii() and number.isdigit() for number in numbers) or (
-            len(part) > 2 * MAX_DIGITS
-        ):
+        found = RANGE.fullmatch(part)
+        if not found or len(part) > 2 * MAX_DIGITS:
             raise ValueError(
                 tr(
                     "{part!r} is not a list of channels; write numbers and ranges: 3, 7, 12-15",
                     part=part,
                 )
             )
-        start, stop = int(first), int(numbers[-1]) + 1
+        start, stop = int(found[1]), int(found[2] or found[1]) + 1
         if start >= stop:
             raise ValueError(tr("the range {part} holds no channels", part=part))
         if len(channels) + stop - start > MAX_CHANNELS:
@@ -103,24 +97,30 @@ def listing_text(method: Any, channels: Sequence[int]) -> str:  # noqa: ANN401 -
     return tr("{count}: {channels}", count=count, channels=listing)
 
 
-def optional_listing_text(method: Any, channels: Sequence[int] | None) -> str:  # noqa: ANN401 - any method
-    """Return `listing_text`; "" without a list."""
-    return listing_text(method, channels) if channels else ""
+def _written(channels: tuple[int, ...]) -> list[int] | str:
+    return list(channels) if len(channels) <= MAX_LIST_LENGTH else format_ranges(channels)
+
+
+UnitList = Annotated[
+    tuple[StrictInt, ...],
+    BeforeValidator(parse_ranges),
+    Field(max_length=MAX_CHANNELS),
+    AfterValidator(validate_list),
+    PlainSerializer(_written, when_used="json"),
+]
+"""A list of channels or units, from 0; also as a text such as "3, 7, 12-15"."""
 
 
 class Channels(Method):
     """Prune exactly the listed channels of every target, regardless of their norms."""
 
-    name: ClassVar[str] = "channels"
-    title: ClassVar[str] = deferred("Channels")
-    unit: ClassVar[Unit] = "channel"
-    method_group: ClassVar[MethodGroup] = "manual"
+    name = "channels"
+    title = deferred("Channels")
+    unit = "channel"
+    method_group = "manual"
 
     channels: Annotated[
-        tuple[StrictInt, ...],
-        BeforeValidator(parse_ranges),
-        Field(max_length=MAX_CHANNELS),
-        AfterValidator(validate_list),
+        UnitList,
         Field(
             description=deferred("Channel indices, from 0: a list, or a text such as 3, 7, 12-15.")
         ),
@@ -128,12 +128,7 @@ class Channels(Method):
     ]
     dim: Dim = "output"
 
-    @field_serializer("channels", when_used="json")
-    def _serialize_channels(self, channels: tuple[int, ...]) -> list[int] | str:
-        return list(channels) if len(channels) <= MAX_LIST_LENGTH else format_ranges(channels)
-
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Prune the listed channels of each target."""
         decided = []
         for target in targets:
             monitor.advance()
@@ -164,11 +159,9 @@ class Channels(Method):
 
     @property
     def listed_channels(self) -> tuple[int, ...]:
-        """The channels that the user listed."""
         return self.channels
 
     def torch_lines(self, names: str) -> list[str]:
-        """Return lines of Python that prune with torch."""
         from pprint import pformat  # not needed to show the window
 
         return [

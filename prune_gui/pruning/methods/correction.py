@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from prune_gui.language import deferred, tr
+from prune_gui.language import deferred
 from prune_gui.pruning.methods.base import Method
-from prune_gui.pruning.methods.fields import (
-    FieldText,
-    FileName,
-    FilePath,
-    MethodGroup,
-    file_name,
-    path_field,
-)
+from prune_gui.pruning.methods.fields import FieldText, FileName, FilePath, file_name, path_field
 
 
 class CorrectionMethod(Method):
@@ -26,15 +18,16 @@ class CorrectionMethod(Method):
     steps, also of those after them; `prune_gui.recipe.correction` computes them on demand.
     """
 
-    method_group: ClassVar[MethodGroup] = "correction"
-    corrects: ClassVar[bool] = True
+    method_group = "correction"
+    corrects = True
     statistic: ClassVar[str]
     """The recorded statistic that the method needs."""
 
     @property
-    @abstractmethod
     def recording(self) -> FilePath:
         """The file of the statistic."""
+        [path] = self.files.values()
+        return path
 
 
 class Refit(CorrectionMethod):
@@ -49,9 +42,9 @@ class Refit(CorrectionMethod):
     sources are in `prune_gui.recipe.correction.least_squares`.
     """
 
-    name: ClassVar[str] = "refit"
-    title: ClassVar[str] = deferred("Refit")
-    statistic: ClassVar[str] = "second_moments"
+    name = "refit"
+    title = deferred("Refit")
+    statistic = "second_moments"
 
     moments: Annotated[
         FileName,
@@ -72,17 +65,8 @@ class Refit(CorrectionMethod):
                 "weights closer to those of the file."
             ),
         ),
-        FieldText(
-            label=deferred("Damping"),
-            folded=True,
-            show=lambda _, damping: tr("damping {value:g}", value=damping),
-        ),
+        FieldText(label=deferred("Damping"), folded=True, show=deferred("damping {value:g}")),
     ] = 0.01
-
-    @property
-    def recording(self) -> FilePath:
-        """The file of second moments."""
-        return self.files["moments"]
 
 
 class BiasCorrection(CorrectionMethod):
@@ -97,20 +81,15 @@ class BiasCorrection(CorrectionMethod):
     Through Weight Equalization and Bias Correction", 2019, equation 17).
     """
 
-    name: ClassVar[str] = "bias_correction"
-    title: ClassVar[str] = deferred("Bias correction")
-    statistic: ClassVar[str] = "means"
+    name = "bias_correction"
+    title = deferred("Bias correction")
+    statistic = "means"
 
     means: Annotated[
         FileName,
         path_field(deferred('The file means.safetensors of prune_gui.record(model, "means").')),
         FieldText(label=deferred("Means"), position=0, show=lambda _, path: file_name(path)),
     ]
-
-    @property
-    def recording(self) -> FilePath:
-        """The file of means."""
-        return self.files["means"]
 
 
 class BatchNormStatistics(CorrectionMethod):
@@ -123,10 +102,10 @@ class BatchNormStatistics(CorrectionMethod):
     `torch.optim.swa_utils.update_bn`, if the model is in training mode.
     """
 
-    name: ClassVar[str] = "batch_norm_statistics"
-    title: ClassVar[str] = deferred("Batch norm statistics")
-    takes_every_kind: ClassVar[bool] = True
-    statistic: ClassVar[str] = "batch_norm"
+    name = "batch_norm_statistics"
+    title = deferred("Batch norm statistics")
+    takes_every_kind = True
+    statistic = "batch_norm"
 
     statistics: Annotated[
         FileName,
@@ -137,8 +116,3 @@ class BatchNormStatistics(CorrectionMethod):
         ),
         FieldText(label=deferred("Statistics"), position=0, show=lambda _, path: file_name(path)),
     ]
-
-    @property
-    def recording(self) -> FilePath:
-        """The file of statistics."""
-        return self.files["statistics"]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import Field, StrictFloat, StrictInt
 
-from prune_gui.language import deferred, tr
-from prune_gui.pruning import decisions
+from prune_gui.language import deferred, tr, trn
+from prune_gui.monitor import Monitor
+from prune_gui.pruning import decisions, predicates
 from prune_gui.pruning.methods.base import Method
 from prune_gui.pruning.methods.fields import (
     SCOPE_TEXT,
@@ -17,23 +19,16 @@ from prune_gui.pruning.methods.fields import (
     FieldText,
     FileName,
     MaxSparsity,
-    MethodGroup,
     Of,
-    Unit,
     file_name,
     path_field,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from prune_gui.monitor import Monitor
-    from prune_gui.pruning.decisions.coupled_units import UnitScores
-    from prune_gui.pruning.decisions.target import Decision, GroupScores, Target
+    from prune_gui.pruning.arrays import Ints, Numbers
+    from prune_gui.pruning.decisions import Decision, GroupScores, Members, Noted, Target
     from prune_gui.pruning.layouts import CoupledGroup
+
 
 Space = Literal[
     "ffn",
@@ -104,14 +99,13 @@ class CoupledMethod(Method):
     Every tensor of such a group is a target, also if the patterns of the step do not match it.
     """
 
-    unit: ClassVar[Unit] = "unit"
-    method_group: ClassVar[MethodGroup] = "coupled"
-    is_coupled: ClassVar[bool] = True
+    unit = "unit"
+    method_group = "coupled"
+    is_coupled = True
 
     @property
     def coupled_space(self) -> str | None:
-        """The field `space`, if there is one."""
-        space: str | None = dict(self).get("space")
+        space: str | None = getattr(self, "space", None)
         return space
 
     def decide_groups(
@@ -121,15 +115,16 @@ class CoupledMethod(Method):
         monitor: Monitor,
         given: Sequence[GroupScores] = (),
     ) -> list[Decision]:
-        """Decide what to prune of each target; a pure function of the arguments.
+        """Decide what to prune of each of `targets`, which are all tensors of the groups.
 
-        Args:
-            targets: every tensor of the groups.
-            given: the scores of each group in the file `importance`; () if the method names none.
-
-        Raises:
-            RecipeError: the method is not applicable; the message names the group or the target.
+        `given` has the scores of each group in the file `importance`. `RecipeError` names a group
+        or a target to which the method is not applicable.
         """
+        members = decisions.Members(groups, {target.name: target for target in targets}, given)
+        return members.decisions(self.choose(members, monitor), monitor)
+
+    def choose(self, members: Members, monitor: Monitor) -> list[Noted]:
+        """Return the units to prune of each group, and a note on them or ""."""
         raise NotImplementedError
 
 
@@ -149,8 +144,8 @@ class Coupled(CoupledMethod):
     dimensions; of the members of a group, those in the file count.
     """
 
-    name: ClassVar[str] = "coupled"
-    title: ClassVar[str] = deferred("Coupled units")
+    name = "coupled"
+    title = deferred("Coupled units")
 
     space: SpaceField = "ffn"
     amount: Amount = 0.5
@@ -167,7 +162,7 @@ class Coupled(CoupledMethod):
             allow_inf_nan=False,
             description=deferred("The order p of the norms of the weights, above 0."),
         ),
-        FieldText(label=deferred("Norm"), folded=True, show=lambda _, n: tr("n {value}", value=n)),
+        FieldText(label=deferred("Norm"), folded=True, show=deferred("n {value}")),
     ] = 2
     reduction: ReductionField = "mean"
     normalization: Annotated[
@@ -196,9 +191,7 @@ class Coupled(CoupledMethod):
             )
         ),
         FieldText(
-            label=deferred("Uniform"),
-            folded=True,
-            show=lambda _, on: tr("uniform") if on else "",
+            label=deferred("Uniform"), folded=True, show=lambda _, on: tr("uniform") if on else ""
         ),
     ] = False
     round_to: Annotated[
@@ -233,63 +226,38 @@ class Coupled(CoupledMethod):
         ),
     ] = None
 
-    def decide_groups(
-        self,
-        groups: Sequence[CoupledGroup],
-        targets: Sequence[Target],
-        monitor: Monitor,
-        given: Sequence[GroupScores] = (),
-    ) -> list[Decision]:
-        """Prune the k units of smallest score in each group, or in all groups together."""
-        members = decisions.Members.of(targets)
-        if given:
-            scores = decisions.scores_from_file(groups, given, members, self.reduction, monitor)
+    def choose(self, members: Members, monitor: Monitor) -> list[Noted]:
+        if members.given:
+            scores = members.given_scores(self.reduction, monitor)
         else:
-            scores = decisions.norms_of_units(
-                groups, members, self.reduction, float(self.n), monitor
-            )
+            scores = members.norms(self.reduction, float(self.n), monitor)
         if self.scope == "global":
             scores = [self._normalized(own) for own in scores]
-        remaining = [members.remaining_elements(group) for group in groups]
-        numbers, notes = self._numbers(groups, scores, remaining)
+        remaining = [members.remaining_elements(group) for group in members.groups]
+        numbers = self._numbers(members.groups, scores, remaining)
         source = file_name(self.importance) if self.importance else ""
-        pruned = [
-            decisions.lowest_units(elements, own, number, source)
-            for elements, own, number in zip(remaining, scores, numbers, strict=True)
+        return [
+            (decisions.lowest_units(elements, own, number, source), note)
+            for elements, own, (number, note) in zip(remaining, scores, numbers, strict=True)
         ]
-        return decisions.decisions_for(groups, pruned, notes, members, monitor)
 
     def _numbers(
-        self,
-        groups: Sequence[CoupledGroup],
-        scores: Sequence[UnitScores],
-        remaining: Sequence[NDArray[np.int64]],
-    ) -> tuple[list[int], list[str]]:
+        self, groups: Sequence[CoupledGroup], scores: Sequence[Numbers], remaining: Sequence[Ints]
+    ) -> list[tuple[int, str]]:
         """Return the number of units to prune of each group, and a note on each."""
         counts = [int((elements > 0).sum()) for elements in remaining]
         limits = [
-            decisions.max_prunable(self.max_sparsity, remaining=count, total=group.size)
+            decisions.max_prunable(self.max_sparsity, count, group.size)
             for count, group in zip(counts, groups, strict=True)
         ]
         if self.scope == "local":
             wanted = [
-                decisions.count_units(
-                    self.amount,
-                    self.amount_of,
-                    remaining=count,
-                    total=group.size,
-                    of=lambda group=group: group.label,  # type: ignore[misc]
-                )
+                decisions.count_units(self, count, group.size, group.label)
                 for count, group in zip(counts, groups, strict=True)
             ]
         else:
-            k = decisions.count_units(
-                self.amount,
-                self.amount_of,
-                remaining=sum(counts),
-                total=sum(group.size for group in groups),
-                of=decisions.all_targets,
-            )
+            total = sum(group.size for group in groups)
+            k = decisions.count_units(self, sum(counts), total, decisions.all_targets)
             if self.uniform:
                 kept = math.ceil((sum(counts) - k) / len(groups))
                 wanted = [max(0, count - kept) for count in counts]
@@ -297,15 +265,11 @@ class Coupled(CoupledMethod):
                 possible = min(k, sum(limits))
                 selected = decisions.select_lowest(remaining, scores, limits, possible)
                 wanted = [int(units.pruned.sum()) for units in selected]
-        numbers, notes = [], []
-        for count, own_wanted, limit in zip(counts, wanted, limits, strict=True):
-            number, note = self._rounded(count, own_wanted, min(own_wanted, limit))
-            numbers.append(number)
-            notes.append(note)
-        return numbers, notes
+        return list(map(self._rounded, counts, wanted, limits))
 
-    def _rounded(self, count: int, wanted: int, number: int) -> tuple[int, str]:
+    def _rounded(self, count: int, wanted: int, limit: int) -> tuple[int, str]:
         """Return how many of `count` units to prune so that a multiple is kept, and a note."""
+        number = min(wanted, limit)
         kept = -(-(count - number) // self.round_to) * self.round_to
         rounded = max(0, count - kept)
         if rounded < number:
@@ -317,9 +281,65 @@ class Coupled(CoupledMethod):
         missing = wanted - number
         return rounded, decisions.cap_note(self.max_sparsity, missing) if missing > 0 else ""
 
-    def _normalized(self, scores: UnitScores) -> UnitScores:
+    def _normalized(self, scores: Numbers) -> Numbers:
         finite = scores[scores < math.inf]  # neither infinity nor NaN; no score is negative
         if self.normalization == "none" or not finite.size:
             return scores
         scale = float(finite.mean() if self.normalization == "mean" else finite.max())
         return scores / scale if scale > 0 else scores
+
+
+class DeadUnits(CoupledMethod):
+    """Prune what remains of units without effect, so that the compact form can leave them out.
+
+    A unit has no effect if nothing reads it (its slices of all tensors that consume it are pruned)
+    or if it is always zero (its slices of all others are pruned, with biases and norms). A unit
+    whose weights are pruned and whose bias remains emits a constant, c = f(bias) after the
+    activation function f. It is not pruned, but the compact form can leave it out where the layers
+    that read it take the constant over: bias + W[:, units] c becomes their bias.
+    """
+
+    name = "dead_units"
+    title = deferred("Dead units")
+
+    fold_constants: Annotated[
+        bool,
+        Field(
+            description=deferred(
+                "In the compact form, leave out units that emit a constant, and add it to the "
+                "biases of the next layers where that is exact."
+            )
+        ),
+        FieldText(
+            label=deferred("Fold constants"), show=lambda _, on: "" if on else tr("keeps constants")
+        ),
+    ] = True
+
+    def choose(self, members: Members, monitor: Monitor) -> list[Noted]:
+        chosen = []
+        for group in members.groups:
+            monitor.advance()
+            dead, constant = members.without_effect(group)
+            units = predicates.PrunedUnits(dead, None, members.remaining_elements(group))
+            chosen.append((units, _note(int(constant.sum()), fold=self.fold_constants)))
+        return chosen
+
+
+def _note(count: int, *, fold: bool) -> str:
+    if not count:
+        return ""
+    if not fold:
+        return trn(
+            "{count:,} unit has no weights and emits a constant, because a bias or a norm of "
+            "it remains",
+            "{count:,} units have no weights and emit a constant, because a bias or a norm of "
+            "them remains",
+            count,
+        )
+    return trn(
+        "{count:,} unit has no weights and emits a constant, because a bias or a norm of it "
+        "remains; the compact form leaves it out if the next layers can take the constant over",
+        "{count:,} units have no weights and emit a constant, because a bias or a norm of them "
+        "remains; the compact form leaves them out if the next layers can take the constants over",
+        count,
+    )

@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
 from prune_gui.errors import RecipeError
 from prune_gui.language import deferred
+from prune_gui.monitor import Monitor
 from prune_gui.pruning import decisions, predicates
 from prune_gui.pruning.methods.base import Method
-from prune_gui.pruning.methods.fields import FieldText, FileName, MethodGroup, file_name, path_field
+from prune_gui.pruning.methods.fields import FieldText, FileName, file_name, path_field
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from prune_gui.monitor import Monitor
-    from prune_gui.pruning.decisions.target import Decision, Target
+    from prune_gui.pruning.decisions import Decision, Target
 
 
 class IdentityMethod(Method):
     """Prune nothing, but mark the parameter as pruned with a mask of ones."""
 
-    name: ClassVar[str] = "identity"
-    title: ClassVar[str] = deferred("Identity")
-    method_group: ClassVar[MethodGroup] = "manual"
+    name = "identity"
+    title = deferred("Identity")
+    method_group = "manual"
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Prune nothing."""
         return [decisions.Decision(None, 0) for _ in targets]
 
     def torch_lines(self, names: str) -> list[str]:
-        """Return lines of Python that prune with torch."""
         return [f"for name in {names}:", "    prune.identity(*parameters[name])"]
 
 
@@ -42,9 +39,9 @@ class CustomFromMaskMethod(Method):
     The new mask is the old one times the one given.
     """
 
-    name: ClassVar[str] = "custom_from_mask"
-    title: ClassVar[str] = deferred("Custom mask from a file")
-    method_group: ClassVar[MethodGroup] = "manual"
+    name = "custom_from_mask"
+    title = deferred("Custom mask from a file")
+    method_group = "manual"
 
     mask: Annotated[
         FileName,
@@ -71,7 +68,6 @@ class CustomFromMaskMethod(Method):
     ] = "mask"
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Prune where the mask is 0; this reads and checks the whole mask."""
         masks = [target.other(self.mask, "mask") for target in targets]
         decided = []
         with monitor.plan(sum(mask.nbytes for mask in masks)):
@@ -89,7 +85,6 @@ class CustomFromMaskMethod(Method):
         return decided
 
     def torch_lines(self, names: str) -> list[str]:
-        """Return lines of Python that prune with torch, if they can read the file."""
         path = Path(self.mask)
         if path.suffix != ".safetensors" or self.take == "zeros":
             return []

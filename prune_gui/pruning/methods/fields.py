@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 class FieldText:
     """The texts of a field, as metadata of its type: ``Annotated[int, FieldText(...)]``.
 
+    Texts are messages for `tr`; `choices` and `values` have one by value as text.
+
     Attributes:
-        label: the label in the form, with its mnemonic; a message for `tr`. "": the field's name.
-        placeholder: what an empty field of a file means; a message for `tr`.
-        choices: by value as text, the text of a choice in the form; a message for `tr`. Other
-            values are shown as they are.
+        placeholder: what an empty field of a file means.
+        choices: the texts of choices in the form. Other values are shown as they are.
         folded: whether the form shows the field below *More*.
         position: the position among the fields that the title of a step always contains; None if
             the title contains the field only where it differs from its default.
-        values: by value as text, the text of a value in the title of a step; a message for `tr`.
-        show: returns the text of a value that `values` does not have, from the method and the
-            value; None for the name of the field and the value.
+        values: the texts of values in the title of a step.
+        show: the text of other values but None there: a message with the field ``{value}``, or a
+            function of the method and the value; None for the name of the field and the value.
     """
 
     label: str = ""
@@ -51,13 +51,19 @@ class FieldText:
     folded: bool = False
     position: int | None = None
     values: Mapping[str, str] = field(default_factory=dict)
-    show: Callable[[Any, Any], str] | None = None
+    show: str | Callable[[Any, Any], str] | None = None
 
     def in_title(self, method: object, name: str, value: object) -> str:
         """Return the text of the value of a field in the title of a step; "" to leave it out."""
         if message := self.values.get(str(value)):
             return tr(message)
-        return self.show(method, value) if self.show else f"{name} {value}"
+        if self.show is None:
+            return f"{name} {value}"
+        if value is None:
+            return ""
+        if isinstance(self.show, str):
+            return tr(self.show, value=value)
+        return self.show(method, value)
 
 
 def text_of(field_info: FieldInfo) -> FieldText:
@@ -131,14 +137,6 @@ def amount_text(method: Any, amount: int | float) -> str:  # noqa: ANN401 - any 
 def torch_dim(dim: ChannelDim) -> int:
     """Return a dimension as a number for the layers of torch, whose weights are (out, in, ...)."""
     return ("output", "input").index(dim) if isinstance(dim, str) else dim
-
-
-def _parse_infinity(n: object) -> object:
-    return float(n) if n in ("inf", "-inf") else n
-
-
-def _write_infinity(n: object) -> Any:  # noqa: ANN401 - any YAML or JSON value
-    return str(n) if isinstance(n, float) and math.isinf(n) else n
 
 
 Amount = Annotated[
@@ -222,25 +220,23 @@ Dim = Annotated[
         label=deferred("D&imension"),
         position=1,
         values={"output": deferred("output channels"), "input": deferred("input channels")},
-        show=lambda _, dim: tr("dim {value}", value=dim),
+        show=deferred("dim {value}"),
     ),
 ]
 Seed = Annotated[
     StrictInt,
     Field(description=deferred("The same seed prunes the same weights, on any machine.")),
-    FieldText(
-        label=deferred("Seed"), folded=True, show=lambda _, seed: tr("seed {value}", value=seed)
-    ),
+    FieldText(label=deferred("Seed"), folded=True, show=deferred("seed {value}")),
 ]
 Norm = Annotated[
     StrictInt | StrictFloat | Literal["fro", "nuc"],
-    BeforeValidator(_parse_infinity),
-    PlainSerializer(_write_infinity),
+    BeforeValidator(lambda n: float(n) if n in ("inf", "-inf") else n),
+    PlainSerializer(lambda n: str(n) if n in (math.inf, -math.inf) else n),
     Field(
         description=deferred("The norm's order p: a number, inf, -inf, fro or nuc."),
         examples=["1", "2", "inf", "fro", "nuc"],
     ),
-    FieldText(label=deferred("Norm"), folded=True, show=lambda _, n: tr("n {value}", value=n)),
+    FieldText(label=deferred("Norm"), folded=True, show=deferred("n {value}")),
 ]
 Tail = Annotated[
     Literal["refuse", "keep"],
@@ -289,11 +285,7 @@ class FilePath(str):
 
     @classmethod
     def of(cls, written: str, folder: Path) -> FilePath:
-        """Return the path of a file that a recipe in `folder` names.
-
-        Raises:
-            OSError: `folder` is relative, and the working folder was deleted.
-        """
+        """Return the path of a file that a recipe in `folder` names."""
         path = cls((folder / written).absolute())
         path.written = written
         return path
@@ -317,10 +309,7 @@ def _validate_path(
     handler: ValidatorFunctionWrapHandler,
     info: ValidationInfo,
 ) -> FilePath:
-    """Validate a path; the validation context is the folder of the recipe.
-
-    Methods in recipes have that context. Without it, the path is unchanged.
-    """
+    """Validate a path, relative to the validation context: the folder of the recipe, if any."""
     text: str = handler(given)
     if isinstance(given, FilePath):
         return given
@@ -335,9 +324,7 @@ def _validate_path(
 
 
 FileName = Annotated[
-    str,
-    WrapValidator(_validate_path),
-    PlainSerializer(_written, return_type=str, when_used="json"),
+    str, WrapValidator(_validate_path), PlainSerializer(_written, return_type=str, when_used="json")
 ]
 """The type of a field that names a file: a `FilePath`; JSON has its `written` form."""
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from prune_gui.language import deferred, tr
+from prune_gui.language import deferred
+from prune_gui.monitor import Monitor
 from prune_gui.pruning import decisions, selection
 from prune_gui.pruning.methods.base import (
     AllocatedMethod,
@@ -22,10 +24,7 @@ from prune_gui.pruning.methods.fields import FieldText, MaxSparsity, Of, Ranking
 from prune_gui.pruning.methods.unstructured import OverallMethod
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from prune_gui.monitor import Monitor
-    from prune_gui.pruning.decisions.target import Decision, Target
+    from prune_gui.pruning.decisions import Decision, Target
 
 
 class Lamp(ScoredMethod, OverallMethod):
@@ -39,21 +38,18 @@ class Lamp(ScoredMethod, OverallMethod):
     NaN above infinity, and neither has a part in the sums.
     """
 
-    name: ClassVar[str] = "lamp"
-    title: ClassVar[str] = deferred("LAMP")
+    name = "lamp"
+    title = deferred("LAMP")
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Rank the elements by the LAMP scores of their weights, or of other scores."""
         scores = [decisions.target_scores(self, target) for target in targets]
         return decisions.decide_lamp(self, targets, scores, monitor)
 
     @property
     def score_kind(self) -> ScoreKind:
-        """LAMP scores."""
         return "lamp" if self.ranks_weights else "lamp_of_scores"
 
     def setting_for_weight(self, cut: DraggedCut, weight: float) -> Setting | None:
-        """Return the amount for all targets whose cut is the score of an absolute weight."""
         score = cut.score_of(weight)
         return None if score is None else self.setting_for_score(cut, score)
 
@@ -75,8 +71,9 @@ class Balanced(AllocatedMethod):
     infinity.
     """
 
-    name: ClassVar[str] = "balanced"
-    title: ClassVar[str] = deferred("Balanced")
+    name = "balanced"
+    title = deferred("Balanced")
+    depends_on_layout: ClassVar[bool] = True
 
     over: Annotated[
         Literal["lamp", "global", "local", "row"],
@@ -107,19 +104,13 @@ class Balanced(AllocatedMethod):
     row_power: Annotated[
         Power,
         Field(description=deferred("Exponent a of the root mean square of the row.")),
-        FieldText(
-            label=deferred("Row power"),
-            folded=True,
-            show=lambda _, power: tr("row power {value}", value=power),
-        ),
+        FieldText(label=deferred("Row power"), folded=True, show=deferred("row power {value}")),
     ] = 0.5
     column_power: Annotated[
         Power,
         Field(description=deferred("Exponent b of the root mean square of the column.")),
         FieldText(
-            label=deferred("Column power"),
-            folded=True,
-            show=lambda _, power: tr("column power {value}", value=power),
+            label=deferred("Column power"), folded=True, show=deferred("column power {value}")
         ),
     ] = 0.5
     amount_of: Of = "remaining"
@@ -127,21 +118,13 @@ class Balanced(AllocatedMethod):
 
     @property
     def ranking_scope(self) -> RankingScope:
-        """Which elements share one cut."""
         return "global" if self.over == "lamp" else self.over
 
     @property
     def score_kind(self) -> ScoreKind:
-        """Balanced scores, or their LAMP scores."""
         return "lamp_of_scores" if self.over == "lamp" else "scores"
 
-    @property
-    def depends_on_layout(self) -> bool:
-        """Always: scores are relative to rows and columns."""
-        return True
-
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Rank the elements by balanced score, or by the LAMP scores of these."""
         formula = selection.balanced(self.row_power, self.column_power)
         scores = [decisions.row_column_scores(target, formula) for target in targets]
         if self.over == "lamp":
@@ -160,17 +143,15 @@ class Erk(ScoredMethod, OverallMethod):
     infinity ranks above every finite one, and NaN above infinity.
     """
 
-    name: ClassVar[str] = "erk"
-    title: ClassVar[str] = deferred("ERK")
+    name = "erk"
+    title = deferred("ERK")
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         """Compute the counts from the shapes alone; cuts are computed on first use."""
         keys = [selection.ScoreKeys.of(decisions.target_scores(self, target)) for target in targets]
-        rankings = decisions.rankings_of(targets, keys, self.max_sparsity)
-        k = decisions.count_batched(targets, self.amount, self.amount_of)
-        max_pruned = [
-            decisions.prunable_count(*pair) for pair in zip(targets, rankings, strict=True)
-        ]
+        rankings = decisions.rankings_of(self, targets, keys)
+        k = decisions.count_overall(self, targets)
+        max_pruned = list(map(decisions.prunable_count, targets, rankings))
         possible = min(k, sum(max_pruned))
         remaining = [target.remaining for target in targets]
         kept = _proportional_counts(
@@ -185,17 +166,12 @@ class Erk(ScoredMethod, OverallMethod):
             monitor.advance()
             pruned = target.remaining - n_kept
             decided.append(
-                decisions.cut_lazily(
-                    target, ranking, pruned, self.max_sparsity, missing=k - possible
-                )
+                decisions.cut_lazily(self, target, ranking, pruned, missing=k - possible)
             )
         return decided
 
     def setting_for_weight(self, cut: DraggedCut, weight: float) -> Setting | None:
-        """Return the amount for all targets that prunes the elements of one up to a weight.
-
-        The amount is found by bisection over the number of elements.
-        """
+        """Find the amount for all targets by bisection over the number of elements."""
         own, all_targets = cut.own_up_to_weight(weight), cut.of_targets()
         if own is None or all_targets is None:
             return None

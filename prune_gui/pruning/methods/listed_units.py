@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    PlainSerializer,
-    StrictInt,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, model_validator
 
 from prune_gui.errors import RecipeError
 from prune_gui.language import deferred, tr
-from prune_gui.pruning import decisions, predicates
-from prune_gui.pruning.methods.channels import (
-    MAX_CHANNELS,
-    MAX_LIST_LENGTH,
-    format_ranges,
-    listing_text,
-    optional_listing_text,
-    parse_ranges,
-    validate_list,
-)
-from prune_gui.pruning.methods.coupled import CoupledMethod, ReductionField, SpaceField
+from prune_gui.monitor import Monitor
+from prune_gui.pruning import predicates
+from prune_gui.pruning.methods.channels import UnitList, listing_text
+from prune_gui.pruning.methods.coupled import Coupled, CoupledMethod, ReductionField, SpaceField
 from prune_gui.pruning.methods.fields import (
     Amount,
     FieldText,
@@ -36,51 +23,32 @@ from prune_gui.pruning.methods.fields import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from prune_gui.monitor import Monitor
-    from prune_gui.pruning.decisions.target import Decision, GroupScores, Target
-    from prune_gui.pruning.layouts import CoupledGroup
+    from prune_gui.pruning.decisions import Members, Noted
 
 TOKENS = "tokens"
 """The name of the space of tokens in tables of architectures."""
 
 
-def _written(units: tuple[int, ...]) -> list[int] | str:
-    return list(units) if len(units) <= MAX_LIST_LENGTH else format_ranges(units)
-
-
-def _empty_as_none(units: object) -> object:
-    return None if units == "" else units
-
-
-UnitList = Annotated[
-    tuple[StrictInt, ...],
-    BeforeValidator(parse_ranges),
-    Field(max_length=MAX_CHANNELS),
-    AfterValidator(validate_list),
-    PlainSerializer(_written, when_used="json"),
+OptionalUnitList = Annotated[
+    UnitList | None, BeforeValidator(lambda units: None if units == "" else units)
 ]
-OptionalUnitList = Annotated[UnitList | None, BeforeValidator(_empty_as_none)]
 """A list of units, or none. An empty text is none."""
 
 
 class ListingMethod(CoupledMethod):
-    """Prunes listed units of each group. Subclasses have the field of the list."""
+    """Prunes listed units of each group."""
 
-    def decide_groups(
-        self,
-        groups: Sequence[CoupledGroup],
-        targets: Sequence[Target],
-        monitor: Monitor,
-        given: Sequence[GroupScores] = (),
-    ) -> list[Decision]:
-        """Prune the listed units of each group."""
-        members = decisions.Members.of(targets)
-        pruned = []
-        for group in groups:
+    listing: ClassVar[str]
+    """The name of the field of the list."""
+
+    @property
+    def listed_units(self) -> tuple[int, ...]:
+        return getattr(self, self.listing) or ()
+
+    def choose(self, members: Members, monitor: Monitor) -> list[Noted]:
+        chosen, last = [], max(self.listed_units)
+        for group in members.groups:
             monitor.advance()
-            last = max(self.listed_units)
             if last >= group.size:
                 raise RecipeError(
                     "{group} has {count:,} units; {number} does not exist. Use 0 to {last}.",
@@ -90,15 +58,12 @@ class ListingMethod(CoupledMethod):
                     last=group.size - 1,
                 )
             remaining = members.remaining_elements(group)
-            pruned.append(predicates.PrunedUnits.listed(self.listed_units, remaining))
-        return decisions.decisions_for(groups, pruned, [""] * len(groups), members, monitor)
+            chosen.append((predicates.PrunedUnits.listed(self.listed_units, remaining), ""))
+        return chosen
 
 
 class ListedOrRanked(ListingMethod):
     """Prunes listed units of each group, or those of the lowest scores in a file."""
-
-    listing: ClassVar[str]
-    """The name of the field of the list."""
 
     amount: Annotated[
         Amount | None,
@@ -107,11 +72,7 @@ class ListedOrRanked(ListingMethod):
                 "With a file of scores: a share between 0.0 and 1.0, or a whole number of units."
             )
         ),
-        FieldText(
-            label=deferred("Amo&unt"),
-            position=3,
-            show=lambda method, amount: "" if amount is None else amount_text(method, amount),
-        ),
+        FieldText(label=deferred("Amo&unt"), position=3, show=amount_text),
     ] = None
     importance: Annotated[
         FileName | None,
@@ -144,46 +105,21 @@ class ListedOrRanked(ListingMethod):
 
     @classmethod
     def unused_fields(cls, values: Mapping[str, object]) -> Collection[str]:
-        """Return the fields of the ranking, if units are listed."""
         return ListedOrRanked.model_fields if values.get(cls.listing) else ()
 
-    @property
-    def listed_units(self) -> tuple[int, ...]:
-        """The listed units, from 0; () if a file ranks them."""
-        return getattr(self, self.listing) or ()
-
-    def decide_groups(
-        self,
-        groups: Sequence[CoupledGroup],
-        targets: Sequence[Target],
-        monitor: Monitor,
-        given: Sequence[GroupScores] = (),
-    ) -> list[Decision]:
-        """Prune the listed units of each group, or those of smallest score."""
+    def choose(self, members: Members, monitor: Monitor) -> list[Noted]:
         if self.amount is None or self.importance is None:
-            return super().decide_groups(groups, targets, monitor, given)
-        members = decisions.Members.of(targets)
-        pruned = []
-        scores = decisions.scores_from_file(groups, given, members, self.reduction, monitor)
-        for group, own in zip(groups, scores, strict=True):
-            elements = members.remaining_elements(group)
-            number = decisions.count_units(
-                self.amount,
-                "remaining",
-                remaining=int((elements > 0).sum()),
-                total=group.size,
-                of=lambda group=group: group.label,  # type: ignore[misc]
-            )
-            source = file_name(self.importance)
-            pruned.append(decisions.lowest_units(elements, own, number, source))
-        return decisions.decisions_for(groups, pruned, [""] * len(groups), members, monitor)
+            return super().choose(members, monitor)
+        ranked = Coupled(amount=self.amount, importance=self.importance, reduction=self.reduction)
+        return ranked.choose(members, monitor)
 
 
 class ListedUnits(ListingMethod):
     """Prune exactly the listed units of every group that the step targets."""
 
-    name: ClassVar[str] = "listed_units"
-    title: ClassVar[str] = deferred("Listed units")
+    name = "listed_units"
+    title = deferred("Listed units")
+    listing = "units"
 
     space: SpaceField = "ffn"
     units: Annotated[
@@ -191,11 +127,6 @@ class ListedUnits(ListingMethod):
         Field(description=deferred("Numbers of units, from 0: a list, or a text: 3, 7, 12-15.")),
         FieldText(label=deferred("Numbers"), position=2, show=listing_text),
     ]
-
-    @property
-    def listed_units(self) -> tuple[int, ...]:
-        """The listed units, from 0."""
-        return self.units
 
 
 class Layers(ListedOrRanked):
@@ -206,14 +137,14 @@ class Layers(ListedOrRanked):
     The save form *compact* writes a checkpoint without the layers, with the others renumbered.
     """
 
-    name: ClassVar[str] = "layers"
-    title: ClassVar[str] = deferred("Layers")
-    listing: ClassVar[str] = "layers"
+    name = "layers"
+    title = deferred("Layers")
+    listing = "layers"
 
     layers: Annotated[
         OptionalUnitList,
         Field(description=deferred("Numbers of layers, from 0: a list, or a text: 3, 7, 12-15.")),
-        FieldText(label=deferred("Layers"), position=2, show=optional_listing_text),
+        FieldText(label=deferred("Layers"), position=2, show=listing_text),
     ] = None
     stack: Annotated[
         Literal["all", "encoder", "decoder", "vision"],
@@ -237,7 +168,6 @@ class Layers(ListedOrRanked):
 
     @property
     def coupled_space(self) -> str:
-        """The space of the groups."""
         return "layers" if self.stack == "all" else f"{self.stack}_layers"
 
 
@@ -250,20 +180,16 @@ class Experts(ListedOrRanked):
     together. The save form *compact* writes a checkpoint without the experts.
     """
 
-    name: ClassVar[str] = "experts"
-    title: ClassVar[str] = deferred("Experts")
-    listing: ClassVar[str] = "experts"
+    name = "experts"
+    title = deferred("Experts")
+    listing = "experts"
+    space: ClassVar[str] = "experts"
 
     experts: Annotated[
         OptionalUnitList,
         Field(description=deferred("Numbers of experts, from 0: a list, or a text: 3, 7, 12-15.")),
-        FieldText(label=deferred("Experts"), position=2, show=optional_listing_text),
+        FieldText(label=deferred("Experts"), position=2, show=listing_text),
     ] = None
-
-    @property
-    def coupled_space(self) -> str:
-        """The space of the groups."""
-        return "experts"
 
 
 class Tokens(CoupledMethod):
@@ -275,8 +201,9 @@ class Tokens(CoupledMethod):
     ``tokenizers`` verifies that other texts are encoded as before.
     """
 
-    name: ClassVar[str] = "tokens"
-    title: ClassVar[str] = deferred("Tokens")
+    name = "tokens"
+    title = deferred("Tokens")
+    space: ClassVar[str] = TOKENS
 
     listed: Annotated[
         FileName | None,
@@ -313,26 +240,13 @@ class Tokens(CoupledMethod):
             raise ValueError(tr("name either a list of tokens or a corpus"))
         return self
 
-    @property
-    def coupled_space(self) -> str:
-        """The space of the groups."""
-        return TOKENS
-
 
 class TokenIds(ListingMethod):
     """Prune tokens by their ids: what `Tokens` means for one tokenizer. Not part of recipes."""
 
-    name: ClassVar[str] = "tokens"
-    title: ClassVar[str] = Tokens.title
+    name = "tokens"
+    title = Tokens.title
+    listing = "ids"
+    space: ClassVar[str] = TOKENS
 
     ids: tuple[int, ...]
-
-    @property
-    def coupled_space(self) -> str:
-        """The space of the groups."""
-        return TOKENS
-
-    @property
-    def listed_units(self) -> tuple[int, ...]:
-        """The listed ids, from 0."""
-        return self.ids

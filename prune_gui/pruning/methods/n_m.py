@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 from pydantic import Field, StrictInt, ValidationInfo, field_validator
 
 from prune_gui.errors import RecipeError
 from prune_gui.language import deferred, tr
+from prune_gui.monitor import Monitor
 from prune_gui.pruning import decisions, predicates, selection
 from prune_gui.pruning.methods.base import ScoredMethod
-from prune_gui.pruning.methods.fields import Dim, FieldText, MethodGroup, RankingScope, Tail
+from prune_gui.pruning.methods.fields import Dim, FieldText, RankingScope, Tail
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from prune_gui.monitor import Monitor
-    from prune_gui.pruning.decisions.target import Decision, Target
-    from prune_gui.pruning.predicates.element_cuts import NMCut
+    from prune_gui.pruning.decisions import Decision, Target
+    from prune_gui.pruning.predicates import NMCut
 
 FLAT: Final = deferred(
     "{name} has shape {shape}; pruning groups needs at least one dimension. Leave it out of the "
@@ -43,9 +42,10 @@ class NM(ScoredMethod):
     infinity.
     """
 
-    name: ClassVar[str] = "n_m"
-    title: ClassVar[str] = deferred("n:m")
-    method_group: ClassVar[MethodGroup] = "patterns"
+    name = "n_m"
+    title = deferred("n:m")
+    method_group = "patterns"
+    ranking_scope: ClassVar[RankingScope] = "group"
 
     n: Annotated[
         StrictInt,
@@ -90,11 +90,6 @@ class NM(ScoredMethod):
                 tr("a group cannot be smaller than the number kept: m must be at least n")
             )
         return m
-
-    @property
-    def ranking_scope(self) -> RankingScope:
-        """Each group has a cut of its own."""
-        return "group"
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         """Compute the counts of unpruned targets from shapes; count the elements of others."""

@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from prune_gui.errors import RecipeError
 from prune_gui.language import deferred
+from prune_gui.monitor import Monitor
 from prune_gui.pruning import decisions, norms, selection
 from prune_gui.pruning.methods.base import AllocatedMethod, ScoredMethod, ScoreKind
-from prune_gui.pruning.methods.fields import (
-    Dim,
-    MaxSparsity,
-    MethodGroup,
-    Norm,
-    Of,
-    Scope,
-    Seed,
-    Unit,
-    torch_dim,
-)
+from prune_gui.pruning.methods.fields import Dim, MaxSparsity, Norm, Of, Scope, Seed, torch_dim
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from prune_gui.monitor import Monitor
-    from prune_gui.pruning.decisions.target import Decision, Target
-    from prune_gui.pruning.decisions.units import Units
+    from prune_gui.pruning.arrays import Values
+    from prune_gui.pruning.decisions import Decision, Target, Units
 
 FLAT: Final = deferred(
     "{name} has shape {shape}; pruning channels needs two dimensions or more. Leave it out of the "
@@ -40,13 +26,19 @@ FLAT: Final = deferred(
 class ChannelMethod(AllocatedMethod):
     """Prunes the lowest-ranked channels along `dim` of each target, or of all targets as one."""
 
-    unit: ClassVar[Unit] = "channel"
-    method_group: ClassVar[MethodGroup] = "channels"
+    unit = "channel"
+    method_group = "channels"
 
     dim: Dim = "output"
     scope: Scope = "local"
     amount_of: Of = "remaining"
     max_sparsity: MaxSparsity = 1.0
+
+    def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
+        return decisions.select_units([self._units(target) for target in targets], self, monitor)
+
+    def _units(self, target: Target) -> Units:
+        raise NotImplementedError
 
     def _dimension(self, target: Target) -> int:
         """Return the dimension of a target whose channels are pruned, not negative."""
@@ -61,14 +53,10 @@ class LnStructuredMethod(ScoredMethod, ChannelMethod):
     norm is divided by (number of entries)^(1/p), so that layers compare; for n = 0 by that number.
     """
 
-    name: ClassVar[str] = "ln_structured"
-    title: ClassVar[str] = deferred("Ln structured")
+    name = "ln_structured"
+    title = deferred("Ln structured")
 
     n: Norm = 2
-
-    def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Prune the k channels of smallest norm among those with a remaining element."""
-        return decisions.select_units([self._units(target) for target in targets], self, monitor)
 
     def _units(self, target: Target) -> Units:
         dim, scores = self._dimension(target), decisions.target_scores(self, target)
@@ -80,10 +68,10 @@ class LnStructuredMethod(ScoredMethod, ChannelMethod):
                 dims=len(target.shape),
             )
 
-        def rank(monitor: Monitor) -> NDArray[np.floating[Any]]:
+        def rank(monitor: Monitor) -> Values:
             found = norms.score_norms(scores, target.remaining_mask, self.n, dim, monitor=monitor)
             scale = self._scale(target.size // target.shape[dim])
-            ranks: NDArray[np.floating[Any]] = found.numpy() / scale
+            ranks: Values = found.numpy() / scale
             return ranks
 
         return decisions.channel_units(target, dim, rank, scores.nbytes)
@@ -102,7 +90,6 @@ class LnStructuredMethod(ScoredMethod, ChannelMethod):
         return scale
 
     def torch_lines(self, names: str) -> list[str]:
-        """Return lines of Python that prune with torch, unless an option is one that it lacks."""
         in_torch = self.ranks_weights and self.amount_of == "remaining" and self.max_sparsity == 1.0
         if not in_torch or self.scope != "local" or self.n == "nuc":
             return []
@@ -115,19 +102,11 @@ class LnStructuredMethod(ScoredMethod, ChannelMethod):
 class RandomStructuredMethod(ChannelMethod):
     """Prune channels at random, with equal probability."""
 
-    name: ClassVar[str] = "random_structured"
-    title: ClassVar[str] = deferred("Random structured")
+    name = "random_structured"
+    title = deferred("Random structured")
+    score_kind: ClassVar[ScoreKind] = "random"
 
     seed: Seed = 0
-
-    @property
-    def score_kind(self) -> ScoreKind:
-        """Random numbers rank the channels."""
-        return "random"
-
-    def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Prune k random channels among those with a remaining element."""
-        return decisions.select_units([self._units(target) for target in targets], self, monitor)
 
     def _units(self, target: Target) -> Units:
         dim = self._dimension(target)

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Field
 
 from prune_gui.errors import RecipeError
 from prune_gui.language import deferred, tr
+from prune_gui.monitor import Monitor
 from prune_gui.pruning import decisions, predicates, selection
 from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.methods.base import DraggedCut, ScoredMethod, Setting
 from prune_gui.pruning.methods.fields import FieldText
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from prune_gui.monitor import Monitor
-    from prune_gui.pruning.decisions.target import Decision, Target
+    from prune_gui.pruning.decisions import Decision, Target
     from prune_gui.pruning.selection.scores import Scores
 
 SIGNIFICANT_DIGITS: Final = 6
@@ -42,8 +41,8 @@ class Threshold(ScoredMethod):
     infinity are kept.
     """
 
-    name: ClassVar[str] = "threshold"
-    title: ClassVar[str] = deferred("Threshold")
+    name = "threshold"
+    title = deferred("Threshold")
 
     value: Annotated[
         float,
@@ -53,11 +52,7 @@ class Threshold(ScoredMethod):
             allow_inf_nan=False,
             description=deferred("Weights with a smaller absolute value are pruned."),
         ),
-        FieldText(
-            label=deferred("&Below"),
-            position=2,
-            show=lambda _, value: tr("below {value}", value=value),
-        ),
+        FieldText(label=deferred("&Below"), position=2, show=deferred("below {value}")),
     ]
     relative_to: Annotated[
         Literal["absolute", "std"],
@@ -78,17 +73,14 @@ class Threshold(ScoredMethod):
     ] = "absolute"
 
     def setting_for_weight(self, cut: DraggedCut, weight: float) -> Setting:
-        """Return the threshold, in standard deviations if the method uses them."""
         return self.setting_for_score(cut, weight)
 
     def setting_for_score(self, cut: DraggedCut, score: float) -> Setting:
-        """Return the threshold, in standard deviations if the method uses them."""
         if self.relative_to == "std":
             score /= cut.standard_deviation() or 1.0
         return "value", float(f"{score:.{SIGNIFICANT_DIGITS}g}")
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Cut each target at the threshold, and count the elements below it."""
         scores = [decisions.target_scores(self, target) for target in targets]
         total_work = sum(selection.work(selection.ScoreKeys.of(own)) for own in scores)
         if self.relative_to == "std":

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from prune_gui.language import deferred
+from prune_gui.monitor import Monitor
 from prune_gui.pruning import decisions, selection
 from prune_gui.pruning.methods.base import AllocatedMethod, Method, ScoredMethod, ScoreKind
 from prune_gui.pruning.methods.fields import Amount, MaxSparsity, Of, RankingScope, RowScope, Seed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from prune_gui.monitor import Monitor
-    from prune_gui.pruning.decisions.target import Decision, Target
+    from prune_gui.pruning.decisions import Decision, Target
 
 
 class RankedMethod(AllocatedMethod):
@@ -31,10 +30,7 @@ class OverallMethod(Method):
     amount_of: Of = "remaining"
     max_sparsity: MaxSparsity = 1.0
 
-    @property
-    def ranking_scope(self) -> RankingScope:
-        """All elements share one cut."""
-        return "global"
+    ranking_scope: ClassVar[RankingScope] = "global"
 
 
 class L1UnstructuredMethod(ScoredMethod, RankedMethod):
@@ -44,16 +40,14 @@ class L1UnstructuredMethod(ScoredMethod, RankedMethod):
     Infinity ranks above every finite score, and NaN above infinity.
     """
 
-    name: ClassVar[str] = "l1_unstructured"
-    title: ClassVar[str] = deferred("L1 unstructured")
+    name = "l1_unstructured"
+    title = deferred("L1 unstructured")
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Rank the elements by absolute score."""
         scores = [decisions.target_scores(self, target) for target in targets]
         return decisions.decide_scored(self, targets, scores, monitor)
 
     def torch_lines(self, names: str) -> list[str]:
-        """Return lines of Python that prune with torch, unless an option is one that it lacks."""
         in_torch = self.ranks_weights and self.amount_of == "remaining" and self.max_sparsity == 1.0
         if not in_torch or self.scope == "row":
             return []
@@ -70,17 +64,12 @@ class L1UnstructuredMethod(ScoredMethod, RankedMethod):
 class RandomUnstructuredMethod(RankedMethod):
     """Prune weights at random, with equal probability."""
 
-    name: ClassVar[str] = "random_unstructured"
-    title: ClassVar[str] = deferred("Random unstructured")
+    name = "random_unstructured"
+    title = deferred("Random unstructured")
+    score_kind: ClassVar[ScoreKind] = "random"
 
     seed: Seed = 0
 
-    @property
-    def score_kind(self) -> ScoreKind:
-        """Random numbers rank the elements."""
-        return "random"
-
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        """Rank the elements by random keys, which depend on the seed and the name of the target."""
         keys = [selection.RandomKeys(self.seed, target.name, target.size) for target in targets]
         return decisions.decide_ranked(self, targets, keys, monitor)

@@ -1,9 +1,9 @@
 """Functions that prune parameters of modules in place: one, or several in a global step.
 
-Each replaces the parameter `<name>` by the parameter `<name>_orig` and the buffer `<name>_mask`.
-`<name>` becomes an attribute that is computed from the two whenever it is read, so that it is never
-that of earlier weights. A further call prunes among the remaining elements. A call that fails
-changes nothing.
+Each replaces the parameter `<name>` of a module by the parameter `<name>_orig` and the buffer
+`<name>_mask`. `<name>` becomes an attribute that is computed from the two whenever it is read, so
+that it is never that of earlier weights. A further call prunes among the remaining elements. A call
+that fails changes nothing.
 
 They raise the errors of `BasePruningMethod.apply` and of the method.
 """
@@ -19,15 +19,6 @@ from torch import Tensor, nn
 from torch.nn.utils import prune as reference
 
 from prune_gui.pruning.amount import Amount
-from prune_gui.pruning.modules.channel_methods import LnStructured, RandomStructured
-from prune_gui.pruning.modules.element_methods import (
-    CustomFromMask,
-    Identity,
-    L1Unstructured,
-    RandomUnstructured,
-    magnitudes,
-    ranks_elements,
-)
 from prune_gui.pruning.modules.masking import is_plain, keep
 from prune_gui.pruning.modules.pruning_method import BasePruningMethod, mask_on_top
 from prune_gui.pruning.modules.reparametrization import (
@@ -36,7 +27,17 @@ from prune_gui.pruning.modules.reparametrization import (
     pruning_hooks,
     unchanged_on_error,
 )
-from prune_gui.pruning.norms.orders import Order
+from prune_gui.pruning.modules.standard_methods import (
+    CustomFromMask,
+    Identity,
+    L1Unstructured,
+    LnStructured,
+    RandomStructured,
+    RandomUnstructured,
+    magnitudes,
+    ranks_elements,
+)
+from prune_gui.pruning.norms.unit_norms import Order
 from prune_gui.pruning.selection.keys import ranking_dtype
 
 
@@ -55,8 +56,6 @@ def random_unstructured(module: nn.Module, name: str, amount: Amount) -> nn.Modu
     """Prune elements at random, see `RandomUnstructured`.
 
     Args:
-        module: changed in place.
-        name: name of a parameter of this module.
         amount: a share in [0, 1] of the remaining elements, or a whole number of them.
 
     Example:
@@ -73,8 +72,6 @@ def l1_unstructured(
     """Prune the elements of smallest absolute value, see `L1Unstructured`.
 
     Args:
-        module: changed in place.
-        name: name of a parameter of this module.
         amount: a share in [0, 1] of the remaining elements, or a whole number of them.
         importance_scores: of the parameter's shape; their absolute values are ranked.
 
@@ -90,8 +87,6 @@ def random_structured(module: nn.Module, name: str, amount: Amount, dim: int) ->
     """Prune channels at random, see `RandomStructured`.
 
     Args:
-        module: changed in place.
-        name: name of a parameter of this module.
         amount: a share in [0, 1] of the channels with remaining elements, or a number of them.
         dim: the dimension that indexes the channels.
 
@@ -115,8 +110,6 @@ def ln_structured(
     """Prune the channels of smallest norm, see `LnStructured`.
 
     Args:
-        module: changed in place.
-        name: name of a parameter of this module.
         amount: a share in [0, 1] of the channels with remaining elements, or a number of them.
         n: order of the norm: a number, inf, -inf, "fro" or "nuc".
         dim: the dimension that indexes the channels.
@@ -134,8 +127,6 @@ def custom_from_mask(module: nn.Module, name: str, mask: Tensor) -> nn.Module:
     """Prune where a custom mask is 0, see `CustomFromMask`.
 
     Args:
-        module: changed in place.
-        name: name of a parameter of this module.
         mask: of the parameter's shape, any dtype; only 0 and 1.
 
     Example:
@@ -150,13 +141,7 @@ def remove(module: nn.Module, name: str) -> nn.Module:
     """Make pruning permanent: `<name>` is a parameter again; `_orig` and `_mask` are removed.
 
     Pruned elements are +0, even if torch pruned them: its product may leave -0 or NaN there.
-
-    Args:
-        module: changed in place.
-        name: name of a parameter of this module, pruned by this package or by torch.
-
-    Raises:
-        ValueError: the parameter is not pruned.
+    `ValueError` is raised if the parameter is not pruned.
     """
     for key, hook in pruning_hooks(module, name).items():
         mask = getattr(module, name + MASK)
@@ -242,39 +227,35 @@ def global_unstructured(
 
 
 def _pairs(parameters: object) -> list[Key]:
-    """Return what the caller passed as pairs."""
     if isinstance(parameters, Iterable) and not isinstance(parameters, (str, nn.Module, Tensor)):
         pairs = list(parameters)
-        for pair in pairs:
-            if not (
-                isinstance(pair, (tuple, list))
-                and len(pair) == 2
-                and isinstance(pair[0], nn.Module)
-                and isinstance(pair[1], str)
-            ):
-                break
-        else:
+        wrong = [pair for pair in pairs if not _is_pair(pair)]
+        if not wrong:
             return [(module, name) for module, name in pairs]
-        found = f"{_kind(pair)} in a {type(parameters).__name__}"
+        told = f"{_kind(wrong[0])} in a {type(parameters).__name__}"
     else:
-        found = _kind(parameters)
+        told = _kind(parameters)
     raise TypeError(
         "parameters must be pairs of a module and the name of a parameter of it, such as "
-        f'[(model.fc1, "weight"), (model.fc2, "weight")], but there is {found}. For all linear '
+        f'[(model.fc1, "weight"), (model.fc2, "weight")], but there is {told}. For all linear '
         'layers of a model: [(module, "weight") for module in model.modules() if '
         "isinstance(module, torch.nn.Linear)]."
     )
 
 
+def _is_pair(found: object) -> bool:
+    if not isinstance(found, (tuple, list)) or len(found) != 2:
+        return False
+    return isinstance(found[0], nn.Module) and isinstance(found[1], str)
+
+
 def _kind(found: object) -> str:
-    """Return the types of an argument in words."""
     if isinstance(found, (tuple, list)):
         return f"a {type(found).__name__} of ({', '.join(type(part).__name__ for part in found)})"
     return f"a {type(found).__name__}"
 
 
 def _find_distinct(parameters: Iterable[Key]) -> list[list[PrunedTensor]]:
-    """Return each distinct parameter once, in order, with all its aliases."""
     tied: dict[int, list[PrunedTensor]] = {}
     for module, name in dict.fromkeys((module, name) for module, name in parameters):
         tensor = PrunedTensor.find(module, name)
@@ -289,7 +270,6 @@ def _masks(
     tied: Sequence[Sequence[PrunedTensor]],
     scores_by_key: Mapping[Key, Tensor],
 ) -> Iterator[Tensor]:
-    """Yield the mask of each parameter, of its shape."""
     values = [_values(aliases, scores_by_key) for aliases in tied]
     if ranks_elements(method) and all(map(is_plain, values)):
         yield from method.kept_elements(values, [_remaining(aliases) for aliases in tied])
@@ -304,13 +284,11 @@ def _masks(
 
 
 def _remaining(aliases: Sequence[PrunedTensor]) -> Tensor | None:
-    """Return where all aliases of a parameter remain; None if none of them is pruned."""
     masks = [mask for mask in (tensor.remaining() for tensor in aliases) if mask is not None]
     return reduce(and_, masks) if masks else None
 
 
 def _values(aliases: Sequence[PrunedTensor], scores_by_key: Mapping[Key, Tensor]) -> Tensor:
-    """Return the values to rank of one parameter, given under any of its aliases."""
     for tensor in aliases:
         if (tensor.module, tensor.name) in scores_by_key:
             return tensor.values(scores_by_key[tensor.module, tensor.name])
@@ -318,7 +296,6 @@ def _values(aliases: Sequence[PrunedTensor], scores_by_key: Mapping[Key, Tensor]
 
 
 def _concatenate(tensors: Iterable[Tensor]) -> Tensor:
-    """Return all elements of all tensors as one vector, on the device of the first."""
     vectors = [magnitudes(tensor).reshape(-1) for tensor in tensors]
     dtype = ranking_dtype({vector.dtype for vector in vectors})
     return torch.cat([vector.to(vectors[0].device, dtype) for vector in vectors])

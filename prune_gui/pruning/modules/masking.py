@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
+from prune_gui.pruning.arrays import Bits, Flags, Key
 from prune_gui.pruning.parallel import chunks, run
-from prune_gui.pruning.selection.keys import Bits, raw_bits
+from prune_gui.pruning.selection.keys import raw_bits
 from prune_gui.pruning.selection.scores import has_values
 
 LARGE_BYTES: Final = 1 << 22
@@ -112,17 +112,10 @@ class _Keep(torch.autograd.Function):
         return torch.where(mask.bool(), t, t.new_zeros(())), 0
 
 
-def _is_large(t: Tensor) -> bool:
-    """Return whether a tensor is large, and plain contiguous memory of the CPU."""
-    return is_plain(t) and t.is_contiguous() and t.nbytes >= LARGE_BYTES
-
-
 def _is_fast(t: Tensor, mask: Tensor) -> bool:
-    """Return whether `_write_kept` can read two tensors."""
     return (
-        _is_large(t)
-        and is_plain(mask)
-        and mask.is_contiguous()
+        t.nbytes >= LARGE_BYTES
+        and all(is_plain(own) and own.is_contiguous() for own in (t, mask))
         and mask.shape == t.shape
         and (mask.dtype == torch.bool or mask.itemsize == t.itemsize)
         and not (t.is_complex() or mask.is_complex())
@@ -139,15 +132,12 @@ def _is_traced() -> bool:
 
 
 def _write_kept(t: Tensor, mask: Tensor, out: Tensor) -> None:
-    """Set `out` to `t` where `mask` is not 0, and to +0 elsewhere; see `_is_fast`."""
     bits, mask_bits, out_bits = (raw_bits(own.detach().view(-1)) for own in (t, mask, out))
     _multiply_parts(bits.__getitem__, lambda part: _is_set(mask_bits[part], mask.dtype), out_bits)
 
 
 def _multiply_parts(
-    bits: Callable[[slice], Bits | np.unsignedinteger[Any]],
-    flags: Callable[[slice], NDArray[np.bool_]],
-    out: Bits,
+    bits: Callable[[slice], Bits | Key], flags: Callable[[slice], Flags], out: Bits
 ) -> None:
     """Set `out` to the product of bits and flags, part by part, in threads."""
 
@@ -159,7 +149,7 @@ def _multiply_parts(
         pass
 
 
-def _is_set(bits: Bits, dtype: torch.dtype) -> NDArray[np.bool_]:
+def _is_set(bits: Bits, dtype: torch.dtype) -> Flags:
     """Return where the numbers of a dtype with these bits are not 0 (-0 is)."""
     if dtype == torch.bool:
         return bits.view(np.bool_)

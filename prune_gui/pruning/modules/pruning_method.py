@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, Protocol, TypeGuard, overload
+from typing import Any, overload
 
 import torch
 from torch import Tensor, nn
@@ -24,16 +24,14 @@ from prune_gui.pruning.modules.reparametrization import (
 class BasePruningMethod(ABC):
     """A pruning method, and a forward pre-hook of the modules that it pruned.
 
-    A subclass sets `PRUNING_TYPE` and implements `compute_mask`. It is registered as a virtual
-    subclass of torch's `BasePruningMethod`, so that torch's `is_pruned` and `remove` accept it.
-    Conversely, a subclass of torch's class is accepted wherever this package takes a method.
-    `copy.deepcopy` can copy a pruned module at any time, unlike one pruned by torch, and the
-    pruned tensor is always that of the present `_orig` and `_mask`, see `modules.computed`.
+    A subclass implements `compute_mask` and sets `PRUNING_TYPE`, the part of an already pruned
+    parameter that a step gets: "unstructured", only the remaining elements; "structured", only the
+    channels along `dim` with a remaining element; "global", all elements.
 
-    Attributes:
-        PRUNING_TYPE: the part of an already pruned parameter that a step gets: "unstructured", only
-            the remaining elements; "structured", only the channels along `dim` with a remaining
-            element; "global", all elements.
+    It is registered as a virtual subclass of torch's `BasePruningMethod`, so that torch's
+    `is_pruned` and `remove` accept it. Conversely, a subclass of torch's class is accepted wherever
+    this package takes a method. `copy.deepcopy` can copy a pruned module at any time, unlike one
+    pruned by torch.
     """
 
     PRUNING_TYPE: str
@@ -41,14 +39,11 @@ class BasePruningMethod(ABC):
 
     @abstractmethod
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return the mask that results from pruning `t` on top of `default_mask`.
+        """Return the mask (0 and 1) that results from pruning `t` on top of `default_mask`.
 
         Args:
             t: scores, one per element that this step gets.
             default_mask: of the same shape, 1 where an element remains; must not be changed.
-
-        Returns:
-            Of the same shape; only 0 and 1.
         """
 
     def __call__(self, module: nn.Module, inputs: object) -> None:
@@ -60,9 +55,6 @@ class BasePruningMethod(ABC):
 
         torch multiplies instead, which makes -0 of a pruned negative weight, and NaN of a pruned
         NaN or infinity. The gradient is the same: 0 for pruned elements.
-
-        Raises:
-            AssertionError: this method has pruned nothing yet.
         """
         name = self._name(module)
         return keep(getattr(module, name + ORIG), getattr(module, name + MASK))
@@ -85,11 +77,8 @@ class BasePruningMethod(ABC):
         channels-last, which torch's unstructured methods refuse; the mask gets the same strides.
 
         Args:
-            module: changed in place.
-            name: name of a parameter of this module.
-            *args: arguments of the method's constructor.
+            *args: arguments of the method's constructor, like **kwargs.
             importance_scores: of the parameter's shape, ranked instead of its weights.
-            **kwargs: arguments of the method's constructor.
 
         Returns:
             The hook: the method itself, or a `PruningContainer` of all methods applied so far.
@@ -109,10 +98,7 @@ class BasePruningMethod(ABC):
         return hook
 
     def mask_for(self, tensor: PrunedTensor, values: Tensor) -> Tensor:
-        """Return the mask of a parameter after this method, on top of its present mask.
-
-        A subclass may override this with a faster way to the result of `compute_mask`.
-        """
+        """Return the mask after this method; subclasses are faster than `compute_mask`."""
         scores = tensor.scores(values)
         if tensor.hook is None:
             return self.compute_mask(scores, default_mask=tensor.mask())
@@ -128,17 +114,13 @@ class BasePruningMethod(ABC):
         return PruningContainer(*earlier, self)
 
     def prune(
-        self,
-        t: Tensor,
-        default_mask: Tensor | None = None,
-        importance_scores: Tensor | None = None,
+        self, t: Tensor, default_mask: Tensor | None = None, importance_scores: Tensor | None = None
     ) -> Tensor:
         """Return a pruned copy of a tensor that belongs to no module.
 
         Pruned elements are +0, as in `apply_mask`; torch multiplies instead.
 
         Args:
-            t: any shape.
             default_mask: of the same shape; None for ones.
             importance_scores: of the same shape, ranked instead of `t`.
 
@@ -163,9 +145,6 @@ class BasePruningMethod(ABC):
         """Make pruning permanent: store the pruned tensor as parameter, remove `_orig` and `_mask`.
 
         The `Parameter` object stays the same, so optimisers that reference it still work.
-
-        Raises:
-            AssertionError: this method has pruned nothing yet.
         """
         name = self._name(module)
         orig: nn.Parameter = getattr(module, name + ORIG)
@@ -184,11 +163,7 @@ class BasePruningMethod(ABC):
 
 @reference.PruningContainer.register
 class PruningContainer(BasePruningMethod):
-    """The methods applied to one parameter so far, in order. The last one computes the mask.
-
-    Args:
-        *args: methods of the same parameter, of this package or of torch.
-    """
+    """The methods applied to one parameter so far, in order. The last one computes the mask."""
 
     def __init__(self, *args: BasePruningMethod) -> None:
         self._pruning_methods: tuple[BasePruningMethod, ...] = ()
@@ -198,13 +173,8 @@ class PruningContainer(BasePruningMethod):
             self.add_pruning_method(method)
 
     def add_pruning_method(self, method: BasePruningMethod) -> None:
-        """Add a method after the others.
-
-        Raises:
-            TypeError: `method` is not a pruning method.
-            ValueError: `method` prunes a parameter of another name.
-        """
-        if not is_method(method):
+        """Add a method after the others, which prune the same parameter."""
+        if not isinstance(method, reference.BasePruningMethod):
             raise TypeError(f"{type(method)} is not a pruning method.")
         if method._tensor_name != self._tensor_name:
             raise ValueError(
@@ -231,21 +201,7 @@ class PruningContainer(BasePruningMethod):
         return mask_on_top(self._pruning_methods[-1], t, default_mask)
 
 
-def is_method(candidate: object) -> TypeGuard[BasePruningMethod]:
-    """Return whether an object is a pruning method of this package or of torch."""
-    return isinstance(candidate, reference.BasePruningMethod)
-
-
-class MaskMethod(Protocol):
-    """What `mask_on_top` needs of a pruning method, of this package or of torch."""
-
-    PRUNING_TYPE: str
-
-    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """See `BasePruningMethod.compute_mask`."""
-
-
-def mask_on_top(method: MaskMethod, t: Tensor, default_mask: Tensor) -> Tensor:
+def mask_on_top(method: BasePruningMethod, t: Tensor, default_mask: Tensor) -> Tensor:
     """Compute the mask of a method on top of the mask of earlier methods."""
     index = _prunable_index(method, default_mask)
     prunable = t[index]
@@ -262,8 +218,7 @@ def mask_on_top(method: MaskMethod, t: Tensor, default_mask: Tensor) -> Tensor:
     return mask
 
 
-def _prunable_index(method: MaskMethod, mask: Tensor) -> Tensor | tuple[slice | Tensor, ...]:
-    """Return an index that selects the elements a method gets, given the mask of earlier ones."""
+def _prunable_index(method: BasePruningMethod, mask: Tensor) -> Tensor | tuple[slice | Tensor, ...]:
     if method.PRUNING_TYPE == "unstructured":
         return mask != 0
     index: list[slice | Tensor] = [slice(None)] * mask.dim()
@@ -285,8 +240,7 @@ def _prunable_index(method: MaskMethod, mask: Tensor) -> Tensor | tuple[slice | 
     return tuple(index)
 
 
-def _dimension(method: MaskMethod, dims: int) -> int:
-    """Return the dimension of a structured method, counted from the front."""
+def _dimension(method: BasePruningMethod, dims: int) -> int:
     dim = getattr(method, "dim", None)
     if dim is None:
         raise AttributeError(

@@ -24,22 +24,12 @@ from torch import Tensor, nn
 from torch.nn.utils import prune as reference
 from torch.nn.utils.parametrize import is_parametrized
 
-from prune_gui.pruning.modules.masking import (
-    is_binary,
-    keep,
-    mask_like,
-    mask_product,
-)
+from prune_gui.pruning.modules.masking import is_binary, keep, mask_like, mask_product
 
 
 @dataclass(frozen=True, slots=True)
 class PrunedTensor:
-    """One parameter of a module before a pruning step, already pruned or not.
-
-    Attributes:
-        orig: the unpruned weights.
-        hook: the hook that applies the current mask; None if the parameter is not pruned.
-    """
+    """One parameter of a module before a pruning step; without a `hook` it is not pruned yet."""
 
     module: nn.Module
     name: str
@@ -84,7 +74,6 @@ class PrunedTensor:
         return mask_product(self.stored_mask(), kept)
 
     def values(self, given: Tensor | None = None) -> Tensor:
-        """Return the values that a step ranks: the weights, or `given`."""
         if given is None:
             return self.orig.detach()
         if given.shape != self.orig.shape:
@@ -95,7 +84,6 @@ class PrunedTensor:
         return given.detach().to(self.orig.device)
 
     def scores(self, values: Tensor) -> Tensor:
-        """Return `values`, with 0 where already pruned."""
         return values if self.hook is None else keep(values, self.stored_mask())
 
     def store(self, mask: Tensor, hook: Callable[[nn.Module, object], None]) -> None:
@@ -118,12 +106,10 @@ class PrunedTensor:
             getattr(module, name)  # raises if the mask cannot be applied
 
     def stored_mask(self) -> Tensor:
-        """Return the mask of a parameter that is already pruned."""
         mask: Tensor = getattr(self.module, self.name + MASK)
         return mask.detach()
 
     def _as_buffer(self, mask: Tensor) -> Tensor:
-        """Return a mask in the parameter's dtype, device and memory format."""
         like = self.orig
         if (mask.dtype, mask.device, mask.stride()) == (like.dtype, like.device, like.stride()):
             return mask.detach()
@@ -228,7 +214,6 @@ def _split(cls: type[nn.Module]) -> tuple[type[nn.Module], tuple[str, ...]]:
 
 
 def _computing(base: type[nn.Module], names: tuple[str, ...]) -> type[nn.Module]:
-    """Return a subclass that computes attributes; it has the name of its base class."""
     cls = _subclasses.get((base, names))
     if cls is None:
         members: dict[str, Any] = {
@@ -244,7 +229,6 @@ def _computing(base: type[nn.Module], names: tuple[str, ...]) -> type[nn.Module]
 
 
 def _properties(cls: type[nn.Module], names: Iterable[str]) -> dict[str, property]:
-    """Return the properties of modules of a class, some of whose parameters are pruned."""
     found = {name: _property(name) for name in names}
     if issubclass(cls, nn.RNNBase):
         found[FLAT_WEIGHTS] = property(_flat_weights, _ignore)

@@ -1,7 +1,4 @@
-"""The constructor parameters of a plug-in, described in its process and read by the program.
-
-Types are described as JSON schema.
-"""
+"""Constructor parameters of a plug-in, described in its process as JSON schema, and read here."""
 
 from __future__ import annotations
 
@@ -51,10 +48,7 @@ def describe(plugin: type) -> list[dict[str, Any]]:
 
 
 def validators(plugin: type) -> dict[str, TypeAdapter[Any]]:
-    """Return validators, by name, for parameters annotated with more than JSON schema can hold.
-
-    Such an annotation may contain functions of the plug-in, which exist only in its process.
-    """
+    """Return validators of parameters whose annotation may contain functions of the plug-in."""
     return {
         name: TypeAdapter(parameter.annotation, config=ConfigDict(strict=True))
         for name, parameter in inspect.signature(plugin, eval_str=True).parameters.items()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from string import Formatter
 from typing import Any, Final
 
 from prune_gui.errors import one_line
@@ -66,18 +65,15 @@ class Fault(Exception):  # noqa: N818 - internal to this package
         self.fields = fields
 
     @classmethod
-    def received(cls, code: str, fields: dict[str, object]) -> Fault:
-        """Return the fault that another process reports."""
-        message = MESSAGES.get(code, "")
-        expected = {name for _, name, _, _ in Formatter().parse(message) if name} - {"it"}
-        if not message or fields.keys() != expected:
-            raise ValueError(f"a fault {code!r} with {sorted(fields)}")
-        checked: dict[str, Value] = {}
+    def received(cls, code: str, fields: dict[str, Value]) -> Fault:
+        """Return the fault that another process reports; raise if it has no such message."""
         for name, value in fields.items():
             if not isinstance(value, Value):
-                raise ValueError(f"a fault with a {type(value).__name__}")  # noqa: TRY004
-            checked[name] = one_line(value, MAX_TEXT_LENGTH) if isinstance(value, str) else value
-        return cls(code, **checked)
+                raise TypeError(f"a fault with a {type(value).__name__}")
+            fields[name] = one_line(value, MAX_TEXT_LENGTH) if isinstance(value, str) else value
+        fault = cls(code, **fields)
+        fault.of("")
+        return fault
 
     def of(self, it: object) -> str:
         """Return the message, with `it` as the name of the plug-in."""

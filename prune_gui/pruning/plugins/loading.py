@@ -1,7 +1,4 @@
-"""Loading of methods from a Python file that the user chose, or from an installed package.
-
-Their code runs in a separate process, never in that of the program.
-"""
+"""Loading of methods from a Python file that the user chose, or from an installed package."""
 
 from __future__ import annotations
 
@@ -32,7 +29,8 @@ _processes: WeakSet[PluginProcess] = WeakSet()
 def load_methods(path: str | os.PathLike[str]) -> list[type[Method]]:
     """Run a Python file and register its methods, in place of those it registered before.
 
-    The file runs in a separate process, but with all rights of the user.
+    The methods are the concrete classes that the file itself defines under public names. The file
+    runs in a separate process, but with all rights of the user.
 
     Args:
         path: path of a file that the user trusts.
@@ -50,10 +48,7 @@ def load_methods(path: str | os.PathLike[str]) -> list[type[Method]]:
 
 
 def load_file(path: str | os.PathLike[str]) -> list[type[Method]]:
-    """Run a Python file and return its methods, checked, but not registered.
-
-    The methods are the concrete classes that the file itself defines under public names.
-    """
+    """Run a Python file and return its methods, checked, but not registered; see `load_methods`."""
     location = Path(path).resolve()
     try:
         text = read_regular(location, MAX_FILE_BYTES)
@@ -110,11 +105,7 @@ def _checked_methods(origin: dict[str, Any], source: str) -> list[type[Method]]:
 
 
 def use_installed() -> tuple[PluginError, ...]:
-    """Register the methods of installed packages; only the first call does so.
-
-    Returns:
-        The errors of packages that cannot be used; they do not affect other packages.
-    """
+    """Register the methods of installed packages, once; return the errors of bad packages."""
     return _registration()
 
 

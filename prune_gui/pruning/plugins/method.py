@@ -38,8 +38,6 @@ UNITS: Final[dict[str, Unit]] = {
 }
 COPIES: Final = 3
 """Tensors of the size of the scores in memory at once: scores, default mask, and returned mask."""
-FLOAT32_BYTES: Final = 4
-"""Size of an element that the file stores in one byte; the plug-in gets it as float32."""
 STEP_FIELDS: Final = frozenset({"method", "targets", "enabled", "scope"})
 """Names of step fields, which a method parameter cannot have."""
 MAX_NAME_LENGTH: Final = 100
@@ -52,11 +50,10 @@ LIMIT_S_PER_ELEMENT: Final = 1e-5
 class PluginMethod(Method):
     """Base of the methods that `method_from` makes from the classes of plug-ins.
 
-    The plug-in gets all of a target that no earlier step pruned. Of other targets it gets the part
-    that its `PRUNING_TYPE` selects, as in torch. With scope global, all targets are one vector, as
-    in `torch.nn.utils.prune.global_unstructured`. Elements that earlier steps pruned stay pruned
-    whatever its mask holds; in torch the mask could restore them. Random numbers depend on the seed
-    and on the name of the target, as in built-in methods, so that layers differ.
+    The plug-in gets all of a target that no earlier step pruned, of other targets the part that its
+    `PRUNING_TYPE` selects, as in torch; with scope global, all targets as one vector, as in
+    `torch.nn.utils.prune.global_unstructured`. Elements that earlier steps pruned stay pruned
+    whatever its mask holds. Random numbers depend on the seed and on the name of the target.
     """
 
     model_config = ConfigDict(strict=True)
@@ -73,15 +70,15 @@ class PluginMethod(Method):
         """Compute a mask per target, or one for all targets with scope global."""
         decisions = []
         with monitor.in_charge(), monitor.plan(sum(target.weights.nbytes for target in targets)):
-            for group in [targets] if self._is_global else [[target] for target in targets]:
+            is_global = self.ranking_scope == "global"
+            for group in [targets] if is_global else [[target] for target in targets]:
                 monitor.advance()
                 mask = PackedMask(partial(self._pruned, group), f"{self.title} ({self.source})")
                 first = 0
                 for target in group:
                     predicate = PluginMask(mask, first)
-                    decisions.append(
-                        Decision(predicate, int(predicate.prunes(0, target.size).sum()))
-                    )
+                    pruned = int(predicate.prunes(0, target.size).sum())
+                    decisions.append(Decision(predicate, pruned))
                     monitor.advance(target.weights.nbytes)
                     first += target.size
         return decisions
@@ -95,12 +92,7 @@ class PluginMethod(Method):
         """Whether the plug-in gets all targets as one vector."""
         return "global" if dict(self).get("scope") == "global" else "local"
 
-    @property
-    def _is_global(self) -> bool:
-        return self.ranking_scope == "global"
-
     def _request(self, what: str, count: int, stream: str) -> dict[str, Any]:
-        """Return a request, with a seed derived from the seed of the step, `stream` and `count`."""
         return {
             "do": what,
             "class": self.plugin,
@@ -118,35 +110,32 @@ class PluginMethod(Method):
         # Raised outside the handler: a chained error would keep whole tensors alive.
         raise RecipeError(
             "{of}: {problem} (from {source}).",
-            of=all_targets() if self._is_global else group[0].name,
+            of=all_targets() if self.ranking_scope == "global" else group[0].name,
             problem=problem,
             source=self.source,
         )
 
-    def _check_memory(self, group: Sequence[Target]) -> None:
-        """Check that the mask of a group can be computed in free memory."""
-        needed = 0
-        for target in group:
-            width = target.weights.dtype.itemsize
-            needed += target.size * (COPIES * (width if width > 1 else FLOAT32_BYTES) + 1)
-        lack = shortage(needed)
-        if lack is not None:
-            raise Fault("too_large_as_one" if self._is_global else "too_large", lack=lack)
-
     def _request_mask(self, group: Sequence[Target]) -> NDArray[np.bool_]:
         if any(field.is_required() for field in type(self).model_fields.values()):
             self.try_out()  # not possible at loading, without the required fields
-        self._check_memory(group)
-        count = sum(target.size for target in group)
-        if self._is_global:
+        is_global = self.ranking_scope == "global"
+        dtypes = [_shown_dtype(target) for target in group]
+        sizes = [target.size for target in group]
+        lack = shortage(
+            sum(size * (COPIES * d.itemsize + 1) for size, d in zip(sizes, dtypes, strict=True))
+        )
+        if lack is not None:
+            raise Fault("too_large_as_one" if is_global else "too_large", lack=lack)
+        count = sum(sizes)
+        if is_global:
             request = self._request("mask", count, "") | {"name": "temp", "shape": [count]}
         else:
             [target] = group
             name = target.name
             request = self._request("mask", count, name)
             request |= {"name": name.rpartition(".")[2], "shape": target.shape}
-        pruned_before = self._is_global or group[0].remaining_mask is not None
-        dtype = reduce(torch.promote_types, [_shown_dtype(target) for target in group])
+        pruned_before = is_global or group[0].remaining_mask is not None
+        dtype = reduce(torch.promote_types, dtypes)
         request |= {"dtype": str(dtype).removeprefix("torch."), "pruned_before": pruned_before}
         kept = np.empty(count, np.uint8)
         try:
@@ -169,10 +158,7 @@ class PluginMethod(Method):
 def method_from(
     process: PluginProcess, described: dict[str, Any], source: str
 ) -> type[PluginMethod]:
-    """Return a method of recipes for a class, after a trial with its default parameters.
-
-    A class with required parameters is tried when a step first uses it.
-    """
+    """Return a method of recipes for a class, tried with its default parameters if all have one."""
     name = described.get("name") if isinstance(described, dict) else None
     if not (isinstance(name, str) and name.isidentifier() and len(name) <= MAX_NAME_LENGTH):
         raise Fault("bad_answer")
@@ -192,13 +178,10 @@ def method_from(
 
 
 def _create_method(plugin: str, described: dict[str, Any]) -> type[PluginMethod]:
-    """Return a subclass of `PluginMethod` for the class of that name."""
     reserved = STEP_FIELDS | PluginMethod.__class_vars__ | set(dir(PluginMethod))
     try:
-        kind, doc = (
-            described["kind"],
-            described["doc"] or tr("Prune with {plugin}.", plugin=plugin),
-        )
+        kind = described["kind"]
+        doc = described["doc"] or tr("Prune with {plugin}.", plugin=plugin)
         unit = UNITS[kind]
         fields: dict[str, Any] = {}
         for parameter in described["parameters"]:
@@ -225,7 +208,6 @@ def _create_method(plugin: str, described: dict[str, Any]) -> type[PluginMethod]
 
 
 def _with_defaults(method: type[PluginMethod]) -> PluginMethod:
-    """Return a method with default parameters."""
     try:
         return method()
     except ValidationError as error:

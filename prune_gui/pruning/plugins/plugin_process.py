@@ -1,7 +1,4 @@
-"""The process of a plug-in as seen by the program.
-
-Whatever the plug-in does there, to its process or to the connection, only causes a `Fault` here.
-"""
+"""The process of a plug-in as seen by the program: whatever it does only causes a `Fault` here."""
 
 from __future__ import annotations
 
@@ -38,67 +35,12 @@ GRACE_S: Final = 1.0
 """Timeout for the exit of the process after the connection is closed."""
 
 
-class _Worker:
-    """One process that runs the code of a plug-in."""
-
-    def __init__(self) -> None:
-        self._supervisor = _running_supervisor()
-        self._supervisor.wait_until_ready()
-        self._connection, worker_end = socket.socketpair()
-        weakref.finalize(self, self._connection.close)  # an idle process ends then
-        with worker_end, open(os.devnull, "wb") as devnull:  # noqa: PTH123 - a device
-            output = 2 if is_open(2) else devnull.fileno()
-            self._process = self._supervisor.start([output, output, worker_end.fileno()])
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether it waits for a request. If not, it has ended, or sent an unexpected message."""
-        waits = not readable([self._connection], 0) and not self._process.has_ended
-        return waits and self._supervisor.is_alive  # otherwise it is being killed
-
-    def ask(
-        self, request: dict[str, Any], limit_s: float, file: BufferedRandom | None
-    ) -> dict[str, Any]:
-        """Send a request and return the reply; `limit_s` is a timeout in seconds."""
-        deadline = time.monotonic() + limit_s
-
-        def check() -> None:
-            ready = readable([self._connection, self._process], POLL_INTERVAL_S)
-            check_cancelled()
-            if time.monotonic() > deadline:
-                raise Fault("time", seconds=round(limit_s))
-            if self._connection not in ready and self._process.has_ended:
-                raise _end_fault(self._process)
-
-        descriptors = [] if file is None else [file.fileno()]
-        try:
-            reply = ask(self._connection, request, check, *descriptors)
-        except ConnectionError:
-            readable([self._process], GRACE_S)
-            raise _end_fault(self._process) from None
-        except ValueError as error:
-            log.info("A plug-in sent an invalid answer: %s", error)
-            raise Fault("bad_answer") from error
-        if not isinstance(reply, dict):
-            raise Fault("bad_answer")
-        raise_fault(reply)
-        return reply
-
-    def end(self) -> None:
-        """Kill the process and all that it started."""
-        self._process.end()
-        self._connection.close()
-
-
 class PluginProcess:
-    """The code of one plug-in, in a process that is started on demand.
-
-    Attributes:
-        origin_digest: a digest of the code, or of the name of the entry point.
-    """
+    """The code of one plug-in, in a process that is started on demand."""
 
     def __init__(self, origin: dict[str, Any]) -> None:
         self.path = origin.get("path")
+        # of the code, or of the name of the entry point
         self.origin_digest = hashlib.sha256(json.dumps(origin).encode()).hexdigest()
         self._load = {
             "do": "load",
@@ -107,7 +49,7 @@ class PluginProcess:
             **origin,
         }
         self._lock = threading.Lock()
-        self._worker: _Worker | None = None
+        self._running: tuple[SupervisorProcess, GuardedProcess, socket.socket] | None = None
 
     @staticmethod
     def prepare() -> None:
@@ -123,13 +65,9 @@ class PluginProcess:
     def ask(
         self, request: dict[str, Any], limit_s: float, file: BufferedRandom | None = None
     ) -> dict[str, Any]:
-        """Send a request and return the reply; concurrent requests wait for each other.
-
-        Args:
-            limit_s: timeout in seconds, without the time to start a process if there is none.
-        """
+        """Send a request and return the reply, in `limit_s` seconds without starting a process."""
         with held(self._lock):
-            if self._worker is None or not self._worker.is_idle:
+            if not self._is_idle():
                 self._start()
             return self._ask(request, limit_s, file)
 
@@ -141,12 +79,27 @@ class PluginProcess:
             finally:
                 self._lock.release()
 
+    def _is_idle(self) -> bool:
+        """Return whether a process waits for a request, and sent no unexpected message."""
+        if self._running is None:
+            return False
+        supervisor, process, connection = self._running
+        waits = not readable([connection], 0) and not process.has_ended
+        return waits and supervisor.is_alive  # otherwise it is being killed
+
     def _start(self) -> dict[str, Any]:
         self._end()
         try:
-            self._worker = _Worker()
+            supervisor = _running_supervisor()
+            supervisor.wait_until_ready()
+            connection, worker_end = socket.socketpair()
+            weakref.finalize(self, connection.close)  # an idle process ends then
+            with worker_end, open(os.devnull, "wb") as devnull:  # noqa: PTH123 - a device
+                output = 2 if is_open(2) else devnull.fileno()
+                process = supervisor.start([output, output, worker_end.fileno()])
         except OSError as error:
             raise Fault("no_start", reason=error.strerror or str(error)) from error
+        self._running = supervisor, process, connection
         try:
             return self._ask(self._load, LOAD_LIMIT_S)
         except ReportedFault:
@@ -156,23 +109,52 @@ class PluginProcess:
     def _ask(
         self, request: dict[str, Any], limit_s: float, file: BufferedRandom | None = None
     ) -> dict[str, Any]:
-        assert self._worker is not None
         try:
-            return self._worker.ask(request, limit_s, file)
+            reply = self._reply(request, limit_s, file)
+            raise_fault(reply)
         except ReportedFault:
             raise
         except BaseException:  # the process may be busy, or in an unknown state
             self._end()
             raise
+        return reply
+
+    def _reply(
+        self, request: dict[str, Any], limit_s: float, file: BufferedRandom | None
+    ) -> dict[str, Any]:
+        assert self._running is not None
+        _, process, connection = self._running
+        deadline = time.monotonic() + limit_s
+
+        def check() -> None:
+            ready = readable([connection, process], POLL_INTERVAL_S)
+            check_cancelled()
+            if time.monotonic() > deadline:
+                raise Fault("time", seconds=round(limit_s))
+            if connection not in ready and process.has_ended:
+                raise _end_fault(process)
+
+        try:
+            reply = ask(connection, request, check, *([] if file is None else [file.fileno()]))
+        except ConnectionError:
+            readable([process], GRACE_S)
+            raise _end_fault(process) from None
+        except ValueError as error:
+            log.info("A plug-in sent an invalid answer: %s", error)
+            raise Fault("bad_answer") from error
+        if not isinstance(reply, dict):
+            raise Fault("bad_answer")
+        return reply
 
     def _end(self) -> None:
-        worker, self._worker = self._worker, None
-        if worker is not None:
-            worker.end()
+        running, self._running = self._running, None
+        if running is not None:
+            _, process, connection = running
+            process.end()
+            connection.close()
 
 
 def _end_fault(process: GuardedProcess) -> Fault:
-    """Return the fault that describes the end of a process, or of its connection."""
     if not process.has_ended:
         return Fault("no_answer")
     code = process.exit_code or 0

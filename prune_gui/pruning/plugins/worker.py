@@ -1,7 +1,6 @@
 """The code that runs in the process of a plug-in: it loads the classes and computes masks.
 
-Any exception of the plug-in is reported to the program. Anything else that the plug-in does ends,
-at worst, this process.
+Any exception of the plug-in is reported. Anything else that it does ends, at worst, this process.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ MAX_DOC_LENGTH: Final = 20_000
 
 def serve(connection: socket.socket) -> NoReturn:
     """Answer requests of the program until it closes the connection."""
-    classes = _PluginClasses()
+    classes: dict[str, type[BasePruningMethod]] = {}
     while True:
         try:
             request, descriptors = receive(connection)
@@ -51,7 +50,7 @@ def serve(connection: socket.socket) -> NoReturn:
             os._exit(0)
         try:
             _limit_memory()
-            reply = classes.answer(request, descriptors)
+            reply = _answer(classes, request, descriptors)
         except Fault as fault:
             reply = _report(fault)
         except BaseException as error:  # noqa: BLE001 - caused by the plug-in
@@ -61,31 +60,25 @@ def serve(connection: socket.socket) -> NoReturn:
         send(connection, reply)
 
 
-class _PluginClasses:
-    """The classes of one plug-in."""
-
-    def __init__(self) -> None:
-        self._classes: dict[str, type[BasePruningMethod]] = {}
-
-    def answer(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
-        """Return the answer to a request."""
-        if "threads" in request and request["threads"] != torch.get_num_threads():
-            torch.set_num_threads(request["threads"])
-        match request["do"]:
-            case "load":
-                plugins = _load(request)
-                self._classes = {plugin.__name__: plugin for plugin in plugins}
-                return {"classes": [_describe(plugin) for plugin in plugins]}
-            case "try":
-                _try_out(self._classes[request["class"]], request["given"], request["seed"])
-            case "mask":
-                _write_mask(self._classes[request["class"]], request, descriptors.pop())
-        return {}
+def _answer(
+    classes: dict[str, type[BasePruningMethod]], request: dict[str, Any], descriptors: list[int]
+) -> dict[str, Any]:
+    if "threads" in request and request["threads"] != torch.get_num_threads():
+        torch.set_num_threads(request["threads"])
+    match request["do"]:
+        case "load":
+            plugins = _load(request)
+            classes.update({plugin.__name__: plugin for plugin in plugins})
+            return {"classes": [_describe(plugin) for plugin in plugins]}
+        case "try":
+            _try_out(classes[request["class"]], request["given"], request["seed"])
+        case "mask":
+            _write_mask(classes[request["class"]], request, descriptors.pop())
+    return {}
 
 
 @contextmanager
 def _plugin_code(seed: int = 0) -> Iterator[None]:
-    """Run code of the plug-in after seeding torch."""
     torch.default_generator.manual_seed(seed)
     try:
         yield
@@ -96,10 +89,7 @@ def _plugin_code(seed: int = 0) -> Iterator[None]:
 
 
 def _load(request: dict[str, Any]) -> list[type[BasePruningMethod]]:
-    """Return the classes of a file, or of an entry point: one class, or all that a module defines.
-
-    Only concrete classes that the module itself defines under public names are methods.
-    """
+    """Return the concrete classes that a file or module itself defines under public names."""
     with suppress(OSError):
         os.chdir(request["folder"])
     sys.path[:] = request["search_path"]
@@ -133,7 +123,6 @@ def _is_method(candidate: object) -> TypeGuard[type[BasePruningMethod]]:
 
 
 def _describe(plugin: type[BasePruningMethod]) -> dict[str, Any]:
-    """Return the description of a class for the program: its parameters, or its fault."""
     described: dict[str, Any] = {"name": plugin.__name__}
     try:
         with _plugin_code():
@@ -179,9 +168,8 @@ def _try_out(plugin: type[BasePruningMethod], given: dict[str, Any], seed: int) 
 def _write_mask(plugin: type[BasePruningMethod], request: dict[str, Any], descriptor: int) -> None:
     """Compute a mask for the scores in a shared file, and overwrite them with the mask.
 
-    The file holds the scores, which are mapped copy-on-write, since the plug-in may change them. If
-    elements were pruned before, a byte per element follows, 1 where not pruned. The mask is also a
-    byte per element.
+    The scores are mapped copy-on-write, since the plug-in may change them. If elements were pruned
+    before, a byte per element follows, 1 where not pruned. The mask is also a byte per element.
     """
     dtype, shape = getattr(torch, request["dtype"]), request["shape"]
     count = math.prod(shape)
@@ -207,11 +195,7 @@ def _compute_mask(
     name: str,
     seed: int,
 ) -> Tensor:
-    """Compute a mask with a plug-in, called as torch calls it.
-
-    Returns:
-        Boolean, of the shape of `t`, True where the plug-in keeps.
-    """
+    """Return the mask of a plug-in, called as torch calls it: bool, like `t`, True where kept."""
     with _plugin_code(seed):
         checked = {
             parameter: check.validate_python(given[parameter])
@@ -219,7 +203,9 @@ def _compute_mask(
         }
         method = plugin(**{**given, **checked})
         method._tensor_name = name
-        if method.PRUNING_TYPE == "structured" and not isinstance(_dim(method), int):
+        if method.PRUNING_TYPE == "structured" and not isinstance(
+            getattr(method, "dim", None), int
+        ):
             raise Fault("no_dim")
         if remaining is None:
             mask = method.compute_mask(t, default_mask=torch.ones_like(t))
@@ -229,23 +215,14 @@ def _compute_mask(
             raise Fault("no_mask", kind=type(mask).__name__)
         if mask.shape != t.shape:
             raise Fault("shape", shown=str(tuple(t.shape)), made=str(tuple(mask.shape)))
-        if not _is_binary(mask):
+        chunks = torch.split(mask.reshape(-1), CHUNK_ELEMENTS)
+        # a kernel that this process must compile would take longer
+        if not all(bool(((chunk == 0) | (chunk == 1)).all()) for chunk in chunks):
             raise Fault("values")
         return mask.detach().cpu() != 0
 
 
-def _is_binary(mask: Tensor) -> bool:
-    """Return whether a mask holds only 0 and 1, without a kernel that this process must compile."""
-    chunks = torch.split(mask.reshape(-1), CHUNK_ELEMENTS)
-    return all(bool(((chunk == 0) | (chunk == 1)).all()) for chunk in chunks)
-
-
-def _dim(method: BasePruningMethod) -> object:
-    return getattr(method, "dim", None)
-
-
 def _raised_fault(error: BaseException) -> Raised:
-    """Return the fault for an exception, in one line."""
     if isinstance(error, SystemExit):
         return Raised("exit")
     if isinstance(error, SyntaxError):
@@ -259,7 +236,6 @@ def _raised_fault(error: BaseException) -> Raised:
 
 
 def _report(fault: Fault, cause: BaseException | None = None) -> dict[str, Any]:
-    """Return the message that reports a fault, with a traceback for the log."""
     trace = None
     if (cause := cause or fault.__cause__) is not None:
         with suppress(BaseException):  # formatting runs code of the plug-in too
@@ -268,10 +244,7 @@ def _report(fault: Fault, cause: BaseException | None = None) -> dict[str, Any]:
 
 
 def _limit_memory() -> None:
-    """Limit the memory of this process to what it has now plus what is free.
-
-    Larger requests raise MemoryError; without the limit, the system might kill any process.
-    """
+    """Limit this process to what it has now plus what is free, so that no other is killed."""
     if sys.platform == "linux":
         import resource  # exists on Unix only
 

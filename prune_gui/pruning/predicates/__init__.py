@@ -1,7 +1,4 @@
-"""Predicates: which elements of one parameter a step prunes, computed for any span on demand.
-
-A predicate holds a few numbers and a way to read the scores, whatever the size of the parameter.
-"""
+"""Predicates: which elements of one parameter a step prunes, computed for any span on demand."""
 
 import lazy_loader
 

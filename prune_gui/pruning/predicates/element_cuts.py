@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from prune_gui.language import tr, trn
 from prune_gui.monitor import Monitor
+from prune_gui.pruning.arrays import Bits, Codes, Flags, Ints
 from prune_gui.pruning.kernels import group_loops as group_kernels
 from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.lazy import Lazy
@@ -19,16 +19,14 @@ from prune_gui.pruning.parallel import chunks, run, spread
 from prune_gui.pruning.predicates.predicate import ElementRank, Predicate
 from prune_gui.pruning.selection.batched import mark_batched
 from prune_gui.pruning.selection.keys import (
-    Bits,
     KeySource,
     Ranking,
-    RemainingMask,
     ScoreKeys,
     with_equal_nans,
 )
 from prune_gui.pruning.selection.radix_select import Cut, mark_codes
 from prune_gui.pruning.selection.row_column_scores import RowColumnScores
-from prune_gui.pruning.selection.rows import RowCuts, RowShape, gathered_rows
+from prune_gui.pruning.selection.rows import RowCuts, RowShape, row_keys
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +38,6 @@ class ElementCut(Predicate):
 
     @property
     def lazy(self) -> Lazy[Cut]:
-        """The value that `note` depends on."""
         return self.cut
 
     def _note(self, non_finite: int) -> str:
@@ -50,35 +47,32 @@ class ElementCut(Predicate):
             non_finite,
         )
 
-    def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
-        """Set the codes of pruned elements to `step`, where they are 0."""
+    def mark(self, start: int, step: int, codes: Codes) -> None:
         mark_codes(self.ranking.keys, self.cut(), start, step, codes)
 
     @staticmethod
-    def mark_each(
-        every: Sequence[ElementCut], bounds: NDArray[np.int64], step: int, codes: NDArray[np.uint8]
-    ) -> None:
-        """Apply `mark` to whole concatenated parameters."""
+    def mark_each(every: Sequence[ElementCut], bounds: Ints, step: int, codes: Codes) -> None:
         mark_batched(
             [one.ranking.keys for one in every], [one.cut() for one in every], bounds, step, codes
         )
 
     def covers(self, other: Predicate) -> bool:
-        """Return whether `other` is a cut of the same keys that is not above this one."""
         if not isinstance(other, ElementCut) or self.ranking.keys != other.ranking.keys:
             return False
         cut, lower = self.cut(), other.cut()
         return (cut.threshold, cut.last_tie) >= (lower.threshold, lower.last_tie)
 
     def element_rank(self, flat: int) -> ElementRank:
-        """Return the score, cut and rank of the element at a flat index; reads all keys."""
         cut = self.cut()
         keys = with_equal_nans(self.ranking.keys, key_at(self.ranking.keys, flat))
         key = key_at(keys, flat)
-        before, ranked = 0, 0
-        count = partial(_count_before, keys, self.ranking.remaining_mask, key, flat)
-        for before_in_span, ranked_in_span in run(count, chunks(keys.size)):
-            before, ranked = before + before_in_span, ranked + ranked_in_span
+        ranking = replace(self.ranking, keys=keys)
+
+        def count(span: tuple[int, int]) -> tuple[int, int]:
+            bits, mask = keys.bits(*span), ranking.mask(*span)
+            return _count_before(bits, keys, mask, key, flat - span[0])
+
+        before, ranked = np.sum(list(run(count, chunks(keys.size))), axis=0).tolist()
         return ElementRank(
             pruned=key < cut.threshold or (key == cut.threshold and flat <= cut.last_tie),
             score=keys.value(key),
@@ -97,8 +91,7 @@ class RowCut(Predicate):
     shape: RowShape
     cuts: Lazy[RowCuts]
 
-    def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
-        """Set the codes of pruned elements to `step`, where they are 0."""
+    def mark(self, start: int, step: int, codes: Codes) -> None:
         cuts = self.cuts()
         keys = with_equal_nans(self.ranking.keys, int(cuts.thresholds.max()))
         bits = keys.bits(start, start + codes.size)
@@ -114,20 +107,11 @@ class RowCut(Predicate):
         )
 
     def element_rank(self, flat: int) -> ElementRank:
-        """Return the score, cut and rank in its row of the element at a flat index."""
         cuts, (row, column) = self.cuts(), self.shape.row_and_column(flat)
-        keys, mask = self.ranking.keys, self.ranking.remaining_mask
-        keys = with_equal_nans(keys, key_at(keys, flat))
+        keys = with_equal_nans(self.ranking.keys, key_at(self.ranking.keys, flat))
         key, threshold = key_at(keys, flat), int(cuts.thresholds[row])
-        if self.shape.before == 1:
-            span = row * self.shape.columns, (row + 1) * self.shape.columns
-            before, ranked = _count_before(keys, mask, key, flat, span)
-        else:
-            bits, kept = gathered_rows(
-                replace(self.ranking, keys=keys), self.shape, slice(row, row + 1)
-            )
-            flags = None if kept is None else kept[0]
-            before, ranked = _count_in(bits[0], keys, flags, key, column)
+        bits, kept = row_keys(replace(self.ranking, keys=keys), self.shape, row)
+        before, ranked = _count_before(bits, keys, kept, key, column)
         last = int(cuts.last_ties[row])
         return ElementRank(
             pruned=key < threshold or (key == threshold and column <= last),
@@ -152,20 +136,7 @@ def factors_at(keys: KeySource, flat: int) -> tuple[float, float] | None:
 
 
 def _count_before(
-    keys: KeySource,
-    remaining_mask: RemainingMask | None,
-    key: int,
-    flat: int,
-    span: tuple[int, int],
-) -> tuple[int, int]:
-    """Count the remaining elements in `span`: those that rank before an element, and all."""
-    start, stop = span
-    mask = None if remaining_mask is None else remaining_mask(start, stop)
-    return _count_in(keys.bits(start, stop), keys, mask, key, flat - start)
-
-
-def _count_in(
-    bits: Bits, keys: KeySource, mask: NDArray[np.bool_] | None, key: int, at: int
+    bits: Bits, keys: KeySource, mask: Flags | None, key: int, at: int
 ) -> tuple[int, int]:
     """Count the remaining of some elements: those that rank before the one at `at`, and all."""
     as_key = bits.dtype.type
@@ -183,12 +154,8 @@ class NMGroups:
     """The groups of `m` elements of a parameter.
 
     The parameter is a sequence of slabs of `length` times `inner` elements. From the start of a
-    slab on, every `m` elements that are `inner` apart form a group. The elements after the last
-    whole group are in no group.
-
-    Attributes:
-        length: size of the dimension along which groups lie.
-        inner: distance between members, in elements.
+    slab on, every `m` elements that are `inner` apart form a group, without those after the last
+    whole group.
     """
 
     m: int
@@ -197,12 +164,10 @@ class NMGroups:
 
     @property
     def slab(self) -> int:
-        """Elements of a slab."""
         return self.length * self.inner
 
     @property
     def block(self) -> int:
-        """The minimum number of consecutive elements that hold whole groups."""
         return self.m * self.inner
 
     def around(self, flat: int) -> tuple[int, int]:
@@ -215,20 +180,17 @@ class NMGroups:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NMCut(Predicate):
-    """Prunes the elements of lowest key in each group; those already pruned rank lowest.
+    """Prunes the `going` lowest keys of each group, of equal ones the first.
 
-    Nothing is cached: each call of `mark` ranks the groups of its span.
-
-    Attributes:
-        going: number of elements to prune per group; of equal keys the lower index first.
+    Those already pruned rank lowest. Nothing is cached: each call of `mark` ranks the groups of its
+    span.
     """
 
     ranking: Ranking
     groups: NMGroups
     going: int
 
-    def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
-        """Set the codes of pruned elements to `step`, where they are 0."""
+    def mark(self, start: int, step: int, codes: Codes) -> None:
         keys = self.ranking.keys
         lowest = self._lowest(keys.bits, keys.magnitude, start, start + codes.size)
         key_kernels.mark_where(lowest, np.uint8(step), codes)
@@ -253,7 +215,6 @@ class NMCut(Predicate):
         return int(np.count_nonzero(pruned))
 
     def element_rank(self, flat: int) -> ElementRank:
-        """Return the score, cut and rank in its group of the element at a flat index."""
         begin, end = self.groups.around(flat)
         if end - begin < self.groups.block:
             return ElementRank(pruned=False, unit=tr("weight outside the groups"))
@@ -284,11 +245,8 @@ class NMCut(Predicate):
 
     def _lowest(
         self, bits: Callable[[int, int], Bits], magnitude: int, start: int, stop: int
-    ) -> NDArray[np.bool_]:
-        """Return a boolean array over [start, stop), True at the lowest keys of each group.
-
-        All groups that overlap the span are read. `bits` returns the raw bits of a span.
-        """
+    ) -> Flags:
+        """Return where the lowest keys of each group are in [start, stop); reads whole groups."""
         if start == stop:
             return np.zeros(0, np.bool_)
         groups, remaining_mask = self.groups, self.ranking.remaining_mask

@@ -12,10 +12,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from prune_gui.errors import RecipeError
 from prune_gui.monitor import Monitor
+from prune_gui.pruning.arrays import Codes, Flags
 from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.parallel import chunks
 from prune_gui.pruning.predicates.predicate import ElementRank, Predicate
@@ -29,8 +29,7 @@ class CustomMask(Predicate):
 
     mask: Scores
 
-    def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
-        """Set the codes of pruned elements to `step`, where they are 0."""
+    def mark(self, start: int, step: int, codes: Codes) -> None:
         values = self.mask.part(start, start + codes.size)
         if values.dtype not in _COMPARABLE_DTYPES:
             values = values.to(torch.float64)
@@ -39,10 +38,7 @@ class CustomMask(Predicate):
     def count(
         self, remaining_mask: RemainingMask | None, monitor: Monitor, *, check: bool
     ) -> int | None:
-        """Return the number of remaining elements to prune; this reads the whole mask.
-
-        With `check`, None if a value is neither 0 nor 1.
-        """
+        """Return the number of remaining elements to prune; None if `check` finds no mask."""
         pruned = 0
         for start, stop in chunks(math.prod(self.mask.shape)):
             if check:
@@ -57,7 +53,6 @@ class CustomMask(Predicate):
         return pruned
 
     def element_rank(self, flat: int) -> ElementRank:
-        """Return whether the mask prunes the element at a flat index; it has no score."""
         return ElementRank(bool(self.prunes(flat, flat + 1)[0]))
 
 
@@ -72,7 +67,7 @@ MAX_CACHED_BYTES: Final = 1 << 28
 class PackedMask:
     """A mask of one bit per element, 1 where pruned: cached, and computed again after eviction."""
 
-    def __init__(self, make: Callable[[], NDArray[np.bool_]], maker: str) -> None:
+    def __init__(self, make: Callable[[], Flags], maker: str) -> None:
         self._make = make
         self._maker = maker
         self._digest: bytes | None = None
@@ -86,7 +81,7 @@ class PackedMask:
             maker=self._maker,
         )
 
-    def bits(self) -> NDArray[np.uint8]:
+    def bits(self) -> Codes:
         """Return the packed bits, least significant bit first."""
         bits = _look_up(self)
         if bits is None:
@@ -98,7 +93,7 @@ class PackedMask:
                     _keep(self, bits)
         return bits
 
-    def _check_unchanged(self, bits: NDArray[np.uint8]) -> None:
+    def _check_unchanged(self, bits: Codes) -> None:
         digest = hashlib.blake2b(bits.data, digest_size=16).digest()
         if self._digest not in (None, digest):
             raise RecipeError(
@@ -109,12 +104,12 @@ class PackedMask:
         self._digest = digest
 
 
-_kept: WeakKeyDictionary[PackedMask, NDArray[np.uint8]] = WeakKeyDictionary()
+_kept: WeakKeyDictionary[PackedMask, Codes] = WeakKeyDictionary()
 """The cached masks, the most recently used last."""
 _kept_lock = threading.Lock()
 
 
-def _look_up(mask: PackedMask) -> NDArray[np.uint8] | None:
+def _look_up(mask: PackedMask) -> Codes | None:
     with _kept_lock:
         bits = _kept.pop(mask, None)
         if bits is not None:
@@ -122,7 +117,7 @@ def _look_up(mask: PackedMask) -> NDArray[np.uint8] | None:
         return bits
 
 
-def _keep(mask: PackedMask, bits: NDArray[np.uint8]) -> None:
+def _keep(mask: PackedMask, bits: Codes) -> None:
     with _kept_lock:
         spare = MAX_CACHED_BYTES - bits.nbytes - sum(other.nbytes for other in _kept.values())
         for oldest in list(_kept):
@@ -134,18 +129,12 @@ def _keep(mask: PackedMask, bits: NDArray[np.uint8]) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PluginMask(Predicate):
-    """Prunes where a packed mask is 1.
-
-    Attributes:
-        mask: of this parameter, or of several concatenated parameters.
-        first: index in the mask of the first element of this parameter.
-    """
+    """Prunes where a packed mask is 1, of which the parameter begins at the bit `first`."""
 
     mask: PackedMask
     first: int = 0
 
-    def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
-        """Set the codes of pruned elements to `step`, where they are 0."""
+    def mark(self, start: int, step: int, codes: Codes) -> None:
         begin, end = self.first + start, self.first + start + codes.size
         unpacked = np.unpackbits(self.mask.bits()[begin // 8 : -(-end // 8)], bitorder="little")
         offset = begin % 8
@@ -153,5 +142,4 @@ class PluginMask(Predicate):
         key_kernels.mark_where(pruned, np.uint8(step), codes)
 
     def element_rank(self, flat: int) -> ElementRank:
-        """Return whether the mask prunes the element at a flat index; it has no score."""
         return ElementRank(bool(self.prunes(flat, flat + 1)[0]))

@@ -8,35 +8,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from prune_gui.pruning.arrays import Codes, Flags, Ints
 from prune_gui.pruning.lazy import Lazy
 
 
 @dataclass(frozen=True, slots=True)
 class ElementRank:
-    """The score, cut and rank of one element in one step, or those of its channel or block.
-
-    Attributes:
-        pruned: whether the step prunes the element.
-        unit: what was ranked: "entry" for a plain element, else a translated description such as
-            "channel 3" or "block (0, 2)".
-        score: the score of the unit; None if the step does not rank by a number.
-        cut: the highest score that is pruned; None if no unit is pruned or there are no scores.
-        rank: the number of remaining units of the parameter that are pruned before this one; None
-            if it is not ranked.
-        ranked: the number of ranked units of the parameter; None if none are ranked.
-        factors: the factors of the row and of the column, if the score has them; see
-            `RowColumnScores`.
-    """
+    """The score, cut and rank of one element in one step, or those of its channel or block."""
 
     pruned: bool
-    unit: str = "entry"
+    unit: str = "entry"  # or a translated description such as "channel 3"
     score: float | None = None
-    cut: float | None = None
-    rank: int | None = None
+    cut: float | None = None  # the highest score that is pruned
+    rank: int | None = None  # how many of the ranked units are pruned before this one
     ranked: int | None = None
-    factors: tuple[float, float] | None = None
+    factors: tuple[float, float] | None = None  # see `RowColumnScores`
 
     @property
     def margin(self) -> float | None:
@@ -61,31 +48,19 @@ class Predicate(ABC):
         return self._note(count) if count else ""
 
     def _note(self, non_finite: int) -> str:
-        """Return a message on a number of non-finite scores."""
         raise NotImplementedError
 
     @abstractmethod
-    def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
-        """Set the codes of pruned elements to `step`, where they are 0.
-
-        Args:
-            start: flat (row-major) index of the first code's element.
-            step: any code except 0.
-        """
+    def mark(self, start: int, step: int, codes: Codes) -> None:
+        """Set the codes of pruned elements to `step`, where they are 0, from a flat index on."""
 
     @staticmethod
-    def mark_each(
-        every: Sequence[Any], bounds: NDArray[np.int64], step: int, codes: NDArray[np.uint8]
-    ) -> None:
-        """Apply `mark` to whole concatenated parameters.
-
-        Args:
-            bounds: the start of each parameter, and the end of the last one.
-        """
+    def mark_each(every: Sequence[Any], bounds: Ints, step: int, codes: Codes) -> None:
+        """Apply `mark` to whole concatenated parameters; `bounds` as in `selection.batched`."""
         for predicate, start, stop in zip(every, bounds, bounds[1:], strict=False):
             predicate.mark(0, step, codes[start:stop])
 
-    def prunes(self, start: int, stop: int) -> NDArray[np.bool_]:
+    def prunes(self, start: int, stop: int) -> Flags:
         """Return a boolean array over the flat indices [start, stop), True where pruned."""
         codes = np.zeros(stop - start, np.uint8)
         self.mark(start, 1, codes)

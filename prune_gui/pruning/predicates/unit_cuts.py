@@ -5,47 +5,36 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from prune_gui.language import tr, trn
+from prune_gui.pruning.arrays import Codes, Flags, Ints, Values
 from prune_gui.pruning.kernels import group_loops as group_kernels
 from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.lazy import Lazy
-from prune_gui.pruning.parallel import chunks
+from prune_gui.pruning.parallel import CHUNK_ELEMENTS, chunks
 from prune_gui.pruning.predicates.predicate import ElementRank, Predicate
 from prune_gui.pruning.selection.keys import RemainingMask
 
 
 @dataclass(frozen=True, slots=True)
 class PrunedUnits:
-    """The pruned units of a parameter (channels or blocks), and the scores that rank them.
+    """The pruned units of a parameter (channels or blocks), and the scores that rank them."""
 
-    Attributes:
-        ranks: shape (units,), float scores; the lowest are pruned first, NaN last. None if the
-            units were not ranked.
-        remaining: shape (units,), the number of remaining elements of each unit; units without any
-            are not ranked.
-        source: the name of the file that has the scores; "" if they follow from the weights.
-    """
-
-    pruned: NDArray[np.bool_]
-    ranks: NDArray[np.floating[Any]] | None
-    remaining: NDArray[np.int64]
-    source: str = ""
+    pruned: Flags
+    ranks: Values | None  # the lowest are pruned first, NaN last
+    remaining: Ints  # elements of each unit; those without any are not ranked
+    source: str = ""  # the name of the file of the scores, if they are from one
 
     @classmethod
-    def listed(cls, units: Sequence[int], remaining: NDArray[np.int64]) -> PrunedUnits:
-        """Return units that are not ranked, by their indices."""
+    def listed(cls, units: Sequence[int], remaining: Ints) -> PrunedUnits:
         pruned = np.zeros(len(remaining), np.bool_)
         pruned[list(units)] = True
         return cls(pruned, None, remaining)
 
     @property
     def non_finite(self) -> int:
-        """The number of non-finite scores."""
         return 0 if self.ranks is None else int(np.count_nonzero(~np.isfinite(self.ranks)))
 
     def element_rank(self, index: int, unit: str) -> ElementRank:
@@ -76,7 +65,6 @@ class ChannelCut(Predicate):
 
     @property
     def lazy(self) -> Lazy[PrunedUnits]:
-        """The value that `note` depends on."""
         return self.chosen
 
     def _note(self, non_finite: int) -> str:
@@ -86,12 +74,10 @@ class ChannelCut(Predicate):
             non_finite,
         )
 
-    def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
-        """Set the codes of pruned elements to `step`, where they are 0."""
+    def mark(self, start: int, step: int, codes: Codes) -> None:
         key_kernels.mark_channels(self.chosen().pruned, self._inner, start, np.uint8(step), codes)
 
     def element_rank(self, flat: int) -> ElementRank:
-        """Return the score, cut and rank of the channel of the element at a flat index."""
         channel = flat // self._inner % self.shape[self.dim]
         return self.chosen().element_rank(channel, tr("channel {number}", number=channel))
 
@@ -100,7 +86,7 @@ class ChannelCut(Predicate):
         return math.prod(self.shape[self.dim + 1 :])
 
 
-def count_per_channel(shape: tuple[int, ...], dim: int, marked: RemainingMask) -> NDArray[np.int64]:
+def count_per_channel(shape: tuple[int, ...], dim: int, marked: RemainingMask) -> Ints:
     """Return the number of marked elements of each channel along `dim`."""
     counts = np.zeros(shape[dim], np.int64)
     for start, stop in chunks(math.prod(shape)):
@@ -110,22 +96,15 @@ def count_per_channel(shape: tuple[int, ...], dim: int, marked: RemainingMask) -
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnitSlices:
-    """The channels of the units of a group along one dimension of a tensor.
-
-    Attributes:
-        offset: the first channel of the first unit.
-        width: number of channels of each unit.
-        owner: the unit that all channels of the tensor belong to; None if they are divided.
-    """
+    """The channels of the units of a group along one dimension of a tensor."""
 
     label: str
     units: PrunedUnits
-    offset: int
+    offset: int  # the first channel of the first unit
     width: int
-    owner: int | None = None
+    owner: int | None = None  # the unit of all channels, if they are not divided
 
-    def mark_pruned(self, channels: NDArray[np.bool_]) -> None:
-        """Set the channels of pruned units in a bool array of all channels of the tensor."""
+    def mark_pruned(self, channels: Flags) -> None:
         if self.owner is not None:
             channels |= self.units.pruned[self.owner]
             return
@@ -133,7 +112,6 @@ class UnitSlices:
         channels[self.offset : stop] |= np.repeat(self.units.pruned, self.width)
 
     def describe(self, unit: int) -> str:
-        """Return the name of a unit, and where its score is from if that is a file."""
         if self.units.source:
             return tr(
                 "unit {number:,} of {group}, score from {file}",
@@ -144,7 +122,6 @@ class UnitSlices:
         return tr("unit {number:,} of {group}", number=unit, group=self.label)
 
     def unit_of(self, channel: int) -> int | None:
-        """Return the unit of a channel; None if the channel belongs to none."""
         if self.owner is not None:
             return self.owner
         unit, inside = divmod(channel - self.offset, self.width)
@@ -159,17 +136,9 @@ class UnitCut(ChannelCut):
 
     @classmethod
     def of(
-        cls,
-        shape: tuple[int, ...],
-        dim: int,
-        slices: Sequence[UnitSlices],
-        remaining: NDArray[np.int64],
+        cls, shape: tuple[int, ...], dim: int, slices: Sequence[UnitSlices], remaining: Ints
     ) -> UnitCut:
-        """Return the predicate for the slices of a tensor.
-
-        Args:
-            remaining: int64 (channels,), number of remaining elements of each channel.
-        """
+        """Return the predicate for the slices of a tensor, with the `remaining` of its channels."""
         pruned = np.zeros(shape[dim], np.bool_)
         for one in slices:
             one.mark_pruned(pruned)
@@ -178,11 +147,9 @@ class UnitCut(ChannelCut):
 
     @property
     def has_scores(self) -> bool:
-        """Whether a step ranked the units."""
         return any(one.units.ranks is not None for one in self.slices)
 
     def element_rank(self, flat: int) -> ElementRank:
-        """Return the score, cut and rank of the unit of the element at a flat index."""
         channel = flat // self._inner % self.shape[self.dim]
         for one in self.slices:
             unit = one.unit_of(channel)
@@ -197,13 +164,11 @@ class AnyCut(Predicate):
 
     cuts: tuple[UnitCut, ...]
 
-    def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
-        """Set the codes of pruned elements to `step`, where they are 0."""
+    def mark(self, start: int, step: int, codes: Codes) -> None:
         for cut in self.cuts:
             cut.mark(start, step, codes)
 
     def element_rank(self, flat: int) -> ElementRank:
-        """Return the rank in the first predicate that prunes the element, else in the first."""
         ranks = [cut.element_rank(flat) for cut in self.cuts]
         return next((rank for rank in ranks if rank.pruned), ranks[0])
 
@@ -212,11 +177,8 @@ class AnyCut(Predicate):
 class Blocks:
     """The blocks of a parameter as a matrix: dimension 0 by all other dimensions.
 
-    Blocks are numbered row by row. Elements beyond the last whole block of a side are in no block.
-
-    Attributes:
-        height: rows of a block.
-        width: columns of a block.
+    Blocks of `height` rows and `width` columns are numbered row by row. Elements beyond the last
+    whole block of a side are in no block.
     """
 
     rows: int
@@ -226,22 +188,22 @@ class Blocks:
 
     @property
     def down(self) -> int:
-        """Number of whole blocks along the rows' dimension."""
         return self.rows // self.height
 
     @property
     def across(self) -> int:
-        """Number of whole blocks along the columns' dimension."""
         return self.columns // self.width
 
-    def count(self, marked: RemainingMask | None) -> NDArray[np.int64]:
+    def count(self, marked: RemainingMask | None) -> Ints:
         """Return the number of marked elements of each block; None marks all."""
         if marked is None:
             return np.broadcast_to(np.int64(self.height * self.width), self.down * self.across)
-        counts = np.zeros((self.down, self.across), np.int64)
-        for start, stop in chunks(self.rows * self.columns):
-            flags = marked(start, stop)
-            group_kernels.count_blocks(flags, self.height, self.width, self.columns, start, counts)
+        counts, row = np.zeros((self.down, self.across), np.int64), self.height * self.columns
+        for first, last in chunks(self.down, max(1, CHUNK_ELEMENTS // row)):
+            flags = marked(first * row, last * row).reshape(-1, self.columns)
+            whole = flags[:, : self.across * self.width].reshape(last - first, self.height, -1)
+            by_column = whole.sum(1, dtype=np.int64)
+            counts[first:last] = by_column.reshape(last - first, self.across, self.width).sum(2)
         return counts.reshape(-1)
 
 
@@ -254,7 +216,6 @@ class BlockCut(Predicate):
 
     @property
     def lazy(self) -> Lazy[PrunedUnits]:
-        """The value that `note` depends on."""
         return self.chosen
 
     def _note(self, non_finite: int) -> str:
@@ -264,20 +225,17 @@ class BlockCut(Predicate):
             non_finite,
         )
 
-    def mark(self, start: int, step: int, codes: NDArray[np.uint8]) -> None:
-        """Set the codes of pruned elements to `step`, where they are 0."""
+    def mark(self, start: int, step: int, codes: Codes) -> None:
         blocks, out = self.blocks, np.empty(codes.size, np.bool_)
         pruned = self.chosen().pruned.reshape(blocks.down, blocks.across)
         group_kernels.mark_blocks(pruned, blocks.height, blocks.width, blocks.columns, start, out)
         key_kernels.mark_where(out, np.uint8(step), codes)
 
     def element_rank(self, flat: int) -> ElementRank:
-        """Return the score, cut and rank of the block of the element at a flat index."""
         row, column = divmod(flat, self.blocks.columns)
         row, column = row // self.blocks.height, column // self.blocks.width
         if row >= self.blocks.down or column >= self.blocks.across:
             return ElementRank(pruned=False, unit=tr("weight outside the blocks"))
         return self.chosen().element_rank(
-            row * self.blocks.across + column,
-            tr("block ({row}, {column})", row=row, column=column),
+            row * self.blocks.across + column, tr("block ({row}, {column})", row=row, column=column)
         )

@@ -1,8 +1,7 @@
 """Batched selection: many small tensors are concatenated and ranked as one, which is far faster.
 
-Ties are pruned in the order of the tensors in any case, so a cut through the concatenated tensors
-is also a cut through each of them. `bounds` always holds the start of each tensor in the
-concatenated elements and the end of the last one.
+Ties are pruned in the order of the tensors in any case, so a cut through them all is also a cut
+through each. `bounds` has the start of each tensor, and the end of the last one.
 """
 
 from __future__ import annotations
@@ -13,20 +12,18 @@ from functools import partial
 from typing import Final, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
+from prune_gui.pruning.arrays import Bits, Codes, Flags, Ints
 from prune_gui.pruning.kernels import batch_loops as batched_kernels
 from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.selection.keys import (
-    Bits,
-    KeysLike,
     KeySource,
     Ranking,
     RemainingMask,
     are_compatible,
-    concatenated_bits,
+    joined,
     with_equal_nans,
 )
 from prune_gui.pruning.selection.radix_select import (
@@ -55,15 +52,11 @@ def find_cuts_batched(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> 
 
 
 def mark_batched(
-    every: Sequence[KeySource],
-    cuts: Sequence[Cut],
-    bounds: NDArray[np.int64],
-    step: int,
-    codes: NDArray[np.uint8],
+    every: Sequence[KeySource], cuts: Sequence[Cut], bounds: Ints, step: int, codes: Codes
 ) -> None:
     """Apply `mark_codes` to whole concatenated tensors."""
     if all(are_compatible(keys, every[0]) for keys in every):
-        _mark_each(_ConcatenatedKeys(every[0], tuple(every), bounds), cuts, bounds, step, codes)
+        _mark_each(joined(every), cuts, bounds, step, codes)
         return
     for keys, cut, start, stop in zip(every, cuts, bounds, bounds[1:], strict=False):
         mark_codes(keys, cut, 0, step, codes[start:stop])
@@ -91,31 +84,26 @@ def batches_of_small(rankings: Sequence[Ranking]) -> Iterator[list[Ranking]]:
         yield batch
 
 
-def concatenate(batch: Sequence[Ranking]) -> tuple[Ranking, NDArray[np.int64]]:
+def concatenate(batch: Sequence[Ranking]) -> tuple[Ranking, Ints]:
     """Return the rankings of a batch as one, without limits (`most`), and its bounds."""
     keys = tuple(ranking.keys for ranking in batch)
     bounds = np.cumsum([0, *(own.size for own in keys)])
     masks = tuple(ranking.remaining_mask for ranking in batch)
     remaining_mask = None if masks.count(None) == len(masks) else _ConcatenatedMasks(masks, bounds)
-    return Ranking(_ConcatenatedKeys(keys[0], keys, bounds), remaining_mask), bounds
+    return Ranking(joined(keys), remaining_mask), bounds
 
 
-def prunable_counts(batch: Sequence[Ranking], remaining: NDArray[np.int64]) -> NDArray[np.int64]:
+def prunable_counts(batch: Sequence[Ranking], remaining: Ints) -> Ints:
     """Return the number of prunable elements of each ranking, given those of remaining ones."""
     return np.minimum(np.array([ranking.limit for ranking in batch], np.int64), remaining)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Group:
-    """A batch of rankings that are cut as one.
-
-    Attributes:
-        bounds: the start of each, and the end of the last one; None for a single ranking.
-        limits: the cut of each that prunes its `most` elements; None if no ranking has a limit.
-    """
+    """A batch of rankings that are cut as one; `limits` prune `max_pruned` elements of each."""
 
     ranking: Ranking
-    bounds: NDArray[np.int64] | None = None
+    bounds: Ints | None = None
     limits: tuple[Cut, ...] | None = None
 
 
@@ -134,46 +122,23 @@ def _group(batch: Sequence[Ranking], monitor: Monitor) -> _Group:
 
 
 def _has_limits(batch: Sequence[Ranking]) -> bool:
-    """Return whether any ranking has a maximum number of elements to prune."""
     return any(ranking.max_pruned is not None for ranking in batch)
 
 
 def _extra_bytes(batch: Sequence[Ranking]) -> int:
-    """Return the number of bytes that are read in addition to those of `find_cuts`."""
     nbytes = sum(ranking.nbytes for ranking in batch)
     return (len(batch) > 1) * (1 + _has_limits(batch)) * nbytes
-
-
-@dataclass(frozen=True, eq=False)
-class _ConcatenatedKeys(KeysLike):
-    """The concatenated keys of tensors whose keys are compatible."""
-
-    members: tuple[KeySource, ...]
-    bounds: NDArray[np.int64]
-
-    @property
-    def size(self) -> int:
-        return int(self.bounds[-1])
-
-    @property
-    def first_nan(self) -> int | None:
-        return self.model.first_nan
-
-    def bits(self, start: int, stop: int) -> Bits:
-        return concatenated_bits(self.members)[start:stop]
 
 
 @runtime_checkable
 class BatchedMask(Protocol):
     """A remaining mask that can be computed for many whole tensors at once."""
 
-    def __call__(self, start: int, stop: int) -> NDArray[np.bool_]:
+    def __call__(self, start: int, stop: int) -> Flags:
         """Return a boolean array over the flat indices [start, stop), False where pruned."""
 
     @staticmethod
-    def together(
-        every: Sequence[RemainingMask | None], bounds: NDArray[np.int64]
-    ) -> NDArray[np.bool_]:
+    def together(every: Sequence[RemainingMask | None], bounds: Ints) -> Flags:
         """Return the concatenated remaining masks of tensors."""
 
 
@@ -182,9 +147,9 @@ class _ConcatenatedMasks:
     """The concatenated remaining masks of tensors; None if no element is pruned."""
 
     masks: tuple[RemainingMask | None, ...]
-    bounds: NDArray[np.int64]
+    bounds: Ints
 
-    def __call__(self, start: int, stop: int) -> NDArray[np.bool_]:
+    def __call__(self, start: int, stop: int) -> Flags:
         first = next(filter(None, self.masks))
         types = {type(mask) for mask in self.masks if mask}
         if isinstance(first, BatchedMask) and types == {type(first)}:
@@ -201,10 +166,10 @@ class _MaskWithinLimits:
     """The remaining mask of concatenated rankings, False for elements that limits keep."""
 
     ranking: Ranking
-    bounds: NDArray[np.int64]
+    bounds: Ints
     limits: tuple[Cut, ...]
 
-    def __call__(self, start: int, stop: int) -> NDArray[np.bool_]:
+    def __call__(self, start: int, stop: int) -> Flags:
         keys, remaining_mask = self.ranking.keys, self.ranking.remaining_mask
         codes = np.zeros(keys.size, np.uint8)
         _mark_each(keys, self.limits, self.bounds, 1, codes)
@@ -214,14 +179,7 @@ class _MaskWithinLimits:
         return prunable[start:stop]
 
 
-def _mark_each(
-    keys: KeySource,
-    cuts: Sequence[Cut],
-    bounds: NDArray[np.int64],
-    step: int,
-    codes: NDArray[np.uint8],
-) -> None:
-    """Apply `mark_codes` to concatenated tensors, with a cut per tensor."""
+def _mark_each(keys: KeySource, cuts: Sequence[Cut], bounds: Ints, step: int, codes: Codes) -> None:
     keys = with_equal_nans(keys, max(cut.threshold for cut in cuts))
     bits = keys.bits(0, keys.size)
     key_kernels.mark_below_each(
@@ -236,7 +194,6 @@ def _mark_each(
 
 
 def _split_cut(group: _Group, cut: Cut, monitor: Monitor) -> list[Cut]:
-    """Return the cut of each ranking of a group, from the cut through the group."""
     ranking, bounds = group.ranking, group.bounds
     if bounds is None:
         return [cut]
@@ -268,7 +225,6 @@ def _split_cut(group: _Group, cut: Cut, monitor: Monitor) -> list[Cut]:
 
 
 def _lower(cut: Cut, limit: Cut) -> Cut:
-    """Return the lower one of a cut and its limit."""
     if (limit.threshold, limit.last_tie) < (cut.threshold, cut.last_tie):
         return limit
     return replace(cut, non_finite=limit.non_finite)
@@ -276,26 +232,19 @@ def _lower(cut: Cut, limit: Cut) -> Cut:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SortedKeys:
-    """The keys of concatenated tensors.
-
-    Attributes:
-        keys: in the order of the elements; all NaNs have the same key.
-        ranked: the keys of each tensor ascending; those of remaining elements first.
-        non_finite: int64, the number of those with a non-finite score.
-    """
+    """The keys of concatenated tensors: in their order, and ascending within each tensor."""
 
     keys: Bits
-    remaining_mask: NDArray[np.bool_] | None
-    bounds: NDArray[np.int64]
-    ranked: Bits
-    remaining: NDArray[np.int64]
-    non_finite: NDArray[np.int64]
+    remaining_mask: Flags | None
+    bounds: Ints
+    ranked: Bits  # pruned elements are last
+    remaining: Ints
+    non_finite: Ints
 
     @classmethod
     def of(
-        cls, source: KeySource, remaining_mask: RemainingMask | None, bounds: NDArray[np.int64]
+        cls, source: KeySource, remaining_mask: RemainingMask | None, bounds: Ints
     ) -> SortedKeys:
-        """Read and sort the keys of all tensors."""
         size, first = source.size, source.first_non_finite
         bits = with_equal_nans(source, source.magnitude).bits(0, size)
         keys: Bits = bits & bits.dtype.type(source.magnitude)
@@ -308,11 +257,8 @@ class SortedKeys:
             non_finite = _count(ranked >= first, bounds) - (np.diff(bounds) - remaining)
         return cls(keys, mask, bounds, ranked, remaining, non_finite)
 
-    def cut(self, units: NDArray[np.int64]) -> list[Cut]:
-        """Return the cut of each tensor that prunes its `units` lowest keys.
-
-        Of equal keys those of lower flat index are pruned first.
-        """
+    def cut(self, units: Ints) -> list[Cut]:
+        """Return the cut of each tensor that prunes its `units` lowest keys, of ties the first."""
         thresholds = np.zeros(len(units), self.keys.dtype)
         last_ties = np.full(len(units), -1, np.int64)
         batched_kernels.cut_each(
@@ -322,7 +268,7 @@ class SortedKeys:
         return [Cut(*own) for own in zip(*(c.tolist() for c in columns), strict=True)]
 
 
-def _sort(keys: Bits, bounds: NDArray[np.int64]) -> None:
+def _sort(keys: Bits, bounds: Ints) -> None:
     """Sort the keys of each tensor in place; tensors of equal size are sorted in one call."""
     sizes = np.diff(bounds)
     for size in np.unique(sizes):
@@ -333,6 +279,5 @@ def _sort(keys: Bits, bounds: NDArray[np.int64]) -> None:
         keys[indices] = np.sort(keys[indices], axis=1)
 
 
-def _count(marked: NDArray[np.bool_], bounds: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the number of marked elements of each tensor."""
+def _count(marked: Flags, bounds: Ints) -> Ints:
     return np.diff(np.concatenate([[0], np.cumsum(marked)])[bounds])

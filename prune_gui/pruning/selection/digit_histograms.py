@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from prune_gui.monitor import Monitor, check_cancelled
 from prune_gui.pruning import parallel
+from prune_gui.pruning.arrays import Bits, Flags
 from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.selection.histogram_cache import (
     EMPTY_HISTOGRAM,
@@ -23,7 +24,7 @@ from prune_gui.pruning.selection.histogram_cache import (
     GroupedSpan,
     LRUCache,
 )
-from prune_gui.pruning.selection.keys import Bits, Ranking, blocks, chunk_spans
+from prune_gui.pruning.selection.keys import Ranking, blocks, chunk_spans
 
 DIGIT_BITS: Final = 16
 MIN_GROUPED_ELEMENTS: Final = 1 << 20
@@ -42,9 +43,8 @@ def digit_histograms(
 ) -> tuple[list[DigitHistogram], bool]:
     """Return the histograms of the digit below bit `above`, and whether all were cached.
 
-    Args:
-        prefixes: the leading bits of the keys to count, by index of the ranking.
-        group: whether to group the last digits of 32-bit keys, or to use them if they are grouped.
+    Only keys whose leading bits are `prefixes`, by index of the ranking, are counted. With `group`,
+    the last digits of 32-bit keys are grouped, or used if they are.
     """
     cache_keys = [
         (own.keys, own.remaining_mask, above, prefixes[i]) for i, own in enumerate(rankings)
@@ -80,7 +80,6 @@ def digit_histograms(
 def _count_span(
     task: tuple[int, Ranking, int, int, int, int, int], monitor: Monitor
 ) -> tuple[int, DigitHistogram]:
-    """Return the index of a ranking, and the histogram of one span; see `_span_histogram`."""
     index, ranking, shift, above, prefix, start, stop = task
     histogram = _span_histogram(ranking, shift, above, prefix, start, stop)
     monitor.advance((stop - start) * ranking.keys.width)
@@ -88,7 +87,6 @@ def _count_span(
 
 
 def _can_group(ranking: Ranking) -> bool:
-    """Return whether to group the last digits of a ranking, and there is a cache for them."""
     return (
         ranking.histogram_cache is not None
         and 8 * ranking.keys.width == 2 * DIGIT_BITS
@@ -97,7 +95,7 @@ def _can_group(ranking: Ranking) -> bool:
 
 
 def grouped_spans(ranking: Ranking) -> list[GroupedSpan] | None:
-    """Return the grouped elements of each span of a ranking; None if some are not grouped."""
+    """Return the grouped elements of each span; None if some are not grouped."""
     grouped = _known_groups(ranking)
     if grouped is None:
         return None
@@ -113,8 +111,7 @@ def _known_groups(ranking: Ranking) -> GroupedDigits | None:
 def _grouped_histogram(ranking: Ranking, prefix: int) -> DigitHistogram:
     """Return the histogram of the last digits of 32-bit keys with a prefix.
 
-    Groups a span per thread if some are not grouped yet, so that no call takes much longer than a
-    pass over the elements.
+    Groups a span per thread at most, so that no call takes much longer than a pass.
     """
     spans, cache = chunk_spans(ranking.keys), ranking.histogram_cache
     grouped = _known_groups(ranking) or GroupedDigits.nothing(len(spans), ranking.keys.magnitude)
@@ -150,7 +147,6 @@ def _group_span(ranking: Ranking, span: tuple[int, int]) -> GroupedSpan:
 
 
 def _cache(ranking: Ranking, above: int) -> LRUCache[DigitHistogram] | None:
-    """Return the cache of the histograms of the digit below bit `above`."""
     if ranking.histogram_cache is None:
         return None
     leading = above == 8 * ranking.keys.width
@@ -194,9 +190,6 @@ def _leading_counts(ranking: Ranking, shift: int, start: int, stop: int) -> NDAr
     return counts
 
 
-def _parts(
-    ranking: Ranking, start: int, stop: int
-) -> Iterator[tuple[Bits, NDArray[np.bool_] | None]]:
-    """Yield the bits of the elements in [start, stop), and which of them remain, in parts."""
+def _parts(ranking: Ranking, start: int, stop: int) -> Iterator[tuple[Bits, Flags | None]]:
     for span in blocks(ranking.keys, start, stop):
         yield ranking.keys.bits(*span), ranking.mask(*span)

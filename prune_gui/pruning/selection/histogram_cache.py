@@ -13,6 +13,8 @@ import cachetools
 import numpy as np
 from numpy.typing import NDArray
 
+from prune_gui.pruning.arrays import Ints, Numbers
+
 MAX_LEADING_BYTES: Final = 1 << 26
 """Limit of all cached histograms of leading digits: enough for some thousand million elements, or
 for a hundred thousand tensors."""
@@ -31,16 +33,11 @@ _GROUPS: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class DigitHistogram:
-    """The number of keys with each value of a digit, for the values that occur.
-
-    Attributes:
-        values: the digits, ascending.
-        parts: the histogram of each span of the tensor, in order; or ().
-    """
+    """The number of keys with each value of a digit, for the values that occur, ascending."""
 
     values: NDArray[np.integer[Any]]
     counts: NDArray[np.integer[Any]]
-    parts: tuple[DigitHistogram, ...] = ()
+    parts: tuple[DigitHistogram, ...] = ()  # of the spans of the tensor, in order
 
     @classmethod
     def of(cls, table: NDArray[np.integer[Any]]) -> DigitHistogram:
@@ -60,44 +57,34 @@ class DigitHistogram:
 
     @property
     def total(self) -> int:
-        """The number of keys."""
         return int(self.counts.sum())
 
     @property
     def nbytes(self) -> int:
-        """Approximate memory use."""
         own = OVERHEAD_BYTES + self.values.nbytes + self.counts.nbytes
         return own + sum(part.nbytes for part in self.parts)
 
     def below(self, value: int) -> int:
-        """Return the number of keys with a lower digit."""
         return int(self.counts[: np.searchsorted(self.values, value)].sum())
 
     def at(self, value: int) -> int:
-        """Return the number of keys with this digit."""
         return self.below(value + 1) - self.below(value)
 
-    def up_to(self, values: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    def up_to(self, values: NDArray[np.integer[Any]]) -> Ints:
         """Return, for each of `values`, the number of keys with this digit or a lower one."""
         cumulative = np.concatenate([[0], np.cumsum(self.counts, dtype=np.int64)])
-        counts: NDArray[np.int64] = cumulative[np.searchsorted(self.values, values, side="right")]
+        counts: Ints = cumulative[np.searchsorted(self.values, values, side="right")]
         return counts
 
 
 @dataclass(frozen=True, slots=True)
 class GroupedSpan:
-    """The low 16 bits of the 32-bit elements of a span, grouped by their high 16 bits.
-
-    Attributes:
-        digits: uint16, one per remaining element.
-        ends: uint32 (65536,), the end of each group in `digits`.
-    """
+    """The low 16 bits of the 32-bit elements of a span, grouped by their high 16 bits."""
 
     digits: NDArray[np.uint16]
-    ends: NDArray[np.uint32]
+    ends: NDArray[np.uint32]  # (65536,), the end of each group in `digits`
 
     def group(self, high: int) -> NDArray[np.uint16]:
-        """Return the low bits of the elements with these high bits."""
         return self.digits[self._start(high) : self.ends[high]]
 
     def count_between(self, low: int, high: int) -> int:
@@ -116,25 +103,18 @@ class GroupedSpan:
 
 @dataclass(frozen=True, slots=True)
 class GroupedDigits:
-    """The remaining elements of a tensor of 32-bit keys, grouped by span and leading bits.
+    """The remaining elements of a tensor of 32-bit keys, grouped by span and leading bits."""
 
-    Attributes:
-        spans: the groups of each span, in order; None if it is not grouped yet.
-        signs: the values of the leading bits that are no part of a key: 0, and that of the sign.
-    """
-
-    spans: tuple[GroupedSpan | None, ...]
-    signs: tuple[int, ...]
+    spans: tuple[GroupedSpan | None, ...]  # None if a span is not grouped yet
+    signs: tuple[int, ...]  # leading bits that are no part of a key: 0, and that of the sign
 
     @classmethod
     def nothing(cls, spans: int, magnitude: int) -> GroupedDigits:
-        """Return a number of spans that are not grouped; `magnitude` is that of the keys."""
         sign = ~magnitude // _GROUPS % _GROUPS
         return cls((None,) * spans, (0, sign) if sign else (0,))
 
     @property
     def nbytes(self) -> int:
-        """Approximate memory use."""
         known = [span for span in self.spans if span is not None]
         arrays = sum(span.digits.nbytes + span.ends.nbytes for span in known)
         return OVERHEAD_BYTES * (1 + len(self.spans)) + arrays
@@ -163,7 +143,6 @@ class LRUCache(Generic[Cached]):
         self._lock = threading.Lock()
 
     def get(self, key: Hashable) -> Cached | None:
-        """Return the value that is cached under `key`, or None."""
         with self._lock:
             return self._values.get(key)
 
@@ -177,24 +156,18 @@ class LRUCache(Generic[Cached]):
 class HistogramCache:
     """Cached histograms and norms of whole tensors, so that a new amount need not read them again.
 
-    They depend on the keys and the remaining elements, but not on the amount.
-
-    Attributes:
-        leading: histograms of the leading digit.
-        further: histograms of further digits, of the keys that share the leading bits of a cut.
-            They differ for each cut and would soon evict those of leading digits.
-        grouped: the last digits of spans of 32-bit keys whose amount was changed: a histogram of
-            further digits then takes no pass over the keys.
-        norms: float64 norms of the channels of a tensor, or factors of its rows and columns.
+    Histograms of `further` digits, of the keys that share the leading bits of a cut, differ for
+    each cut and would soon evict those of `leading` digits. The last digits of 32-bit keys are
+    `grouped` if the amount was changed: their histogram then takes no pass over the keys. `norms`
+    are float64 norms of channels, or factors of rows and columns.
     """
 
     leading: LRUCache[DigitHistogram] = field(default_factory=lambda: LRUCache(MAX_LEADING_BYTES))
     further: LRUCache[DigitHistogram] = field(default_factory=lambda: LRUCache(MAX_FURTHER_BYTES))
     grouped: LRUCache[GroupedDigits] = field(default_factory=lambda: LRUCache(MAX_GROUPED_BYTES))
-    norms: LRUCache[NDArray[np.float64]] = field(default_factory=lambda: LRUCache(MAX_NORMS_BYTES))
+    norms: LRUCache[Numbers] = field(default_factory=lambda: LRUCache(MAX_NORMS_BYTES))
 
     def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
-        """Pickle None: another process has no cache."""
         return _no_cache, ()
 
 

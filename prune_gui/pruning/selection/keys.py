@@ -5,29 +5,23 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Final, Protocol
+from typing import Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from prune_gui.pruning import parallel
+from prune_gui.pruning.arrays import Bits, Flags, Key
 from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.selection.histogram_cache import HistogramCache
-from prune_gui.pruning.selection.scores import Scores, TensorScores, read_batched
+from prune_gui.pruning.selection.scores import JoinedScores, Scores, TensorScores
 
-Bits = NDArray[np.unsignedinteger[Any]]
-RemainingMask = Callable[[int, int], NDArray[np.bool_]]
+RemainingMask = Callable[[int, int], Flags]
 """Returns a boolean array over the flat indices [start, stop), False where already pruned."""
 
-_UNSIGNED: dict[int, type[np.unsignedinteger[Any]]] = {
-    1: np.uint8,
-    2: np.uint16,
-    4: np.uint32,
-    8: np.uint64,
-}
+_UNSIGNED: dict[int, type[Key]] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 # Dtypes whose bits without the sign order as |value| does. Others are widened to float32 first.
 _BIT_ORDERED_DTYPES = frozenset(
@@ -40,36 +34,6 @@ _BIT_ORDERED_DTYPES = frozenset(
         torch.float8_e5m2,
     }
 )
-
-
-class KeySource(Protocol):
-    """One key per element of a tensor, in row-major order: ``bits(...) & magnitude``."""
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-
-    @property
-    def width(self) -> int:
-        """Bytes per key: 1, 2, 4 or 8."""
-
-    @property
-    def magnitude(self) -> int:
-        """Bit mask of the bits that make the key."""
-
-    @property
-    def first_non_finite(self) -> int | None:
-        """The lowest key of a non-finite number; None if there is none."""
-
-    @property
-    def first_nan(self) -> int | None:
-        """The lowest key of a NaN; None if NaN has at most one key."""
-
-    def bits(self, start: int, stop: int) -> Bits:
-        """Return the raw bits of the flat indices [start, stop)."""
-
-    def value(self, key: int) -> float:
-        """Return the number of a key."""
 
 
 def ranking_dtype(dtypes: set[torch.dtype]) -> torch.dtype:
@@ -99,14 +63,11 @@ def _first_non_finite(dtype: torch.dtype) -> int:
 
 @dataclass(frozen=True)
 class ScoreKeys:
-    """Keys that rank elements by the absolute value of their scores.
-
-    Attributes:
-        dtype: the dtype in which the scores are compared; see `ranking_dtype`.
-    """
+    """Keys that rank elements by the absolute value of their scores, compared in `dtype`."""
 
     scores: Scores
     dtype: torch.dtype
+    equal_nans: bool = False  # all NaNs have one key, which takes time
 
     @classmethod
     def of(cls, scores: Scores) -> ScoreKeys:
@@ -115,17 +76,14 @@ class ScoreKeys:
 
     @property
     def size(self) -> int:
-        """Number of elements."""
         return math.prod(self.scores.shape)
 
     @property
     def width(self) -> int:
-        """Bytes per key."""
         return self.dtype.itemsize
 
     @property
     def magnitude(self) -> int:
-        """All bits but the sign."""
         return _without_sign(self.dtype)
 
     @property
@@ -139,20 +97,19 @@ class ScoreKeys:
         return None if self.dtype is torch.float8_e4m3fn else self.first_non_finite + 1
 
     def bits(self, start: int, stop: int) -> Bits:
-        """Return the raw bits of the flat indices [start, stop)."""
-        return raw_bits(self.scores.part(start, stop).to(self.dtype))
+        bits = raw_bits(self.scores.part(start, stop).to(self.dtype))
+        if self.equal_nans and self.first_nan is not None:
+            as_key = bits.dtype.type
+            bits = np.minimum(bits & as_key(self.magnitude), as_key(self.first_nan))
+        return bits
 
     def first_key(self, value: float) -> int:
-        """Return the lowest key whose number is at least `value`, which is not negative.
-
-        It is `first_non_finite` if `value` exceeds all finite numbers.
-        """
+        """Return the lowest key of at least `value` >= 0; `first_non_finite` if no number is."""
         nearest = torch.tensor([value], dtype=torch.float64).to(self.dtype)
         key = int(raw_bits(nearest)[0]) & self.magnitude
         return key + 1 if self.value(key) < value else key
 
     def value(self, key: int) -> float:
-        """Return the absolute value of a key."""
         number = torch.zeros(1, dtype=self.dtype)
         raw_bits(number)[0] = key
         return float(number)
@@ -160,13 +117,10 @@ class ScoreKeys:
 
 @dataclass(frozen=True)
 class RandomKeys:
-    """Keys that rank elements at random: hashes of the seed, a label and the flat index.
+    """Keys that rank elements at random: hashes of the seed, the name of the tensor and the index.
 
     Of equal keys the lowest index is pruned first, so the probability that an element is pruned
     depends on its index by at most 2^-32.
-
-    Attributes:
-        label: the name of the tensor, which makes its keys differ from those of others.
     """
 
     seed: int
@@ -179,101 +133,61 @@ class RandomKeys:
 
     @property
     def stream(self) -> np.uint64:
-        """The initial state of the generator for this seed and label."""
         name = f"{self.seed}\0{self.label}".encode()
         return np.uint64(int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "little"))
 
     def bits(self, start: int, stop: int) -> Bits:
-        """Return 32 random bits for each of the flat indices [start, stop)."""
         out = np.empty(stop - start, np.uint32)
         key_kernels.fill_random_bits(self.stream, np.uint64(start), out)
         return out
 
     def value(self, key: int) -> float:
-        """Return the key as a number in [0, 1)."""
         return key / (self.magnitude + 1)
 
 
+@dataclass(frozen=True)
+class _JoinedRandomKeys(RandomKeys):
+    members: tuple[RandomKeys, ...] = ()
+
+    def bits(self, start: int, stop: int) -> Bits:
+        return np.concatenate([own.bits(0, own.size) for own in self.members])[start:stop]
+
+
+KeySource = ScoreKeys | RandomKeys
+"""One key per element of a tensor, in row-major order: ``bits(start, stop) & magnitude``.
+
+Keys have a `width` in bytes. `first_non_finite` and `first_nan` are the lowest keys of such
+numbers, or None if there are none, or if NaN has a single key.
+"""
+
+
 def are_compatible(one: KeySource, other: KeySource) -> bool:
-    """Return whether equal keys have equal meaning in both, so that they can be concatenated."""
+    """Return whether equal keys have equal meaning in both, so that they can be joined."""
     if isinstance(one, ScoreKeys) and isinstance(other, ScoreKeys):
         return one.dtype == other.dtype
     return isinstance(one, RandomKeys) and isinstance(other, RandomKeys)
 
 
-def concatenated_bits(every: Sequence[KeySource]) -> Bits:
-    """Return the concatenated raw bits of tensors whose keys are compatible."""
-    scores = [keys.scores for keys in every if isinstance(keys, ScoreKeys)]
-    if len(scores) == len(every):
-        [dtype] = {keys.dtype for keys in every if isinstance(keys, ScoreKeys)}
-        parts = [raw_bits(part.to(dtype)) for part in read_batched(scores)]
-    else:
-        parts = [keys.bits(0, keys.size) for keys in every]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-@dataclass(frozen=True)
-class KeysLike:
-    """Keys of the same type as other keys."""
-
-    model: KeySource
-
-    @property
-    def width(self) -> int:
-        """Bytes per key."""
-        return self.model.width
-
-    @property
-    def magnitude(self) -> int:
-        """Bit mask of the bits that make the key."""
-        return self.model.magnitude
-
-    @property
-    def first_non_finite(self) -> int | None:
-        """The lowest key of a non-finite number; None if there is none."""
-        return self.model.first_non_finite
-
-    def value(self, key: int) -> float:
-        """Return the number of a key."""
-        return self.model.value(key)
-
-
-@dataclass(frozen=True)
-class _SingleNaNKeys(KeysLike):
-    """The same keys, with a single key for all NaNs."""
-
-    first_nan: int
-
-    @property
-    def size(self) -> int:
-        return self.model.size
-
-    def bits(self, start: int, stop: int) -> Bits:
-        bits = self.model.bits(start, stop)
-        as_key = bits.dtype.type
-        keys: Bits = np.minimum(bits & as_key(self.magnitude), as_key(self.first_nan))
-        return keys
+def joined(every: Sequence[KeySource]) -> KeySource:
+    """Return the concatenated keys of tensors whose keys are compatible."""
+    first, size = every[0], sum(keys.size for keys in every)
+    if isinstance(first, ScoreKeys):
+        scores = tuple(keys.scores for keys in every if isinstance(keys, ScoreKeys))
+        return ScoreKeys(JoinedScores(scores, size, first.dtype), first.dtype)
+    members = tuple(keys for keys in every if isinstance(keys, RandomKeys))
+    return _JoinedRandomKeys(first.seed, first.label, size, members=members)
 
 
 def with_equal_nans(keys: KeySource, key: int) -> KeySource:
-    """Return the keys for comparisons with `key`: if `key` is NaN, all NaNs get the same key.
-
-    Other keys are returned unchanged, since the replacement takes time.
-    """
-    first_nan = keys.first_nan
-    if first_nan is None or key < first_nan or isinstance(keys, _SingleNaNKeys):
+    """Return the keys for comparisons with `key`: unchanged, unless that is NaN."""
+    if keys.first_nan is None or key < keys.first_nan or not isinstance(keys, ScoreKeys):
         return keys
-    return _SingleNaNKeys(keys, first_nan)
+    return keys if keys.equal_nans else replace(keys, equal_nans=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The elements of a tensor that a step may prune.
-
-    Attributes:
-        remaining_mask: True at the remaining elements; None if all are.
-        max_pruned: the maximum number of elements to prune; None: no limit.
-    """
+    """The elements of a tensor that a step may prune, at most `max_pruned`."""
 
     keys: KeySource
     remaining_mask: RemainingMask | None = None
@@ -282,16 +196,13 @@ class Ranking:
 
     @property
     def limit(self) -> int:
-        """The maximum number of elements to prune."""
         return self.keys.size if self.max_pruned is None else self.max_pruned
 
     @property
     def nbytes(self) -> int:
-        """Number of bytes of all keys."""
         return self.keys.size * self.keys.width
 
-    def mask(self, start: int, stop: int) -> NDArray[np.bool_] | None:
-        """Return which of the flat indices [start, stop) remain; None if all do."""
+    def mask(self, start: int, stop: int) -> Flags | None:
         return None if self.remaining_mask is None else self.remaining_mask(start, stop)
 
 
@@ -320,9 +231,6 @@ def blocks(keys: KeySource, start: int, stop: int) -> Iterator[tuple[int, int]]:
 
 
 def _are_stored(keys: KeySource) -> bool:
-    """Return whether keys are read without a copy."""
-    return (
-        isinstance(keys, ScoreKeys)
-        and isinstance(keys.scores, TensorScores)
-        and keys.scores.dtype == keys.dtype
-    )
+    if not isinstance(keys, ScoreKeys) or keys.equal_nans:
+        return False
+    return isinstance(keys.scores, TensorScores) and keys.scores.dtype == keys.dtype

@@ -1,45 +1,51 @@
 """Selection of the k elements of lowest LAMP score in any set of tensors, without a sort or a copy.
 
-score(w) = w^2 / (sum of v^2 over the elements v of the tensor with |v| >= |w|): Lee et al.,
-"Layer-adaptive Sparsity for the Magnitude-based Pruning", 2021.
+score(w) = w^2 / (sum of v^2 over the elements v of the tensor with |v| >= |w|): Lee et
+al., "Layer-adaptive Sparsity for the Magnitude-based Pruning", 2021.
 
-Within a tensor the score grows with |w|. A *group* is the set of keys with the same leading bits.
-Its count, its sum of squares and the sum of all squares above it bound the scores of its elements.
-The groups of all tensors then bound the k-th lowest score, and only groups that overlap these
-bounds are split further. In a 16-bit type the first pass resolves every single key. In a 32-bit
-type it leaves about one group per tensor, and the second pass resolves each key of that group. A
-third pass reads few tensors, if any. For small tensors, see
-`prune_gui.pruning.selection.lamp_groups`.
+Within a tensor the score grows with |w|. A *group* is the set of keys with the same leading
+bits. Its count, its sum of squares and the sum of all squares above it bound the scores of its
+elements. The groups of all tensors then bound the k-th lowest score, and only groups that overlap
+these bounds are split further. In a 16-bit type the first pass resolves every single key. In a
+32-bit type it leaves about one group per tensor, and the second pass resolves each key of that
+group. A third pass reads few tensors, if any. Small tensors are joined to batches, and the keys of
+each are sorted on every pass, which gives the scores.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, count, groupby
 from operator import itemgetter
+from typing import Any, Final
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
-from prune_gui.pruning.selection.batched import batches_of_small
-from prune_gui.pruning.selection.keys import Ranking
-from prune_gui.pruning.selection.lamp_groups import BatchedGroups, Part, ScoreGroups, TensorGroups
-from prune_gui.pruning.selection.radix_select import Cut
+from prune_gui.pruning.arrays import Flags, Ints, Numbers
+from prune_gui.pruning.kernels import batch_loops as batched_kernels
+from prune_gui.pruning.selection.batched import (
+    SortedKeys,
+    batches_of_small,
+    concatenate,
+    prunable_counts,
+)
+from prune_gui.pruning.selection.digit_histograms import DIGIT_BITS
+from prune_gui.pruning.selection.keys import KeySource, Ranking, ScoreKeys
+from prune_gui.pruning.selection.radix_select import Cut, find_cuts, nth_tie, work
 
 
 def find_lamp_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cut]:
     """Return a cut per ranking; together they prune the `k` elements of lowest LAMP score.
 
     Elements of equal score are pruned in the order of rankings, then of keys, then of flat indices.
-    A ranking loses at most its `most` elements. Non-finite numbers rank highest and are left out of
-    the sums. Scores are float64; the sums of squares do not depend on the number of threads.
-
-    Args:
-        rankings: with `ScoreKeys` of any dtypes, and at least `k` prunable elements in all.
+    Non-finite numbers rank highest and are left out of the sums. Scores are float64; the sums of
+    squares do not depend on the number of threads. `rankings` have `ScoreKeys`, of any dtypes.
     """
     groups = [_groups(batch) for batch in batches_of_small(rankings)]
     with monitor.plan(sum(own.work for own in groups)):
@@ -62,21 +68,14 @@ def _groups(batch: Sequence[Ranking]) -> ScoreGroups:
 
 @dataclass(frozen=True, slots=True)
 class _GroupTable:
-    """The groups of all owners (tensors or batches) in order, one array element per group.
+    """The groups of all owners (tensors or batches) in order, one array element per group."""
 
-    Attributes:
-        owners: index of the owner.
-        indices: index within the owner's groups.
-        single: whether the group has a single score.
-        units: number of its prunable elements.
-    """
-
-    owners: NDArray[np.int64]
-    indices: NDArray[np.int64]
-    single: NDArray[np.bool_]
-    min_scores: NDArray[np.float64]
-    max_scores: NDArray[np.float64]
-    units: NDArray[np.int64]
+    owners: Ints
+    indices: Ints
+    single: Flags  # whether all elements have the same score
+    min_scores: Numbers
+    max_scores: Numbers
+    units: Ints
 
     @classmethod
     def of(cls, owners: Sequence[ScoreGroups]) -> _GroupTable:
@@ -128,11 +127,8 @@ class _GroupTable:
                 high = middle
         return high
 
-    def take(self, k: int) -> NDArray[np.int64]:
-        """Return the number of elements to prune of each group.
-
-        Of groups of equal score the earlier one is pruned first.
-        """
+    def take(self, k: int) -> Ints:
+        """Return the number of elements to prune of each group, of equal scores the first."""
         order = np.argsort(self.min_scores, kind="stable")
         units = self.units[order]
         taken = np.empty_like(units)
@@ -140,8 +136,7 @@ class _GroupTable:
         return taken
 
 
-def _kth_lowest(scores: NDArray[np.float64], units: NDArray[np.int64], k: int) -> float:
-    """Return the k-th lowest score, where each score occurs `units` times."""
+def _kth_lowest(scores: Numbers, units: Ints, k: int) -> float:
     order = np.argsort(scores, kind="stable")  # fast: the scores are a few ascending runs
     return float(scores[order[np.searchsorted(np.cumsum(units[order]), k)]])
 
@@ -162,3 +157,323 @@ def _split(groups: list[ScoreGroups], chosen: Mapping[int, int], monitor: Monito
 def _read(task: tuple[int, Callable[[Monitor], Part]], monitor: Monitor) -> tuple[int, Part]:
     owner, read = task
     return owner, read(monitor)
+
+
+MAX_SQUARE: Final = 1e280
+"""Larger squares, as of infinity, are reduced to this, so that their sums are finite."""
+MIN_EXPONENT: Final = -1000
+"""Minimum exponent of the scale of a tensor: 2 to its negative is still finite."""
+NON_FINITE_SCORE: Final = 2.0
+"""The score of NaN and infinity; the largest finite number of a tensor scores 1."""
+
+Part = tuple[NDArray[Any], ...]
+"""The result of one pass over a group: arrays with an element per part."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorGroups:
+    """Groups of the keys of one ranking, by their leading bits, ascending.
+
+    `bits` are the numbers of unknown trailing bits: a group of 0 bits is a single key. `sums` are
+    of squares, 0 for non-finite numbers. float64 numbers are divided by 2 to the `exponent` before
+    they are squared, so that squares do not overflow; the scores stay the same.
+    """
+
+    ranking: Ranking
+    first: Ints
+    bits: Ints
+    counts: Ints
+    sums: Numbers
+    exponent: int
+
+    @classmethod
+    def whole(cls, ranking: Ranking) -> TensorGroups:
+        bits = np.array([8 * ranking.keys.width - 1])
+        zeros = np.zeros(1, int)
+        return cls(ranking, zeros, bits, zeros, np.zeros(1), largest_exponent(ranking))
+
+    @property
+    def units(self) -> Ints:
+        before = np.cumsum(self.counts) - self.counts
+        units: Ints = np.clip(self.ranking.limit - before, 0, self.counts)
+        return units
+
+    @property
+    def work(self) -> int:
+        return work(self.ranking.keys)
+
+    def bounds(self) -> tuple[Numbers, Numbers]:
+        """Return the lower and the upper bound of the scores of each group.
+
+        A is the sum of squares above a group, and S the same sum including the group. Elements with
+        keys from a to b score at least a^2 / S and at most b^2 / (b^2 + A).
+        """
+        keys = self.ranking.keys
+        sums = np.cumsum(self.sums[::-1])[::-1]
+        above = np.append(sums, 0.0)[1:]
+        low = np.divide(self._squares(self.first), sums, out=np.zeros_like(sums), where=sums > 0)
+        top = self._squares(self.first + (1 << self.bits) - 1)
+        high = np.divide(top, top + above, out=np.ones_like(sums), where=top > 0)
+        non_finite = _non_finite(keys, self.first)
+        low[non_finite] = high[non_finite] = NON_FINITE_SCORE
+        return low, np.where(self.bits > 0, high, low)
+
+    def readers(self, index: int) -> list[Callable[[Monitor], Part]]:
+        above, shift = int(self.bits[index]), self._shift(index)
+        count = partial(
+            _count_parts, self.ranking, above, shift, int(self.first[index]) >> above, self.exponent
+        )
+        return [partial(count, *span) for span in parallel.chunks(self.ranking.keys.size)]
+
+    def with_parts(self, index: int, results: Sequence[Part]) -> TensorGroups:
+        keys, shift = self.ranking.keys, self._shift(index)
+        counts, sums = _total(results, 1 << (int(self.bits[index]) - shift), has_sums=shift > 0)
+        occur = np.flatnonzero(counts)
+        first, counts = self.first[index] + (occur << shift), counts[occur]
+        sums = sums[occur] if shift else counts * self._squares(first)
+        sums[_non_finite(keys, first)] = 0.0
+        pairs = zip(
+            (self.first, self.bits, self.counts, self.sums),
+            (first, np.full_like(first, shift), counts, sums),
+            strict=True,
+        )
+        columns = (np.concatenate([a[:index], b, a[index + 1 :]]) for a, b in pairs)
+        first, bits, counts, sums = columns
+        return replace(self, first=first, bits=bits, counts=counts, sums=sums)
+
+    def cuts(self, taken: Ints, monitor: Monitor) -> list[Cut]:
+        ranking, pruned = self.ranking, int(taken.sum())
+        non_finite = int(self.counts[_non_finite(ranking.keys, self.first)].sum())
+        if pruned == 0:
+            return [Cut(0, -1, 0, non_finite)]
+        last = int(np.flatnonzero(taken)[-1])
+        # Either all prunable elements of the group are taken, so it was never split; or it is
+        # non-finite, and NaN has many keys.
+        if self.bits[last] or _non_finite(ranking.keys, self.first[last : last + 1]).any():
+            return find_cuts([ranking], pruned, monitor)
+        key, ties = int(self.first[last]), int(taken[last])
+        all_pruned = ties == self.counts[last]
+        last_tie = ranking.keys.size - 1 if all_pruned else nth_tie(ranking, key, ties)
+        return [Cut(key, last_tie, pruned, non_finite)]
+
+    def _squares(self, keys: Ints) -> Numbers:
+        assert isinstance(self.ranking.keys, ScoreKeys)
+        return squares_of(keys, self.ranking.keys.dtype, self.exponent)
+
+    def _shift(self, index: int) -> int:
+        return (int(self.bits[index]) - 1) // DIGIT_BITS * DIGIT_BITS
+
+
+def _count_parts(
+    ranking: Ranking,
+    above: int,
+    shift: int,
+    prefix: int,
+    exponent: int,
+    start: int,
+    stop: int,
+    monitor: Monitor,
+) -> Part:
+    """Return which parts of a group occur in [start, stop), their counts and sums of squares.
+
+    For parts that are single keys the sums are empty: they follow from the counts.
+    """
+    counts = np.zeros(1 << (above - shift), np.int64)
+    sums = np.zeros(len(counts) if shift else 0)
+    bits = ranking.keys.bits(start, stop)
+    key = bits.dtype.type
+    batched_kernels.add_squares(
+        bits,
+        bits.view(f"f{ranking.keys.width}") if shift else None,
+        key(ranking.keys.magnitude),
+        ranking.mask(start, stop),
+        key(shift),
+        key(len(counts) - 1),
+        key(above),
+        key(prefix),
+        counts,
+        sums,
+        2.0**-exponent,
+    )
+    monitor.advance((stop - start) * ranking.keys.width)
+    occur = np.flatnonzero(counts != 0)
+    sums = np.minimum(sums, MAX_SQUARE, out=sums)
+    return occur, counts[occur], sums[occur] if shift else sums
+
+
+def squares_of(
+    keys: NDArray[np.integer[Any]], dtype: torch.dtype, exponents: int | Ints = 0
+) -> Numbers:
+    """Return the squares of the numbers of keys, times 2 to minus twice the exponents."""
+    values = numbers_of(keys, dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = np.ldexp(values, -exponents) if dtype == torch.float64 else values
+        squares: Numbers = np.minimum(scaled * scaled, MAX_SQUARE)
+    return squares
+
+
+def numbers_of(keys: NDArray[np.integer[Any]], dtype: torch.dtype) -> Numbers:
+    """Return the numbers of keys, as float64."""
+    values = torch.from_numpy(keys.astype(f"i{dtype.itemsize}")).view(dtype)
+    numbers: Numbers = values.double().numpy()
+    return numbers
+
+
+def largest_exponent(ranking: Ranking) -> int:
+    """Return the exponent of the largest remaining finite number; 0 for dtypes but float64."""
+    keys = ranking.keys
+    assert isinstance(keys, ScoreKeys)
+    if keys.dtype != torch.float64:
+        return 0
+
+    largest = partial(_largest_key, ranking)
+    key = max(parallel.spread(largest, parallel.chunks(keys.size), Monitor()), default=0)
+    return max(int(np.frexp(numbers_of(np.array([key]), keys.dtype))[1][0]), MIN_EXPONENT)
+
+
+def _largest_key(ranking: Ranking, span: tuple[int, int], _monitor: Monitor) -> int:
+    keys = ranking.keys
+    assert isinstance(keys, ScoreKeys)
+    span_keys = keys.bits(*span) & np.uint64(keys.magnitude)
+    finite = span_keys < keys.first_non_finite
+    if ranking.remaining_mask is not None:
+        finite &= ranking.remaining_mask(*span)
+    return int(span_keys.max(initial=0, where=finite))
+
+
+def _total(parts: Sequence[Part], length: int, *, has_sums: bool) -> Part:
+    """Add counts and sums in order, so that rounding does not depend on the threads."""
+    counts, sums = np.zeros(length, np.int64), np.zeros(length if has_sums else 0)
+    for occur, some_counts, some_sums in parts:
+        counts[occur] += some_counts
+        if has_sums:
+            sums[occur] += some_sums
+    return counts, sums
+
+
+def _non_finite(source: KeySource, keys: Ints) -> Flags:
+    assert source.first_non_finite is not None
+    return keys >= source.first_non_finite
+
+
+SCORE_BITS: Final = 63
+"""Bits of a score: float64 without the sign, which orders as an integer."""
+OPEN_BITS: Final = 44
+"""Trailing score bits that the first pass ignores: its groups are less than 0.5 % wide."""
+PASSES: Final = 3
+"""Usual number of passes: by leading bits, over the scores near the cut, to cut each tensor."""
+NO_TENSOR: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class BatchedGroups:
+    """Groups of the LAMP scores in small tensors, by their leading bits, ascending.
+
+    `first` are the bits of the lowest score of each group, and `bits` the numbers of unknown
+    trailing bits: a group of 0 bits is a single score, of one of the `tensors`; others have
+    `NO_TENSOR`.
+    """
+
+    batch: Sequence[Ranking]
+    first: Ints
+    bits: Ints
+    units: Ints
+    tensors: Ints
+
+    @classmethod
+    def whole(cls, batch: Sequence[Ranking]) -> BatchedGroups:
+        zeros = np.zeros(1, np.int64)
+        return cls(batch, zeros, zeros + SCORE_BITS, zeros, zeros + NO_TENSOR)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(ranking.nbytes for ranking in self.batch)
+
+    @property
+    def work(self) -> int:
+        return PASSES * self.nbytes
+
+    def bounds(self) -> tuple[Numbers, Numbers]:
+        last = self.first + (1 << self.bits) - 1
+        return self.first.view(np.float64), last.view(np.float64)
+
+    def readers(self, index: int) -> list[Callable[[Monitor], Part]]:
+        return [partial(self._parts, index)]
+
+    def with_parts(self, index: int, results: Sequence[Part]) -> BatchedGroups:
+        [parts] = results
+        columns = zip((self.first, self.bits, self.units, self.tensors), parts, strict=True)
+        return BatchedGroups(
+            self.batch, *(np.concatenate([a[:index], b, a[index + 1 :]]) for a, b in columns)
+        )
+
+    def cuts(self, taken: Ints, monitor: Monitor) -> list[Cut]:
+        ranked, scores, prunable = self._scores(monitor)
+        units = np.zeros_like(prunable)
+        if taken.any():
+            last = int(np.flatnonzero(taken)[-1])
+            tensor, ties = int(self.tensors[last]), int(taken[last])
+            limit = int(self.first[last]) + (0 if tensor != NO_TENSOR else 1 << self.bits[last])
+            batched_kernels.count_up_to(scores, ranked.bounds, prunable, limit, tensor - 1, units)
+            if tensor != NO_TENSOR:
+                units[tensor] += ties
+        return ranked.cut(units)
+
+    def _parts(self, index: int, monitor: Monitor) -> Part:
+        """Return the non-empty parts of a group: narrower groups, or scores tensor by tensor."""
+        ranked, scores, prunable = self._scores(monitor)
+        if self.bits[index] > OPEN_BITS:
+            max_bits = int(np.float64(NON_FINITE_SCORE).view(np.int64))
+            counts = np.zeros((max_bits >> OPEN_BITS) + 1, np.int64)
+            batched_kernels.count_leading_of_each(
+                scores, ranked.bounds, prunable, OPEN_BITS, counts
+            )
+            occur = np.flatnonzero(counts)
+            zeros = np.zeros_like(occur)
+            return occur << OPEN_BITS, zeros + OPEN_BITS, counts[occur], zeros + NO_TENSOR
+        lowest = int(self.first[index])
+        last = lowest + (1 << int(self.bits[index])) - 1
+        rows = np.empty((self.units[index], 3), np.int64)
+        count = batched_kernels.list_between(scores, ranked.bounds, prunable, lowest, last, rows)
+        first, tensors, units = rows[np.argsort(rows[:count, 0], kind="stable")].T
+        return first, np.zeros_like(first), units, tensors
+
+    def _scores(self, monitor: Monitor) -> tuple[SortedKeys, Ints, Ints]:
+        """Return sorted keys, the bits of their scores, and the prunable counts of tensors."""
+        monitor.advance(self.nbytes)
+        ranking, bounds = concatenate(self.batch)
+        ranked = SortedKeys.of(ranking.keys, ranking.remaining_mask, bounds)
+        first = self.batch[0].keys
+        assert isinstance(first, ScoreKeys)
+        exponents: int | Ints = 0
+        if first.dtype == torch.float64:
+            exponents = np.repeat(_largest_exponents(ranked), np.diff(bounds))
+        scores = np.zeros(len(ranked.keys))
+        batched_kernels.score_each(
+            ranked.ranked,
+            squares_of(ranked.ranked, first.dtype, exponents),
+            bounds,
+            ranked.remaining,
+            ranked.keys.dtype.type(first.first_non_finite),
+            NON_FINITE_SCORE,
+            scores,
+        )
+        return ranked, scores.view(np.int64), prunable_counts(self.batch, ranked.remaining)
+
+
+def _largest_exponents(ranked: SortedKeys) -> Ints:
+    finite = ranked.remaining - ranked.non_finite
+    exponents = np.zeros_like(finite)
+    largest = (ranked.bounds[:-1] + finite - 1)[finite > 0]
+    exponents[finite > 0] = np.frexp(numbers_of(ranked.ranked[largest], torch.float64))[1]
+    return exponents
+
+
+ScoreGroups = TensorGroups | BatchedGroups
+"""Groups of the elements of a tensor or of a batch of tensors, ascending by score.
+
+Elements of a group of 0 unknown `bits` score the same; `units` is the number of its prunable
+elements, and `work` about the number of bytes to read until the cuts are known. `readers` returns
+functions that compute the parts of a group on any thread, and `with_parts` replaces it by them.
+`cuts` prunes the lowest elements of each group, as many as are `taken`.
+"""

@@ -12,21 +12,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 from operator import not_
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from prune_gui.monitor import Monitor
+from prune_gui.monitor import Monitor, check_cancelled
 from prune_gui.pruning import parallel
+from prune_gui.pruning.arrays import Codes, Flags, Ints
 from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.selection.digit_histograms import DIGIT_BITS, digit_histograms
-from prune_gui.pruning.selection.histogram_cache import (
-    DigitHistogram,
-)
+from prune_gui.pruning.selection.histogram_cache import DigitHistogram
 from prune_gui.pruning.selection.keys import (
-    Bits,
     KeySource,
     Ranking,
     ScoreKeys,
@@ -44,12 +42,9 @@ MAX_SMALL_ELEMENTS: Final = 1 << 14
 class Cut:
     """Where an unstructured step stops pruning one parameter.
 
-    Elements whose key is below `threshold` are pruned, and elements whose key equals it (ties) up
-    to the flat index `last_tie`.
-
-    Attributes:
-        last_tie: a flat index; -1 if no tie is pruned.
-        non_finite: number of remaining elements with a non-finite score; they rank highest.
+    Elements whose key is below `threshold` are pruned, and those whose key equals it (ties) up to
+    the flat index `last_tie`, which is -1 if no tie is pruned. `non_finite` remaining scores rank
+    highest.
     """
 
     threshold: int
@@ -60,12 +55,7 @@ class Cut:
 
 @dataclass(slots=True)
 class _Search:
-    """The search for the common cut of some rankings.
-
-    Attributes:
-        members: their indices in the list of all rankings.
-        prefix: the leading bits of the threshold, as far as they are known.
-    """
+    """The search for the common cut of some rankings, of which `prefix` is known so far."""
 
     members: list[int]
     k: int
@@ -76,8 +66,8 @@ def find_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cut
     """Return a cut per ranking; together the cuts prune the `k` lowest keys of all rankings.
 
     Of equal keys, those of earlier rankings are pruned first, then those of lower flat index. A
-    ranking that would lose more than its `max_pruned` gets a cut of its own that prunes
-    `max_pruned` elements, and the cut of the others moves up.
+    ranking that would lose more than its `max_pruned` gets a cut of its own, and that of the others
+    moves up.
     """
     monitor.expect(sum(work(ranking.keys) for ranking in rankings))
     if len(rankings) == 1 and rankings[0].keys.size <= MAX_SMALL_ELEMENTS:
@@ -97,7 +87,6 @@ def find_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cut
 
 
 def _cut_small(ranking: Ranking, k: int) -> Cut:
-    """Return the cut of a ranking of at most `MAX_SMALL_ELEMENTS` elements."""
     size, first = ranking.keys.size, ranking.keys.first_non_finite
     bits = with_equal_nans(ranking.keys, ranking.keys.magnitude).bits(0, size)
     keys = bits & bits.dtype.type(ranking.keys.magnitude)
@@ -144,7 +133,7 @@ def _find_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cu
                 last = rankings[i].keys.size - 1
             else:
                 ties_by_span = [part.at(digit) for part in histograms[i].parts]
-                last = nth_tie(rankings[i], search.prefix, pruned_ties, monitor, ties_by_span)
+                last = nth_tie(rankings[i], search.prefix, pruned_ties, ties_by_span)
             cuts[i] = Cut(search.prefix, last, below[i] + pruned_ties, non_finite[i])
     return [cuts[i] for i in range(len(rankings))]
 
@@ -159,12 +148,9 @@ class CountBelow:
 
 
 def count_below(rankings: Sequence[Ranking], key: int, monitor: Monitor) -> list[CountBelow]:
-    """Count the elements of each ranking below a key, digit by digit as `find_cuts` does.
+    """Count the elements of each ranking below a key, which is at most `first_non_finite`.
 
     With a histogram cache, a later `find_cuts` with its cut at this key reads no elements again.
-
-    Args:
-        key: at most the lowest key of a non-finite number.
     """
     width, below = {ranking.keys.width for ranking in rankings}.pop(), [0] * len(rankings)
     leading: list[DigitHistogram] = []
@@ -228,32 +214,32 @@ def work(keys: KeySource) -> int:
 
 
 def smallest(scores: torch.Tensor, k: int) -> torch.Tensor:
-    """Mark the `k` elements of lowest absolute value.
-
-    Returns:
-        A boolean tensor of the same shape, True at the k lowest. Of equal scores the lower flat
-        index is marked first; NaN ranks above infinity, infinity above every number.
-    """
+    """Mark the `k` elements of lowest absolute value; of ties the first, and NaN above infinity."""
     keys = ScoreKeys.of(TensorScores.of(scores.contiguous()))
     [cut] = find_cuts([Ranking(keys)], k, Monitor())
-    marked = np.zeros(keys.size, np.uint8)
+    return torch.from_numpy(mark_whole(keys, cut)).view(scores.shape)
+
+
+def mark_whole(keys: KeySource, cut: Cut) -> Flags:
+    """Return a boolean array over all elements, True where `cut` prunes."""
+    codes = np.zeros(keys.size, np.uint8)
 
     def fill(span: tuple[int, int]) -> None:
-        mark_codes(keys, cut, span[0], 1, marked[slice(*span)])
+        mark_codes(keys, cut, span[0], 1, codes[slice(*span)])
 
     for _ in parallel.run(fill, parallel.chunks(keys.size)):
         pass
-    return torch.from_numpy(marked.view(np.bool_)).view(scores.shape)
+    return codes.view(np.bool_)
 
 
-def mark(keys: KeySource, cut: Cut, start: int, stop: int) -> NDArray[np.bool_]:
+def mark(keys: KeySource, cut: Cut, start: int, stop: int) -> Flags:
     """Return a boolean array over the flat indices [start, stop), True where `cut` prunes."""
     codes = np.zeros(stop - start, np.uint8)
     mark_codes(keys, cut, start, 1, codes)
     return codes.view(np.bool_)
 
 
-def mark_codes(keys: KeySource, cut: Cut, start: int, step: int, codes: NDArray[np.uint8]) -> None:
+def mark_codes(keys: KeySource, cut: Cut, start: int, step: int, codes: Codes) -> None:
     """Set the codes of the elements that `cut` prunes to `step`, where they are 0."""
     keys = with_equal_nans(keys, cut.threshold)
     for first, stop in blocks(keys, start, start + codes.size):
@@ -271,7 +257,7 @@ def mark_codes(keys: KeySource, cut: Cut, start: int, step: int, codes: NDArray[
 
 def _sum(
     histograms: Sequence[DigitHistogram], included: Sequence[bool]
-) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+) -> tuple[NDArray[np.intp], Ints]:
     """Return the values of all histograms, ascending, and the sums of counts of those included."""
     if len(histograms) == 1:  # is sorted: `np.unique` would sort it again
         [own], [flag] = histograms, included
@@ -285,10 +271,7 @@ def _sum(
 
 
 def _non_finite(ranking: Ranking, leading: DigitHistogram) -> int:
-    """Return the number of non-finite scores.
-
-    In every float dtype they have leading digits of their own.
-    """
+    """Return the number of non-finite scores, which have leading digits of their own."""
     first = ranking.keys.first_non_finite
     if first is None:
         return 0
@@ -296,33 +279,16 @@ def _non_finite(ranking: Ranking, leading: DigitHistogram) -> int:
     return leading.total - leading.below(first >> shift)
 
 
-def nth_tie(
-    ranking: Ranking,
-    threshold: int,
-    ordinal: int,
-    monitor: Monitor,
-    ties: Sequence[int] = (),
-) -> int:
-    """Return the flat index of the `ordinal`-th remaining element whose key is `threshold`."""
-    spans = chunk_spans(ranking.keys)
-
-    def count(span: tuple[int, int]) -> int:
-        monitor.advance()
-        return key_kernels.count_ties(*_tie_arguments(ranking, threshold, *span))
-
-    left = ordinal
-    for span, ties_in_span in zip(spans, ties or parallel.run(count, spans), strict=True):
-        if left <= ties_in_span:
-            offset = key_kernels.find_tie(*_tie_arguments(ranking, threshold, *span), left)
-            return span[0] + offset
-        left -= ties_in_span
+def nth_tie(ranking: Ranking, threshold: int, ordinal: int, ties: Sequence[int] = ()) -> int:
+    """Return the index of the `ordinal`-th remaining `threshold`; skips spans by their `ties`."""
+    for index, (start, stop) in enumerate(chunk_spans(ranking.keys)):
+        if not ties or ordinal <= ties[index]:
+            check_cancelled()
+            bits, mask = ranking.keys.bits(start, stop), ranking.mask(start, stop)
+            as_key = bits.dtype.type
+            magnitude, key = as_key(ranking.keys.magnitude), as_key(threshold)
+            position, seen = key_kernels.find_tie(bits, magnitude, mask, key, ordinal)
+            if position >= 0:
+                return start + position
+        ordinal -= ties[index] if ties else seen
     raise AssertionError("fewer ties than were counted")
-
-
-def _tie_arguments(
-    ranking: Ranking, threshold: int, start: int, stop: int
-) -> tuple[Bits, np.unsignedinteger[Any], NDArray[np.bool_] | None, np.unsignedinteger[Any]]:
-    """Return the arguments of the loops over ties."""
-    bits = ranking.keys.bits(start, stop)
-    key = bits.dtype.type
-    return bits, key(ranking.keys.magnitude), ranking.mask(start, stop), key(threshold)

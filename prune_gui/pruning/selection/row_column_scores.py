@@ -20,12 +20,13 @@ import torch
 from numpy.typing import NDArray
 
 from prune_gui.monitor import Monitor, check_cancelled
+from prune_gui.pruning.arrays import Ints, Numbers, Values
 from prune_gui.pruning.kernels import row_column as kernels
 from prune_gui.pruning.layouts import USUAL, WeightLayout
 from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.parallel import spread
 from prune_gui.pruning.selection.keys import Ranking, ScoreKeys
-from prune_gui.pruning.selection.lamp_groups import largest_exponent
+from prune_gui.pruning.selection.lamp_cuts import largest_exponent
 from prune_gui.pruning.selection.scores import Scores, WeightScores, wide_dtype
 
 if TYPE_CHECKING:
@@ -35,19 +36,14 @@ if TYPE_CHECKING:
 BLOCK_ELEMENTS: Final = 1 << 20
 """The sums of columns are added up in blocks of this many elements, rounded down to whole rows."""
 
-Floats = NDArray[np.floating[Any]]
-
 
 @dataclass(frozen=True, slots=True)
 class Formula:
     """How a score follows from an absolute weight and from the sizes of its row and its column.
 
     The size of a row is the sum of its absolute weights, or their root mean square. Its factor is
-    ``size ** -row_power``, and that of a column ``size ** -column_power``.
-
-    Attributes:
-        mean_square: whether sizes are root mean squares.
-        add: whether the weight is multiplied by the sum of both factors, not by each.
+    ``size ** -row_power``, and that of a column ``size ** -column_power``. The weight is multiplied
+    by each, or by the sum of both (`add`).
     """
 
     mean_square: bool
@@ -89,7 +85,7 @@ class RowColumnScores(WeightScores):
     formula: Formula
     layout: WeightLayout = USUAL
     cache: HistogramCache | None = field(default=None, compare=False, repr=False)
-    _factors: Lazy[tuple[Floats, Floats]] = field(init=False, compare=False, repr=False)
+    _factors: Lazy[tuple[Values, Values]] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_factors", Lazy(self._cached_factors))
@@ -100,22 +96,18 @@ class RowColumnScores(WeightScores):
         return dict(vars(self))
 
     def part(self, start: int, stop: int) -> torch.Tensor:
-        """Return the scores of the flat indices [start, stop)."""
         weights = self.weights.part(start, stop).to(self.dtype)
         scores = torch.empty_like(weights)
         if start < stop:
             lines, across = self._factors()
             line, first = divmod(start, across.size)
-            factors = lines[line:], across, first
-            if self.formula.add:
-                kernels.score_by_sum(weights.numpy(), *factors, scores.numpy())
-            else:
-                are_rows = self._lines_are_rows
-                kernels.score_by_product(weights.numpy(), *factors, are_rows, scores.numpy())
+            add, are_rows = self.formula.add, self._lines_are_rows
+            kernels.score(
+                weights.numpy(), lines[line:], across, first, add, are_rows, scores.numpy()
+            )
         return scores
 
     def factors_at(self, flat: int) -> tuple[float, float]:
-        """Return the factors of the row and the column of the element at a flat index."""
         lines, across = self._factors()
         line, at = divmod(flat, across.size)
         factors = float(lines[line]), float(across[at])
@@ -131,7 +123,7 @@ class RowColumnScores(WeightScores):
         first, second = sorted(self.layout[:2])
         return first, second
 
-    def _cached_factors(self) -> tuple[Floats, Floats]:
+    def _cached_factors(self) -> tuple[Values, Values]:
         """Return the factor of each line, and of each element of a line, in `dtype`."""
         cache = self.cache.norms if self.cache else None
         key = self.weights, self.remaining_mask, self.formula, self.layout[:2]
@@ -152,7 +144,7 @@ class RowColumnScores(WeightScores):
             across, math.prod(self.shape[second + 1 :])
         )
 
-    def _compute_factors(self) -> Iterator[NDArray[np.float64]]:
+    def _compute_factors(self) -> Iterator[Numbers]:
         """Yield the factor of each channel of the lines, and of each of their elements."""
         exponent = largest_exponent(Ranking(ScoreKeys.of(self.weights), self.remaining_mask))
         powers = self.formula.row_power, self.formula.column_power
@@ -164,11 +156,8 @@ class RowColumnScores(WeightScores):
                 # The square root is rounded in the same way everywhere, which pow is not.
                 yield 1.0 / (np.sqrt(sizes) if power == 0.5 else sizes**power)
 
-    def _sums(self, scale: float) -> list[tuple[NDArray[np.float64], NDArray[np.int64]]]:
-        """Return sums and numbers of elements: of each channel of the lines, and of the others.
-
-        The elements are absolute weights, or their squares, times `scale`.
-        """
+    def _sums(self, scale: float) -> list[tuple[Numbers, Ints]]:
+        """Return sums and numbers of elements: of each channel of the lines, and of the others."""
         first, second = self._dims
         rows, columns = math.prod(self.shape[:second]), math.prod(self.shape[second:])
         height = max(1, BLOCK_ELEMENTS // max(columns, 1))
@@ -201,16 +190,12 @@ def _of_channels(sums: NDArray[Any], shape: tuple[int, ...], dim: int) -> NDArra
 
 
 class BlockSums(NamedTuple):
-    """Sums and numbers of elements in some whole rows.
+    """Sums and numbers of elements in some rows; `counts` is their height if all elements count."""
 
-    Attributes:
-        counts: int64, of each column; or the number of rows, if all elements count.
-    """
-
-    row_sums: NDArray[np.float64]
-    row_counts: NDArray[np.int64]
-    sums: NDArray[np.float64]
-    counts: NDArray[np.int64] | int
+    row_sums: Numbers
+    row_counts: Ints
+    sums: Numbers
+    counts: Ints | int
 
 
 def _block_sums(
@@ -222,7 +207,6 @@ def _block_sums(
     block: slice,
     _monitor: Monitor,
 ) -> BlockSums:
-    """Return the sums of absolute weights, or of their squares, times `scale`."""
     check_cancelled()
     height = block.stop - block.start
     row_sums, row_counts = np.zeros(height), np.zeros(height, np.int64)

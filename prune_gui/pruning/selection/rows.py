@@ -8,13 +8,13 @@ from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from prune_gui.pruning import parallel
+from prune_gui.pruning.arrays import Bits, Flags, Ints
 from prune_gui.pruning.kernels import key_loops as key_kernels
-from prune_gui.pruning.selection.keys import Bits, Ranking, with_equal_nans
+from prune_gui.pruning.selection.keys import Ranking, with_equal_nans
 
-RowKeys = tuple[Bits, "NDArray[np.bool_] | None"]
+RowKeys = tuple[Bits, "Flags | None"]
 """The keys of some rows, and which of them remain; None if all do."""
 GATHERED_ELEMENTS: Final = 1 << 26
 """Elements of rows that are copied at once if these are not consecutive."""
@@ -32,7 +32,6 @@ class RowShape(NamedTuple):
 
     @property
     def columns(self) -> int:
-        """Number of elements of a row."""
         return self.before * self.after
 
     def row_and_column(self, flat: int) -> tuple[int, int]:
@@ -44,23 +43,14 @@ class RowShape(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RowCuts:
-    """The cut of each row, as `Cut` with an array element per row.
-
-    Attributes:
-        thresholds: shape (rows,), keys in the dtype of the bits.
-        last_ties: shape (rows,), int64, column of the last pruned tie; -1 where no tie is pruned.
-    """
+    """The cut of each row, as `Cut` with an array element per row; a tie is a column."""
 
     thresholds: Bits
-    last_ties: NDArray[np.int64]
+    last_ties: Ints
 
 
-def find_row_cuts(ranking: Ranking, units: NDArray[np.int64], shape: RowShape) -> RowCuts:
-    """Return the cuts that prune the `units` smallest keys of each row.
-
-    Args:
-        units: shape (rows,), at most the number of remaining elements of each row.
-    """
+def find_row_cuts(ranking: Ranking, units: Ints, shape: RowShape) -> RowCuts:
+    """Return the cuts that prune the `units` smallest remaining keys of each row."""
     thresholds = np.zeros(shape.rows, ranking.keys.bits(0, 0).dtype)
     last_ties = np.full(shape.rows, -1, np.int64)
     magnitude = thresholds.dtype.type(ranking.keys.magnitude)
@@ -84,6 +74,14 @@ def find_row_cuts(ranking: Ranking, units: NDArray[np.int64], shape: RowShape) -
     if keys is not ranking.keys:
         return find_row_cuts(replace(ranking, keys=keys), units, shape)
     return RowCuts(thresholds, last_ties)
+
+
+def row_keys(ranking: Ranking, shape: RowShape, row: int) -> RowKeys:
+    """Return the keys of a row, and which of them remain."""
+    rows = slice(row, row + 1)
+    if shape.before == 1:
+        return _consecutive_rows(ranking, shape, rows)
+    return _rows_of(gathered_rows(ranking, shape, rows), row, rows)
 
 
 def gathered_rows(ranking: Ranking, shape: RowShape, rows: slice) -> RowKeys:
@@ -122,7 +120,6 @@ def _rows_of(gathered: RowKeys, first: int, rows: slice) -> RowKeys:
 
 
 def _blocks(shape: RowShape, elements: int, within: slice) -> Iterator[slice]:
-    """Yield blocks of consecutive rows with about a number of elements."""
     per_block = max(1, elements // max(shape.columns, 1))
     for start in range(within.start, within.stop, per_block):
         yield slice(start, min(start + per_block, within.stop))

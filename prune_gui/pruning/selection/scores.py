@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -43,22 +42,14 @@ class Scores(Protocol):
         """Number of bytes to read for all elements."""
 
     def part(self, start: int, stop: int) -> torch.Tensor:
-        """Return the scores of the flat indices [start, stop).
-
-        The tensor has one dimension, is contiguous and on the CPU.
-        """
+        """Return the scores of the indices [start, stop): contiguous, one dimension, on the CPU."""
 
 
 @dataclass(frozen=True)
 class TensorScores:
-    """The elements of a tensor as scores.
+    """The elements of a tensor, of any strides and on the CPU, as scores."""
 
-    Attributes:
-        read: returns the tensor (any strides, on the CPU). It is called for each span, so it should
-            load nothing twice.
-    """
-
-    read: Callable[[], torch.Tensor]
+    read: Callable[[], torch.Tensor]  # called for each span, so it should load nothing twice
     shape: tuple[int, ...]
     dtype: torch.dtype
 
@@ -70,11 +61,9 @@ class TensorScores:
 
     @property
     def nbytes(self) -> int:
-        """Number of bytes to read for all elements."""
         return math.prod(self.shape) * self.dtype.itemsize
 
     def part(self, start: int, stop: int) -> torch.Tensor:
-        """Return the flat elements [start, stop); of a strided tensor their rows are copied."""
         tensor = self.read().detach()
         if tensor.is_contiguous() or tensor.dim() == 0:
             return tensor.reshape(-1)[start:stop]
@@ -91,10 +80,7 @@ class Store(Protocol):
         """Return the tensor of a key."""
 
     def view_keys(self, keys: Sequence[str]) -> list[torch.Tensor]:
-        """Return the flat values of the tensors of keys, in order.
-
-        Adjacent ones may be returned as one tensor.
-        """
+        """Return the flat values of the tensors of keys, in order; adjacent ones may be joined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,44 +91,56 @@ class StoredTensor:
     key: str
 
     def __call__(self) -> torch.Tensor:
-        """Return the tensor."""
         return self.store.view_key(self.key)
 
 
-def read_batched(every: Sequence[Scores]) -> list[torch.Tensor]:
-    """Return the flat elements of parameters, in order; those of one store are read in one call."""
-    stored = [
-        one.read for one in every if type(one) is TensorScores and type(one.read) is StoredTensor
-    ]
-    if len(stored) == len(every) and len({id(one.store) for one in stored}) == 1:
-        return [part.detach() for part in stored[0].store.view_keys([one.key for one in stored])]
-    return [one.part(0, math.prod(one.shape)) for one in every]
+@dataclass(frozen=True, eq=False)
+class JoinedScores:
+    """The concatenated scores of parameters; those of one store are read in one call."""
+
+    members: tuple[Scores, ...]
+    size: int
+    dtype: torch.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.size,)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(one.nbytes for one in self.members)
+
+    def part(self, start: int, stop: int) -> torch.Tensor:
+        stored = [
+            one.read
+            for one in self.members
+            if type(one) is TensorScores and type(one.read) is StoredTensor
+        ]
+        if len(stored) == len(self.members) and len({id(one.store) for one in stored}) == 1:
+            parts = stored[0].store.view_keys([one.key for one in stored])
+        else:
+            parts = [one.part(0, math.prod(one.shape)) for one in self.members]
+        parts = [part.detach().to(self.dtype) for part in parts]
+        return (parts[0] if len(parts) == 1 else torch.cat(parts))[start:stop]
 
 
 @dataclass(frozen=True)
-class WeightScores(ABC):
+class WeightScores:
     """Scores that are computed from weights, in float32 or wider."""
 
     weights: Scores
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the parameter."""
         return self.weights.shape
 
     @property
     def dtype(self) -> torch.dtype:
-        """float64 for float64 weights, else float32."""
         return wide_dtype(self.weights.dtype)
 
     @property
     def nbytes(self) -> int:
-        """Number of bytes to read for all elements."""
         return self.weights.nbytes
-
-    @abstractmethod
-    def part(self, start: int, stop: int) -> torch.Tensor:
-        """Return the scores of the flat indices [start, stop)."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +156,6 @@ class ScaledColumns(WeightScores):
     dim: int = 1
 
     def part(self, start: int, stop: int) -> torch.Tensor:
-        """Return the scores of the flat indices [start, stop)."""
         columns, inner = self.shape[self.dim], math.prod(self.shape[self.dim + 1 :])
         column = torch.arange(start, stop) // inner % columns
         factors = self.factors.part(0, columns).to(self.dtype)
@@ -173,16 +170,13 @@ class WeightDelta(WeightScores):
 
     @property
     def dtype(self) -> torch.dtype:
-        """The wider dtype of both."""
         return torch.promote_types(wide_dtype(self.weights.dtype), wide_dtype(self.origin.dtype))
 
     @property
     def nbytes(self) -> int:
-        """Number of bytes to read of both."""
         return self.weights.nbytes + self.origin.nbytes
 
     def part(self, start: int, stop: int) -> torch.Tensor:
-        """Return the scores of the flat indices [start, stop)."""
         weights, origin = self.weights.part(start, stop), self.origin.part(start, stop)
         return weights.to(self.dtype) - origin.to(self.dtype)
 
@@ -194,12 +188,9 @@ def standard_deviation(scores: Scores, monitor: Monitor) -> float:
     Golub and LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances",
     1979).
     """
-    size = math.prod(scores.shape)
-
     n, mean, squares = 0, 0.0, 0.0
-    for chunk_n, chunk_mean, chunk_squares in spread(
-        partial(_moments, scores), chunks(size), monitor
-    ):
+    moments = spread(partial(_moments, scores), chunks(math.prod(scores.shape)), monitor)
+    for chunk_n, chunk_mean, chunk_squares in moments:
         if chunk_n:
             delta = chunk_mean - mean
             squares += chunk_squares + delta * delta * (n * chunk_n / (n + chunk_n))
@@ -209,7 +200,6 @@ def standard_deviation(scores: Scores, monitor: Monitor) -> float:
 
 
 def _moments(scores: Scores, span: tuple[int, int], monitor: Monitor) -> tuple[int, float, float]:
-    """Return the number, the mean and the sum of squared deviations of a span."""
     chunk = scores.part(*span).to(torch.float64).numpy()
     monitor.advance(scores.nbytes * chunk.size // math.prod(scores.shape))
     moments: tuple[int, float, float] = group_kernels.moments(chunk)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -17,34 +16,30 @@ from prune_gui.architecture.tables import ConfigRule, SpaceRule
 from prune_gui.checkpoint import TensorInfo
 from prune_gui.checkpoint.folder import MODEL_TYPE, TEXT_CONFIG
 from prune_gui.errors import RecipeError
-from prune_gui.language import join_items, tr
+from prune_gui.language import deferred, join_items, tr
 from prune_gui.pruning.layouts import Member
-from prune_gui.recipe.compaction.network import Json
-from prune_gui.recipe.compaction.removal import GroupUnits, Units
-from prune_gui.recipe.vocabulary.models import renumber
-from prune_gui.recipe.vocabulary.tokenizer_files import RemovedTokens
+from prune_gui.recipe.compaction.network import GroupUnits, Json, Units
 
 MAX_PERIOD: Final = 1 << 20
+NO_MULTIPLE: Final = deferred(
+    "config.json: {field} would be {value:,}, which is not a multiple of {other:,}. Keep another "
+    "number."
+)
+NO_DIVISOR: Final = deferred(
+    "config.json: {field} would be {value:,}, which does not divide {divided:,}. Keep another "
+    "number."
+)
 
 
 @dataclass(slots=True)
 class AdaptedConfig:
-    """A new config.json, and what prevents a program from building the network from it.
-
-    Attributes:
-        differing: the spaces whose groups keep different numbers, which one field cannot say.
-    """
+    """A new config.json, and what prevents a program from building the network from it."""
 
     content: Json | None
     changes: dict[str, object] = field(default_factory=dict)
     differing: set[str] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
     _ratios: list[tuple[str, int, str, bool]] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, config: Json | None) -> AdaptedConfig:
-        """Return a copy of a config to adapt."""
-        return cls(copy.deepcopy(config))
 
     def apply(
         self, space: str, rule: SpaceRule, groups: Sequence[GroupUnits], counts: Mapping[str, int]
@@ -66,7 +61,13 @@ class AdaptedConfig:
                 if each.value == "units" and rule.members and key not in self.changes:
                     _check_size(each, old, groups)
                 if each.value == "units" and not rule.members and type(old) is int:
-                    value: object = _count_blocks(old, groups, rule)
+                    value: object = int((~groups[0][1][:old]).sum())  # later ones are extra
+                    if not value:
+                        problem = tr(
+                            "All {title} would be removed. Prune fewer.", title=tr(rule.title)
+                        )
+                        self.problems.append(problem)
+                        continue
                 else:
                     by_period = each
                     if old is None and each.cycle:
@@ -74,16 +75,11 @@ class AdaptedConfig:
                     value = _new_value(by_period, old, groups, counts)
                 if value is not None and value != old:
                     self._set(key, holder, value)
-                if type(value) is int:
-                    self._check_later(key, value, each)
-            except RecipeError as problem:
-                self.problems.append(str(problem))
-
-    def _check_later(self, key: str, value: int, rule: ConfigRule) -> None:
-        if rule.divides:
-            self._ratios.append((key, value, rule.divides, False))
-        if rule.multiple_of:
-            self._ratios.append((key, value, rule.multiple_of, True))
+                for name, is_multiple in ((each.divides, False), (each.multiple_of, True)):
+                    if name and type(value) is int:
+                        self._ratios.append((key, value, name, is_multiple))
+            except RecipeError as error:
+                self.problems.append(str(error))
 
     def check_ratios(self, counts: Mapping[str, int]) -> None:
         """Check that fields divide other numbers as the rules say."""
@@ -91,34 +87,13 @@ class AdaptedConfig:
             other = counts.get(name, 0)
             divisor, multiple = (other, value) if is_multiple else (value, other)
             if divisor and multiple % divisor:
+                problem = NO_MULTIPLE if is_multiple else NO_DIVISOR
                 self.problems.append(
-                    tr(
-                        "config.json: {field} would be {value:,}, which is not a multiple of "
-                        "{other:,}. Keep another number.",
-                        field=key,
-                        value=value,
-                        other=other,
-                    )
-                    if is_multiple
-                    else tr(
-                        "config.json: {field} would be {value:,}, which does not divide "
-                        "{divided:,}. Keep another number.",
-                        field=key,
-                        value=value,
-                        divided=other,
-                    )
+                    tr(problem, field=key, value=value, other=other, divided=other)
                 )
 
-    def renumber_tokens(self, tokens: RemovedTokens) -> None:
-        """Change the ids of tokens to those without the removed ones."""
-        if self.content is not None:
-            self.changes |= renumber(self.content, tokens.new_ids, tokens.removed)
-
     def _find(self, rule: ConfigRule) -> tuple[str, Json]:
-        """Return the key of a field and the mapping that has it, or that is to have it.
-
-        The mapping is that of a model in the file if it has the field, and else the top level.
-        """
+        """Return the key of a field and the mapping that has it, or that is to have it."""
         holders = self._holders(rule.section)
         for key in (rule.field, *rule.aliases):
             for holder in holders:
@@ -215,7 +190,6 @@ def _check_size(rule: ConfigRule, old: object, groups: Sequence[GroupUnits]) -> 
 
 
 def _with_period(rule: ConfigRule, period: object) -> ConfigRule:
-    """Return a rule whose cycle has the length that the file says."""
     if period is None:
         return rule
     if type(period) is not int or not 0 < period <= MAX_PERIOD:
@@ -229,17 +203,7 @@ def _with_period(rule: ConfigRule, period: object) -> ConfigRule:
     return rule.model_copy(update={"cycle": cycle})
 
 
-def _count_blocks(old: int, groups: Sequence[GroupUnits], rule: SpaceRule) -> int:
-    """Return the number of kept blocks, without extra ones after the first `old`."""
-    _, units = groups[0]
-    kept = int((~units[:old]).sum())
-    if not kept:
-        raise RecipeError("All {title} would be removed. Prune fewer.", title=tr(rule.title))
-    return kept
-
-
 def _checked_pattern(rule: ConfigRule, old: object, units: Units) -> list[object] | None:
-    """Return the new list of kinds; None if a period says them."""
     if isinstance(old, list):
         return _new_list(rule, old, len(units), units)
     period = len(units) if old is True else old
@@ -291,7 +255,7 @@ def rule_problems(
 ) -> Iterator[str]:
     """Yield what the rules of a space forbid, one line for each group."""
     title = tr(rule.title)
-    minimum = max(1, counts.get(rule.minimum, 1))
+    minimum, runs = max(1, counts.get(rule.minimum, 1)), counts.get(rule.runs, 1)
     for group, units in groups:
         kept = int((~units).sum())
         if not units.any():
@@ -308,12 +272,12 @@ def rule_problems(
                 title=title,
                 minimum=minimum,
             )
-        elif not _is_even(units, counts.get(rule.runs, 1)):
+        elif len(units) % runs or len(set((~units).reshape(runs, -1).sum(1).tolist())) > 1:
             yield tr(
                 "{group}: each of {runs:,} runs of {title} must keep equally many. Prune equally "
                 "many in each.",
                 group=group.label,
-                runs=counts[rule.runs],
+                runs=runs,
                 title=title,
             )
 
@@ -350,32 +314,23 @@ def held_spaces(spaces: Mapping[str, SpaceRule], groups: Sequence[GroupUnits]) -
     return held
 
 
-def _is_even(units: Units, runs: int) -> bool:
-    """Return whether runs of equal length keep equally many units."""
-    if len(units) % runs:
-        return False
-    kept = np.count_nonzero(~units.reshape(runs, -1), axis=1)
-    return bool((kept == kept[0]).all())
-
-
 def can_resize(
     groups: Sequence[GroupUnits], tensors: Mapping[str, TensorInfo], experts: Set[str]
 ) -> bool:
     """Return whether the loader script can give each layer another number of units.
 
-    It can if units are single channels of linear layers, convolutions and batch norms. Heads and
-    experts are also counted by attributes of other modules. Programs join the matrices of all
-    experts of a layer, so these have one width.
+    It can for single channels of layers and batch norms. Attributes of other modules count heads
+    and experts, and programs join the matrices of all experts of a layer.
     """
+
+    def is_resizable(member: Member, info: TensorInfo | None) -> bool:
+        if member.dim is None or member.width != 1:
+            # A channel of an image that is flattened before a linear layer has several columns.
+            return member.dim == 1 and member.role == "consumes"
+        return info is None or len(info.shape) <= 2 or info.name.endswith(".weight")
+
     return all(
-        member.name not in experts and _is_resizable(member, tensors.get(member.name))
+        member.name not in experts and is_resizable(member, tensors.get(member.name))
         for group, _ in groups
         for member in group.members
     )
-
-
-def _is_resizable(member: Member, info: TensorInfo | None) -> bool:
-    if member.dim is None or member.width != 1:
-        # A channel of an image that is flattened before a linear layer has several columns.
-        return member.dim == 1 and member.role == "consumes"
-    return info is None or len(info.shape) <= 2 or info.name.endswith(".weight")

@@ -25,32 +25,30 @@ from prune_gui.architecture.unit_values import (
     Activation,
     BatchNorm,
     Bias,
-    Product,
+    Pair,
     Reading,
-    Sum,
     Value,
+    parts_of,
 )
 from prune_gui.checkpoint import TensorInfo
 from prune_gui.language import deferred, listed, tr, trn
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.layouts import CoupledGroup, Member
-from prune_gui.pruning.methods.dead_units import DeadUnits
+from prune_gui.pruning.methods.coupled import DeadUnits
 from prune_gui.pruning.parallel import chunks
-from prune_gui.recipe.compaction.network import Architecture
-from prune_gui.recipe.compaction.removal import GroupUnits, PrunedChannels, Units, pruned_units
-from prune_gui.recipe.compaction.slicing import Kept, sliced, sliced_shape
+from prune_gui.recipe.compaction.network import (
+    Architecture,
+    GroupUnits,
+    PrunedChannels,
+    Units,
+    pruned_units,
+)
+from prune_gui.recipe.form_tensors import Kept, sliced, sliced_shape
 from prune_gui.recipe.resolution import Resolution
 
 DTYPES: Final = frozenset({"float64", "float32", "float16", "bfloat16"})
 UNKNOWN: Final = deferred("the activation function is not known")
-UNSUPPORTED: Final = deferred("the activation function {names} is not supported")
-PADDED: Final = deferred("a convolution that reads them may pad its input with zeros")
-NO_BIAS: Final = deferred("a layer that reads them has neither a bias nor a batch norm")
 SHARED: Final = deferred("a tensor is shared with other layers")
-NOT_PLAIN: Final = deferred("a tensor is not a plain one of 16, 32 or 64 bits")
-PROTECTED: Final = deferred("the bias to change is protected")
-NOT_FINITE: Final = deferred("the result would not be finite")
-LAST: Final = deferred("the layer would keep too few units")
 BATCH_NORM_EPSILON: Final = 1e-5
 """The default of `torch.nn.BatchNorm2d`, which torchvision's networks use."""
 _gelu_tanh = partial(functional.gelu, approximate="tanh")
@@ -95,12 +93,7 @@ class Unfolded:
 
 @dataclass(slots=True)
 class Folding:
-    """What folding changes.
-
-    Attributes:
-        shifts: by tensor, what is added to its elements, float64 (elements,).
-        tensors: the names of the tensors with slices of units that are removed but not pruned.
-    """
+    """What folding changes; `tensors` have slices that are removed but not pruned."""
 
     shifts: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     tensors: set[str] = field(default_factory=set)
@@ -118,10 +111,7 @@ def fold_constants(
     groups: Sequence[GroupUnits],
     monitor: Monitor,
 ) -> Folding:
-    """Mark units that emit a constant as removed, where other layers can take the constant over.
-
-    These are units of the groups that a step `DeadUnits` with `fold_constants` targets.
-    """
+    """Mark units with constants as removed where possible, of targets of `DeadUnits` that folds."""
     targeted = [
         outcome.pruned.keys()
         for step, outcome in zip(resolution.recipe.steps, resolution.outcomes, strict=True)
@@ -155,8 +145,6 @@ def unfolded_notes(unfolded: Sequence[Unfolded]) -> list[str]:
 
 
 class _Reader(NamedTuple):
-    """A layer that reads units, and the tensor that takes their constants over."""
-
     member: Member
     value: Value
     target: str
@@ -188,7 +176,7 @@ class _Folder:
         try:
             readers = list(self._readers(group))
             excess = max(0, min(len(numbers), minimum - int((~removed & ~units).sum())))
-            self._keep(group, numbers[:excess], tr(LAST))
+            self._keep(group, numbers[:excess], tr("the layer would keep too few units"))
             numbers = numbers[excess:]
             shifts = self._shifts(group, readers, numbers) if numbers.size else {}
         except _KeptError as reason:
@@ -234,33 +222,37 @@ class _Folder:
     def _reader(
         self, group: CoupledGroup, member: Member, reading: Reading, value: Value
     ) -> _Reader:
-        if unknown := functions_of(value) - ACTIVATIONS.keys():
-            raise _KeptError(tr(UNSUPPORTED, names=listed(sorted(unknown))))
+        functions = {one.function for one in parts_of(value) if isinstance(one, Activation)}
+        if unknown := functions - ACTIVATIONS.keys():
+            raise _KeptError(
+                tr(
+                    "the activation function {names} is not supported",
+                    names=listed(sorted(unknown)),
+                )
+            )
         vectors = Counter(one.name for one in group.members if (one.dim, one.width) == (0, 1))
         if any(vectors[name] != 1 for name in tensors_of(value)):
             raise _KeptError(tr(UNKNOWN))
         if reading.padded:
-            raise _KeptError(tr(PADDED))
+            raise _KeptError(tr("a convolution that reads them may pad its input with zeros"))
         target = reading.bias or reading.mean
         if target is None:
-            raise _KeptError(tr(NO_BIAS))
+            raise _KeptError(tr("a layer that reads them has neither a bias nor a batch norm"))
         self._check(target)
         if target in self._resolution.protected:
-            raise _KeptError(tr(PROTECTED))
+            raise _KeptError(tr("the bias to change is protected"))
         return _Reader(member, value, target, 1 if reading.bias else -1)
 
     def _check(self, name: str) -> None:
-        """Check that a tensor is plain and in one place of the network only."""
         info = self._info(name)
         if info.aliases:
             raise _KeptError(tr(SHARED))
         if info.not_prunable or info.dtype not in DTYPES:
-            raise _KeptError(tr(NOT_PLAIN))
+            raise _KeptError(tr("a tensor is not a plain one of 16, 32 or 64 bits"))
 
     def _shifts(
         self, group: CoupledGroup, readers: Sequence[_Reader], numbers: NDArray[np.intp]
     ) -> dict[str, NDArray[np.float64]]:
-        """Return what is added to each tensor that takes constants of some units over."""
         offsets = {one.name: one.offset for one in group.members if (one.dim, one.width) == (0, 1)}
 
         @cache
@@ -279,14 +271,14 @@ class _Folder:
             old, dtype = self._read(target, {}), getattr(torch, self._info(target).dtype)
             new = (old + torch.from_numpy(shift)).to(dtype)
             if not new.isfinite().all():
-                raise _KeptError(tr(NOT_FINITE))
+                raise _KeptError(tr("the result would not be finite"))
             shift[(new == old).numpy()] = 0  # no change that the dtype can hold
         return shifts
 
     def _consumed(
         self, member: Member, numbers: NDArray[np.intp], emitted: torch.Tensor
     ) -> torch.Tensor:
-        """Return what a layer adds up from units that emit constants, float64 (outputs,)."""
+        """Return the constants that a layer adds up, float64 (outputs,)."""
         assert member.dim is not None
         width = np.arange(member.width)
         channels = (member.offset + numbers[:, None] * member.width + width).reshape(-1)
@@ -297,7 +289,6 @@ class _Folder:
         return self._resolution.checkpoint.tensors[name]
 
     def _read(self, name: str, kept: Kept) -> torch.Tensor:
-        """Return some channels of a tensor, float64, with zeros for pruned elements."""
         info = self._info(name)
         flat = self._resolution.values(name).reshape(-1)
         shape = sliced_shape(info.shape, kept)
@@ -325,33 +316,18 @@ def constants(value: Value, vector: Callable[[str], torch.Tensor], count: int) -
             return result if bias is None else result + vector(bias)
         case Activation(before, function):
             return ACTIVATIONS[function](inner(before))
-        case Sum(first, second):
-            return inner(first) + inner(second)
-        case Product(first, second):
-            return inner(first) * inner(second)
+        case Pair(operation, first, second):
+            join = torch.add if operation == "sum" else torch.mul
+            return join(inner(first), inner(second))
 
 
 def tensors_of(value: Value) -> set[str]:
     """Return the names of the tensors in an expression."""
-    match value:
-        case Bias(name):
-            return set() if name is None else {name}
-        case BatchNorm(before, weight, bias, mean, variance):
-            return tensors_of(before) | {name for name in (weight, bias, mean, variance) if name}
-        case Activation(before, _):
-            return tensors_of(before)
-        case Sum(first, second) | Product(first, second):
-            return tensors_of(first) | tensors_of(second)
-
-
-def functions_of(value: Value) -> set[str]:
-    """Return the names of the activation functions in an expression."""
-    match value:
-        case Bias():
-            return set()
-        case BatchNorm(before):
-            return functions_of(before)
-        case Activation(before, function):
-            return functions_of(before) | {function}
-        case Sum(first, second) | Product(first, second):
-            return functions_of(first) | functions_of(second)
+    names: set[str | None] = set()
+    for part in parts_of(value):
+        match part:
+            case Bias(name):
+                names.add(name)
+            case BatchNorm(_, weight, bias, mean, variance):
+                names |= {weight, bias, mean, variance}
+    return {name for name in names if name is not None}

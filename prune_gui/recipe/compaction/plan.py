@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from prune_gui.architecture.groups import evaluate_counts
 from prune_gui.architecture.tables import SpaceRule
 from prune_gui.architecture.torchvision_layers import output_sizes
 from prune_gui.checkpoint import Checkpoint, TensorInfo
+from prune_gui.checkpoint.file_format import FileFormat
+from prune_gui.checkpoint.folder import positive_integers
 from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.layouts import CoupledGroup
 from prune_gui.pruning.methods.listed_units import TOKENS
+from prune_gui.recipe.compaction import network
 from prune_gui.recipe.compaction.config import (
     AdaptedConfig,
     can_resize,
@@ -34,27 +41,9 @@ from prune_gui.recipe.compaction.folding import (
     fold_constants,
     unfolded_notes,
 )
-from prune_gui.recipe.compaction.network import (
-    EXPERTS,
-    Architecture,
-    Figures,
-    Json,
-    Shaped,
-    active_shares,
-    architecture_of,
-    figures,
-)
-from prune_gui.recipe.compaction.removal import (
-    GroupUnits,
-    PrunedChannels,
-    Renumbering,
-    Units,
-    prunes_tokens,
-    removable_units,
-    remove_tokens,
-)
-from prune_gui.recipe.compaction.slicing import Kept, sliced_shape
+from prune_gui.recipe.form_tensors import FormTensor, Kept, Spans, finalized, sliced, sliced_shape
 from prune_gui.recipe.resolution import Resolution
+from prune_gui.recipe.vocabulary.models import renumber
 from prune_gui.recipe.vocabulary.tokenizer_files import RemovedTokens
 
 IMAGE_SIZE: Final = 224
@@ -65,15 +54,7 @@ plans: WeakKeyDictionary[Resolution, dict[bool, CompactPlan]] = WeakKeyDictionar
 
 @dataclass(frozen=True, slots=True)
 class KeptTensor:
-    """A tensor that remains.
-
-    Attributes:
-        info: the tensor before.
-        keys: its keys in the new file, each with the key that it replaces.
-        kept: the kept channels of each dimension that loses some.
-        shift: what is added to its elements before channels are removed, float64; None for nothing.
-        all_pruned: whether all elements that are removed are pruned.
-    """
+    """A tensor that remains; `shift` (float64) is added before channels are removed."""
 
     info: TensorInfo
     keys: tuple[tuple[str, str], ...]
@@ -89,13 +70,7 @@ class KeptTensor:
 
 @dataclass(frozen=True, slots=True)
 class SpaceUnits:
-    """The units of a space before and after.
-
-    Attributes:
-        title: what the units are, in the plural, to be translated.
-        uniform: whether all groups that remain keep equally many.
-        exact: whether the network computes the same as with units of zeros.
-    """
+    """The units of a space before and after; `uniform` if all groups keep equally many."""
 
     space: str
     title: str
@@ -110,20 +85,13 @@ class CompactPlan:
     """What remains of a checkpoint.
 
     Attributes:
-        needs_loader: whether only the loader script loads the result, because config.json cannot
-            say the widths of all layers.
-        tokens: what changes with removed tokens; None if the vocabulary stays.
-        unfolded: the units that emit a constant and stay, by reason.
-        guessed: whether it is a guess which channels belong together.
-        problems: why no known program loads the result, one line each.
-        image_size: the height and width in pixels of the image that the figures count multiply-adds
-            for, with the strides of torchvision; None if they count those per token, or none.
+        image_size: height and width in pixels for multiply-adds, with the strides of torchvision.
     """
 
     tensors: tuple[KeptTensor, ...]
     removed: tuple[str, ...]
     spaces: tuple[SpaceUnits, ...]
-    config: Json | None
+    config: network.Json | None
     changes: Mapping[str, object]
     needs_loader: bool
     tokens: RemovedTokens | None
@@ -131,8 +99,8 @@ class CompactPlan:
     unfolded: tuple[Unfolded, ...]
     guessed: bool
     problems: tuple[str, ...]
-    before: Figures
-    after: Figures
+    before: network.Figures
+    after: network.Figures
     image_size: int | None
 
 
@@ -144,7 +112,7 @@ def compact_plan(
     if allow_unloadable not in cached:
         checkpoint = resolution.checkpoint
         check_source(checkpoint)
-        architecture = architecture_of(checkpoint, resolution.recipe.table_path)
+        architecture = network.architecture_of(checkpoint, resolution.recipe.table_path)
         cached[allow_unloadable] = planned(
             resolution, architecture, monitor, allow_unloadable=allow_unloadable
         )
@@ -174,33 +142,35 @@ def check_source(checkpoint: Checkpoint) -> None:
 
 def planned(
     resolution: Resolution,
-    architecture: Architecture,
+    architecture: network.Architecture,
     monitor: Monitor,
     *,
     allow_unloadable: bool = False,
 ) -> CompactPlan:
     """Return the plan of the compact form for known groups; see `compact_plan`.
 
-    Problems are collected, not raised. Units of spaces that can only be masked stay, unless
-    `allow_unloadable` is set; so do those of which other spaces would have to keep the same share.
+    Problems are collected, not raised. Units that can only be masked, or need the same share of
+    others, stay, unless `allow_unloadable` is set.
     """
     checkpoint, spaces = resolution.checkpoint, architecture.spaces
     removable: list[CoupledGroup] = []
     masked: list[CoupledGroup] = []
     for group in architecture.groups:
-        if group.space == TOKENS and not prunes_tokens(resolution.recipe):
+        if group.space == TOKENS and not any(network.token_steps(resolution.recipe)):
             continue  # the vocabulary becomes smaller only if that is asked for
         loadable = allow_unloadable or spaces[group.space].loadable
         (removable if loadable else masked).append(group)
     # The units in a block that can only be masked would all be removed, too.
     blocks = [group for group in masked if not spaces[group.space].members]
     _check_unpruned(resolution, spaces, blocks, monitor)
-    groups = list(zip(removable, removable_units(resolution, removable, monitor), strict=True))
+    groups = list(
+        zip(removable, network.removable_units(resolution, removable, monitor), strict=True)
+    )
     held = held_spaces(spaces, groups)
     if not allow_unloadable:
         groups = [(group, units) for group, units in groups if group.space not in held]
     with monitor.in_charge():
-        tokens = remove_tokens(resolution, groups)
+        tokens = network.remove_tokens(resolution, groups)
     folding = fold_constants(resolution, architecture, groups, monitor)
     changed = {group.space for group, units in groups if units.any()}
     if not changed:
@@ -214,22 +184,31 @@ def planned(
         )
         message = " ".join((nothing, *unfolded_notes(folding.unfolded)))
         raise RecipeError(message)
-    renumbering = Renumbering(groups, checkpoint.tensors)
-    cuts = _cuts(groups, PrunedChannels(resolution, monitor))
-    tensors = tuple(_kept_tensors(checkpoint, renumbering, cuts, folding))
+    tensors = tuple(
+        _kept_tensors(checkpoint, groups, network.PrunedChannels(resolution, monitor), folding)
+    )
+    kept_keys = {old for tensor in tensors for _, old in tensor.keys}
     remaining = [
         (group, units)
         for group, units in groups
-        if any(renumbering.new_key(member.name) is not None for member in group.members)
+        if any(member.name in kept_keys for member in group.members)
     ]
-    by_space: dict[str, list[GroupUnits]] = defaultdict(list)
+    by_space: dict[str, list[network.GroupUnits]] = defaultdict(list)
     for group, units in remaining:
         by_space[group.space].append((group, units))
-    config, problems = _config_and_problems(architecture, by_space)
+    config = AdaptedConfig(copy.deepcopy(architecture.config))
+    problems: list[str] = []
+    for space, members in by_space.items():
+        if any(units.any() for _, units in members):
+            config.apply(space, spaces[space], members, architecture.counts)
+            problems += rule_problems(spaces[space], members, architecture.counts)
+    new_integers = positive_integers(config.content or {})
+    config.check_ratios(evaluate_counts(architecture.count_expressions, new_integers))
+    problems += config.problems
     if allow_unloadable:
         problems += held.values()
-    if tokens:
-        config.renumber_tokens(tokens)
+    if tokens and config.content is not None:
+        config.changes |= renumber(config.content, tokens.new_ids, tokens.removed)
     problems += [
         tr("All {title} would be removed. Prune fewer.", title=tr(spaces[space].title))
         for space in spaces
@@ -244,7 +223,7 @@ def planned(
     experts = {
         member.name
         for group in architecture.groups
-        if group.space == EXPERTS
+        if group.space == network.EXPERTS
         for member in group.members
         if member.dim is None
     }
@@ -260,8 +239,8 @@ def planned(
     image_size = architecture.integers.get("image_size", IMAGE_SIZE)
     sizes = output_sizes(architecture.windows, image_size)
     every, integers = checkpoint.tensors, architecture.integers
-    active = active_shares(((group, group.size) for group, _ in groups), integers, every)
-    still = active_shares(
+    active = network.active_shares(((group, group.size) for group, _ in groups), integers, every)
+    still = network.active_shares(
         ((group, int((~units).sum())) for group, units in remaining), integers, every
     )
     kept_names = {tensor.info.name for tensor in tensors}
@@ -277,8 +256,8 @@ def planned(
         unfolded=folding.unfolded,
         guessed=architecture.guessed,
         problems=tuple(dict.fromkeys(problems)),
-        before=figures((Shaped(info, info.shape) for info in every.values()), active, sizes),
-        after=figures((Shaped(tensor.info, tensor.shape) for tensor in tensors), still, sizes),
+        before=network.figures([(info, info.shape) for info in every.values()], active, sizes),
+        after=network.figures([(tensor.info, tensor.shape) for tensor in tensors], still, sizes),
         image_size=image_size if sizes else None,
     )
 
@@ -289,8 +268,9 @@ def _check_unpruned(
     masked: Sequence[CoupledGroup],
     monitor: Monitor,
 ) -> None:
-    """Check that no unit is pruned of groups whose units can only be masked."""
-    for group, units in zip(masked, removable_units(resolution, masked, monitor), strict=True):
+    for group, units in zip(
+        masked, network.removable_units(resolution, masked, monitor), strict=True
+    ):
         if units.any():
             raise _impossible(resolution, unloadable(spaces[group.space]))
 
@@ -303,57 +283,33 @@ def _impossible(resolution: Resolution, problem: str) -> RecipeError:
     )
 
 
-def _config_and_problems(
-    architecture: Architecture, by_space: Mapping[str, Sequence[GroupUnits]]
-) -> tuple[AdaptedConfig, list[str]]:
-    """Return the new config.json, and what the rules of the spaces forbid."""
-    config = AdaptedConfig.of(architecture.config)
-    problems: list[str] = []
-    for space, members in by_space.items():
-        if any(units.any() for _, units in members):
-            rule = architecture.spaces[space]
-            config.apply(space, rule, members, architecture.counts)
-            problems += rule_problems(rule, members, architecture.counts)
-    config.check_ratios(architecture.counts_with(config.content))
-    return config, problems + config.problems
-
-
-def _cuts(groups: Sequence[GroupUnits], pruned: PrunedChannels) -> dict[str, dict[int, Units]]:
-    cuts: dict[str, dict[int, Units]] = defaultdict(dict)
-    for group, units in groups:
-        for member in group.members if units.any() else ():
-            if member.dim is None:
-                continue
-            info = pruned.info(member.name)
-            channels = group.channels(member.name, member.dim, info.shape[member.dim], units)
-            cut = cuts[info.name].setdefault(member.dim, np.zeros_like(channels))
-            cut |= channels
-    return cuts
-
-
 def _kept_tensors(
     checkpoint: Checkpoint,
-    renumbering: Renumbering,
-    cuts: Mapping[str, Mapping[int, Units]],
+    groups: Sequence[network.GroupUnits],
+    pruned: network.PrunedChannels,
     folding: Folding,
 ) -> Iterator[KeptTensor]:
+    cuts: dict[str, dict[int, network.Units]] = defaultdict(dict)
+    for group, units in groups:
+        for member in group.members if units.any() else ():
+            if member.dim is not None:
+                info = pruned.info(member.name)
+                channels = group.channels(member.name, member.dim, info.shape[member.dim], units)
+                cut = cuts[info.name].setdefault(member.dim, np.zeros_like(channels))
+                cut |= channels
+    renumbering = network.Renumbering(groups, checkpoint.tensors)
     for info in checkpoint.tensors.values():
         new_keys = ((renumbering.new_key(key), key) for key in (info.name, *info.aliases))
         keys = tuple((new, old) for new, old in new_keys if new is not None)
         if keys:
             kept = {dim: np.flatnonzero(~cut) for dim, cut in cuts.get(info.name, {}).items()}
-            yield KeptTensor(
-                info,
-                keys,
-                kept,
-                folding.shifts.get(info.name),
-                all_pruned=info.name not in folding.tensors,
-            )
+            shift, all_pruned = folding.shifts.get(info.name), info.name not in folding.tensors
+            yield KeptTensor(info, keys, kept, shift, all_pruned)
 
 
 def _space_units(
-    groups: Sequence[GroupUnits],
-    remaining: Sequence[GroupUnits],
+    groups: Sequence[network.GroupUnits],
+    remaining: Sequence[network.GroupUnits],
     spaces: Mapping[str, SpaceRule],
 ) -> Iterator[SpaceUnits]:
     for space, rule in spaces.items():
@@ -362,3 +318,90 @@ def _space_units(
             kept = [int((~units).sum()) for group, units in remaining if group.space == space]
             uniform, before = len(set(kept)) <= 1, sum(map(len, units_of))
             yield SpaceUnits(space, rule.title, before, sum(kept), uniform, rule.exact)
+
+
+WRITABLE_FORMATS = ("safetensors", "torch")
+
+
+def check_format(file_format: FileFormat, name: str) -> None:
+    """Check that the compact form can be written in a format."""
+    if file_format.name not in WRITABLE_FORMATS:
+        raise CheckpointError(
+            "{name}: save the compact form as .safetensors or .pt instead.", name=name
+        )
+
+
+def compact_tensors(resolution: Resolution, plan: CompactPlan) -> Iterator[FormTensor]:
+    """Yield the tensors that remain, without special ones, which the torch writer copies."""
+    for info in resolution.checkpoint.tensors.values():
+        if info.special is not None and info.name in plan.removed:
+            raise _special_error(info.name, info.special)
+    for tensor in plan.tensors:
+        info = tensor.info
+        if info.special is not None:
+            if any(new != old for new, old in tensor.keys):
+                raise _special_error(info.name, info.special)
+        elif tensor.shift is None and not tensor.kept:
+            yield finalized(resolution, info, tensor.keys)
+        else:
+            values = partial(_values if tensor.shift is None else _shifted, resolution, tensor)
+            yield FormTensor.of(tensor.keys[0][0], info.dtype, tensor.shape, values, tensor.keys)
+
+
+def remaining_pruned(resolution: Resolution, plan: CompactPlan) -> dict[str, int]:
+    """Return how many elements of each remaining tensor are pruned, by the new name."""
+    return {
+        tensor.keys[0][0]: _pruned(resolution, tensor)
+        for tensor in plan.tensors
+        if tensor.info.name in resolution.layers
+    }
+
+
+def folded_units(plan: CompactPlan) -> dict[str, int]:
+    """Return how many removed units have their constants in each tensor, by the new name."""
+    units = {tensor.name: tensor.units for tensor in plan.folded}
+    return {
+        tensor.keys[0][0]: units[tensor.info.name]
+        for tensor in plan.tensors
+        if tensor.info.name in units
+    }
+
+
+def _pruned(resolution: Resolution, tensor: KeptTensor) -> int:
+    """Return the number of pruned elements, without those that become other numbers than 0."""
+    info = tensor.info
+    if tensor.all_pruned and tensor.shift is None:
+        pruned = resolution.counts.get(info.name, (0, 0))[0]
+        return pruned - (info.numel - math.prod(tensor.shape))
+    kept = resolution.mask(info.name)
+    if tensor.shift is not None:
+        kept |= torch.from_numpy(tensor.shift) != 0
+    for dim, channels in tensor.kept.items():
+        kept = kept.index_select(dim, torch.from_numpy(channels))
+    return kept.numel() - int(kept.count_nonzero())
+
+
+def _values(resolution: Resolution, tensor: KeptTensor, spans: Spans) -> Iterator[torch.Tensor]:
+    info = tensor.info
+    steps = resolution.layers.get(info.name, ()) if _pruned(resolution, tensor) else ()
+    flat = resolution.values(info.name).reshape(-1)
+    return sliced(flat, info.shape, tensor.kept, steps, spans)
+
+
+def _shifted(resolution: Resolution, tensor: KeptTensor, spans: Spans) -> Iterator[torch.Tensor]:
+    assert tensor.shift is not None
+    added = torch.from_numpy(tensor.shift)
+    (old,) = finalized(resolution, tensor.info).values([(0, tensor.info.numel)])
+    new = torch.where(added == 0, old, (old.double() + added).to(old.dtype))
+    for dim, channels in tensor.kept.items():
+        new = new.index_select(dim, torch.from_numpy(channels))
+    for start, stop in spans:
+        yield new[start:stop]
+
+
+def _special_error(name: str, special: str) -> RecipeError:
+    return RecipeError(
+        "{name} ({special}) cannot be removed or renamed. Leave its layer unpruned.",
+        name=name,
+        special=tr(special),
+    )

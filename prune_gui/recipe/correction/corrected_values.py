@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
+import logging
 import threading
-from collections.abc import Hashable, Sequence
-from functools import partial
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
 from typing import Final
 
 import torch
 from cachetools import LRUCache
 from torch import Tensor
 
-from prune_gui.errors import RecipeError
+from prune_gui.checkpoint import Checkpoint, TensorInfo, open_checkpoint
+from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.language import tr
 from prune_gui.pruning.lazy import Lazy
-from prune_gui.pruning.methods.correction import BiasCorrection, Refit
+from prune_gui.pruning.methods.correction import BiasCorrection, CorrectionMethod, Refit
 from prune_gui.pruning.selection.scores import wide_dtype
-from prune_gui.recipe.correction.least_squares import (
-    TOLERANCE,
-    fit_rows,
-    from_rows,
-    mean_outputs,
-    rows_of,
-)
-from prune_gui.recipe.correction.planning import AppliedCorrection
+from prune_gui.recipe.auxiliary_files import RecordedScores, recorded_tensor
+from prune_gui.recipe.correction import least_squares
+from prune_gui.recipe.recipe import Step
 from prune_gui.recipe.stack import Masks
 
 CACHE_BYTES: Final = 1 << 30
@@ -31,14 +31,11 @@ CACHE_BYTES: Final = 1 << 30
 
 
 class CorrectedValues:
-    """An LRU cache of corrected parameters, shared by the resolutions of a checkpoint.
-
-    Thread-safe. A parameter that several threads ask for is computed once.
-    """
+    """An LRU cache of corrected parameters of a checkpoint. Thread-safe."""
 
     def __init__(self) -> None:
-        self._cached: LRUCache[Hashable, _LazyValues] = LRUCache(
-            CACHE_BYTES, lambda values: min(values.nbytes, CACHE_BYTES)
+        self._cached: LRUCache[Hashable, tuple[Lazy[Tensor], int]] = LRUCache(
+            CACHE_BYTES, lambda entry: min(entry[1], CACHE_BYTES)
         )
         self._lock = threading.Lock()
 
@@ -58,11 +55,10 @@ class CorrectedValues:
             return masks.checkpoint.view(name)
         key = values_key(masks, corrections, name, before)
         with self._lock:
-            values = self._cached.get(key)
-            if values is None:
-                nbytes = masks.checkpoint.tensors[name].nbytes
-                work = partial(self._computed, masks, corrections, name, last)
-                values = self._cached[key] = _LazyValues(nbytes, work)
+            if key not in self._cached:
+                values = Lazy(partial(self._computed, masks, corrections, name, last))
+                self._cached[key] = values, masks.checkpoint.tensors[name].nbytes
+            values, _ = self._cached[key]
         return values()
 
     def _computed(
@@ -98,18 +94,12 @@ class CorrectedValues:
                     dense = checkpoint.view(weight).detach().double()
                     now = self.get(masks, corrections, weight, last.step).detach().double()
                 lost = torch.where(masks.mask(weight), dense - now, dense)
-                means = mean_outputs(lost, recording, transposed=source.transposed)
+                means = least_squares.mean_outputs(lost, recording, transposed=source.transposed)
                 shifted = values.double() + means
             corrected = torch.where(mask, _rounded(shifted, values.dtype), values)
         last.file.check()
         checkpoint.check()
         return corrected
-
-
-class _LazyValues(Lazy[Tensor]):
-    def __init__(self, nbytes: int, work: partial[Tensor]) -> None:
-        super().__init__(work)
-        self.nbytes = nbytes
 
 
 def refitted(
@@ -118,18 +108,17 @@ def refitted(
     """Return a weight with its kept elements solved by least squares, and a note or "".
 
     Pruned elements, rows without pruned elements, and columns whose input was always 0, are
-    unchanged. The result has the dtype of the weight.
-
-    Args:
-        moments: (columns, columns), or (groups, columns, columns); see `rows_of`.
+    unchanged. `moments`: (columns, columns), or (groups, columns, columns); see `rows_of`.
     """
     moments = moments if moments.dim() == 3 else moments[None]
     groups = moments.shape[0]
     wide = weight.to(wide_dtype(weight.dtype))
-    rows = rows_of(wide, groups, transposed=transposed)
-    mask = rows_of(kept, groups, transposed=transposed)
-    fits = [fit_rows(*one, damping) for one in zip(rows, mask, moments, strict=True)]
-    delta = from_rows(torch.stack([fit.delta for fit in fits]), weight.shape, transposed=transposed)
+    rows = least_squares.rows_of(wide, groups, transposed=transposed)
+    mask = least_squares.rows_of(kept, groups, transposed=transposed)
+    fits = [least_squares.fit_rows(*one, damping) for one in zip(rows, mask, moments, strict=True)]
+    delta = least_squares.from_rows(
+        torch.stack([fit.delta for fit in fits]), weight.shape, transposed=transposed
+    )
     corrected = torch.where(delta == 0, wide, wide + delta)
     return _rounded(corrected, weight.dtype), _note(
         max(fit.damping for fit in fits), max(fit.residual for fit in fits), damping
@@ -142,7 +131,7 @@ def _note(damping: float, residual: float, wanted: float) -> str:
             "damping raised to {damping:g}: the recorded moments are not positive definite",
             damping=damping,
         )
-    if residual > TOLERANCE:
+    if residual > least_squares.TOLERANCE:
         return tr(
             "not solved exactly: {residual:.1g} of the gradient is left; raise the damping",
             residual=residual,
@@ -176,3 +165,177 @@ def values_key(
     source = last.sources[name].target.name
     of_source = values_key(masks, corrections, source, last.step) if source != name else ()
     return name, predicates, last.method, last.file, of_source
+
+
+WEIGHT, BIAS = "weight", "bias"
+log = logging.getLogger(__name__)
+CORRECTIONS: Final[Mapping[str, Callable[[str], CorrectionMethod]]] = {
+    Refit.statistic: lambda path: Refit(moments=path),
+    BiasCorrection.statistic: lambda path: BiasCorrection(means=path),
+}
+"""Corrections with a recording of the dense model, by its statistic; the best one first."""
+TARGETS: Final = "dims>1"
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectionSource:
+    """What a corrected parameter is computed from; `target` of a bias is the weight beside it."""
+
+    target: TensorInfo
+    tensor: TensorInfo
+    transposed: bool
+
+
+@dataclass(frozen=True, eq=False)
+class AppliedCorrection:
+    """A step that corrects kept weights; `notes` grow while values are computed."""
+
+    step: int
+    method: CorrectionMethod
+    file: Checkpoint
+    sources: Mapping[str, CorrectionSource]
+    remarks: Mapping[str, str]
+    notes: dict[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of the recording, as hexadecimal digits; reads the file on first use."""
+        try:
+            with self.file.path.open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise RecipeError(
+                "{path} cannot be read: {reason}.",
+                path=str(self.file.path),
+                reason=error.strerror or str(error),
+            ) from error
+
+
+def check_uncorrected(corrections: Sequence[AppliedCorrection]) -> None:
+    """Check that there are no corrections, for outputs that cannot contain them."""
+    if corrections:
+        raise RecipeError(
+            "Step {number} corrects kept weights, which only the finalized and the compact "
+            "form contain. Save as one of these, or disable the step.",
+            number=corrections[0].step,
+        )
+
+
+def plan_correction(
+    step: int,
+    method: CorrectionMethod,
+    targets: Iterable[TensorInfo],
+    checkpoint: Checkpoint,
+    file: Checkpoint,
+    protected: Collection[str],
+) -> AppliedCorrection:
+    """Find the parameters that a step corrects. Reads no values."""
+    recorded = RecordedScores.of(file)
+    if recorded is None or recorded.statistic != method.statistic:
+        raise RecipeError(
+            "{path} is not a recording of {statistic}. Write one with "
+            'prune_gui.record(model, "{statistic}"); see prune-gui record --example.',
+            path=str(file.path),
+            statistic=method.statistic,
+        )
+    sources: dict[str, CorrectionSource] = {}
+    remarks: dict[str, str] = {}
+    found = False
+    for target in targets:
+        tensor = recorded_tensor(file, recorded, target)
+        if tensor is not None and target.scale is not None and isinstance(method, Refit):
+            found = True
+            remarks[target.name] = tr("not corrected: it is stored as codes with scales")
+            continue
+        if tensor is None:
+            if len(target.shape) > 1:
+                remarks[target.name] = tr("not corrected: it is not in the recording")
+            continue
+        found = True
+        source = CorrectionSource(target, tensor, tensor.name in recorded.transposed)
+        corrected: str | None = target.name
+        if isinstance(method, BiasCorrection):
+            corrected, remark = _bias_of(target, checkpoint, protected)
+            if source.transposed and len(target.shape) > 2:
+                corrected, remark = None, tr("not corrected: it is of a transposed convolution")
+            if corrected is None:
+                remarks[target.name] = remark
+                continue
+        _check_shape(method, source, file)
+        sources[corrected or target.name] = source
+    if not found:
+        raise RecipeError(
+            "{path} has nothing about the targets of the step. Record the statistics of this "
+            "model, or change the targets.",
+            path=str(file.path),
+        )
+    return AppliedCorrection(step, method, file, sources, remarks)
+
+
+def _bias_of(
+    weight: TensorInfo, checkpoint: Checkpoint, protected: Collection[str]
+) -> tuple[str | None, str]:
+    module, dot, _ = weight.name.rpartition(".")
+    info = checkpoint.tensors.get(module + dot + BIAS)
+    if info is None or info.not_prunable:
+        return None, tr("not corrected: the layer has no bias in the file")
+    if info.name in protected:
+        return None, tr("not corrected: {name} is protected", name=info.name)
+    return info.name, ""
+
+
+def _check_shape(method: CorrectionMethod, source: CorrectionSource, file: Checkpoint) -> None:
+    shape, found = source.target.shape, source.tensor.shape
+    if isinstance(method, Refit):
+        fits = least_squares.moments_fit(shape, found, transposed=source.transposed)
+    elif isinstance(method, BiasCorrection):
+        fits = least_squares.means_fit(shape, found, transposed=source.transposed)
+    else:
+        fits = shape == found
+    if not fits or source.tensor.not_prunable:
+        raise RecipeError(
+            "{path}: {name} has shape {found}, which does not fit a parameter of shape "
+            "{shape}. Record the statistics again.",
+            path=str(file.path),
+            name=source.tensor.name,
+            found=list(found),
+            shape=list(shape),
+        )
+
+
+def correction_beside(checkpoint: Checkpoint) -> Step | None:
+    """Return a step that uses a recording in the folder of a checkpoint, or in one within it.
+
+    None if no file with a name of `prune_gui.record` has the shapes of the checkpoint; headers are
+    read.
+    """
+    try:
+        for statistic, path in _candidates(checkpoint):
+            if _fits(path, statistic, checkpoint):
+                return Step(method=CORRECTIONS[statistic](str(path)), targets=(TARGETS,))
+    except OSError as error:
+        log.warning("Recordings of %s cannot be looked for: %s", checkpoint.path, error)
+    return None
+
+
+def _candidates(checkpoint: Checkpoint) -> Iterator[tuple[str, Path]]:
+    path = checkpoint.path.absolute()
+    folder = path if path.is_dir() else path.parent
+    for statistic in CORRECTIONS:
+        name = f"{statistic}.safetensors"
+        for candidate in (folder / name, *sorted(folder.glob(f"*/{name}"))):
+            if candidate.is_file():
+                yield statistic, candidate
+
+
+def _fits(path: Path, statistic: str, checkpoint: Checkpoint) -> bool:
+    try:
+        with open_checkpoint(path) as file:
+            recorded = RecordedScores.of(file)
+    except CheckpointError:
+        return False
+    if recorded is None or recorded.statistic != statistic:
+        return False
+    names = ((info, recorded.name_of(info)) for info in checkpoint.tensors.values())
+    shapes = [recorded.shapes[name] == info.shape for info, name in names if name is not None]
+    return bool(shapes) and all(shapes)

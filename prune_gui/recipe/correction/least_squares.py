@@ -39,8 +39,7 @@ TOLERANCE: Final = 1e-4
 """Conjugate gradients stop where the preconditioned residual is this part of the first one."""
 ROWS: Final = 1024
 """Rows that are solved together by conjugate gradients; these hold five matrices of that height."""
-SMALLEST_DAMPING: Final = 1e-6
-"""The damping to try after 0."""
+SMALLEST_DAMPING: Final = 1e-6  # the damping to try after 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +48,9 @@ class Fit:
 
     Attributes:
         delta: (rows, columns), float32 or float64; what to add to the kept weights, 0 elsewhere.
-        damping: the damping that was used; larger than asked for, if H was not positive definite.
-        residual: the largest norm of the gradient of a row, relative to that without correction,
-            which conjugate gradients left; 0 if all rows were solved by factorization.
+        damping: larger than asked for, if H was not positive definite.
+        residual: the largest norm of the gradient that conjugate gradients left, relative to that
+            without correction.
     """
 
     delta: Tensor
@@ -72,8 +71,7 @@ def fit_rows(weight: Tensor, kept: Tensor, moments: Tensor, damping: float) -> F
     of matrices. Non-finite weights that are pruned count as 0.
 
     Args:
-        weight: (rows, columns), the dense weights; any floating point dtype.
-        kept: bool (rows, columns).
+        weight, kept: (rows, columns), any floating point dtype and bool.
         moments: X^T X, (columns, columns).
     """
     dtype = torch.float64 if moments.shape[0] <= MAX_FLOAT64_COLUMNS else torch.float32
@@ -84,30 +82,27 @@ def fit_rows(weight: Tensor, kept: Tensor, moments: Tensor, damping: float) -> F
     moments, kept = moments.to(dtype), kept[changed]
     pruned = torch.nan_to_num(weight[changed].to(dtype), 0.0, 0.0, 0.0).masked_fill_(kept, 0.0)
     gradient = (pruned @ moments).masked_fill_(~kept, 0.0)
+    diagonal = moments.diagonal()
     while True:
+        damped = moments.clone()  # where an input was always 0, its diagonal element is not 0
+        damped.diagonal().add_(damping * diagonal.mean() + (diagonal == 0).to(dtype))
         try:
-            delta[changed], residual = _solve(gradient, kept, _damped(moments, damping))
+            delta[changed], residual = _solve(gradient, kept, damped)
         except _NotPositiveDefiniteError:
             damping = max(10 * damping, SMALLEST_DAMPING)
         else:
             return Fit(delta, damping, residual)
 
 
-def _damped(moments: Tensor, damping: float) -> Tensor:
-    """Return H; where an input was always 0, its diagonal element is not 0."""
-    diagonal = moments.diagonal()
-    damped = moments.clone()
-    damped.diagonal().add_(damping * diagonal.mean() + (diagonal == 0).to(moments.dtype))
-    return damped
-
-
 def _solve(gradient: Tensor, kept: Tensor, moments: Tensor) -> tuple[Tensor, float]:
-    """Return D with D = 0 outside of `kept` and D @ H = gradient inside, and the residual."""
     delta = torch.zeros_like(gradient)
     columns = kept.shape[1]
     factorized: list[Tensor] = []
     iterated: list[Tensor] = []
-    for members in _rows_by_mask(kept):
+    packed = np.packbits(kept.numpy(), axis=1)
+    _, group, counts = np.unique(packed, axis=0, return_inverse=True, return_counts=True)
+    order = torch.from_numpy(np.argsort(group.reshape(-1), kind="stable"))
+    for members in torch.split(order, counts.tolist()):  # the rows of a mask
         size = int(kept[members[0]].sum())
         is_cheap = FACTOR_COST * size**3 < 2 * ITERATIONS * columns**2 * len(members)
         (factorized if is_cheap else iterated).append(members)
@@ -147,13 +142,6 @@ def _torch_threads(count: int, *, afterwards: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(afterwards)
-
-
-def _rows_by_mask(kept: Tensor) -> list[Tensor]:
-    packed = np.packbits(kept.numpy(), axis=1)
-    _, group, counts = np.unique(packed, axis=0, return_inverse=True, return_counts=True)
-    order = torch.from_numpy(np.argsort(group.reshape(-1), kind="stable"))
-    return list(torch.split(order, counts.tolist()))
 
 
 def _conjugate_gradients(gradient: Tensor, kept: Tensor, moments: Tensor) -> tuple[Tensor, float]:
@@ -197,13 +185,7 @@ def _conjugate_gradients(gradient: Tensor, kept: Tensor, moments: Tensor) -> tup
 
 
 def rows_of(weight: Tensor, groups: int, *, transposed: bool) -> Tensor:
-    """Return a view or a copy of a weight as (groups, rows, columns).
-
-    The columns are those of `prune_gui.evaluation.calibration.layer_inputs.second_moments`.
-
-    Args:
-        weight: (rows, columns, ...) of `Linear` or `Conv`; (columns, rows) if transposed.
-    """
+    """Return a weight, of `Linear` or `Conv` or transposed, as (groups, rows, columns)."""
     if transposed:
         weight = weight.mT
     return weight.reshape(groups, weight.shape[0] // groups, -1)
@@ -230,9 +212,6 @@ def mean_outputs(weight: Tensor, means: Tensor, *, transposed: bool) -> Tensor:
     """Return the mean outputs of a layer without bias, float64 (rows,).
 
     Padding counts as if the mean of the channel were there.
-
-    Args:
-        weight: (rows, columns of a group, ...), or (columns, rows) if transposed.
     """
     weight, means = (weight.mT if transposed else weight).double(), means.double()
     groups = means.shape[0] // weight.shape[1]

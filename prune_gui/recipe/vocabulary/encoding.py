@@ -31,18 +31,16 @@ if TYPE_CHECKING:
 
 
 BATCH_TEXTS: Final = 1 << 12
-BATCH_CHARS: Final = 1 << 20
-"""Limits of what is encoded between two checks for cancellation."""
+BATCH_CHARS: Final = 1 << 20  # limits of what is encoded between two checks for cancellation
 WINDOW_TOKENS: Final = 16
 """Length of the texts for the verification that are made of adjacent tokens."""
-MAX_TEXT_CHARS: Final = 1 << 16
-"""Adjacent lines of a corpus are joined up to this length."""
+MAX_TEXT_CHARS: Final = 1 << 16  # adjacent lines of a corpus are joined up to this length
 
 
-def check_installed() -> None:
-    """Check that the library is installed."""
+def load_tokenizer(content: Json, name: str) -> Tokenizer:
+    """Return a tokenizer without truncation and padding."""
     try:
-        import tokenizers  # noqa: F401
+        from tokenizers import Tokenizer
     except ImportError as error:
         raise RecipeError(
             "Removing tokens needs the package {package}. Install prune-gui[{extra}] to encode "
@@ -50,13 +48,6 @@ def check_installed() -> None:
             package="tokenizers",
             extra="tokens",
         ) from error
-
-
-def load_tokenizer(content: Json, name: str) -> Tokenizer:
-    """Return a tokenizer without truncation and padding."""
-    check_installed()
-    from tokenizers import Tokenizer
-
     with _errors_in(name):
         tokenizer = Tokenizer.from_str(json.dumps(content))
     tokenizer.no_truncation()
@@ -117,8 +108,8 @@ def verify(
 ) -> None:
     """Check that texts without removed tokens are encoded as before, with the new ids.
 
-    The texts are those given, each token that stays, and runs of adjacent ones. Texts with unknown
-    words are left out for WordPiece, which may know such a word without a longer token in it.
+    The texts are those given, each token that stays, and runs of adjacent ones; for WordPiece
+    without unknown words, which it may know without a longer token in it.
     """
     name = vocabulary.file_name
     old = load_tokenizer(vocabulary.content, name)
@@ -187,7 +178,14 @@ def selected_tokens(
 
 @lru_cache(maxsize=4)
 def _selected(vocabulary: Vocabulary, path: Path, is_list: bool, _: FileStamps) -> TokenSelection:
-    wanted = _listed(vocabulary, path) if is_list else _absent(vocabulary, path)
+    if is_list:
+        wanted = _listed(vocabulary, path)
+    else:
+        wanted = set(vocabulary.ids.values())
+        name, texts = vocabulary.file_name, corpus_texts(path)
+        tokenizer = load_tokenizer(vocabulary.content, name)
+        for ids in encoded(tokenizer, texts, name, add_special_tokens=False):
+            wanted.difference_update(ids)
     removable = vocabulary.removable(wanted)
     if not removable:
         raise RecipeError(
@@ -223,16 +221,6 @@ def _listed(vocabulary: Vocabulary, path: Path) -> set[int]:
             )
         wanted.add(vocabulary.ids[token])
     return wanted
-
-
-def _absent(vocabulary: Vocabulary, path: Path) -> set[int]:
-    """Return the ids of the tokens that a text does not contain."""
-    tokenizer = load_tokenizer(vocabulary.content, vocabulary.file_name)
-    absent = set(vocabulary.ids.values())
-    texts = corpus_texts(path)
-    for ids in encoded(tokenizer, texts, vocabulary.file_name, add_special_tokens=False):
-        absent.difference_update(ids)
-    return absent
 
 
 def corpus_texts(path: Path) -> Iterator[str]:

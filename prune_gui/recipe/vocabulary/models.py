@@ -1,7 +1,4 @@
-"""The parts of tokenizer.json that contain tokens, checked, as far as removing tokens needs them.
-
-The format is that of the library ``tokenizers``.
-"""
+"""The parts of tokenizer.json, of the library ``tokenizers``, that contain tokens, checked."""
 
 from __future__ import annotations
 
@@ -23,8 +20,7 @@ ID_SUFFIXES: Final = ("_token_id", "_token_ids", "_token_index", "_token_indices
 """Of fields with an id or a list of ids, which the network needs."""
 SUPPRESSED: Final = ("suppress_tokens", "begin_suppress_tokens")
 """Fields with a list of ids; removed tokens need not be suppressed."""
-BAD_WORDS: Final = "bad_words_ids"
-"""A field with a list of lists of ids."""
+BAD_WORDS: Final = "bad_words_ids"  # a field with a list of lists of ids
 MAX_DEPTH: Final = 4
 
 
@@ -236,7 +232,6 @@ def _renumbered_field(
 
 
 def _fields(config: Mapping[str, object], depth: int = 0) -> Iterator[tuple[Json, str, object]]:
-    """Yield the fields with ids, with the mapping that has them."""
     for key, value in config.items():
         if isinstance(value, dict):
             if depth < MAX_DEPTH:

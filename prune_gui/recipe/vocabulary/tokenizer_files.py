@@ -36,12 +36,7 @@ OTHER_VOCABULARIES: Final = (".bpe", ".codes", ".model", ".spm", ".tiktoken", ".
 
 @dataclass(frozen=True, slots=True)
 class RemovedTokens:
-    """What changes with the removal of tokens.
-
-    Attributes:
-        files: the new contents of files beside the checkpoint, by name; None for those that are
-            left out because they repeat the old vocabulary.
-    """
+    """What changes with the removal of tokens; a file that repeats the old vocabulary is None."""
 
     removed: frozenset[int]
     new_ids: Sequence[int]
@@ -90,7 +85,6 @@ def _vocab_lines(path: Path, change: _Change) -> bytes | None:
 
 
 def _vocab_json(path: Path, change: _Change) -> bytes | None:
-    """Return vocab.json without the removed tokens; None if it has other tokens."""
     vocab = read_json(path)
     if any(change.ids.get(token) != number for token, number in vocab.items()):
         return None
@@ -99,7 +93,6 @@ def _vocab_json(path: Path, change: _Change) -> bytes | None:
 
 
 def _merges(path: Path, change: _Change) -> bytes | None:
-    """Return merges.txt without the merges that make or use removed tokens."""
     gone = {token for token, number in change.ids.items() if number in change.removed}
     kept = []
     for line in _lines(path):
@@ -110,7 +103,7 @@ def _merges(path: Path, change: _Change) -> bytes | None:
 
 
 def _added_tokens(path: Path, change: _Change) -> bytes:
-    """Return added_tokens.json, whose tokens all stay, with new ids."""
+    """The tokens all stay."""
     return _json({token: new_id(n, change.new_ids) for token, n in read_json(path).items()})
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -25,6 +25,7 @@ from prune_gui.recipe.vocabulary.models import (
     new_id,
 )
 from prune_gui.regular_files import read_regular
+from prune_gui.resources import resource
 
 TOKENIZER: Final = "tokenizer.json"
 VOCAB: Final = "vocab.txt"
@@ -42,8 +43,7 @@ READ: Final = (
     CONFIG_NAME,
 )
 """The files that a `Vocabulary` depends on."""
-ADDED_DECODER: Final = "added_tokens_decoder"
-"""A field of `TOKENIZER_CONFIG`: by id, a token."""
+ADDED_DECODER: Final = "added_tokens_decoder"  # a field of `TOKENIZER_CONFIG`: by id, a token
 MAX_FILE_BYTES: Final = 64 << 20
 BERT_SPECIALS: Final = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
@@ -53,9 +53,6 @@ class Vocabulary:
     """The tokens of a checkpoint.
 
     Attributes:
-        content: the content of tokenizer.json, or what it would be for a vocab.txt of WordPiece.
-        parsed: its parts that contain tokens.
-        required: the ids of the tokens that always stay: special and added ones, and single bytes.
         size: number of rows of the embedding; those without a token stay.
     """
 
@@ -68,10 +65,7 @@ class Vocabulary:
     size: int
 
     def removable(self, wanted: AbstractSet[int]) -> frozenset[int]:
-        """Return which of some tokens can be removed.
-
-        Required ones cannot, nor those that kept tokens are made of.
-        """
+        """Return which of some tokens are not required, and no parts of kept tokens."""
         removable = wanted - self.required
         kept = [token for token, number in self.ids.items() if number not in removable]
         needed = {self.ids[token] for token in self.parsed.model.needed_by(kept)}
@@ -94,7 +88,9 @@ class Vocabulary:
         padding = content.get("padding")
         if isinstance(padding, dict):
             content["padding"] = padding | {"pad_id": new_id(padding.get("pad_id"), new_ids)}
-        content["post_processor"] = _processor_with(content.get("post_processor"), new_ids)
+        content["post_processor"] = _processor_with(
+            content.get("post_processor"), partial(new_id, new_ids=new_ids)
+        )
         return content
 
 
@@ -139,7 +135,6 @@ def _read(folder: Path, size: int, _: FileStamps) -> Vocabulary:
 
 
 def _content(folder: Path) -> tuple[str, Json]:
-    """Return the name of the file with the tokens, and the content of tokenizer.json."""
     if (folder / TOKENIZER).exists():
         path = folder / TOKENIZER
         try:
@@ -189,34 +184,20 @@ def read_json(path: Path) -> Json:
 
 def _word_piece(vocab: dict[str, int], config: Json) -> Json:
     """Return the tokenizer.json that transformers makes of a vocab.txt for BERT."""
-    lowercase = config.get("do_lower_case", True) is not False
-    accents = config.get("strip_accents")
+    content: dict[str, Any] = json.loads(resource("networks", "word_piece.json").read_text())
     names = [name for name in BERT_SPECIALS if name in vocab]
     plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
-    specials = [{"id": vocab[name], "content": name, "special": True, **plain} for name in names]
-    return {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": specials,
-        "normalizer": {
-            "type": "BertNormalizer",
-            "clean_text": True,
-            "handle_chinese_chars": config.get("tokenize_chinese_chars", True) is not False,
-            "strip_accents": accents if isinstance(accents, bool) else None,
-            "lowercase": lowercase,
-        },
-        "pre_tokenizer": {"type": "BertPreTokenizer"},
-        "post_processor": None,
-        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
-        "model": {
-            "type": "WordPiece",
-            "unk_token": "[UNK]",
-            "continuing_subword_prefix": "##",
-            "max_input_chars_per_word": 100,
-            "vocab": vocab,
-        },
+    content["added_tokens"] = [
+        {"id": vocab[name], "content": name, "special": True, **plain} for name in names
+    ]
+    accents = config.get("strip_accents")
+    content["normalizer"] |= {
+        "handle_chinese_chars": config.get("tokenize_chinese_chars", True) is not False,
+        "strip_accents": accents if isinstance(accents, bool) else None,
+        "lowercase": config.get("do_lower_case", True) is not False,
     }
+    content["model"]["vocab"] = vocab
+    return content
 
 
 def is_id(key: str) -> bool:
@@ -227,7 +208,6 @@ def is_id(key: str) -> bool:
 def _required(
     folder: Path, content: Json, parsed: TokenizerContent, ids: dict[str, int]
 ) -> Iterator[int]:
-    """Yield the ids of the tokens that always stay."""
     yield from (token.id for token in parsed.added_tokens)
     names = set(parsed.model.required())
     parts = [content.get(key) for key in ("normalizer", "pre_tokenizer", "decoder")]
@@ -244,7 +224,14 @@ def _required(
         yield from needed_ids(read_json(folder / name))
     padding = _mapping(content.get("padding")).get("pad_id")
     yield from (number for number in [padding] if type(number) is int)
-    yield from _processor_ids(content.get("post_processor"))
+    ids_of_processor: list[object] = []
+
+    def collect(number: object) -> object:
+        ids_of_processor.append(number)
+        return number
+
+    _processor_with(content.get("post_processor"), collect)
+    yield from (number for number in ids_of_processor if type(number) is int)
 
 
 def _special_names(config: Json) -> Iterator[str]:
@@ -257,34 +244,25 @@ def _special_names(config: Json) -> Iterator[str]:
                     yield text
 
 
-def _processor_with(processor: object, new_ids: Sequence[int]) -> object:
+def _processor_with(processor: object, change: Callable[[object], object]) -> object:
+    """Return a post-processor with changed ids."""
     if not isinstance(processor, dict):
         return processor
     new = dict(processor)
     for key, value in processor.items():
         if key in ("sep", "cls") and isinstance(value, list):
-            new[key] = [new_id(item, new_ids) for item in value]
+            new[key] = list(map(change, value))
         elif key == "processors" and isinstance(value, list):
-            new[key] = [_processor_with(item, new_ids) for item in value]
+            new[key] = [_processor_with(item, change) for item in value]
         elif key == "special_tokens":
             new[key] = {
                 name: {
                     **_mapping(entry),
-                    "ids": [new_id(n, new_ids) for n in _list(_mapping(entry).get("ids"))],
+                    "ids": list(map(change, _list(_mapping(entry).get("ids")))),
                 }
                 for name, entry in _mapping(value).items()
             }
     return new
-
-
-def _processor_ids(processor: object) -> Iterator[int]:
-    found = _mapping(processor)
-    numbers = [*_list(found.get("sep")), *_list(found.get("cls"))]
-    for entry in _mapping(found.get("special_tokens")).values():
-        numbers += _list(_mapping(entry).get("ids"))
-    yield from (number for number in numbers if type(number) is int)
-    for part in _list(found.get("processors")):
-        yield from _processor_ids(part)
 
 
 def _mapping(value: object) -> Json:

@@ -105,7 +105,6 @@ def test_missing_and_inconsistent_parts_are_refused_in_one_line(three, change, w
 
 
 def replace_number(path, new, old):
-    """Change the number of tensors that a part declares."""
     field = GGUFReader(path).fields["split.tensors.count"]
     assert field.contents() == old
     octets = bytearray(path.read_bytes())

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from prune_gui.checkpoint import open_checkpoint
-from prune_gui.checkpoint.keras import listing, reading
+from prune_gui.checkpoint.keras import format as keras_format
+from prune_gui.checkpoint.keras import listing
 from prune_gui.errors import CheckpointError
 from prune_gui.recipe import Recipe, export, resolve, sizes, verify
 
@@ -136,7 +137,7 @@ def test_a_large_record_is_compared_with_its_checksum_before_it_is_used(tmp_path
 
 
 def test_a_model_whose_library_is_missing_says_what_to_install(model, monkeypatch):
-    monkeypatch.setattr(reading, "is_installed", lambda: False)
+    monkeypatch.setattr(keras_format, "is_installed", lambda: False)
     with pytest.raises(CheckpointError, match=r"Install prune-gui\[keras\]"):
         open_checkpoint(model)
 
@@ -155,6 +156,7 @@ def test_a_crash_of_the_library_is_a_message(model, monkeypatch):
         *({"start": 1 << 70}, {"shape": [1 << 40, 1 << 40]}, {"start": 0, "shape": [10**9]}),
     ],
 )
+@pytest.mark.parametrize("model", ["m.keras"], indirect=True)
 def test_a_forged_list_of_the_library_is_a_message(model, monkeypatch, change):
     dataset = {"path": "a", "shape": [2], "dtype": "<f4", "start": 0, "contiguous": True}
     for answer in ([dataset | change], {"a": 1}, [[]], 3, None):

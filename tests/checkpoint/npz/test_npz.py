@@ -89,16 +89,6 @@ def test_the_size_of_a_stored_archive_is_forecast_to_the_byte(tmp_path, form):
     assert (tmp_path / "out.npz").stat().st_size == nbytes
 
 
-def test_a_reparametrized_pair_has_the_names_of_the_archive(model, tmp_path):
-    with open_checkpoint(model) as checkpoint:
-        export(resolve(HALF, checkpoint), tmp_path / "out.npz", form="reparametrized")
-    with np.load(tmp_path / "out.npz") as written:
-        assert written.files[:2] == ["enc/kernel_orig", "enc/kernel_mask"]
-    with open_checkpoint(tmp_path / "out.npz") as checkpoint:
-        assert checkpoint.tensors["enc.kernel"].pair
-        assert int((~checkpoint.read_mask("enc.kernel")).sum()) == 24
-
-
 def test_names_with_slashes_stay_as_they_are_in_an_archive_of_another_format(tmp_path):
     save_file({"a/b": torch.ones(4, 4)}, tmp_path / "m.safetensors")
     recipe = Recipe(steps=[{"method": "l1_unstructured", "targets": ["a/b"], "amount": 0.5}])

@@ -7,27 +7,21 @@ import hashlib
 import pytest
 import torch
 from file_server import serving
-from object_stores import (
-    forget_connections,
-    serving_azure,
-    serving_s3,
-    use_azure,
-    use_gcs,
-    use_s3,
-)
+from object_stores import forget_connections, serving_azure, serving_s3, use_azure, use_gcs, use_s3
 from safetensors.torch import save_file
+
+from prune_gui.checkpoint.remote import stores
 
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    """Return the folder of the cache, which is empty."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(stores, "FIRST_PAUSE_S", 0.001)
     return tmp_path / "cache" / "prune-gui" / "remote"
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """Return the folder that the server serves, with a file of several blocks."""
     folder = tmp_path / "served"
     folder.mkdir()
     generator = torch.Generator().manual_seed(0)
@@ -42,27 +36,23 @@ def folder(tmp_path):
 
 @pytest.fixture
 def server(folder):
-    """Return a server of `folder`."""
     with serving(folder) as server:
         yield server
 
 
 @pytest.fixture
 def local(folder):
-    """Return the path of the served file."""
     return folder / "model.safetensors"
 
 
 @pytest.fixture(scope="session")
 def s3_server():
-    """Return the URL of a server of S3."""
     with serving_s3() as url:
         yield url
 
 
 @pytest.fixture(scope="session")
 def azure_server():
-    """Return the URL of a server of Azure Blob Storage; skip the test if it is not installed."""
     with serving_azure() as url:
         yield url
 

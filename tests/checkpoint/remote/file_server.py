@@ -19,17 +19,11 @@ RANGE = re.compile(r"bytes=(\d+)-(\d+)")
 
 
 class FileServer(ThreadingHTTPServer):
-    """Serves the files of a folder.
+    """Serves the files of a folder, and more `contents` by path; None is an error.
 
-    Attributes:
-        folder: holds the files.
-        faults: each handles one of the next requests for values, first to last: "503", "cut" (half
-            of the answer), "slow", "other range", "403", or "whole" (ignores the range).
-        requests: the method, path and range (start, stop) of each request.
-        has_tags: whether answers have an ETag.
-        headers_seen: the headers of each request.
-        before_answer: is called with the path of each request.
-        contents: the contents of more files, by path without the first slash; None is an error.
+    `faults` handles the next requests for values, first to last: "503", "cut" (half of the answer),
+    "slow", "other range", "403", or "whole" (ignores the range). `requests` are the method, path
+    and range (start, stop) of each. `before_answer` is called with the path of each.
     """
 
     daemon_threads = True
@@ -46,7 +40,6 @@ class FileServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """The URL of the folder."""
         scheme = "https" if isinstance(self.socket, ssl.SSLSocket) else "http"
         return f"{scheme}://127.0.0.1:{self.server_port}"
 
@@ -66,12 +59,7 @@ class FileServer(ThreadingHTTPServer):
 
 @contextmanager
 def serving(folder: Path, certificate: Path | None = None) -> Iterator[FileServer]:
-    """Serve the files of a folder in the background.
-
-    Args:
-        folder: holds the files.
-        certificate: a file with a certificate and its key, to serve by https.
-    """
+    """Serve a folder in the background, by https if there is a file with a certificate and key."""
     server = FileServer(folder)
     if certificate is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -85,7 +73,6 @@ def serving(folder: Path, certificate: Path | None = None) -> Iterator[FileServe
 
 @contextmanager
 def running(server: ThreadingHTTPServer) -> Iterator[None]:
-    """Run a server in the background."""
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     try:

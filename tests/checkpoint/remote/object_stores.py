@@ -44,9 +44,7 @@ AZURITE = "azurite-blob"
 class Bucket:
     """An empty bucket, which the environment has credentials for.
 
-    Attributes:
-        url: of the bucket.
-        put: writes an object: takes its name and its content, or a file with it.
+    `put` takes the name of an object and its content, or a file with it.
     """
 
     url: str
@@ -55,7 +53,6 @@ class Bucket:
 
 @contextmanager
 def serving_s3() -> Iterator[str]:
-    """Run a server of S3, and yield its URL."""
     port = _free_port()
     with _running([sys.executable, "-m", "moto.server", "-p", str(port)], port) as url:
         yield url
@@ -74,7 +71,6 @@ def serving_azure() -> Iterator[str]:
 
 
 def use_s3(url: str, bucket: str, monkeypatch: pytest.MonkeyPatch) -> Bucket:
-    """Create a bucket, and set the environment to use it."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", url)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", S3_KEY)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", S3_SECRET)
@@ -84,33 +80,16 @@ def use_s3(url: str, bucket: str, monkeypatch: pytest.MonkeyPatch) -> Bucket:
 
 
 def s3_contents(url: str, bucket: str) -> tuple[dict[str, bytes], list[str]]:
-    """Return the content of each object by its key, and the keys of uploads that are not complete.
-
-    Args:
-        url: of the server.
-        bucket: the name of the bucket.
-    """
+    """Return the content of each object by its key, and the keys of incomplete uploads."""
     found = boto3.resource("s3", endpoint_url=url, region_name="us-east-1").Bucket(bucket)
     pending = [upload.object_key for upload in found.multipart_uploads.all()]
     return {each.key: each.get()["Body"].read() for each in found.objects.all()}, pending
 
 
 def use_gcs(url: str, bucket: str, monkeypatch: pytest.MonkeyPatch, account_file: Path) -> Bucket:
-    """Create a bucket in a server of S3, and set the environment to use it as one of Google.
-
-    Args:
-        url: of the server.
-        bucket: the name of the bucket.
-        monkeypatch: changes the environment.
-        account_file: is written.
-    """
-    account = {
-        "gcs_base_url": url,
-        "disable_oauth": True,
-        "client_email": "",
-        "private_key": "",
-        "private_key_id": "",
-    }
+    """Create a bucket in a server of S3, and set the environment to use it as one of Google."""
+    account = {"gcs_base_url": url, "disable_oauth": True}
+    account |= dict.fromkeys(("client_email", "private_key", "private_key_id"), "")
     account_file.write_text(json.dumps(account))
     monkeypatch.setenv("GOOGLE_SERVICE_ACCOUNT", str(account_file))
     urllib.request.urlopen(urllib.request.Request(f"{url}/{bucket}", method="PUT")).close()
@@ -125,7 +104,6 @@ def use_gcs(url: str, bucket: str, monkeypatch: pytest.MonkeyPatch, account_file
 
 
 def use_azure(url: str, container: str, monkeypatch: pytest.MonkeyPatch) -> Bucket:
-    """Create a container, and set the environment to use it."""
     monkeypatch.setenv("AZURITE_BLOB_STORAGE_URL", url)
     monkeypatch.setenv("AZURE_STORAGE_USE_EMULATOR", "true")
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", AZURE_ACCOUNT)
@@ -162,7 +140,6 @@ def _free_port() -> int:
 
 @contextmanager
 def _running(command: Sequence[str], port: int) -> Iterator[str]:
-    """Run a server, and yield its URL as soon as it answers."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     url, end = f"http://127.0.0.1:{port}", time.monotonic() + START_S
     try:

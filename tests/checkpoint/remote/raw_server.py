@@ -14,19 +14,15 @@ Answer = Callable[[str], Iterable[bytes]]
 
 
 def endless(head: str) -> Answer:
-    """Return an answer that never ends."""
     return lambda _: _endless(head.encode(), PIECE)
 
 
 def endless_chunks(head: str) -> Answer:
-    """Return an answer in chunks that never ends."""
     chunk = b"%x\r\n%b\r\n" % (len(PIECE), PIECE)
     return lambda _: _endless(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode(), chunk)
 
 
 def dripping(head: str, octets: bytes, pause_s: float, nbytes: int = 1) -> Answer:
-    """Return an answer whose body comes in pieces of `nbytes`, with a pause before each."""
-
     def answer(_: str) -> Iterator[bytes]:
         yield head.encode()
         for start in range(0, len(octets), nbytes):
@@ -43,12 +39,7 @@ def _endless(head: bytes, piece: bytes) -> Iterator[bytes]:
 
 
 class RawServer:
-    """Answers each connection once.
-
-    Attributes:
-        requests: the requests.
-        sent: the bytes that were sent, all answers together.
-    """
+    """Answers each connection once, and counts the bytes that were sent, all answers together."""
 
     def __init__(self, answer: Answer) -> None:
         self._answer, self._ended = answer, threading.Event()
@@ -61,7 +52,6 @@ class RawServer:
 
     @property
     def url(self) -> str:
-        """The URL of its root."""
         return f"http://127.0.0.1:{self._socket.getsockname()[1]}"
 
     def close(self) -> None:
@@ -93,7 +83,6 @@ class RawServer:
 
 @contextmanager
 def serving_raw(answer: Answer) -> Iterator[RawServer]:
-    """Serve in the background."""
     server = RawServer(answer)
     try:
         yield server

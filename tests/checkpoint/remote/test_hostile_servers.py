@@ -65,15 +65,19 @@ def _tiny_chunks():
         yield b"1;" + b"x" * 1000 + b"\r\na\r\n"
 
 
-@pytest.fixture(autouse=True)
-def _short_pauses(monkeypatch):
-    monkeypatch.setattr(stores, "FIRST_PAUSE_S", 0.001)
+FEW = ("declares-10", "part-in-chunks", "missing", "redirect", "status-line", "header")
 
 
-@pytest.mark.parametrize("request_of", REQUESTS.values(), ids=REQUESTS)
-@pytest.mark.parametrize("name", ENDLESS)
-def test_an_answer_without_end_is_read_up_to_a_limit(name, request_of):
-    started = time.monotonic()
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        *((name, "small") for name in ENDLESS),
+        *((name, kind) for name in FEW for kind in ("head", "range")),
+        ("part-of-2**70", "range"),
+    ],
+)
+def test_an_answer_without_end_is_read_up_to_a_limit(name, kind):
+    started, request_of = time.monotonic(), REQUESTS[kind]
     with serving_raw(ENDLESS[name]) as server:
         try:
             found = request_of(f"{server.url}/config.json")

@@ -8,7 +8,7 @@ import pytest
 from compact_networks import CONFIG, ffn_architecture, neurons, resolved, saved_mlp, with_plan
 
 import prune_gui
-from prune_gui.checkpoint.remote.fetch_limit import FetchLimitError, fetch_limit
+from prune_gui.checkpoint.remote.access import FetchLimitError, fetch_limit
 from prune_gui.checkpoint.remote.small_files import USUAL_NAMES
 from prune_gui.errors import CheckpointError
 from prune_gui.recipe import OutputPath, export
@@ -20,7 +20,6 @@ TOKENIZER = b'{"version": "1.0"}'
 
 @pytest.fixture
 def model(folder):
-    """Return a folder with a network, its tokenizer, and folders beside it."""
     model = folder / "owner" / "net" / "resolve" / "main"
     model.parent.mkdir(parents=True)
     saved_mlp(model)
@@ -79,7 +78,6 @@ def hub(server, folder, monkeypatch):
 
 
 def compacted(where, out):
-    """Write the compact form into a folder, and return the bytes of its files and the note."""
     with prune_gui.open_checkpoint(where) as checkpoint:
         resolution = with_plan(
             resolved(checkpoint, neurons("*", [0])), ffn_architecture(config=CONFIG)
@@ -144,8 +142,7 @@ def test_the_limit_of_what_is_fetched_counts(hub, model):
             fetch_limit.set(None)
 
 
-def test_a_file_that_cannot_be_read_is_named(server, hub, model, monkeypatch):
-    monkeypatch.setattr("prune_gui.checkpoint.remote.stores.FIRST_PAUSE_S", 0.001)
+def test_a_file_that_cannot_be_read_is_named(server, hub, model):
     with prune_gui.open_checkpoint(hub(model)) as checkpoint:
         server.contents["owner/net/resolve/main/tokenizer.json"] = None
         with pytest.raises(CheckpointError, match=r"tokenizer\.json cannot be reached"):

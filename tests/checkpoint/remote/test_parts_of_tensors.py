@@ -28,7 +28,6 @@ SAMPLED_NBYTES = 8 * 2 * BLOCK_BYTES
 
 @pytest.fixture
 def large(folder, monkeypatch):
-    """Return a file with a parameter of 10 MB."""
     monkeypatch.setattr("prune_gui.gui.views.weights.data.UNASKED_FETCH_BYTES", 4_000_000)
     path = folder / "large.safetensors"
     save_file({"w": torch.randn(ROWS, COLUMNS), "b": torch.randn(7)}, path)
@@ -40,16 +39,15 @@ def subject_of(checkpoint):
     return Subject(resolution, checkpoint.tensors["w"], None)
 
 
-def painter_of(checkpoint, quantity="value", reach_cache=None):
+def painter_of(checkpoint, reach_cache=None):
     cache = reach_cache or ReachCache()
-    return WeightsPainter(subject_of(checkpoint), LIGHT, quantity, 0, "", AuxiliaryFiles(), cache)
+    return WeightsPainter(subject_of(checkpoint), LIGHT, "value", 0, "", AuxiliaryFiles(), cache)
 
 
-@pytest.mark.parametrize("quantity", ["value", "size"])
-def test_a_picture_of_some_rows_fetches_their_blocks(server, large, quantity):
+def test_a_picture_of_some_rows_fetches_their_blocks(server, large):
     region = TileRegion(range(900, 1200), range(100, 400), (300, 300))
     with prune_gui.open_checkpoint(f"{server.url}/{large.name}") as opened:
-        painter = painter_of(opened, quantity).shows_part()
+        painter = painter_of(opened).shows_part()
         assert painter.is_part
         limit = painter._colour_limit(Monitor())
         before = server.fetched()
@@ -59,7 +57,7 @@ def test_a_picture_of_some_rows_fetches_their_blocks(server, large, quantity):
         assert painter.limits == (limit, limit)
     with prune_gui.open_checkpoint(large) as local:
         cache = ReachCache()
-        expected = painter_of(local, quantity, cache)
+        expected = painter_of(local, cache)
         assert not expected.shows_part().is_part
         expected._colour_limit(Monitor())
         cache.keep(expected._limit_key, limit)

@@ -21,7 +21,6 @@ S3 = pytest.mark.parametrize("empty_store", ["s3"], indirect=True)
 
 @pytest.fixture
 def filled(empty_store, folder):
-    """Return a bucket with the served file, and the same tensors as shards."""
     empty_store.put("net/model.safetensors", folder / "model.safetensors")
     empty_store.put("net/config.json", json.dumps({"model_type": "llama"}).encode())
     tensors = load_file(folder / "model.safetensors")

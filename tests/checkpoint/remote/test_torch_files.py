@@ -24,7 +24,6 @@ steps: [{method: l1_unstructured, targets: ["*weight"], scope: global, amount: 0
 
 @pytest.fixture
 def large(folder):
-    """Return a file of six tensors of 1 MB."""
     path = folder / "model.pt"
     torch.save({f"layer{i}.weight": torch.randn(500, 500) for i in range(COUNT)}, path)
     return path

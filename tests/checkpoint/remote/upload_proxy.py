@@ -28,14 +28,10 @@ S3_AUTHORIZATION = (
 class UploadProxy(ThreadingHTTPServer):
     """Passes requests on to an object store; those of Google's API as requests of S3.
 
-    Attributes:
-        store: the URL of the object store.
-        faults: each handles one of the next uploads of a part, first to last: "503", "403", "cut"
-            (the connection is closed without an answer), "slow", or "corrupt" (a byte is changed).
-        has_digests: whether ETags tell the MD5 of an object; those of some stores do not.
-        requests: the method and the path with the query of each request.
-        connections: all that were opened.
-        before_answer: is called with the method and the path of each request.
+    `faults` handles the next uploads of a part, first to last: "503", "403", "cut" (the connection
+    is closed without an answer), "slow", or "corrupt" (a byte is changed). Without `has_digests`,
+    ETags do not tell the MD5 of an object, as in some stores. `before_answer` is called with the
+    method and the path of each request.
     """
 
     daemon_threads = False  # closing waits for them
@@ -51,11 +47,9 @@ class UploadProxy(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """The URL of the proxy."""
         return f"http://127.0.0.1:{self.server_port}"
 
     def process_request(self, request: socket.socket, client_address: object) -> None:
-        """Handle a connection on a thread of its own."""
         self.connections.append(request)
         super().process_request(request, client_address)
 
@@ -72,7 +66,6 @@ class UploadProxy(ThreadingHTTPServer):
 
 @contextmanager
 def upload_proxy(store: str) -> Iterator[UploadProxy]:
-    """Run a proxy in the background."""
     proxy = UploadProxy(store)
     with running(proxy):
         yield proxy

@@ -221,7 +221,7 @@ def numbered(value: bytes, count: int) -> bytes:
 
 def modules(depth: int, width: int, parameters: int) -> bytes:
     """Return modules that contain each other `width` times, with one tensor under many names."""
-    result = name("a.B") + b"q\x010" + tensor() + b"q\x020"
+    result = named(name("a.B")) + named(tensor(), 2)
     members = numbered(b"h\x02", parameters) + b"q\x030"
     inner = b"}q\x04" if not depth else b""
     result += members + inner + (b"0" if inner else b"")
@@ -238,114 +238,77 @@ def deflated(octets: bytes) -> Callable[[Path], Path]:
     return archive(octets, {"data/0": bytes(16), "noise": noise}, zipfile.ZIP_DEFLATED)
 
 
-NESTED = name("a.B") + b"q\x010"
+def named(octets: bytes, number: int = 1) -> bytes:
+    """Return opcodes that leave a value in the memo only; `h` and the number is the value."""
+    return octets + b"q" + bytes([number]) + b"0"
+
+
+def states(count: int) -> bytes:
+    """Return a dictionary of state dicts with one tensor."""
+    state = dictionary(w=b"h\x01")
+    return named(tensor()) + b"}(" + b"".join(short(f"{i:x}") + state for i in range(count)) + b"u"
+
+
+NESTED = named(name("a.B"))
+GETATTR = named(name("builtins.getattr"))
+TENSORS = named(REBUILD) + named(VIEW, 2)
 MANY = 3_000_000
+IN_ATTRIBUTES = GETATTR + name("a.B") + repeated(b"q\x020h\x01h\x02U\x01x\x86R")
+PASSED_AROUND = GETATTR + call("builtins.getattr", name("a.B"), text("x")) + b"0"
+IN_ARGUMENTS = beside(b"N" + repeated(b"q\x020h\x01h\x02\x85R")).replace(b"N", NESTED + b"N", 1)
+SHARING = numbered(b"h\x03", 60_000) + b"q\x020" + listed(repeated(b"h\x01)\x81h\x02b", 500_000))
+LONG_NAME = b"X" + (900_000).to_bytes(4, "little") + b"b." * 450_000
+COLLIDING = b"".join(long((2**61 - 1) * i) + b"N" for i in range(60_000))
+OPTIMIZERS = listed(repeated(dictionary(state=b"}", param_groups=b"]"), 900_000))
+SMALL = [tensor(storage(f"{i}", b"K\x01"), shape=b"K\x01\x85") for i in range(5200)]
+PICKLES: dict[str, bytes] = {
+    "dictionaries": listed(repeated(b"}")),
+    "dictionaries with a value": listed(repeated(b"}K\x01Ns")),
+    "dictionaries in each other": beside(b"}K\x01" * 240_000 + b"N" + b"s" * 240_000),
+    "tuples in each other": beside(b")" + repeated(b"\x85")),
+    "tuples in each other as a key": b"})" + repeated(b"\x85") + b"Ns",
+    "calls": beside(NESTED + listed(repeated(b"h\x01)R"))),
+    "calls in calls": beside(NESTED + b"N" + repeated(b"\x85", 900_000)),
+    "calls in their arguments": IN_ARGUMENTS,
+    "attributes of attributes": beside(IN_ATTRIBUTES),
+    "getattr passed around": beside(PASSED_AROUND + listed(repeated(b"h\x01"))),
+    "tensors": TENSORS + listed(repeated(b"h\x01h\x02R")),
+    "one tensor by many names": named(tensor()) + numbered(b"h\x01", 100_000),
+    "state dicts": states(50_000),
+    "parameters of modules": modules(1, 0, 100_000),
+    "modules in each other": modules(60, 2, 1),
+    "modules with many names in each other": modules(8, 4, 60_000),
+    "modules with long names": modules(40, 2, 1).replace(
+        short("0"), b"X\x10\x27\0\0" + b"n" * 10_000
+    ),
+    "optimizers": dictionary(w=tensor(), o=OPTIMIZERS),
+    "objects that share their attributes": named(tensor(), 3) + NESTED + SHARING,
+    "names": listed(b"".join(name(f"a.{i:x}") for i in range(90_000))),
+    "a long name": beside(name("a." + "b" * 980_000)),
+    "long names": beside(
+        named(short("a")) + named(LONG_NAME, 2) + listed(b"h\x01h\x02\x93" * 10_000)
+    ),
+    "numbers as keys": b"}(" + COLLIDING + b"u",
+    "copies": beside(
+        named(name("collections.OrderedDict"))
+        + named(numbered(b"N", 80_000) + b"\x85", 2)
+        + listed(b"h\x01h\x02R" * 40_000)
+    ),
+}
+DEFLATED: dict[str, bytes] = {
+    "marks of ten million": b"(" * 10_000_000,
+    "nothing": listed(b"N" * 10_000_000),
+    "dictionaries": listed(b"}" * MANY),
+    "calls": beside(NESTED + listed(b"h\x01)R" * MANY)),
+    "tensors": TENSORS + listed(b"h\x01h\x02R" * MANY),
+    "state dicts": states(40_000),
+    "lists of tensors": named(tensor()) + listed((b"](" + b"h\x01" * 9 + b"e") * 100_000),
+}
 SLOW: dict[str, Callable[[Path], Path]] = {
-    "marks of ten million": deflated(b"(" * 10_000_000),
-    "nothing": deflated(listed(b"N" * 10_000_000)),
-    "dictionaries": archive(listed(repeated(b"}"))),
-    "dictionaries, compressed": deflated(listed(b"}" * MANY)),
-    "dictionaries with a value": archive(listed(repeated(b"}K\x01Ns"))),
-    "dictionaries in each other": archive(beside(b"}K\x01" * 240_000 + b"N" + b"s" * 240_000)),
-    "tuples in each other": archive(beside(b")" + repeated(b"\x85"))),
-    "tuples in each other as a key": archive(b"})" + repeated(b"\x85") + b"Ns"),
-    "calls": archive(beside(NESTED + listed(repeated(b"h\x01)R")))),
-    "calls in calls": archive(beside(NESTED + b"N" + repeated(b"\x85", 900_000))),
-    "calls in their arguments": archive(
-        beside(b"N" + repeated(b"q\x020h\x01h\x02\x85R")).replace(b"N", NESTED + b"N", 1)
-    ),
-    "attributes of attributes": archive(
-        beside(
-            name("builtins.getattr")
-            + b"q\x010"
-            + name("a.B")
-            + repeated(b"q\x020h\x01h\x02U\x01x\x86R")
-        )
-    ),
-    "getattr passed around": archive(
-        beside(
-            name("builtins.getattr")
-            + b"q\x010"
-            + call("builtins.getattr", name("a.B"), text("x"))
-            + b"0"
-            + listed(repeated(b"h\x01"))
-        )
-    ),
-    "calls, compressed": deflated(beside(NESTED + listed(b"h\x01)R" * MANY))),
-    "tensors": archive(REBUILD + b"q\x010" + VIEW + b"q\x020" + listed(repeated(b"h\x01h\x02R"))),
-    "tensors, compressed": deflated(
-        REBUILD + b"q\x010" + VIEW + b"q\x020" + listed(b"h\x01h\x02R" * MANY)
-    ),
-    "one tensor by many names": archive(tensor() + b"q\x010" + numbered(b"h\x01", 100_000)),
-    "state dicts": archive(
-        tensor()
-        + b"q\x010"
-        + dictionary(w=b"h\x01")
-        + b"q\x020"
-        + b"}("
-        + b"".join(short(f"{i:x}") + dictionary(w=b"h\x01") for i in range(50_000))
-        + b"u"
-    ),
-    "state dicts, compressed": deflated(
-        tensor()
-        + b"q\x010}("
-        + b"".join(short(f"{i:x}") + dictionary(w=b"h\x01") for i in range(40_000))
-        + b"u"
-    ),
-    "lists of tensors": deflated(
-        tensor() + b"q\x010" + listed((b"](" + b"h\x01" * 9 + b"e") * 100_000)
-    ),
-    "parameters of modules": archive(modules(1, 0, 100_000)),
-    "modules in each other": archive(modules(60, 2, 1)),
-    "modules with many names in each other": archive(modules(8, 4, 60_000)),
-    "modules with long names": archive(
-        modules(40, 2, 1).replace(short("0"), b"X\x10\x27\0\0" + b"n" * 10_000)
-    ),
-    "optimizers": archive(
-        dictionary(
-            w=tensor(), o=listed(repeated(dictionary(state=b"}", param_groups=b"]"), 900_000))
-        )
-    ),
-    "objects that share their attributes": archive(
-        tensor()
-        + b"q\x030"
-        + NESTED
-        + numbered(b"h\x03", 60_000)
-        + b"q\x020"
-        + listed(repeated(b"h\x01)\x81h\x02b", 500_000))
-    ),
-    "names": archive(listed(b"".join(name(f"a.{i:x}") for i in range(90_000)))),
-    "a long name": archive(beside(name("a." + "b" * 980_000))),
-    "long names": archive(
-        beside(
-            short("a")
-            + b"q\x010"
-            + b"X"
-            + (900_000).to_bytes(4, "little")
-            + b"b." * 450_000
-            + b"q\x020"
-            + listed(b"h\x01h\x02\x93" * 10_000)
-        )
-    ),
-    "numbers as keys": archive(
-        b"}(" + b"".join(long((2**61 - 1) * i) + b"N" for i in range(60_000)) + b"u"
-    ),
-    "copies": archive(
-        beside(
-            name("collections.OrderedDict")
-            + b"q\x010"
-            + numbered(b"N", 80_000)
-            + b"\x85q\x020"
-            + listed(b"h\x01h\x02R" * 40_000)
-        )
-    ),
+    **{kind: archive(octets) for kind, octets in PICKLES.items()},
+    **{f"{kind}, compressed": deflated(octets) for kind, octets in DEFLATED.items()},
     "storages": archive(
-        b"}("
-        + b"".join(
-            short(f"{i}") + tensor(storage(f"{i}", b"K\x01"), shape=b"K\x01\x85")
-            for i in range(5200)
-        )
-        + b"u",
+        b"}(" + b"".join(short(f"{i}") + small for i, small in enumerate(SMALL)) + b"u",
         {f"data/{i}": bytes(4) for i in range(5200)},
         zipfile.ZIP_DEFLATED,
     ),

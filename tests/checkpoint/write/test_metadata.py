@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.checkpoint.source import Source
-from prune_gui.checkpoint.write.metadata import (
+from prune_gui.checkpoint.write.content import (
     ANY_FINGERPRINT,
     LateText,
     fingerprint_beside,
@@ -65,10 +65,7 @@ def test_an_error_in_the_block_ends_the_computation(checkpoint, monkeypatch):
 def test_a_cancelled_monitor_cancels_the_computation(checkpoint):
     cancel = Event()
     cancel.set()
-    with (
-        fingerprint_beside(checkpoint, Monitor(cancel=cancel)) as late,
-        pytest.raises(Cancelled),
-    ):
+    with fingerprint_beside(checkpoint, Monitor(cancel=cancel)) as late, pytest.raises(Cancelled):
         late.result()
 
 

@@ -15,7 +15,6 @@ from prune_gui.checkpoint import TensorWriter, open_checkpoint
 from prune_gui.checkpoint.sharded.writing import ShardsOutput
 from prune_gui.checkpoint.torch.format import TORCH
 from prune_gui.checkpoint.write import temp_files
-from prune_gui.checkpoint.write.atomic import replacing_folder
 from prune_gui.checkpoint.write.temp_files import (
     claimed,
     remove_abandoned,
@@ -115,19 +114,6 @@ def test_temporary_files_of_each_kind_of_save_are_removed(tmp_path, monkeypatch,
     assert {path.name for path in tmp_path.iterdir()} == {"model.pt", target}
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges folders")
-def test_an_old_folder_that_a_killed_run_left_is_removed(tmp_path):
-    target = tmp_path / "shards"
-    target.mkdir()
-    (target / "README.md").write_text("old")
-    with replacing_folder(target, nbytes=0, overwrite=True, kept_files=lambda _: ()) as staging:
-        name = staging.name
-    (tmp_path / name).mkdir()
-    (tmp_path / name / "README.md").write_text("old")
-    remove_abandoned(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["shards"]
-
-
 def create_file(path):
     path.write_bytes(b"")
 
@@ -180,10 +166,10 @@ def test_a_pipe_with_the_name_of_a_temporary_file_does_not_block(tmp_path):
 MANY_SAVES = """
 import sys
 from pathlib import Path
-from prune_gui.checkpoint.write.atomic import replacing
+from prune_gui.checkpoint.write.atomic import replacing_together
 folder, name, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 for number in range(count):
-    with replacing(folder / name, nbytes=1, overwrite=True) as draft:
+    with replacing_together({folder / name: 1}, overwrite=True) as (draft,):
         draft.write_bytes(b"x" * number)
 """
 

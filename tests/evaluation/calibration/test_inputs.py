@@ -15,12 +15,58 @@ from transformers.pytorch_utils import Conv1D
 import prune_gui
 
 
-@pytest.mark.parametrize("shape", [(6,), (5, 6), (2, 5, 6)])
-def test_norms_of_a_linear_layer_are_those_of_its_input_columns(shape, tmp_path):
-    layer, x = nn.Linear(6, 3), torch.randn(shape)
-    found = recorded(layer, "activations", lambda: layer(x), tmp_path)
-    assert list(found) == ["weight"]
-    torch.testing.assert_close(found["weight"], x.reshape(-1, 6).square().sum(0).sqrt())
+@pytest.mark.parametrize(
+    ("layer", "shape", "axis"),
+    [
+        (nn.Linear(6, 3), (6,), -1),
+        (nn.Linear(6, 3), (2, 5, 6), -1),
+        (nn.Conv1d(4, 6, 3, stride=2, padding=1), (2, 4, 9), -2),
+        (nn.Conv2d(4, 6, 3, dilation=2, padding_mode="circular", padding=1), (2, 4, 9, 8), -3),
+        (nn.Conv2d(4, 6, 3, padding="same"), (4, 9, 8), -3),  # without a batch dimension
+        (nn.Conv3d(4, 6, 2), (2, 4, 5, 5, 5), -4),
+    ],
+)
+def test_norms_are_those_of_the_input_channels(layer, shape, axis, tmp_path):
+    x = torch.randn(shape)
+    model = nn.ModuleList([layer, nn.Linear(3, 3)])  # of which the second does not run
+    found = recorded(model, "activations", lambda: layer(x), tmp_path)
+    assert list(found) == ["0.weight"]
+    channels = x.movedim(axis, 0).reshape(shape[axis], -1)
+    torch.testing.assert_close(found["0.weight"], channels.norm(dim=1))
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape", "axis"),
+    [
+        (Conv1D(5, 4), (2, 3, 4), -1),
+        (nn.ConvTranspose1d(4, 6, 3), (2, 4, 7), 1),
+        (nn.ConvTranspose2d(4, 6, 3, groups=2), (2, 4, 7, 7), 1),
+        (nn.Conv2d(6, 4, 3, groups=2), (2, 6, 8, 8), 1),
+    ],
+)
+def test_channels_that_are_not_columns_of_the_weight_give_scores_of_its_shape(
+    layer, shape, axis, tmp_path
+):
+    x = torch.randn(shape)
+    found = recorded(layer, "activations", lambda: layer(x), tmp_path)["weight"]
+    w = layer.weight.detach().abs()
+    norms = x.movedim(axis, 0).reshape(shape[axis], -1).norm(dim=1)
+    if isinstance(layer, nn.Conv2d):  # two rows for each group of three channels
+        norms = norms.view(2, 3).repeat_interleave(2, 0)
+    norms = norms.view(*norms.shape, *[1] * (w.dim() - norms.dim()))
+    torch.testing.assert_close(found, w * norms)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "calls", "norm"),
+    [(torch.bfloat16, 1.0, 9 * 1024, 192.0), (torch.float16, 6e4, 1, 119_994.6641)],
+)
+def test_small_dtypes_are_summed_in_higher_precision(dtype, value, calls, norm, tmp_path):
+    layer, x = nn.Linear(2, 2).to(dtype), torch.full((4, 2), value, dtype=dtype)
+    inputs = x.repeat(min(calls, 1024), 1)
+    run = lambda: [layer(inputs) for _ in range(max(1, calls // 1024))]  # noqa: E731
+    found = recorded(layer, "activations", run, tmp_path)["weight"]
+    torch.testing.assert_close(found, torch.full((2,), norm), rtol=1e-4, atol=0)
 
 
 def test_inputs_of_all_batches_and_calls_are_added_up(tmp_path):
@@ -35,51 +81,6 @@ def test_inputs_of_all_batches_and_calls_are_added_up(tmp_path):
     torch.testing.assert_close(norms, inputs.norm(dim=0))
     means = recorded(layer, "means", run, tmp_path)["weight"]
     torch.testing.assert_close(means, inputs.mean(0))
-
-
-@pytest.mark.parametrize(
-    ("layer", "shape"),
-    [
-        (nn.Conv1d(4, 6, 3, stride=2, padding=1), (2, 4, 9)),
-        (nn.Conv2d(4, 6, 3, dilation=2, padding_mode="circular", padding=1), (2, 4, 9, 8)),
-        (nn.Conv2d(4, 6, 3, padding="same"), (4, 9, 8)),  # without a batch dimension
-        (nn.Conv3d(4, 6, 2), (2, 4, 5, 5, 5)),
-    ],
-)
-def test_norms_of_a_convolution_are_those_of_its_input_channels(layer, shape, tmp_path):
-    x = torch.randn(shape)
-    found = recorded(layer, "activations", lambda: layer(x), tmp_path)["weight"]
-    channels = x.movedim(-1 - len(layer.kernel_size), 0).reshape(4, -1)
-    torch.testing.assert_close(found, channels.norm(dim=1))
-
-
-def test_each_group_of_a_convolution_has_its_own_channels(tmp_path):
-    layer, x = nn.Conv2d(6, 4, 3, groups=2), torch.randn(2, 6, 8, 8)
-    found = recorded(layer, "activations", lambda: layer(x), tmp_path)["weight"]
-    norms = x.movedim(1, 0).reshape(6, -1).norm(dim=1)
-    expected = torch.empty_like(layer.weight)
-    for row in range(4):
-        for column in range(3):
-            channel = 3 * (row // 2) + column
-            expected[row, column] = layer.weight.detach()[row, column].abs() * norms[channel]
-    torch.testing.assert_close(found, expected)
-
-
-@pytest.mark.parametrize(
-    ("layer", "shape"),
-    [
-        (Conv1D(5, 4), (2, 3, 4)),
-        (nn.ConvTranspose1d(4, 6, 3), (2, 4, 7)),
-        (nn.ConvTranspose2d(4, 6, 3, groups=2), (2, 4, 7, 7)),
-    ],
-)
-def test_input_channels_in_rows_of_the_weight_give_scores_of_its_shape(layer, shape, tmp_path):
-    x = torch.randn(shape)
-    found = recorded(layer, "activations", lambda: layer(x), tmp_path)["weight"]
-    axis = -1 if isinstance(layer, Conv1D) else 1
-    norms = x.movedim(axis, 0).reshape(4, -1).norm(dim=1)
-    expected = layer.weight.detach().abs() * norms.view(-1, *[1] * (layer.weight.dim() - 1))
-    torch.testing.assert_close(found, expected)
 
 
 def test_rows_of_an_embedding_count_their_tokens(tmp_path):
@@ -99,19 +100,6 @@ def test_both_uses_of_a_tied_weight_count(tmp_path):
         found["embed.weight"], model.embed.weight.detach().abs() * energy.sqrt()
     )
     assert set(found) == {"embed.weight", "body.weight"}
-
-
-def test_bfloat16_inputs_are_summed_in_higher_precision(tmp_path):
-    layer = nn.Linear(2, 2).bfloat16()
-    x = torch.ones(4096, 2, dtype=torch.bfloat16)
-    found = recorded(layer, "activations", lambda: [layer(x) for _ in range(9)], tmp_path)
-    assert found["weight"].tolist() == [192.0, 192.0]
-
-
-def test_float16_squares_do_not_overflow(tmp_path):
-    layer, x = nn.Linear(2, 2).half(), torch.full((4, 2), 6e4, dtype=torch.float16)
-    found = recorded(layer, "activations", lambda: layer(x), tmp_path)
-    torch.testing.assert_close(found["weight"], x.double().norm(dim=0).float())
 
 
 @pytest.mark.parametrize("use_reentrant", [True, False])
@@ -151,12 +139,6 @@ def test_threads_add_to_the_same_sums(tmp_path):
 
     found = recorded(layer, "activations", run, tmp_path)
     torch.testing.assert_close(found["weight"], (200**0.5 * x).norm(dim=0))
-
-
-def test_layers_that_did_not_run_are_left_out(tmp_path):
-    model = nn.ModuleList([nn.Linear(3, 3), nn.Linear(3, 3)])
-    found = recorded(model, "activations", lambda: model[1](torch.randn(2, 3)), tmp_path)
-    assert list(found) == ["1.weight"]
 
 
 @pytest.mark.slow  # importing the compiler takes seconds
@@ -270,12 +252,18 @@ def tied():
 BATCHES = [torch.tensor([1, 2]), torch.tensor([6, 6, 0]), torch.tensor([3])]
 
 
+def convolved() -> tuple[nn.Module, object, torch.Tensor]:
+    model = nn.Sequential(nn.Conv2d(4, 6, 3, groups=2), nn.BatchNorm2d(6)).eval()
+    return model, lambda x: model(x).square().sum(), torch.randn(3, 2, 4, 5, 5)
+
+
 @pytest.mark.parametrize("statistic", ["fisher", "obd", "taylor"])
-def test_scores_follow_the_formulas(statistic, tied, tmp_path):
-    model, loss_of = tied
-    g = gradients(model, loss_of, BATCHES)
-    found = recorded(model, statistic, lambda: run(loss_of, BATCHES), tmp_path)
-    assert set(found) == {"embed.weight", "body.weight", "body.bias"}
+@pytest.mark.parametrize("kind", ["tied", "convolution and norm"])
+def test_scores_follow_the_formulas(statistic, kind, tied, tmp_path):
+    model, loss_of, batches = (*tied, BATCHES) if kind == "tied" else convolved()
+    g = gradients(model, loss_of, batches)
+    found = recorded(model, statistic, lambda: run(loss_of, batches), tmp_path)
+    assert set(found) == {name for name, _ in model.named_parameters()}
     for name, weight in model.named_parameters():
         w = weight.detach()
         expected = {
@@ -286,23 +274,10 @@ def test_scores_follow_the_formulas(statistic, tied, tmp_path):
         torch.testing.assert_close(found[name], expected[statistic])
 
 
-def test_a_convolution_and_a_norm_have_gradient_scores_too(tmp_path):
-    model = nn.Sequential(nn.Conv2d(4, 6, 3, groups=2), nn.BatchNorm2d(6)).eval()
-    batches = torch.randn(3, 2, 4, 5, 5)
-
-    def loss_of(x):
-        return model(x).square().sum()
-
-    g = gradients(model, loss_of, batches)
-    found = recorded(model, "fisher", lambda: run(loss_of, batches), tmp_path)
-    assert set(found) == {"0.weight", "0.bias", "1.weight", "1.bias"}
-    for name, gradient in g.items():
-        torch.testing.assert_close(found[name], gradient.square().mean(0))
-
-
-def test_a_pass_that_does_not_reach_a_weight_counts_as_zero(tmp_path):
+def test_a_pass_that_does_not_reach_a_weight_counts_as_zero_and_no_pass_leaves_it_out(tmp_path):
     first, second = nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False)
-    model, x = nn.ModuleList([first, second]), torch.ones(1, 2)
+    frozen = nn.Linear(2, 2).requires_grad_(False)
+    model, x = nn.ModuleList([first, second, frozen]), torch.ones(1, 2)
 
     def batches():
         first(x).sum().backward()
@@ -311,21 +286,11 @@ def test_a_pass_that_does_not_reach_a_weight_counts_as_zero(tmp_path):
     found = recorded(model, "fisher", batches, tmp_path)
     assert found["0.weight"].unique().tolist() == [1.0]
     assert found["1.weight"].unique().tolist() == [0.5]
-
-
-def test_bfloat16_gradients_are_squared_in_float32(tmp_path):
+    assert len(found) == 2
     layer = nn.Linear(1, 1, bias=False).bfloat16()
     x = torch.tensor([[1.0078125]], dtype=torch.bfloat16)  # its square is no bfloat16 number
     found = recorded(layer, "fisher", lambda: layer(x).sum().backward(), tmp_path)
     assert found["weight"].item() == 1.0078125**2
-
-
-def test_frozen_parameters_are_left_out(tmp_path):
-    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
-    model[0].requires_grad_(False)
-    x = torch.ones(1, 2)
-    found = recorded(model, "obd", lambda: model(x).sum().backward(), tmp_path)
-    assert set(found) == {"1.weight", "1.bias"}
 
 
 def test_sparse_gradients_are_recorded(tmp_path):

@@ -1,12 +1,11 @@
 import threading
-from argparse import Namespace
 
 import pytest
-import torch
 
 from prune_gui import open_checkpoint
-from prune_gui.gui.dialogs import questions
+from prune_gui.gui.dialogs import batch, questions
 from prune_gui.gui.dialogs.batch import BatchDialog
+from prune_gui.recipe.output import OutputOptions
 from prune_gui.session.changes import OPENED
 
 
@@ -31,11 +30,13 @@ def files(tmp_path, demo_checkpoint):
 def test_a_failed_checkpoint_does_not_stop_the_others(dialog, qtbot, files, tmp_path):
     dialog.add([files[0].parent, files[1]])
     assert [row.path for row in dialog.model.rows] == files
+    assert dialog._problem.text().startswith("The stack is applied")
     dialog.write.setChecked(True)
     assert not dialog.run.isEnabled()
     dialog.folder.setText(str(tmp_path))
     with qtbot.waitSignal(dialog._sequence.ended, timeout=60_000):
         dialog.run.click()
+    assert dialog._problem.text() == "3 of 3 done, 1 of them failed"
     first, bad, last = dialog.model.rows
     assert first.pruned == last.pruned == 11592
     assert first.out == tmp_path / "a-pruned.safetensors"
@@ -44,32 +45,18 @@ def test_a_failed_checkpoint_does_not_stop_the_others(dialog, qtbot, files, tmp_
         assert int((pruned.read("features.conv1.weight") == 0).sum()) == 72
 
 
-def test_torch_files_are_compressed_if_that_is_checked(dialog, qtbot, demo_checkpoint, tmp_path):
-    with open_checkpoint(demo_checkpoint) as demo:
-        torch.save({name: demo.read(name).clone() for name in demo.tensors}, tmp_path / "demo.pt")
-    dialog.add([tmp_path / "demo.pt"])
+def test_the_options_are_those_of_the_boxes(dialog, files, tmp_path, monkeypatch):
+    given = []
+    monkeypatch.setattr(batch, "batch_jobs", lambda *arguments: given.append(arguments) or ())
+    dialog.add(files[:1])
     assert not dialog.compressed.isEnabled()
     dialog.write.setChecked(True)
-    dialog.folder.setText(str(tmp_path / "out"))
-    dialog.compressed.click()
-    with qtbot.waitSignal(dialog._sequence.ended, timeout=60_000):
-        dialog.run.click()
-    [row] = dialog.model.rows
-    assert row.error == ""
-    assert row.out.stat().st_size < 0.9 * (tmp_path / "demo.pt").stat().st_size
-
-
-def test_torch_files_that_name_code_are_written_as_tensors_only(dialog, qtbot, tmp_path):
-    content = {"features.conv1.weight": torch.ones(8, 8), "args": Namespace()}
-    torch.save(content, tmp_path / "model.pt")
-    dialog.add([tmp_path / "model.pt"])
-    dialog.write.setChecked(True)
-    dialog.folder.setText(str(tmp_path / "out"))
-    dialog.tensors_only.click()
-    with qtbot.waitSignal(dialog._sequence.ended, timeout=60_000):
-        dialog.run.click()
-    [row] = dialog.model.rows
-    assert torch.load(row.out, weights_only=True).keys() == {"features.conv1.weight"}
+    dialog.folder.setText(str(tmp_path))
+    for box in (dialog.overwrite, dialog.compressed, dialog.tensors_only):
+        box.click()
+    dialog.run.click()
+    options = OutputOptions(overwrite=True, compressed=True, tensors_only=True)
+    assert [arguments[2:] for arguments in given] == [(tmp_path, options)]
 
 
 def test_nothing_is_written_unless_writing_is_checked(dialog, qtbot, files, tmp_path):
@@ -91,10 +78,10 @@ def test_the_problem_is_shown(dialog, workbench, files):
 
 
 def test_checkpoints_are_added_by_dialogs_and_removed(dialog, files, monkeypatch):
-    monkeypatch.setattr(questions, "ask_files", lambda *_: files[:2])
+    monkeypatch.setattr(questions, "ask_checkpoints", lambda *_: files[:2])
     monkeypatch.setattr(questions, "ask_folder", lambda *_: files[0].parent)
-    dialog._add_files.click()
-    dialog._add_folder.click()
+    dialog.add_files.click()
+    dialog.add_folder.click()
     assert len(dialog.model.rows) == 3
     dialog.results.selectRow(1)
     dialog._remove.click()
@@ -152,17 +139,6 @@ def test_opening_another_checkpoint_closes_the_dialog_unless_it_writes(
     writing.cancel.click()
     workbench.changed.emit(OPENED)
     assert not writing.isVisible()
-
-
-def test_the_numbers_of_done_and_failed_checkpoints_are_shown(dialog, qtbot, files):
-    dialog.add(files)
-    assert dialog._problem.text().startswith("The stack is applied")
-    with qtbot.waitSignal(dialog._sequence.ended, timeout=60_000):
-        dialog.run.click()
-    assert dialog._problem.text() == "3 of 3 done, 1 of them failed"
-    dialog.results.selectRow(1)
-    dialog._remove.click()
-    assert dialog._problem.text() == "2 of 2 done"
 
 
 def test_the_folder_is_created_when_the_run_starts(dialog, qtbot, files, tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QGuiApplication
@@ -25,8 +27,7 @@ def parent(qtbot):
 
 
 @pytest.mark.parametrize(
-    ("text", "reply"),
-    [("Save recipe…", "Save"), ("Discard", "Discard"), ("Cancel", "Cancel")],
+    ("text", "reply"), [("Save recipe…", "Save"), ("Discard", "Discard"), ("Cancel", "Cancel")]
 )
 def test_the_question_about_an_unsaved_recipe_has_three_answers(parent, answer_box, text, reply):
     asked = answer_box(text)
@@ -123,8 +124,11 @@ def test_questions_about_irreversible_actions_are_plain_text_with_cancel_as_defa
 
     monkeypatch.setattr(QMessageBox, "exec", look)
     assert not questions.agree(parent, "Replace?", "Replace <b>bold</b>?", "&Replace")
+    assert not questions.agree_to_run(parent, Path("/<b>safe</b>.py"))
     plain = Qt.TextFormat.PlainText
-    assert boxes == [(plain, "Replace <b>bold</b>?", "Cancel")]
+    assert boxes[0] == (plain, "Replace <b>bold</b>?", "Cancel")
+    assert (boxes[1][0], boxes[1][2]) == (plain, "Cancel")
+    assert "runs the code in this file:\n\n/<b>safe</b>.py" in boxes[1][1]
 
 
 def test_the_filters_of_checkpoints_name_the_suffixes_of_all_formats():

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 from pathlib import Path
 
 import pytest
-from waiting import change
 
 from prune_gui.gui.dialogs import recovery
-from prune_gui.session.kept_recipes import MAX_TIME_S, SUFFIX, Unsaved
+from prune_gui.session.kept_recipes import MAX_TIME_S, Unsaved
 
 
 @pytest.fixture
@@ -36,19 +34,6 @@ def answering(monkeypatch, button):
     return asked
 
 
-def test_unsaved_steps_are_restored_and_stay_unsaved(
-    demo_window, workbench, old_journal, monkeypatch, qtbot
-):
-    answering(monkeypatch, "restore")
-    with change(qtbot, workbench, "file"):
-        assert demo_window.recovery.offer(pytest.fail) == [workbench.session.checkpoint.path]
-    qtbot.waitUntil(lambda: len(workbench.session.steps) == 1)
-    assert workbench.session.steps[0].method.amount == 0.25
-    assert workbench.session.unsaved
-    assert not old_journal.exists()
-    assert demo_window.recovery.journal._path.exists()
-
-
 @pytest.mark.parametrize(("button", "stays"), [("discard", False), ("later", True)])
 def test_a_journal_is_deleted_only_if_the_user_discards_it(
     demo_window, old_journal, monkeypatch, button, stays
@@ -56,18 +41,6 @@ def test_a_journal_is_deleted_only_if_the_user_discards_it(
     answering(monkeypatch, button)
     assert not demo_window.recovery.offer(pytest.fail)
     assert old_journal.exists() is stays
-
-
-@pytest.mark.parametrize("change", [{"written": 1e300}, {"process": [-1, 0.0]}], ids=str)
-def test_a_damaged_journal_does_not_block_the_start(
-    demo_window, old_journal, monkeypatch, caplog, change
-):
-    asked = answering(monkeypatch, "later")
-    damaged = json.loads(old_journal.read_text()) | change
-    old_journal.with_name(f"damaged{SUFFIX}").write_text(json.dumps(damaged))
-    assert not demo_window.recovery.offer(pytest.fail)
-    assert len(asked) == 1
-    assert "is damaged, and kept as" in caplog.text
 
 
 def test_a_journal_that_cannot_be_removed_is_logged(demo_window, old_journal, monkeypatch, caplog):

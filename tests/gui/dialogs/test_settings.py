@@ -103,18 +103,6 @@ def test_the_number_of_threads_changes_without_a_restart(dialog, workbench, qtbo
     assert threads_of_engine() == default
 
 
-def test_reducing_the_picture_memory_drops_cached_tiles(dialog, demo_window, workbench, qtbot):
-    demo_window.views.bring_forward("mask")
-    tiles = demo_window.views.view("mask")._pipeline.tiles
-    qtbot.waitUntil(lambda: tiles.nbytes > 0, timeout=60_000)
-    choose(dialog, "picture_memory", 0)
-    assert tiles.nbytes == 0
-    workbench.choose_adjacent(-1)
-    with qtbot.waitSignal(demo_window.views.view("mask").pictured, timeout=60_000):
-        demo_window.views.view("mask").refresh()
-    assert tiles.nbytes == 0
-
-
 def test_the_default_form_is_preselected_in_the_save_dialog(dialog, demo_window, monkeypatch):
     offered = []
     monkeypatch.setattr(SaveDialog, "exec", lambda box: offered.append(box.form) or 0)

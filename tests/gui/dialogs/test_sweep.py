@@ -35,7 +35,8 @@ def double_click(dialog, qtbot, row):
     qtbot.mouseDClick(viewport, Qt.MouseButton.LeftButton, pos=place)
 
 
-def test_enabled_steps_with_an_amount_are_listed(dialog, workbench):
+def test_enabled_steps_with_an_amount_are_listed(dialog, workbench, demo_window):
+    assert dialog.step.currentData() == demo_window.stack.current == 2
     assert [dialog.step.itemData(i) for i in range(dialog.step.count())] == [1, 2]
     workbench.edit(lambda session: session.switch(1, enabled=False))
     assert [dialog.step.itemData(i) for i in range(dialog.step.count())] == [2]
@@ -138,10 +139,6 @@ def test_the_table_is_saved_with_exact_numbers(dialog, qtbot, monkeypatch, tmp_p
         f"0.1,{row.sparsity!r},{row.kept_energy!r},{row.target_energy!r},{row.worst_energy!r},"
         f"{row.worst},{row.nearly_empty},{row.pruned},{row.total},"
     )
-
-
-def test_the_current_step_of_the_stack_is_preselected(dialog, demo_window):
-    assert dialog.step.currentData() == demo_window.stack.current == 2
 
 
 def test_opening_another_checkpoint_closes_the_dialog(dialog, workbench, qtbot, demo_checkpoint):

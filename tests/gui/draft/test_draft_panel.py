@@ -6,32 +6,12 @@ import threading
 from itertools import pairwise
 
 import pytest
-import torch
-from pages import choose, tree_index
+from pages import choose, outcome, select, slide, type_targets
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QSlider
-from safetensors.torch import save_file
 from waiting import change
 
 from prune_gui.pruning.methods import METHODS
-from prune_gui.recipe.selector import patterns_in
-from prune_gui.session.draft_request import (
-    ChannelRequest,
-)
-
-
-@pytest.fixture
-def draft(demo_window, qtbot):
-    qtbot.waitUntil(lambda: bool(demo_window.draft.targets.patterns()))
-    return demo_window.draft
-
-
-def outcome(draft):
-    return draft._outcome.text()
-
-
-def slide(draft, percent):
-    draft.form._fields["amount"].findChild(QSlider).setValue(percent * 10)
+from prune_gui.session.draft_request import ChannelRequest
 
 
 def test_there_is_no_draft_until_a_field_changes(draft, workbench, settle):
@@ -52,6 +32,9 @@ def test_adding_a_step_ends_the_draft(draft, workbench, settle):
     settle()
     assert [step.method.amount for step in workbench.session.steps] == [0.4]
     assert workbench.shown.total[0] == 35_744
+    draft.preview.setChecked(True)
+    settle()
+    assert outcome(draft).endswith("With the other steps, 64.0 % of the targets are pruned.")
 
 
 def test_a_valid_step_can_be_added_without_a_preview(draft, workbench, qtbot):
@@ -63,8 +46,7 @@ def test_a_valid_step_can_be_added_without_a_preview(draft, workbench, qtbot):
 def test_a_step_added_right_after_selecting_is_for_the_selected_parameters(
     draft, workbench, demo_window, qtbot
 ):
-    tree = demo_window.tree
-    tree.tree.setCurrentIndex(tree_index(tree, "classifier.output.weight"))
+    select(demo_window, "classifier.output.weight")
     draft.add()
     assert workbench.session.steps == ()  # the globs are not known yet
     qtbot.waitUntil(lambda: len(workbench.session.steps) == 1)
@@ -74,11 +56,9 @@ def test_a_step_added_right_after_selecting_is_for_the_selected_parameters(
 def test_a_step_that_waits_for_its_targets_is_not_added_after_other_targets_are_typed(
     draft, workbench, demo_window, settle
 ):
-    tree = demo_window.tree
-    tree.tree.setCurrentIndex(tree_index(tree, "classifier.output.weight"))
+    select(demo_window, "classifier.output.weight")
     draft.add()
-    draft.targets.line.setText("features.*")
-    draft.targets.line.textEdited.emit("")
+    type_targets(draft, "features.*")
     settle()
     assert workbench.session.steps == ()
     assert draft.targets.patterns() == ("features.*",)
@@ -87,11 +67,14 @@ def test_a_step_that_waits_for_its_targets_is_not_added_after_other_targets_are_
 def test_the_tool_tip_says_why_a_step_cannot_be_added(draft, workbench, qtbot):
     assert "Add this step" in draft.commit.toolTip()
     draft.targets.line.clear()
-    qtbot.keyClicks(draft.targets.line, "size>")
+    qtbot.keyClicks(draft.targets.line, "type:Conv2d size>")
     qtbot.waitUntil(lambda: not draft.commit.isEnabled())
     assert "write a number after size" in draft.commit.toolTip()
+    assert "write a number after size" in draft.targets.count.text()
+    assert draft.targets.patterns() == ()
     qtbot.keyClicks(draft.targets.line, "1k")
     qtbot.waitUntil(draft.commit.isEnabled)
+    qtbot.waitUntil(lambda: draft.targets.count.text().startswith("2 parameters, "))
     choose(draft.method, "threshold")
     qtbot.waitUntil(lambda: not draft.commit.isEnabled())
     assert draft.commit.toolTip() == "Correct the highlighted settings first."
@@ -136,8 +119,7 @@ def test_channels_picked_by_hand_leave_the_draft_with_their_parameter(
     settle()
     assert draft.form.method() == METHODS["channels"](channels=(1, 5), dim=0)
     if lose == "follow":
-        tree = demo_window.tree
-        tree.tree.setCurrentIndex(tree_index(tree, "classifier.output.weight"))
+        select(demo_window, "classifier.output.weight")
         draft.targets.following.click()
     elif lose == "add":
         draft.add()
@@ -167,11 +149,11 @@ def test_the_outcome_of_the_previous_draft_stays_visible_until_the_next_is_known
 
 
 def test_the_layout_of_the_form_is_stable_when_the_selection_changes(demo_window, draft, qtbot):
-    tree, targets = demo_window.tree, draft.targets
+    targets = draft.targets
     positions, texts = set(), set()
     for name in ("classifier.output", "features", "classifier.hidden.bias"):
         before = targets.count.text()
-        tree.tree.setCurrentIndex(tree_index(tree, name))
+        select(demo_window, name)
         qtbot.waitUntil(lambda before=before: targets.count.text() != before)
         draft.grab()  # updates the layout
         texts.add(targets.count.text().count(";"))
@@ -181,34 +163,22 @@ def test_the_layout_of_the_form_is_stable_when_the_selection_changes(demo_window
 
 
 def test_a_step_that_fails_shows_the_reason_and_cannot_be_added(draft, workbench, settle):
-    draft.targets.line.clear()
-    draft.targets.line.insert("features.bn1.weight")
-    draft.targets.line.textEdited.emit("")
+    type_targets(draft, "features.bn1.weight")
     choose(draft.method, "ln_structured")
     settle()
     assert outcome(draft).startswith("features.bn1.weight has shape [16]; pruning channels needs")
     assert not draft.commit.isEnabled()
 
 
-def test_the_outcome_includes_the_sparsity_with_other_steps(draft, workbench, settle):
-    slide(draft, 40)
-    settle()
-    draft.add()
-    draft.preview.setChecked(True)
-    settle()
-    assert outcome(draft).endswith("With the other steps, 64.0 % of the targets are pruned.")
-
-
 def test_targets_follow_the_selection_until_the_user_types(demo_window, draft, qtbot):
-    tree = demo_window.tree
-    tree.tree.setCurrentIndex(tree_index(tree, "classifier.output"))
+    select(demo_window, "classifier.output")
     qtbot.waitUntil(lambda: draft.targets.patterns() == ("classifier.output.weight",))
     qtbot.waitUntil(lambda: draft.targets.count.text() == "1 parameter, 640 weights")
     draft.targets.line.clear()
     qtbot.keyClicks(draft.targets.line, "*.bias")
     assert not draft.targets.following.isChecked()
     qtbot.waitUntil(lambda: draft.targets.count.text() == "5 parameters, 186 weights")
-    tree.tree.setCurrentIndex(tree_index(tree, "features.conv1.weight"))
+    select(demo_window, "features.conv1.weight")
     assert draft.targets.patterns() == ("*.bias",)
     draft.targets.following.click()
     qtbot.waitUntil(lambda: draft.targets.patterns() == ("features.conv1.weight",))
@@ -251,19 +221,11 @@ def test_globs_that_do_not_fit_are_counted(draft):
     assert all(glob in chips.toolTip() for glob in globs)
 
 
-def test_choosing_another_parameter_drafts_nothing(demo_window, draft, workbench, qtbot):
-    tree = demo_window.tree
-    tree.tree.setCurrentIndex(tree_index(tree, "features.conv1.weight"))
-    qtbot.waitUntil(lambda: draft.targets.patterns() == ("features.conv1.weight",))
-    assert workbench.chosen == "features.conv1.weight"
-    assert workbench.draft.current is None
-
-
 def test_a_selected_module_shows_its_first_weight(demo_window, draft, workbench):
-    tree = demo_window.tree
-    tree.tree.setCurrentIndex(tree_index(tree, "features.conv2"))
+    select(demo_window, "features.conv2")
     assert workbench.chosen == "features.conv2.weight"
-    tree.tree.setCurrentIndex(tree_index(tree, "features"))
+    assert workbench.draft.current is None
+    select(demo_window, "features")
     assert workbench.chosen == "features.conv2.weight"
 
 
@@ -282,8 +244,7 @@ def test_a_cancelled_outcome_names_the_key_that_resolves_again(draft, workbench,
 
 def test_there_is_no_draft_without_targets(draft, workbench):
     slide(draft, 10)
-    draft.targets.line.clear()
-    draft.targets.line.textEdited.emit("")
+    type_targets(draft, "")
     assert workbench.draft.current is None
     assert outcome(draft) == "Choose parameters, or type globs."
 
@@ -349,17 +310,6 @@ def test_the_first_of_several_broken_steps_can_be_fixed(draft, workbench, settle
     assert workbench.resolved.error.step == 2
 
 
-def test_scores_are_taken_from_a_file(draft, workbench, settle, qtbot, tmp_path):
-    scores = torch.arange(144.0).reshape(16, 1, 3, 3)
-    save_file({"features.conv1.weight": scores}, tmp_path / "scores.safetensors")
-    draft.targets.line.clear()
-    qtbot.keyClicks(draft.targets.line, "features.conv1.weight")
-    draft.form._fields["importance"]._line.setText(str(tmp_path / "scores.safetensors"))
-    settle()
-    kept = workbench.shown.mask("features.conv1.weight").flatten()
-    assert kept.tolist() == [False] * 72 + [True] * 72
-
-
 @pytest.mark.parametrize("method", ["l1_unstructured", "ln_structured"])
 def test_the_tab_key_moves_from_top_to_bottom(draft, method, qtbot):
     choose(draft.method, method)
@@ -374,20 +324,6 @@ def test_the_tab_key_moves_from_top_to_bottom(draft, method, qtbot):
     same_row = draft.fontMetrics().height() // 2
     assert all(lower > upper - same_row for upper, lower in pairwise(tops))
     assert len(tops) > len(draft.form._fields)
-
-
-def test_commas_in_brackets_do_not_separate_globs():
-    assert patterns_in(" a.*, !*.bias ,, x[,]y") == ("a.*", "!*.bias", "x[,]y")
-    assert patterns_in("a.*  !*.bias !x[ !]y") == ("a.*", "!*.bias", "!x[ !]y")
-
-
-def test_targets_accept_conditions_and_incomplete_ones_show_what_is_missing(draft, qtbot):
-    draft.targets.line.clear()
-    qtbot.keyClicks(draft.targets.line, "type:Conv2d size>")
-    assert "write a number after size" in draft.targets.count.text()
-    assert draft.targets.patterns() == ()
-    qtbot.keyClicks(draft.targets.line, "1k")
-    qtbot.waitUntil(lambda: draft.targets.count.text().startswith("2 parameters, "))
 
 
 def test_a_condition_is_completed_in_the_middle_of_a_line(draft, qtbot):

@@ -22,7 +22,6 @@ from PySide6.QtWidgets import (
 
 from prune_gui.gui.draft.amount_fields import AmountField
 from prune_gui.gui.draft.form import MethodForm, _field_of, summary
-from prune_gui.gui.runtime.locale import without_mnemonics
 from prune_gui.language import SOURCE, use_language
 from prune_gui.pruning.methods import METHODS, Method, ScoredMethod
 from prune_gui.pruning.methods.channels import format_ranges
@@ -73,10 +72,7 @@ PARAMETERS = {
         "scope": scopes,
         "max_sparsity": st.floats(0, 1),
     },
-    "channels": {
-        "channels": listed,
-        "dim": dims,
-    },
+    "channels": {"channels": listed, "dim": dims},
     "coupled": ranked
     | {
         "space": st.sampled_from(["ffn", "experts"]),
@@ -180,12 +176,6 @@ def test_values_of_fields_that_two_methods_share_are_kept(form):
     )
 
 
-def test_unchanged_fields_get_the_defaults_of_the_new_method(form):
-    form.use(METHODS["ln_structured"])
-    form.use(METHODS["n_m"])
-    assert form.method() == METHODS["n_m"]()
-
-
 def test_values_of_fields_with_another_type_are_not_kept(form):
     form.show_method(METHODS["l1_unstructured"](scope="row", amount=0.25))
     form.use(METHODS["ln_structured"])
@@ -217,12 +207,6 @@ def test_units_are_listed_or_ranked_by_a_file(form, page, name, tmp_path, monkey
     assert not page.row("amount").isEnabled()
 
 
-def test_the_scores_of_coupled_units_can_be_typed(form, page):
-    form.use(METHODS["coupled"])
-    page.enter(importance="scores.npz")
-    assert form.method() == METHODS["coupled"](importance="scores.npz")
-
-
 @pytest.mark.usefixtures("decimal_comma")
 def test_a_threshold_is_typed_and_shown_with_the_decimal_sign_of_the_locale(form, page):
     form.show_method(METHODS["threshold"](value=0.125))
@@ -247,18 +231,10 @@ def test_the_shown_text_of_a_norm_parses_to_it_with_a_decimal_comma(norm):
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["m must be at least n", "分组大小m不能小于保留个数n", "n不能大于m。"],
+    "text", ["m must be at least n", "分组大小m不能小于保留个数n", "n不能大于m。"]
 )
 def test_the_field_of_a_problem_is_found_in_any_language(text):
     assert _field_of(METHODS["n_m"], (), text) == "m"
-
-
-@pytest.mark.parametrize(
-    ("label", "name"), [("Amo&unt", "Amount"), ("剪枝量(&U)", "剪枝量"), ("Width", "Width")]
-)
-def test_the_plain_text_of_a_label_has_no_mnemonic(label, name):
-    assert without_mnemonics(label) == name
 
 
 def test_a_field_of_a_plug_in_does_not_get_the_texts_of_a_built_in_field_of_that_name(form):
@@ -273,13 +249,6 @@ def test_a_field_of_a_plug_in_does_not_get_the_texts_of_a_built_in_field_of_that
 @given(st.lists(st.integers(0, 40), min_size=1, unique=True))
 def test_the_shown_text_of_channels_parses_to_them(channels):
     assert METHODS["channels"](channels=format_ranges(channels)).channels == tuple(channels)
-
-
-def test_channels_are_shown_and_typed_as_ranges(form, page):
-    form.show_method(METHODS["channels"](channels=(3, 7, 12, 13, 14, 20, 21)))
-    assert page.shown("channels") == "3, 7, 12-14, 20, 21"
-    page.enter(channels="0-2, 9")
-    assert form.method() == METHODS["channels"](channels=(0, 1, 2, 9))
 
 
 @pytest.mark.parametrize(

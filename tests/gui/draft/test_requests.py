@@ -2,40 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
-from pages import choose, is_idle
-from PySide6.QtWidgets import QSlider
+from pages import choose, is_idle, slide
 
-from prune_gui.session.draft_request import (
-    AmountRequest,
-    CutRequest,
-    SharesRequest,
-)
-
-
-@pytest.fixture
-def draft(demo_window, qtbot):
-    qtbot.waitUntil(lambda: bool(demo_window.draft.targets.patterns()))
-    return demo_window.draft
-
-
-def outcome(draft):
-    return draft._outcome.text()
-
-
-def slide(draft, percent):
-    draft.form._fields["amount"].findChild(QSlider).setValue(percent * 10)
-
-
-def test_a_dragged_cut_sets_the_amount(draft, workbench, settle, qtbot, demo_checkpoint):
-    workbench.choose("features.conv2.weight")
-    slide(draft, 10)
-    settle()
-    weights = workbench.session.checkpoint.read("features.conv2.weight").abs()
-    threshold = float(weights.flatten().sort().values[999])
-    draft.change(CutRequest("weight", threshold))
-    qtbot.waitUntil(lambda: draft.form.method().amount == 1000 / weights.numel())
+from prune_gui.session.draft_request import AmountRequest, CutRequest, SharesRequest
 
 
 def test_dragging_the_cut_of_a_step_edits_the_step(draft, workbench, settle, qtbot, make_step):

@@ -7,7 +7,7 @@ from textwrap import dedent
 import psutil
 import pytest
 
-from prune_gui.evaluation.choice import EvaluatorChoice
+from prune_gui.evaluation.spec import EvaluatorChoice
 
 SOURCE = """
     import array, json, os, struct, sys, time

@@ -34,17 +34,6 @@ def place(sweep, curve, point):
 
 
 @pytest.mark.slow
-def test_each_chosen_ranking_is_a_curve_of_the_metric(sweep, run):
-    assert sweep.picture() is None
-    run(sweep)
-    curves = sweep.plot.curves
-    assert [curve.label for curve in curves] == ["global L1", "LAMP"]
-    assert [curve.values.tolist() for curve in curves] == [[0.5, 0.25]] * 2
-    assert sweep.plot.dense == 1.0
-    assert sweep.legend().count("■") == 2
-
-
-@pytest.mark.slow
 def test_a_point_names_itself_and_becomes_the_draft_at_a_click(
     sweep, run, qtbot, workbench, settle
 ):
@@ -123,8 +112,16 @@ def test_invalid_input_is_explained_and_nothing_runs(sweep, amounts, targets):
     assert sweep.plot.curves == []
 
 
-def test_curves_are_exported_with_their_legend_and_all_metrics(sweep, run, monkeypatch, tmp_path):
+def test_each_chosen_ranking_is_a_curve_exported_with_its_legend_and_all_metrics(
+    sweep, run, monkeypatch, tmp_path
+):
+    assert sweep.picture() is None
     run(sweep)
+    curves = sweep.plot.curves
+    assert [curve.label for curve in curves] == ["global L1", "LAMP"]
+    assert [curve.values.tolist() for curve in curves] == [[0.5, 0.25]] * 2
+    assert sweep.plot.dense == 1.0
+    assert sweep.legend().count("■") == 2
     monkeypatch.setattr(questions, "ask_picture_target", lambda *_: (tmp_path / "curve.svg", 1))
     monkeypatch.setattr(questions, "ask_target", lambda *_: tmp_path / "curve.csv")
     sweep.save_picture.trigger()
@@ -168,18 +165,6 @@ def test_a_scan_is_a_heat_map_whose_rows_choose_their_parameter(
     assert rows[:3] == [
         "Pruned,50 %", "features.conv1.weight,1.0", "features.conv2.weight,0.5",
     ]  # fmt: skip
-
-
-@pytest.mark.slow
-def test_parameters_are_scanned_in_groups(panel, choose, run, workbench):
-    choose()
-    tab = panel.sensitivity
-    tab.group_depth.setValue(1)
-    tab.amounts.setText("50%")
-    run(tab)
-    assert [row.label for row in tab.model.rows] == ["classifier", "features"]
-    tab.heat.clicked.emit(tab.model.index(0, 0))
-    assert workbench.chosen.startswith("classifier.")
 
 
 def test_a_search_marks_the_best_trial_and_its_recipe_is_added(

@@ -9,9 +9,9 @@ from shown import names_in, untranslated_in
 from waiting import change
 
 from prune_gui.errors import CheckpointError
-from prune_gui.evaluation.choice import DEMO, EvaluatorChoice
+from prune_gui.evaluation.spec import DEMO, EvaluatorChoice
 from prune_gui.gui.dialogs import questions
-from prune_gui.gui.evaluate.evaluator_options import OptionsDialog
+from prune_gui.gui.evaluate.evaluate_panel import OptionsDialog
 
 
 def shown(panel, *columns):

@@ -12,7 +12,8 @@ from safetensors.torch import save_file
 from view_page import tree_names
 
 from prune_gui.checkpoint import TensorInfo
-from prune_gui.checkpoint.parameters import RawTensor, parameters
+from prune_gui.checkpoint.parameters import parameters
+from prune_gui.checkpoint.tensor_info import RawTensor
 from prune_gui.gui.modules.tree_model import TreeColumn, TreeModel
 from prune_gui.gui.modules.tree_panel import TreePanel
 from prune_gui.gui.modules.tree_view import (

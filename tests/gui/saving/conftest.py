@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from PySide6.QtWidgets import (
-    QDialog,
-)
+from PySide6.QtWidgets import QDialog
 from safetensors.torch import save_file
 
 from prune_gui.gui.saving import save_dialog as save_dialog

@@ -90,14 +90,6 @@ def test_unknown_sizes_are_marked_and_then_shown_with_their_zip_sizes(
     assert "with zip" in figures[1].text()
 
 
-def test_the_size_depends_on_the_file_format(dialog, shown_sizes):
-    exact = shown_sizes(dialog)["finalized"]
-    dialog._path.setText(str(dialog.path.with_suffix(".pt")))
-    assert shown_sizes(dialog)["finalized"] not in (exact, "")
-    dialog._path.setText(str(dialog.path.with_suffix(".safetensors")))
-    assert shown_sizes(dialog)["finalized"] == exact
-
-
 def test_a_torch_file_is_compressed_to_about_the_size_that_is_shown(dialog, shown_sizes, workbench):
     [compressed] = [box for box in dialog.findChildren(QCheckBox) if "deflate" in box.text()]
     exact = shown_sizes(dialog)["finalized"]

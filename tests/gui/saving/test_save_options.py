@@ -17,14 +17,6 @@ from prune_gui.gui.saving.save_dialog import SaveDialog
 from prune_gui.location import Location
 
 
-def test_a_network_without_units_cannot_be_saved_compact_and_the_dialog_says_why(
-    dialog, shown_sizes
-):
-    choose(dialog, "compact")
-    assert shown_sizes(dialog)["compact"] == "cannot be saved"
-    assert "belong together" in problem(dialog)
-
-
 def test_what_remains_of_a_compact_checkpoint_is_shown_and_saved_to_a_folder(
     make_dialog, shown_sizes, save, tmp_path, make_step, workbench
 ):

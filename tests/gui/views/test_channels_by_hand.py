@@ -54,36 +54,29 @@ def drafted(bench):
 
 def test_a_click_selects_a_channel_and_a_control_click_adds_one(click, norms):
     click(3)
-    assert norms._chosen.channels == {3}
+    assert norms._channels == {3}
     click(5, CONTROL)
-    assert norms._chosen.channels == {3, 5}
+    assert norms._channels == {3, 5}
     click(5, CONTROL)
     click(2)
-    assert norms._chosen.channels == {2}
+    assert norms._channels == {2}
     click(2)
-    assert norms._chosen.channels == frozenset()
+    assert norms._channels == frozenset()
 
 
 def test_a_drag_selects_a_range_with_shift_and_pans_without(norms, hand):
     drag(norms, hand, 1, 4, SHIFT)
-    assert norms._chosen.channels == {1, 2, 3, 4}
+    assert norms._channels == {1, 2, 3, 4}
     norms._plot.setXRange(2, 5, padding=0)
     drag(norms, hand, 4, 3)
-    assert norms._chosen.channels == {1, 2, 3, 4}
+    assert norms._channels == {1, 2, 3, 4}
     assert norms._plot.view.viewRange()[0] == pytest.approx([3, 6], abs=0.2)
 
 
 def test_the_select_button_makes_every_drag_select(norms, hand):
     norms.findChild(QToolButton).click()
     drag(norms, hand, 6, 4)
-    assert norms._chosen.channels == {4, 5, 6}
-
-
-def test_in_sorted_order_a_range_selects_the_smallest_norms(norms, bench, hand):
-    norms._sorted.click()
-    bench.until_idle()
-    drag(norms, hand, 0, 2, SHIFT)
-    assert norms._chosen.channels == set(norms._row.measured.norms.argsort()[:3].tolist())
+    assert norms._channels == {4, 5, 6}
 
 
 def test_selected_channels_become_a_step_and_more_can_be_added(click, norms, draft, bench):
@@ -93,12 +86,12 @@ def test_selected_channels_become_a_step_and_more_can_be_added(click, norms, dra
     assert button(norms, "Prune").text() == "Prune 2"
     button(norms, "Prune").click()
     assert drafted(bench) == ("channels", (3, 5), ("fc.weight",))
-    assert norms._chosen.channels == frozenset()
+    assert norms._channels == frozenset()
     click(0)
     button(norms, "Prune").click()
     bench.until_idle()
     assert drafted(bench) == ("channels", (0, 3, 5), ("fc.weight",))
-    assert norms._row.measured.channels.whole.tolist() == [1, 0, 0, 1, 0, 1, 0, 0]
+    assert norms._row.measured.channels.pruned.tolist() == [6, 0, 0, 6, 0, 6, 0, 0]
     draft.commit.click()
     bench.until_idle()
     assert bench.session.steps[0].method.channels == (0, 3, 5)
@@ -144,12 +137,12 @@ def test_the_keyboard_moves_selects_and_prunes(norms, draft, bench, qtbot):
     qtbot.keyClick(plot, Qt.Key.Key_Space)
     qtbot.keyClick(plot, Qt.Key.Key_End)
     qtbot.keyClick(plot, Qt.Key.Key_Left, SHIFT)
-    assert norms._chosen.channels == {1, 6}
+    assert norms._channels == {1, 6}
     qtbot.keyClick(plot, Qt.Key.Key_Delete)
     assert drafted(bench)[1] == (1, 6)
     qtbot.keyClick(plot, Qt.Key.Key_Space)
     qtbot.keyClick(plot, Qt.Key.Key_Escape)
-    assert norms._chosen.channels == frozenset()
+    assert norms._channels == frozenset()
 
 
 def test_the_cut_of_a_structured_draft_can_be_dragged(norms, draft, bench, hand):
@@ -162,7 +155,24 @@ def test_the_cut_of_a_structured_draft_can_be_dragged(norms, draft, bench, hand)
     bench.until_idle()
     assert bench.draft.current.step.method.amount == 6 / 8
     bench.until_idle()
-    assert norms._row.measured.channels.whole.tolist().count(1) == 6
+    assert norms._row.measured.channels.pruned.tolist().count(6) == 6
+
+
+def test_the_cut_of_an_added_step_is_shown_and_dragging_it_edits_the_step(
+    norms, draft, bench, hand
+):
+    draft_l2(draft, bench)
+    draft.commit.click()
+    bench.until_idle()
+    assert bench.draft.current is None
+    assert norms._norm_box.currentText().startswith("step 1")
+    assert norms._plot._cut.label.format.startswith("step 1: up to")
+    ranks, plot = sorted(norms._row.measured.norms), norms._plot
+    middle = (ranks[5] + ranks[6]) / 2
+    hand.drag(plot, hand.point(plot, 4, plot._cut.value()), hand.point(plot, 4, middle))
+    bench.until_idle()
+    assert bench.draft.current.replaces == 0
+    assert bench.draft.current.step.method.amount == 6 / 8
 
 
 def test_the_draft_scores_are_offered_while_there_is_a_draft(norms, draft, bench):
@@ -196,4 +206,4 @@ def test_the_current_channel_stays_visible(norms, qtbot):
     for _ in range(5):
         qtbot.keyClick(norms._plot, Qt.Key.Key_Right)
     low, high = norms._plot.view.viewRange()[0]
-    assert low <= norms._chosen.current <= high
+    assert low <= norms._current <= high

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from prune_gui.gui.actions.menus import TABLE
+from prune_gui.gui.actions.menus import ACTIONS
 from prune_gui.gui.views.compare.control_bars import SegmentedSwitch
 from prune_gui.gui.widgets.eliding import ElidedComboBox, ElidedLabel, ElidedLineEdit
 from prune_gui.gui.widgets.message import Message
@@ -283,7 +283,7 @@ def test_an_icon_is_drawn_in_the_colour_of_text(qtbot, name):
 
 
 def test_every_icon_of_an_action_is_shipped():
-    assert {act.icon for act in TABLE if act.icon} <= set(NAMES)
+    assert {act.icon for act in ACTIONS.values() if act.icon} <= set(NAMES)
 
 
 def test_the_program_has_an_icon_of_several_colours(qtbot):

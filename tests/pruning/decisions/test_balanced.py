@@ -10,9 +10,8 @@ import torch
 from floats import ORDERED
 from hypothesis import given
 from hypothesis import strategies as st
-from targets import decide, marked, target
+from targets import decide, marked, remaining_of, target
 
-from prune_gui.pruning.decisions.target import Decision
 from prune_gui.pruning.kernels.row_column import LANES
 from prune_gui.pruning.selection import row_column_scores
 from prune_gui.pruning.selection.histogram_cache import HistogramCache
@@ -98,10 +97,9 @@ def lowest(scores: np.ndarray, mask: np.ndarray | None, k: int) -> np.ndarray:
     return marked
 
 
-def pruned(decision: Decision, tensor: torch.Tensor, mask: np.ndarray | None = None) -> np.ndarray:
+def pruned(decision, tensor: torch.Tensor, mask: np.ndarray | None = None) -> np.ndarray:
     """Return which remaining elements a decision prunes; flat."""
-    flat = marked(decision, tensor)
-    return flat if mask is None else flat & mask
+    return marked(decision, tensor, mask) & remaining_of(tensor, mask)
 
 
 @pytest.mark.slow
@@ -118,25 +116,6 @@ def test_scores_equal_the_formula_bit_by_bit_in_any_span(drawn, formula, start):
         found = scores.part(first, tensor.numel()).numpy()
         assert found.dtype == expected.dtype
         assert np.array_equal(found, expected[first:], equal_nan=True)
-
-
-@pytest.mark.slow
-@given(
-    tensors(special | anything),
-    st.sampled_from(["balanced", "ria"]),
-    st.sampled_from([0.0, 0.3, 0.5, 0.9, 1.0]),
-)
-def test_a_local_step_prunes_the_k_lowest_scores_of_the_formula_despite_ties(
-    drawn, formula, amount
-):
-    tensor, mask = drawn
-    [decision] = decide(
-        "l1_unstructured", target(tensor, remaining_mask=mask), score=formula, amount=amount
-    )
-    remaining = tensor.numel() if mask is None else int(mask.sum())
-    expected = lowest(reference(tensor, mask, formula), mask, round(amount * remaining))
-    assert decision.pruned == expected.sum()
-    assert np.array_equal(pruned(decision, tensor, mask), expected)
 
 
 @given(st.lists(tensors(exact), min_size=1, max_size=4), st.sampled_from(["balanced", "ria"]))
@@ -182,82 +161,41 @@ def test_sums_of_long_rows_equal_the_formula(columns):
     assert torch.equal(stacked.part(0, tensor.numel()), scores)
 
 
-@given(tensors(exact))
-def test_rows_are_ranked_by_themselves(drawn):
-    tensor, mask = drawn
-    [decision] = decide("balanced", target(tensor, remaining_mask=mask), over="row")
-    scores = reference(tensor, mask, "balanced").reshape(len(tensor), -1)
-    remaining = np.ones(scores.shape, bool) if mask is None else mask.reshape(scores.shape)
-    expected = [
-        lowest(own, kept, round(0.5 * int(kept.sum())))
-        for own, kept in zip(scores, remaining, strict=True)
-    ]
-    assert np.array_equal(pruned(decision, tensor, mask), np.concatenate(expected))
+SCORED = [
+    ("l1_unstructured", {}),
+    ("l1_unstructured", {"scope": "row"}),
+    ("erk", {}),
+    ("lamp", {}),
+    ("threshold", {"value": 0.4}),
+    ("n_m", {"n": 1, "m": 2}),
+    ("block", {"height": 2, "width": 2, "n": 1}),
+    ("ln_structured", {"n": 1, "dim": 1}),
+]
 
 
-@given(tensors(exact), st.sampled_from(["balanced", "ria"]))
-def test_groups_keep_their_largest_scores(drawn, formula):
-    tensor, mask = drawn
-    drawn_target = target(tensor, remaining_mask=mask)
-    [decision] = decide("n_m", drawn_target, n=1, m=2, score=formula, tail="keep")
-    scores = reference(tensor, mask, formula).reshape(len(tensor), -1)
-    remaining = np.ones(scores.shape, bool) if mask is None else mask.reshape(scores.shape)
-    expected = np.zeros(scores.shape, bool)
-    for row, first in np.ndindex(len(scores), scores.shape[1] // 2):
-        pair = slice(2 * first, 2 * first + 2)
-        own = np.where(remaining[row, pair], scores[row, pair], -1.0)
-        expected[row, 2 * first + int(np.argmin(own))] = True
-    kept = remaining.reshape(-1)
-    assert np.array_equal(pruned(decision, tensor, kept), expected.reshape(-1) & kept)
-
-
-@given(st.integers(0, 2**31), st.sampled_from(["balanced", "ria"]), st.integers(1, 11))
-def test_blocks_are_ranked_by_the_norms_of_their_scores(seed, formula, k):
-    tensor = torch.randn(6, 8, generator=torch.Generator().manual_seed(seed))
-    [decision] = decide("block", target(tensor), height=2, width=2, score=formula, amount=k, n=1)
-    scores = reference(tensor, None, formula).astype(float)
-    norms = scores.reshape(3, 2, 4, 2).sum((1, 3)).reshape(-1)
-    expected = np.isin(np.arange(12), np.argsort(norms)[:k]).reshape(3, 1, 4, 1)
-    whole = np.broadcast_to(expected, (3, 2, 4, 2)).reshape(-1)
-    assert np.array_equal(pruned(decision, tensor), whole)
-
-
-@pytest.mark.slow
-@given(st.lists(tensors(anything), min_size=1, max_size=4), st.floats(0, 1))
-def test_over_lamp_equals_lamp_of_the_scores(drawn, amount):
-    targets = [target(tensor, remaining_mask=mask) for tensor, mask in drawn]
-    scores = [
-        target(torch.from_numpy(reference(t, mask, "balanced")).view(t.shape), remaining_mask=mask)
-        for t, mask in drawn
-    ]
-    ours = decide("balanced", *targets, amount=amount)
-    theirs = decide("lamp", *scores, amount=amount)
-    same = decide("lamp", *targets, amount=amount, score="balanced")
-    for one, other, third, (tensor, _) in zip(ours, theirs, same, drawn, strict=True):
-        assert np.array_equal(pruned(one, tensor), pruned(other, tensor))
-        assert np.array_equal(pruned(one, tensor), pruned(third, tensor))
-
-
+@pytest.mark.parametrize("stacked", [False, True])
 @pytest.mark.parametrize("score", ["balanced", "ria"])
-@pytest.mark.parametrize("name", ["l1_unstructured", "erk", "lamp", "threshold"])
-def test_every_scored_method_ranks_by_the_scores(name, score):
+@pytest.mark.parametrize(("name", "parameters"), SCORED)
+def test_every_scored_method_ranks_by_the_scores(name, parameters, score, stacked):
     tensor = torch.randn(12, 10, generator=torch.Generator().manual_seed(0))
     tensor *= torch.logspace(-1, 1, 12)[:, None] * torch.logspace(1, -1, 10)
-    scores = torch.from_numpy(reference(tensor, None, score)).view(tensor.shape)
-    parameters = {"value": float(scores.median())} if name == "threshold" else {"amount": 0.5}
-    [ours] = decide(name, target(tensor), score=score, **parameters)
-    [theirs] = decide(name, target(scores), **parameters)
-    [by_weight] = decide(name, target(tensor), **parameters)
-    assert np.array_equal(pruned(ours, tensor), pruned(theirs, tensor))
-    assert not np.array_equal(pruned(ours, tensor), pruned(by_weight, tensor))
+    mask = np.arange(120) % 7 > 0 if stacked else None
+    scores = torch.from_numpy(reference(tensor, mask, score)).view(tensor.shape)
+    [ours] = decide(name, target(tensor, remaining_mask=mask), score=score, **parameters)
+    [theirs] = decide(name, target(scores, remaining_mask=mask), **parameters)
+    [by_weight] = decide(name, target(tensor, remaining_mask=mask), **parameters)
+    assert np.array_equal(pruned(ours, tensor, mask), pruned(theirs, tensor, mask))
+    assert not np.array_equal(pruned(ours, tensor, mask), pruned(by_weight, tensor, mask))
 
 
-def test_channels_are_ranked_by_the_norms_of_their_scores():
-    tensor = torch.randn(12, 10, generator=torch.Generator().manual_seed(0))
-    [ours] = decide("ln_structured", target(tensor), score="ria", n=1, dim=1)
-    norms = reference(tensor, None, "ria").reshape(12, 10).sum(0)
-    expected = np.isin(np.arange(10), np.argsort(norms)[:5])
-    assert np.array_equal(pruned(ours, tensor).reshape(12, 10), np.tile(expected, (12, 1)))
+@given(tensors(anything), st.sampled_from(["lamp", "row", "local"]), st.floats(0, 1))
+def test_balanced_is_a_method_on_balanced_scores(drawn, over, amount):
+    tensor, mask = drawn
+    name, scope = ("lamp", {}) if over == "lamp" else ("l1_unstructured", {"scope": over})
+    drawn_target = target(tensor, remaining_mask=mask)
+    [ours] = decide("balanced", drawn_target, over=over, amount=amount)
+    [theirs] = decide(name, drawn_target, score="balanced", amount=amount, **scope)
+    assert np.array_equal(pruned(ours, tensor, mask), pruned(theirs, tensor, mask))
 
 
 @given(st.integers(0, 2**31), st.sampled_from(["row_power", "column_power"]))
@@ -313,15 +251,6 @@ def test_rows_and_columns_of_zeros_score_zero_and_infinity_ranks_below_nan(score
     assert (scores[tensor.reshape(-1).numpy() == 0] == 0).all()
     [decision] = decide("l1_unstructured", target(tensor), score=score, amount=15)
     assert np.flatnonzero(~pruned(decision, tensor)).tolist() == [13]
-
-
-def test_rows_and_columns_consist_of_what_earlier_steps_left():
-    tensor = torch.tensor([[1.0, 100.0, 2.0], [1.0, 1.0, 1.0], [3.0, 1.0, 2.0]])
-    mask = np.array([1, 0, 1, 1, 1, 1, 1, 1, 1], bool)
-    without = torch.where(torch.from_numpy(mask).view(3, 3), tensor, math.inf)
-    stacked = RowColumnScores(TensorScores.of(tensor), lambda a, b: mask[a:b], balanced())
-    excluded = RowColumnScores(TensorScores.of(without), None, balanced())
-    assert torch.equal(stacked.part(0, 9)[mask], excluded.part(0, 9)[mask])
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from coupled_groups import HIDDEN, decide, groups_of, target, tensors_of, units_of
+from coupled_groups import HIDDEN, decide, decisions_of, groups_of, tensors_of, units_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 from prune_gui.errors import RecipeError
-from prune_gui.monitor import Monitor
 from prune_gui.pruning.decisions.target import GroupScores
 from prune_gui.pruning.layouts import CoupledGroup, Member
-from prune_gui.pruning.methods import METHODS
 from prune_gui.pruning.selection.scores import TensorScores
 
 
@@ -73,15 +71,8 @@ def test_the_kept_number_is_rounded_up(scope):
 
 
 def test_units_that_are_pruned_already_are_not_ranked():
-    tensors, groups = tensors_of([8]), groups_of([8])
-    gone = torch.arange(8) < 4
-    masks = {
-        "0.up": ~gone[:, None].expand(8, HIDDEN),
-        "0.up_bias": ~gone,
-        "0.down": ~gone.expand(HIDDEN, 8),
-    }
-    masks = {name: mask.contiguous() for name, mask in masks.items()}
-    pruned = decide(tensors, groups, masks=masks, amount=0.5)
+    kept = torch.arange(8) >= 4
+    pruned = decide(tensors_of([8]), groups_of([8]), masks=masks_of(kept, kept, kept), amount=0.5)
     assert units_of(pruned, 0)[:4].sum() == 0
     assert units_of(pruned, 0)[4:].sum() == 2
 
@@ -98,11 +89,16 @@ def test_a_tensor_of_two_groups_loses_rows_and_columns():
     assert torch.equal(pruned["b"], rows[:, None] | columns[None])
 
 
+def whole_tensors(count, space):
+    """Return tensors of a group of units that have two whole tensors each."""
+    tensors = {f"{i}.{part}": torch.randn(3, 2) for i in range(count) for part in ("a", "b")}
+    members = tuple(Member(name, None, int(name[0])) for name in tensors)
+    return tensors, [CoupledGroup(space, "blocks", count, members)]
+
+
 @pytest.mark.parametrize("method", ["layers", "experts", "listed_units"])
 def test_listed_units_may_be_whole_tensors(method):
-    tensors = {f"{i}.{part}": torch.randn(3, 2) for i in range(3) for part in ("a", "b")}
-    members = tuple(Member(name, None, int(name[0])) for name in tensors)
-    groups = [CoupledGroup(method, "blocks", 3, members)]
+    tensors, groups = whole_tensors(3, method)
     field = method.removeprefix("listed_")
     pruned = decide(tensors, groups, method, **{field: "0, 2"})
     assert [bool(mask.all()) for mask in pruned.values()] == [True, True, False, False, True, True]
@@ -112,14 +108,10 @@ def test_listed_units_may_be_whole_tensors(method):
 
 
 def test_the_rank_of_an_element_names_its_unit():
-    tensors, groups = tensors_of([4], width=2), groups_of([4], 2)
-    targets = [target(name, tensor) for name, tensor in tensors.items()]
-    method = METHODS["coupled"].model_validate({"amount": 1})
-    [up, _, down] = method.decide_groups(groups, targets, Monitor())
-    first, second = up.predicate.element_rank(5 * HIDDEN), down.predicate.element_rank(5)
-    assert first == second
-    assert first.unit == "unit 2 of layer 0"
-    assert first.ranked == 4
+    decisions = decisions_of(tensors_of([4], width=2), groups_of([4], 2), amount=1)
+    first = decisions["0.up"].predicate.element_rank(5 * HIDDEN)
+    assert first == decisions["0.down"].predicate.element_rank(5)
+    assert (first.unit, first.ranked) == ("unit 2 of layer 0", 4)
     assert first.pruned == (first.rank == 0)
 
 
@@ -161,30 +153,15 @@ def vectors(draw):
     return [np.array([draw(score) for _ in range(size)]) for size in sizes]
 
 
-@given(vectors(), st.floats(0, 1), st.integers(1, 2))
-def test_the_units_of_lowest_score_go_and_of_equal_ones_the_first(scores, amount, width):
+@given(vectors(), st.floats(0, 1), st.integers(1, 2), st.sampled_from(["local", "global"]))
+def test_the_units_of_lowest_score_go_and_of_equal_ones_the_first(scores, amount, width, scope):
     sizes = [len(one) for one in scores]
+    fields = {"amount": amount, "scope": scope, "normalization": "none", "importance": FILE}
     tensors, groups = tensors_of(sizes, width=width), groups_of(sizes, width)
-    pruned = decide(tensors, groups, amount=amount, importance=FILE, given=of_units(*scores))
-    for i, own in enumerate(scores):
-        expected = lowest(own, round(amount * len(own)))
-        assert units_of(pruned, i, width).tolist() == expected.tolist()
-
-
-@given(vectors(), st.floats(0, 1))
-def test_a_global_step_ranks_the_scores_of_all_layers_together(scores, amount):
-    sizes = [len(one) for one in scores]
-    pruned = decide(
-        tensors_of(sizes),
-        groups_of(sizes),
-        amount=amount,
-        scope="global",
-        normalization="none",
-        importance=FILE,
-        given=of_units(*scores),
-    )
-    expected = lowest(np.concatenate(scores), round(amount * sum(sizes)))
-    units = np.concatenate([units_of(pruned, i).numpy() for i in range(len(sizes))])
+    pruned = decide(tensors, groups, given=of_units(*scores), **fields)
+    ranked = scores if scope == "local" else [np.concatenate(scores)]
+    expected = np.concatenate([lowest(own, round(amount * len(own))) for own in ranked])
+    units = np.concatenate([units_of(pruned, i, width).numpy() for i in range(len(sizes))])
     assert units.tolist() == expected.tolist()
 
 
@@ -205,11 +182,8 @@ def test_scores_of_weights_are_reduced_over_the_tensors_in_the_file(
     by_group = [
         {f"{i}.{name}": importances[f"{i}.{name}"] for name in names} for i in range(len(sizes))
     ]
-    targets = [target(name, tensor) for name, tensor in tensors.items()]
-    method = METHODS["coupled"].model_validate(
-        {"amount": 1, "importance": FILE, "reduction": reduction}
-    )
-    decisions = method.decide_groups(groups, targets, Monitor(), of_weights(*by_group))
+    fields = {"amount": 1, "importance": FILE, "reduction": reduction}
+    decisions = decisions_of(tensors, groups, given=of_weights(*by_group), **fields)
     for i, size in enumerate(sizes):
         slices = {
             "up": importances[f"{i}.up"].reshape(size, -1),
@@ -222,33 +196,25 @@ def test_scores_of_weights_are_reduced_over_the_tensors_in_the_file(
             "mean": np.mean([one.mean(1) for one in chosen], axis=0),
             "max": np.max([one.mean(1) for one in chosen], axis=0),
         }[reduction]
-        [index] = [at for at, one in enumerate(targets) if one.name == f"{i}.up_bias"]
-        [units] = decisions[index].predicate.slices
+        [units] = decisions[f"{i}.up_bias"].predicate.slices
         np.testing.assert_allclose(units.units.ranks, expected, rtol=1e-5)
 
 
 def test_scores_are_copied_from_the_file():
     vector = torch.tensor([3.0, 1.0, 2.0], dtype=torch.float64)
-    method = METHODS["coupled"].model_validate({"amount": 1, "importance": FILE})
-    targets = [target(name, tensor) for name, tensor in tensors_of([3]).items()]
-    decisions = method.decide_groups(groups_of([3]), targets, Monitor(), of_units(vector))
+    fields = {"amount": 1, "importance": FILE}
+    decisions = decisions_of(tensors_of([3]), groups_of([3]), given=of_units(vector), **fields)
     vector.zero_()
-    [units] = decisions[0].predicate.slices
+    [units] = decisions["0.up"].predicate.slices
     assert units.units.ranks.tolist() == [3, 1, 2]
 
 
 def test_scores_of_pruned_weights_count_as_zeros():
-    tensors, groups = tensors_of([3]), groups_of([3])
-    mask = torch.ones(3, HIDDEN, dtype=torch.bool)
-    mask[2, 1:] = False
-    pruned = decide(
-        tensors,
-        groups,
-        masks={"0.up": mask},
-        amount=1,
-        importance=FILE,
-        given=of_weights({"0.up": torch.tensor([[1.0], [2.0], [3.0]]).expand(3, HIDDEN)}),
-    )
+    masks = {"0.up": torch.ones(3, HIDDEN, dtype=torch.bool)}
+    masks["0.up"][2, 1:] = False
+    given = of_weights({"0.up": torch.tensor([[1.0], [2.0], [3.0]]).expand(3, HIDDEN)})
+    fields = {"masks": masks, "amount": 1, "importance": FILE}
+    pruned = decide(tensors_of([3]), groups_of([3]), given=given, **fields)
     assert units_of(pruned, 0).tolist() == [False, False, True]
 
 
@@ -263,30 +229,19 @@ def test_one_score_per_input_column_multiplies_the_weights():
 
 @pytest.mark.parametrize("name", ["layers", "experts"])
 @pytest.mark.parametrize("amount", [2, 0.5])
-def test_whole_tensors_go_by_their_scores(name, amount):
-    tensors = {f"{i}.{part}": torch.randn(3, 2) for i in range(4) for part in ("a", "b")}
-    members = tuple(Member(one, None, int(one[0])) for one in tensors)
-    groups = [CoupledGroup(name, "blocks", 4, members)]
+@pytest.mark.parametrize("by_unit", [True, False])
+def test_whole_tensors_go_by_their_scores(name, amount, by_unit):
+    tensors, groups = whole_tensors(4, name)
+    weights = {f"{i}.a": torch.full((3, 2), s) for i, s in enumerate((5.0, -1.0, 7.0, 2.0))}
+    scores = of_units([5.0, 1.0, 7.0, 2.0]) if by_unit else of_weights(weights)
     fields = {"amount": amount, "importance": FILE}
-    by_unit = of_units([0.5, 0.1, 7.0, 0.2])
-    by_weight = of_weights({f"{i}.a": torch.full((3, 2), s) for i, s in enumerate((5, -1.0, 7, 2))})
-    for scores in (by_unit, by_weight):
-        pruned = decide(tensors, groups, name, given=scores, **fields)
-        assert [bool(pruned[f"{i}.b"].all()) for i in range(4)] == [False, True, False, True]
-        assert not pruned["0.a"].any()
-
-
-def test_the_rank_of_an_element_of_a_whole_tensor_names_its_unit_and_the_file():
-    tensors = {f"{i}.a": torch.randn(3, 2) for i in range(3)}
-    members = tuple(Member(one, None, int(one[0])) for one in tensors)
-    groups = [CoupledGroup("layers", "blocks", 3, members)]
-    targets = [target(name, tensor) for name, tensor in tensors.items()]
-    method = METHODS["layers"].model_validate({"amount": 2, "importance": FILE})
-    decisions = method.decide_groups(groups, targets, Monitor(), of_units([3.0, 1.0, 2.0]))
-    assert not decisions[0].predicate.element_rank(5).pruned
-    rank = decisions[2].predicate.element_rank(5)
-    assert rank.unit == "unit 2 of blocks, score from scores.safetensors"
-    assert (rank.pruned, rank.score, rank.cut, rank.rank, rank.ranked) == (True, 2.0, 2.0, 1, 3)
+    pruned = decide(tensors, groups, name, given=scores, **fields)
+    assert [bool(pruned[f"{i}.b"].all()) for i in range(4)] == [False, True, False, True]
+    assert not pruned["0.a"].any()
+    decisions = decisions_of(tensors, groups, name, given=of_units([5.0, 1.0, 7.0, 2.0]), **fields)
+    rank = decisions["3.a"].predicate.element_rank(5)
+    assert rank.unit == "unit 3 of blocks, score from scores.safetensors"
+    assert (rank.pruned, rank.score, rank.cut, rank.rank, rank.ranked) == (True, 2.0, 2.0, 1, 4)
 
 
 @pytest.mark.parametrize(
@@ -340,13 +295,11 @@ def test_the_outputs_stay_as_they_are_and_all_units_without_effect_go(up, bias, 
 
 @pytest.mark.parametrize("fold", [True, False])
 def test_a_unit_that_emits_a_constant_stays_and_is_counted(fold):
-    tensors, groups = tensors_of([SIZE]), groups_of([SIZE])
     every = torch.ones(SIZE, dtype=torch.bool)
-    masks = masks_of(~every, every, every)
-    pruned = decide(tensors, groups, "dead_units", masks=masks, fold_constants=fold)
-    assert not any(mask.any() for mask in pruned.values())
-    notes = decide(tensors, groups, "dead_units", masks=masks, notes=True, fold_constants=fold)
-    (note,) = set(notes.values())
+    fields = {"masks": masks_of(~every, every, every), "fold_constants": fold}
+    decisions = decisions_of(tensors_of([SIZE]), groups_of([SIZE]), "dead_units", **fields)
+    assert not any(decision.pruned for decision in decisions.values())
+    (note,) = {decision.note for decision in decisions.values()}
     constant = "8 units have no weights and emit a constant, because a bias or a norm of them"
     assert note.startswith(f"{constant} remains")
     assert ("the compact form leaves them out" in note) == fold

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 import pytest
@@ -12,13 +11,12 @@ import torch
 from floats import ORDERED
 from hypothesis import given
 from hypothesis import strategies as st
-from targets import decide, marked, target
+from targets import decide, marked, remaining_of, target
 
 from prune_gui.monitor import Monitor
-from prune_gui.pruning import parallel
-from prune_gui.pruning.predicates import ElementCut
+from prune_gui.pruning.decisions.target import Decision
 from prune_gui.pruning.selection import batched
-from prune_gui.pruning.selection.lamp_groups import PASSES
+from prune_gui.pruning.selection.lamp_cuts import PASSES
 
 DTYPES = [*ORDERED, torch.float8_e4m3fnuz]
 # Squares and sums of these are exact, so that the result is unique, including ties.
@@ -27,19 +25,30 @@ exact = st.sampled_from([0.0, -0.0, 0.5, -0.5, 1.0, -1.25, 3.0, 2**-9, np.inf, n
 anything = st.floats(-4, 4, width=32) | st.floats(-(2**-10), 2**-10, width=32)
 
 
+Case = tuple[torch.Tensor, np.ndarray | None]
+"""A tensor, and which of its elements remain."""
+
+
 @st.composite
-def targets(draw: st.DrawFn, numbers: st.SearchStrategy[float]) -> list[tuple]:
-    """Return tensors of any dtypes, and which of their elements remain."""
+def targets(draw: st.DrawFn, numbers: st.SearchStrategy[float]) -> list[Case]:
     made = []
     for _ in range(draw(st.integers(1, 4))):
         values = draw(st.lists(numbers, min_size=0, max_size=30))
-        remaining_mask = draw(st.lists(st.booleans(), min_size=len(values), max_size=len(values)))
+        mask = draw(st.lists(st.booleans(), min_size=len(values), max_size=len(values)))
         some = torch.tensor(values, dtype=torch.float64).to(draw(st.sampled_from(DTYPES)))
-        made.append((some, np.array(remaining_mask, bool) if draw(st.booleans()) else None))
+        made.append((some, np.array(mask, bool) if draw(st.booleans()) else None))
     return made
 
 
-lamp = partial(decide, "lamp")
+def decisions_of(made: list[Case], **parameters: object) -> list[Decision]:
+    return decide("lamp", *[target(t, remaining_mask=mask) for t, mask in made], **parameters)
+
+
+def pruned(made: list[Case], **parameters: object) -> np.ndarray:
+    """Return which remaining elements of all tensors LAMP prunes."""
+    decisions = decisions_of(made, **parameters)
+    pairs = zip(decisions, made, strict=True)
+    return np.concatenate([marked(one, *case) & remaining_of(*case) for one, case in pairs])
 
 
 def scores(tensor: torch.Tensor, remaining: np.ndarray) -> np.ndarray:
@@ -55,41 +64,27 @@ def scores(tensor: torch.Tensor, remaining: np.ndarray) -> np.ndarray:
     return np.where(remaining, found.numpy(), np.nan)
 
 
-def expected(
-    parts: Sequence[tuple[torch.Tensor, np.ndarray]], k: int, cap: float
-) -> tuple[list[np.ndarray], np.ndarray]:
-    """Prune the sorted elements, skipping tensors at their cap; return masks and all scores."""
-    each = [scores(tensor, remaining) for tensor, remaining in parts]
-    owner = np.repeat(np.arange(len(each)), [len(own) for own in each])
-    values = np.concatenate([tensor.double().abs().reshape(-1).numpy() for tensor, _ in parts])
-    score, remaining = np.concatenate(each), np.concatenate([remaining for _, remaining in parts])
+def expected(made: list[Case], k: int, cap: float) -> tuple[np.ndarray, np.ndarray]:
+    """Prune the sorted elements, skipping tensors at their cap; return the mask and all scores."""
+    masks = [remaining_of(*case) for case in made]
+    owner = np.repeat(np.arange(len(masks)), [len(own) for own in masks])
+    values = np.concatenate([tensor.double().abs().reshape(-1).numpy() for tensor, _ in made])
+    score = np.concatenate([scores(t, own) for (t, _), own in zip(made, masks, strict=True)])
     order = np.lexsort((np.nan_to_num(values, nan=np.inf), np.isnan(values), owner, score))
     out, left = np.zeros(len(score), bool), k
-    may_go = [math.floor(cap * len(ok)) - int((~ok).sum()) for _, ok in parts]
-    for place in order[remaining[order]]:
-        if left and may_go[owner[place]] > 0:
-            out[place] = True
-            may_go[owner[place]] -= 1
+    limits = [math.floor(cap * len(own)) - int((~own).sum()) for own in masks]
+    for index in order[np.concatenate(masks)[order]]:
+        if left and limits[owner[index]] > 0:
+            out[index] = True
+            limits[owner[index]] -= 1
             left -= 1
-    return np.split(out, np.cumsum([len(own) for own in each])[:-1]), score
+    return out, score
 
 
-def compare(made: list[tuple], share: float, cap: float, *, ties_too: bool) -> None:
-    parts = [
-        (t, np.ones(t.numel(), bool) if remaining_mask is None else remaining_mask)
-        for t, remaining_mask in made
-    ]
-    k = round(share * sum(int(remaining.sum()) for _, remaining in parts))
-    decisions = lamp(
-        *[target(t, remaining_mask=mask) for t, mask in made], amount=k, max_sparsity=cap
-    )
-    masks, score = expected(parts, k, cap)
-    found = [
-        marked(decision, t) & remaining
-        for decision, (t, remaining) in zip(decisions, parts, strict=True)
-    ]
-    assert [int(one.sum()) for one in found] == [decision.pruned for decision in decisions]
-    ours, theirs = np.concatenate(found), np.concatenate(masks)
+def compare(made: list[Case], share: float, cap: float, *, ties_too: bool) -> None:
+    k = round(share * sum(int(remaining_of(*case).sum()) for case in made))
+    theirs, score = expected(made, k, cap)
+    ours = pruned(made, amount=k, max_sparsity=cap)
     assert ours.sum() == theirs.sum()
     if ties_too:
         assert np.array_equal(ours, theirs)
@@ -105,8 +100,7 @@ def test_lamp_agrees_with_its_definition_including_ties(made, share, cap):
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_of_several_nans_the_first_are_pruned(dtype):
     tensor = torch.tensor([0.0] * 12 + [math.nan] * 3).to(dtype)
-    [decision] = lamp(target(tensor), amount=13)
-    assert marked(decision, tensor).tolist() == [True] * 13 + [False] * 2
+    assert pruned([(tensor, None)], amount=13).tolist() == [True] * 13 + [False] * 2
 
 
 @given(targets(anything), st.floats(0, 1), st.sampled_from([1.0, 1.0, 0.5]))
@@ -134,7 +128,8 @@ def test_cuts_of_many_elements_agree_with_sorting_in_few_passes(kind, dtype, sha
     tensors = several(dtype, kind)
     compare([(tensor, None) for tensor in tensors], share, 1.0, ties_too=False)
     seen: list[tuple[int, int]] = []
-    lamp(*map(target, tensors), amount=share, monitor=Monitor(lambda *done: seen.append(done)))
+    monitor = Monitor(lambda *done: seen.append(done))
+    decide("lamp", *map(target, tensors), amount=share, monitor=monitor)
     together = sum(tensor.nbytes for tensor in tensors if tensor.numel() <= 500)
     apart = sum(tensor.nbytes for tensor in tensors) - together
     passes = {8: 10, 4: 4, 2: 1}[dtype.itemsize]
@@ -146,26 +141,17 @@ def test_cuts_of_many_elements_agree_with_sorting_in_few_passes(kind, dtype, sha
 def test_the_largest_element_of_a_target_is_pruned_last(sizes, seed, data):
     generator = torch.Generator().manual_seed(seed)
     tensors = [torch.randperm(size, generator=generator) + 1.0 for size in sizes]
-    others = sum(sizes) - len(sizes)
     k = data.draw(st.integers(0, sum(sizes)))
-    decisions = lamp(*map(target, tensors), amount=k)
-    kept = [(~marked(d, t))[int(t.argmax())] for d, t in zip(decisions, tensors, strict=True)]
-    assert sum(kept) == len(sizes) - max(0, k - others)
+    is_largest = torch.cat([tensor == tensor.max() for tensor in tensors]).numpy()
+    kept = ~pruned([(tensor, None) for tensor in tensors], amount=k)
+    assert kept[is_largest].sum() == len(sizes) - max(0, k - (sum(sizes) - len(sizes)))
 
 
 @given(targets(exact), st.floats(0, 1), st.lists(st.integers(-20, 20), min_size=4, max_size=4))
 def test_lamp_is_invariant_to_the_scale_of_a_layer(made, share, powers):
-    made = [(tensor.double(), remaining_mask) for tensor, remaining_mask in made]
-    scaled = [
-        (t * 2.0**n, remaining_mask) for (t, remaining_mask), n in zip(made, powers, strict=False)
-    ]
-    for one, other, (tensor, _) in zip(
-        lamp(*[target(t, remaining_mask=mask) for t, mask in made], amount=share),
-        lamp(*[target(t, remaining_mask=mask) for t, mask in scaled], amount=share),
-        made,
-        strict=True,
-    ):
-        assert np.array_equal(marked(one, tensor), marked(other, tensor))
+    made = [(tensor.double(), mask) for tensor, mask in made]
+    scaled = [(t * 2.0**n, mask) for (t, mask), n in zip(made, powers, strict=False)]
+    assert np.array_equal(pruned(made, amount=share), pruned(scaled, amount=share))
 
 
 @pytest.mark.filterwarnings("error")
@@ -175,77 +161,29 @@ def test_overflow_and_underflow_of_squares_do_not_affect_scores(monkeypatch, pow
     if not small:
         monkeypatch.setattr(batched, "MAX_BATCH_TENSORS", 0)
     generator = torch.Generator().manual_seed(0)
-    tensors = [
-        torch.randint(-999, 999, (n,), generator=generator).double() for n in (700, 90, 400, 1)
-    ]
-    tensors[1][:3] = torch.tensor([math.nan, math.inf, -math.inf])
-    remaining_mask = np.ones(700, bool)
-    remaining_mask[int(tensors[0].abs().argmax())] = False
-    scaled = [torch.ldexp(tensors[0], torch.tensor(power)), *tensors[1:]]
-    scaled[0][~torch.from_numpy(remaining_mask)] = 2.0**1000
-    wanted = lamp(
-        target(tensors[0], remaining_mask=remaining_mask), *map(target, tensors[1:]), amount=0.6
-    )
-    found = lamp(
-        target(scaled[0], remaining_mask=remaining_mask), *map(target, scaled[1:]), amount=0.6
-    )
-    assert 0 < found[0].pruned < 699
-    for one, other, tensor in zip(found, wanted, tensors, strict=True):
-        remaining = remaining_mask if tensor is tensors[0] else slice(None)
-        assert np.array_equal(marked(one, tensor)[remaining], marked(other, tensor)[remaining])
+    sizes = (700, 90, 400, 1)
+    first, *others = (torch.randint(-999, 999, (n,), generator=generator).double() for n in sizes)
+    others[0][:3] = torch.tensor([math.nan, math.inf, -math.inf])
+    mask = np.ones(700, bool)
+    mask[int(first.abs().argmax())] = False
+    scaled = torch.ldexp(first, torch.tensor(power))
+    scaled[~torch.from_numpy(mask)] = 2.0**1000
+    rest = [(other, None) for other in others]
+    wanted, found = (pruned([(t, mask), *rest], amount=0.6) for t in (first, scaled))
+    assert 0 < found[:700].sum() < 699
+    assert np.array_equal(found, wanted)
 
 
 @given(targets(anything), st.floats(0, 1))
 def test_a_cut_is_the_largest_pruned_value(made, share):
-    for decision, (tensor, remaining_mask) in zip(
-        lamp(*[target(t, remaining_mask=mask) for t, mask in made], amount=share), made, strict=True
-    ):
-        assert isinstance(decision.predicate, ElementCut)
+    for decision, (tensor, mask) in zip(decisions_of(made, amount=share), made, strict=True):
         if decision.pruned:
-            going = marked(decision, tensor) & (True if remaining_mask is None else remaining_mask)
+            going = marked(decision, tensor, mask) & remaining_of(tensor, mask)
             largest = tensor.double().abs().numpy()[going].max()
             assert decision.predicate.element_rank(0).cut == largest
 
 
-@pytest.mark.parametrize("threads", [1, 2, 7])
-@pytest.mark.parametrize("chunk", [7, 1000, 1 << 21])
-def test_threads_and_chunks_do_not_change_the_cut(monkeypatch, threads, chunk):
-    generator = torch.Generator().manual_seed(0)
-    tensors = [torch.randint(-99, 99, (n,), generator=generator).float() for n in (500, 1, 321)]
-    whole = [marked(*pair) for pair in zip(lamp(*map(target, tensors)), tensors, strict=True)]
-    before = torch.get_num_threads()
-    monkeypatch.setattr(parallel, "CHUNK_ELEMENTS", chunk)
-    torch.set_num_threads(threads)
-    try:
-        found = [marked(*pair) for pair in zip(lamp(*map(target, tensors)), tensors, strict=True)]
-    finally:
-        torch.set_num_threads(before)
-    assert sum(one.sum() for one in whole) == 411
-    assert all(map(np.array_equal, found, whole))
-
-
-def test_non_finite_values_are_pruned_last_and_excluded_from_sums():
-    odd = torch.tensor([np.nan, 1.0, np.inf, 2.0, -np.inf])
-    first, second = lamp(target(odd), target(torch.tensor([1.0, 3.0])), amount=2)
-    assert marked(first, odd).tolist() == [False, True, False, False, False]  # 1 / 5
-    assert marked(second, torch.empty(2)).tolist() == [True, False]  # 1 / 10
-    assert "3 NaN" in first.predicate.note
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("scale", [1e200, 1e-200, 1.7e308, 1e-310])
-def test_the_count_is_exact_although_squares_overflow(scale):
-    large = torch.linspace(-1, 1, 100, dtype=torch.float64) * scale
-    nothing = torch.zeros(5, dtype=torch.float64)
-    for k in (0, 3, 5, 50, 105):
-        decisions = lamp(target(large), target(nothing), target(torch.zeros(0, 3)), amount=k)
-        assert sum(decision.pruned for decision in decisions) == k
-
-
 shapes = st.lists(st.integers(1, 12), min_size=0, max_size=4).map(tuple)
-
-
-erk = partial(decide, "erk")
 
 
 def densities(shapes: Sequence[tuple[int, ...]], caps: Sequence[float], kept: int) -> list[float]:
@@ -267,13 +205,11 @@ def densities(shapes: Sequence[tuple[int, ...]], caps: Sequence[float], kept: in
 def test_densities_are_proportional_to_the_shape_ratio_and_the_total_is_exact(shapes, amount, seed):
     rng = np.random.default_rng(seed)
     sizes = [math.prod(shape) for shape in shapes]
-    there = [rng.random(size) < rng.choice([0.5, 1.0]) for size in sizes]
-    remaining = [int(one.sum()) for one in there]
-    decisions = erk(
-        *[target(torch.rand(s), remaining_mask=a) for s, a in zip(shapes, there, strict=True)],
-        amount=amount,
-    )
-    kept = [left - d.pruned for left, d in zip(remaining, decisions, strict=True)]
+    masks = [rng.random(size) < rng.choice([0.5, 1.0]) for size in sizes]
+    remaining = [int(mask.sum()) for mask in masks]
+    targets = [target(torch.rand(s), remaining_mask=a) for s, a in zip(shapes, masks, strict=True)]
+    decisions = decide("erk", *targets, amount=amount)
+    kept = [left - one.pruned for left, one in zip(remaining, decisions, strict=True)]
     total = sum(remaining) - round(amount * sum(remaining))
     assert sum(kept) == total
     caps = [left / size for left, size in zip(remaining, sizes, strict=True)]
@@ -283,32 +219,12 @@ def test_densities_are_proportional_to_the_shape_ratio_and_the_total_is_exact(sh
         assert abs(count - density * size) < 1 + 1e-6
 
 
-def test_densities_agree_with_a_calculation_by_hand():
-    # The sums of dimensions are 20, 110, 7; the last target has only 7 elements.
-    layers = [torch.rand(10, 10), torch.rand(100, 10), torch.rand(7)]
-    decisions = erk(*map(target, layers), amount=1107 - 397)
-    # 390 = f * (20 + 110), so f = 3: 60 of 100, 330 of 1000, and all 7.
-    assert [decision.pruned for decision in decisions] == [40, 670, 0]
-
-
-def test_of_equal_elements_in_a_target_the_lowest_index_is_pruned_first():
-    first = torch.tensor([[3.0, -1.0], [1.0, 5.0]])
-    decisions = erk(target(first), target(first * 100), amount=4)
-    for decision in decisions:
-        assert decision.pruned == 2
-        assert decision.predicate.prunes(0, 4).tolist() == [False, True, True, False]
-
-
-@pytest.mark.parametrize("amount_of", ["remaining", "total", "reach"])
-def test_earlier_pruning_counts_according_to_amount_of(amount_of):
-    remaining_mask = np.arange(100) < 80
-    decisions = erk(
-        target(torch.rand(10, 10), remaining_mask=remaining_mask),
-        target(torch.rand(10, 10)),
-        amount=0.5,
-        amount_of=amount_of,
-    )
-    pruned = {"remaining": 90, "total": 100, "reach": 80}[amount_of]
-    assert sum(decision.pruned for decision in decisions) == pruned
-    kept = [80 - decisions[0].pruned, 100 - decisions[1].pruned]
-    assert abs(kept[0] - kept[1]) <= 1
+@pytest.mark.parametrize(
+    ("amount_of", "expected"), [("remaining", 90), ("total", 100), ("reach", 80)]
+)
+def test_earlier_pruning_counts_according_to_amount_of(amount_of, expected):
+    pruned_before = target(torch.rand(10, 10), remaining_mask=np.arange(100) < 80)
+    targets = pruned_before, target(torch.rand(10, 10))
+    first, second = (one.pruned for one in decide("erk", *targets, amount=0.5, amount_of=amount_of))
+    assert first + second == expected
+    assert abs((80 - first) - (100 - second)) <= 1

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from prune_gui.pruning.kernels import compilation
 from prune_gui.pruning.kernels.compilation import _log_once, _PrivateFolder
 from prune_gui.pruning.kernels.loop import compiled, compiled_within
-from prune_gui.pruning.kernels.numba_control import COMPILATIONS, _Loader, only_from_cache
+from prune_gui.pruning.kernels.numba_control import _Loader, only_from_cache
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="owners and modes are those of POSIX")
 
@@ -106,6 +107,7 @@ def test_numba_reads_no_file_of_the_working_folder_however_often_it_compiles(tmp
     (tmp_path / ".numba_config.yaml").write_text("debug: 1\nopt: 0\n")
     program = """
 from prune_gui.pruning.kernels.loop import compiled_within, interpret_up_to
+from prune_gui.pruning.kernels import compilation
 from prune_gui.pruning.kernels.compilation import numba
 interpret_up_to(0)
 compiled_within(lambda number: number)(1)
@@ -126,21 +128,16 @@ def test_a_numba_without_the_known_config_file_name_is_rejected(tmp_path):
         loader.get_code("numba.core.config")
 
 
-def test_a_compilation_is_counted_while_it_runs_and_a_call_is_not(monkeypatch):
-    changes = []
-    monkeypatch.setattr(COMPILATIONS, "add", changes.append)
+def test_a_compilation_is_known_while_it_runs_and_a_call_is_none(monkeypatch):
+    class Running(list):
+        def append(self, event):
+            changes.append(1)
+            super().append(event)
+
+    changes, running = [], Running()
+    monkeypatch.setattr(compilation, "COMPILATIONS", running)
     increased = compiled_within(lambda number: number + 1)
-    assert increased(1) == 2
-    assert changes == [1, -1]
-    assert increased(2) == 3
-    assert changes == [1, -1]
-    assert increased(0.5) == 1.5
-    assert changes == [1, -1, 1, -1]
-
-
-def test_the_counter_is_true_until_the_last_compilation_ends():
-    states = []
-    for change in (1, 1, -1, -1):
-        COMPILATIONS.add(change)
-        states.append(bool(COMPILATIONS))
-    assert states == [True, True, True, False]
+    for argument, compiled_before in ((1, 1), (2, 1), (0.5, 2)):
+        assert increased(argument) == argument + 1
+        assert len(changes) == compiled_before
+        assert not running

@@ -70,41 +70,28 @@ def test_methods_are_imported_without_torch_and_numpy():
 
 
 @pytest.mark.parametrize(
-    ("name", "parameters", "scope"),
+    ("name", "parameters", "scope", "kind"),
     [
-        ("l1_unstructured", {"scope": "row"}, "row"),
-        ("ln_structured", {"scope": "global"}, "global"),
-        ("block", {}, "local"),
-        ("lamp", {}, "global"),
-        ("balanced", {}, "global"),
-        ("balanced", {"over": "row"}, "row"),
-        ("n_m", {}, "group"),
-        ("threshold", {"value": 1}, "local"),
+        ("l1_unstructured", {"scope": "row"}, "row", "weights"),
+        ("l1_unstructured", {"importance": "scores.pt"}, "local", "scores"),
+        ("ln_structured", {"scope": "global"}, "global", "weights"),
+        ("lamp", {}, "global", "lamp"),
+        ("lamp", {"moved_from": "before.pt"}, "global", "lamp_of_scores"),
+        ("lamp", {"score": "ria"}, "global", "lamp_of_scores"),
+        ("n_m", {"score": "balanced"}, "group", "scores"),
+        ("balanced", {}, "global", "lamp_of_scores"),
+        ("balanced", {"over": "row"}, "row", "scores"),
+        ("random_unstructured", {}, "local", "random"),
+        ("random_structured", {}, "local", "random"),
+        ("channels", {"channels": "1"}, "local", None),
+        ("identity", {}, "local", None),
     ],
 )
-def test_the_scope_of_the_ranking_says_which_units_share_a_cut(name, parameters, scope):
-    assert METHODS[name](**parameters).ranking_scope == scope
-
-
-@pytest.mark.parametrize(
-    ("name", "parameters", "kind"),
-    [
-        ("l1_unstructured", {}, "weights"),
-        ("l1_unstructured", {"importance": "scores.pt"}, "scores"),
-        ("lamp", {}, "lamp"),
-        ("lamp", {"moved_from": "before.pt"}, "lamp_of_scores"),
-        ("lamp", {"score": "ria"}, "lamp_of_scores"),
-        ("n_m", {"score": "balanced"}, "scores"),
-        ("balanced", {}, "lamp_of_scores"),
-        ("balanced", {"over": "global"}, "scores"),
-        ("random_unstructured", {}, "random"),
-        ("random_structured", {}, "random"),
-        ("channels", {"channels": "1"}, None),
-        ("identity", {}, None),
-    ],
-)
-def test_the_kind_of_score_depends_on_the_method_and_its_files(name, parameters, kind):
-    assert METHODS[name](**parameters).score_kind == kind
+def test_scope_and_kind_of_the_scores_depend_on_the_method_and_its_fields(
+    name, parameters, scope, kind
+):
+    method = METHODS[name](**parameters)
+    assert (method.ranking_scope, method.score_kind) == (scope, kind)
 
 
 Inner = Annotated[int, FieldText(label="inner", values={"1": "one"})]
@@ -139,25 +126,8 @@ CONTEXTS = {
     "literal_error": {"expected": "'local', 'global' or 'row'"},
     "model_type": {"class_name": "Recipe"},
 }
-VALUES = (
-    None,
-    True,
-    -1,
-    3,
-    0.5,
-    7.25,
-    -0.5,
-    math.nan,
-    math.inf,
-    "",
-    "odd",
-    [],
-    [1.5],
-    {"a": 1},
-    b"x",
-)
-
-
+NUMBERS = (True, -1, 3, 0.5, 7.25, -0.5, math.nan, math.inf)
+VALUES = (*NUMBERS, None, "", "odd", [], [1.5], {"a": 1}, b"x")
 WORDS = ("fro", "nuc", "output", "input")  # of recipes
 
 

@@ -1,14 +1,10 @@
 """The functions of the module API, for one parameter and for several together."""
 
-import copy
 import gc
-import math
 import weakref
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import nn
 from torch.nn.utils import prune as reference
 
@@ -104,16 +100,6 @@ def test_a_failure_while_masks_are_stored_leaves_all_modules_unchanged(monkeypat
     assert list(two.state_dict()) == ["weight"]
 
 
-def test_a_pruned_module_can_be_copied_after_a_failure(monkeypatch):
-    one, two = layers([[1.0, 2.0]], [[3.0, 4.0]])
-    prune(weights([one]), 1)
-
-    monkeypatch.setattr(two, "register_forward_pre_hook", fail)
-    with pytest.raises(MemoryError):
-        prune(weights([one, two]), 1)
-    assert copy.deepcopy(one).weight.tolist() == [[0, 2]]
-
-
 def test_a_failure_restores_the_weight_list_of_a_recurrent_module(monkeypatch):
     lstm, [other] = nn.LSTM(4, 3), layers([[1.0, 2.0]])
     x = torch.randn(2, 1, 4)
@@ -204,128 +190,6 @@ def test_a_deleted_module_is_freed():
     assert gone() is None
 
 
-DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
-FEW_VALUES = (0.0, -0.0, 1.0, -1.0, 2.5, math.inf, -math.inf, math.nan, -math.nan)
-
-
-class ByWeights(pruning.L1Unstructured):
-    """Has a mask of its own, so that all elements are concatenated."""
-
-    def compute_mask(self, t, default_mask):
-        return super().compute_mask(t, default_mask)
-
-
-class AtRandom(pruning.RandomUnstructured):
-    """Has a mask of its own, so that all elements are concatenated."""
-
-    def compute_mask(self, t, default_mask):
-        return super().compute_mask(t, default_mask)
-
-
-@st.composite
-def networks(draw):
-    """Return modules of which some share a parameter, are transposed, or are already pruned."""
-    dtypes = draw(st.sampled_from([[dtype] for dtype in DTYPES] + [list(DTYPES)]))
-    modules = []
-    for _ in range(draw(st.integers(1, 4))):
-        if modules and draw(st.integers(0, 3)) == 0:
-            module = nn.Module()
-            module.weight = getattr(modules[-1], "weight_orig", modules[-1].weight)
-        else:
-            shape = draw(st.tuples(st.integers(0, 5), st.integers(1, 5)))
-            size = math.prod(shape)
-            values = draw(st.lists(st.sampled_from(FEW_VALUES), min_size=size, max_size=size))
-            weights = torch.tensor(values).view(shape).to(draw(st.sampled_from(dtypes)))
-            [module] = layers([[1.0]])
-            module.weight = nn.Parameter(weights.T if draw(st.booleans()) else weights)
-        if draw(st.booleans()):
-            mask = [draw(st.booleans()) for _ in range(module.weight.numel())]
-            pruning.custom_from_mask(
-                module, "weight", torch.tensor(mask, dtype=torch.bool).view(module.weight.shape)
-            )
-        modules.append(module)
-    return nn.ModuleList(modules)
-
-
-def outcome(net, method, amount, scores):
-    """Prune a network; return the masks, the products and the next random number, or an error."""
-    given_scores = {
-        (net[index], "weight"): scored.view(net[index].weight.shape)
-        for index, scored in scores.items()
-    }
-    torch.manual_seed(0)
-    try:
-        pruning.global_unstructured(weights(net), method, given_scores, amount=amount)
-    except ValueError as error:
-        return str(error), [*net.state_dict()]
-    results = [t for layer in net for t in (layer.weight_mask, layer.weight.detach())]
-    return [(t.dtype, t.stride(), repr(t.tolist())) for t in results], torch.rand(1)
-
-
-@given(networks(), st.floats(0, 1) | st.integers(0, 20), st.data())
-def test_one_search_gives_the_result_of_concatenated_elements(net, amount, data):
-    scored = data.draw(st.sets(st.sampled_from(range(len(net)))))
-    dtype = data.draw(st.sampled_from((*DTYPES, torch.int64)))
-    scores = {i: (torch.arange(net[i].weight.numel()) % 3 - 1).to(dtype) for i in sorted(scored)}
-    for fast, concatenating in (
-        (pruning.L1Unstructured, ByWeights),
-        (pruning.RandomUnstructured, AtRandom),
-    ):
-        expected = outcome(copy.deepcopy(net), concatenating, amount, scores)
-        assert outcome(copy.deepcopy(net), fast, amount, scores) == expected
-
-
-@given(st.lists(st.integers(0, 9), min_size=1, max_size=5), st.floats(0, 1), st.integers(0, 99))
-def test_one_search_gives_the_result_of_torch_where_values_are_distinct(sizes, amount, seed):
-    generator = torch.Generator().manual_seed(seed)
-    every = (torch.randperm(sum(sizes) + 1, generator=generator) + 1.0)[:-1]
-    for method in ("L1Unstructured", "RandomUnstructured"):
-        masks_by_package = []
-        for package in (pruning, reference):
-            net = layers(*(part.tolist() for part in every.split(sizes)))
-            for part in (0.5, amount):
-                torch.manual_seed(seed)
-                package.global_unstructured(weights(net), getattr(package, method), amount=part)
-            masks_by_package.append(masks(net))
-        assert masks_by_package[0] == masks_by_package[1]
-
-
-def test_remove_restores_the_same_parameter_object():
-    layer = nn.Linear(4, 3)
-    weight, before = layer.weight, layer.weight.detach().clone()
-    optimiser = torch.optim.SGD(layer.parameters(), lr=1.0)
-    pruning.l1_unstructured(layer, "weight", 5)
-    mask = layer.weight_mask.clone()
-    pruning.remove(layer, "weight")
-    assert layer.weight is weight
-    assert sorted(layer.state_dict()) == ["bias", "weight"]
-    assert torch.equal(layer.weight, before * mask)
-    assert not layer._forward_pre_hooks
-    assert any(weight is p for group in optimiser.param_groups for p in group["params"])
-
-
-def test_remove_uses_the_current_parameter_and_mask():
-    layer = pruning.custom_from_mask(nn.Linear(2, 1), "weight", torch.tensor([[0, 1]]))
-    with torch.no_grad():
-        layer.weight_orig.copy_(torch.tensor([[3.0, 4.0]]))
-    assert pruning.remove(layer, "weight").weight.tolist() == [[0.0, 4.0]]
-
-
-def test_remove_leaves_other_parameters_pruned():
-    layer = nn.Linear(4, 3)
-    for name in ("weight", "bias"):
-        pruning.l1_unstructured(layer, name, 1)
-    pruning.remove(layer, "weight")
-    assert pruning.is_pruned(layer)
-    assert list(layer.state_dict()) == ["bias_orig", "weight", "bias_mask"]
-
-
-def test_remove_of_an_unpruned_parameter_is_an_error():
-    layer = pruning.identity(nn.Linear(4, 3), "weight")
-    with pytest.raises(ValueError, match="'bias'"):
-        pruning.remove(layer, "bias")
-
-
 def test_a_failing_remove_leaves_the_module_unchanged():
     class Stubborn(reference.Identity):
         def remove(self, module):
@@ -354,24 +218,6 @@ def test_a_failing_remove_does_not_change_the_weights():
     assert torch.equal(layer.weight_orig, before)
     assert list(layer.state_dict()) == ["bias", "weight_orig", "weight_mask"]
     assert pruning.is_pruned(layer)
-
-
-def test_a_module_is_pruned_if_any_submodule_is():
-    net = nn.Sequential(nn.Linear(4, 3), nn.Sequential(nn.ReLU(), nn.Linear(3, 2)))
-    net[0].register_forward_pre_hook(lambda module, inputs: None)
-    assert not pruning.is_pruned(net)
-    pruning.identity(net[1][1], "bias")
-    assert pruning.is_pruned(net)
-    assert not pruning.is_pruned(net[0])
-
-
-def test_a_recurrent_module_works_while_pruned_and_after_remove():
-    lstm, x = nn.LSTM(4, 3), torch.randn(2, 1, 4)
-    pruning.l1_unstructured(lstm, "weight_ih_l0", 0.5)
-    pruned = lstm(x)[0]
-    pruning.remove(lstm, "weight_ih_l0")
-    assert torch.equal(lstm(x)[0], pruned)
-    assert all(isinstance(weight, nn.Parameter) for weight in lstm._flat_weights)
 
 
 def test_every_function_returns_its_module():

@@ -1,9 +1,7 @@
 """The base class: the reparametrization, its hook, failing calls; and containers of methods."""
 
 import copy
-import io
 import math
-import pickle
 import weakref
 
 import pytest
@@ -12,8 +10,6 @@ from torch import nn
 from torch.nn.utils import prune as reference
 
 from prune_gui import pruning
-
-PRUNED_WEIGHT = ["bias", "weight_orig", "weight_mask"]
 
 
 class Failing(pruning.BasePruningMethod):
@@ -55,31 +51,6 @@ def assert_unchanged(module, before):
     assert state(module)[2:] == before[2:]
 
 
-def test_pruning_creates_a_parameter_a_buffer_and_a_hook():
-    layer = nn.Linear(4, 3)
-    weight = layer.weight
-    hook = pruning.L1Unstructured.apply(layer, "weight", 5)
-    assert list(layer.state_dict()) == PRUNED_WEIGHT
-    assert layer.weight_orig is weight
-    assert layer.weight_mask.dtype == weight.dtype
-    assert list(layer._forward_pre_hooks.values()) == [hook]
-
-
-def test_pruned_elements_are_plus_zero_whatever_their_value():
-    values = torch.tensor([[-1.0, math.nan, -math.inf, math.inf], [1.0, -2.0, 3.0, -4.0]])
-    mask = torch.tensor([[0, 0, 0, 0], [1, 1, 1, 1]])
-    ours, theirs = nn.Linear(4, 2), nn.Linear(4, 2)
-    for layer, package in ((ours, pruning), (theirs, reference)):
-        layer.weight = nn.Parameter(values.clone())
-        package.custom_from_mask(layer, "weight", mask)
-        package.remove(layer, "weight")
-    assert torch.equal(ours.weight[0], torch.zeros(4))
-    assert not ours.weight[0].signbit().any()
-    assert torch.equal(ours.weight[1], values[1])
-    assert theirs.weight[0, 0].signbit()
-    assert theirs.weight[0, 1:].isnan().all()
-
-
 def test_only_kept_elements_have_gradients_even_beside_nan():
     layer = nn.Linear(3, 1, bias=False)
     layer.weight = nn.Parameter(torch.tensor([[math.nan, 2.0, 3.0]]))
@@ -88,26 +59,54 @@ def test_only_kept_elements_have_gradients_even_beside_nan():
     assert layer.weight_orig.grad.tolist() == [[0.0, 6.0, 7.0]]
 
 
+def called(function, name, *arguments, **scores):
+    """Return a call of one of our functions, for one parameter of a layer."""
+    return lambda layer: getattr(pruning, function)(layer, name, *arguments, **scores)
+
+
+FAILING = [
+    (lambda layer: Failing.apply(layer, "weight"), RuntimeError, "no mask today"),
+    (lambda layer: Constant.apply(layer, "weight", torch.ones(3)), ValueError, "shape"),
+    (lambda layer: Constant.apply(layer, "weight", torch.full((3, 4), 0.5)), ValueError, "0 and 1"),
+    (called("l1_unstructured", "weight", 1000), ValueError, "1000 units"),
+    (called("l1_unstructured", "weight", math.nan), ValueError, "amount=nan"),
+    (called("ln_structured", "weight", 1, 2, 2), IndexError, "dim=2"),
+    (called("ln_structured", "weight", 1, 2, -3), IndexError, "dim=-3"),
+    (called("random_structured", "weight", 1, -3), IndexError, "dim=-3"),
+    (called("ln_structured", "weight", 1, "nuc", 0), ValueError, "3 dimensions"),
+    (called("ln_structured", "bias", 1, 2, 0), ValueError, "no channels"),
+    (called("random_structured", "bias", 1, 0), ValueError, "no channels"),
+    (called("custom_from_mask", "weight", torch.ones(4, 3)), AssertionError, "shape"),
+    (called("custom_from_mask", "bias", [1, 0, 1]), TypeError, "list"),
+    *(
+        (called("custom_from_mask", "bias", torch.tensor([1.0, odd, 0.0])), ValueError, "0 and 1")
+        for odd in (0.5, -1.0, 2.0, math.nan, math.inf)
+    ),
+    *(
+        (called("l1_unstructured", "weight", 1, importance_scores=scores), AssertionError, "scores")
+        for scores in (torch.ones(4, 3), torch.ones(3))
+    ),
+    (called("identity", "nothing"), AttributeError, "nothing"),
+    (called("identity", "none"), ValueError, "'none'"),
+    (called("identity", "buffer"), TypeError, "'buffer'"),
+    (called("identity", "first"), KeyError, "first_orig"),
+    (called("identity", "second"), KeyError, "second_mask"),
+]
+
+
 @pytest.mark.parametrize("times", [0, 1, 2])
-@pytest.mark.parametrize(
-    ("call", "error"),
-    [
-        (lambda layer: Failing.apply(layer, "weight"), RuntimeError),
-        (lambda layer: pruning.l1_unstructured(layer, "weight", 1000), ValueError),
-        (lambda layer: pruning.l1_unstructured(layer, "weight", math.nan), ValueError),
-        (lambda layer: pruning.ln_structured(layer, "weight", 1, 2, dim=2), IndexError),
-        (lambda layer: pruning.ln_structured(layer, "weight", 1, "nuc", dim=0), ValueError),
-        (lambda layer: pruning.custom_from_mask(layer, "weight", torch.ones(3)), AssertionError),
-        (lambda layer: Constant.apply(layer, "weight", torch.ones(3)), ValueError),
-        (lambda layer: Constant.apply(layer, "weight", torch.full((3, 4), 0.5)), ValueError),
-    ],
-)
-def test_a_failing_call_leaves_the_module_unchanged(call, error, times):
+@pytest.mark.parametrize(("call", "error", "says"), FAILING)
+def test_a_failing_call_leaves_the_module_unchanged(call, error, says, times):
     layer = nn.Linear(4, 3)
+    layer.register_parameter("none", None)
+    layer.register_buffer("buffer", torch.ones(3))
+    layer.first, layer.first_orig = nn.Parameter(torch.ones(3)), "mine"
+    layer.second, layer.second_mask = nn.Parameter(torch.ones(3)), "mine"
     for _ in range(times):
         pruning.l1_unstructured(layer, "weight", 2)
+        pruning.identity(layer, "bias")
     before = state(layer)
-    with pytest.raises(error):
+    with pytest.raises(error, match=says):
         call(layer)
     assert_unchanged(layer, before)
 
@@ -118,44 +117,6 @@ def test_a_mask_that_cannot_be_applied_leaves_the_module_unchanged():
     with pytest.raises(RuntimeError, match="cannot apply"):
         FailingLate.apply(layer, "weight", torch.zeros(3, 4))
     assert_unchanged(layer, before)
-
-
-def test_a_bias_of_none_is_refused_and_unchanged():
-    layer = nn.Linear(4, 3, bias=False)
-    before = state(layer)
-    with pytest.raises(ValueError, match="'bias'"):
-        pruning.l1_unstructured(layer, "bias", 1)
-    assert_unchanged(layer, before)
-    assert layer.bias is None
-    with pytest.raises(TypeError):
-        reference.l1_unstructured(layer, "bias", 1)
-    assert "bias" not in layer._parameters
-
-
-def test_an_attribute_that_is_no_parameter_is_refused():
-    norm = nn.BatchNorm1d(3)
-    with pytest.raises(TypeError, match="running_mean"):
-        pruning.identity(norm, "running_mean")
-    with pytest.raises(AttributeError, match="nothing"):
-        pruning.identity(norm, "nothing")
-
-
-@pytest.mark.parametrize("taken", ["weight_orig", "weight_mask"])
-def test_an_existing_attribute_is_not_overwritten(taken):
-    layer = nn.Linear(4, 3)
-    setattr(layer, taken, "mine")
-    before = state(layer)
-    with pytest.raises(KeyError, match=taken):
-        pruning.l1_unstructured(layer, "weight", 1)
-    assert_unchanged(layer, before)
-
-
-def test_scores_of_another_shape_are_refused():
-    layer = nn.Linear(4, 3)
-    with pytest.raises(AssertionError, match="importance_scores"):
-        pruning.l1_unstructured(layer, "weight", 1, importance_scores=torch.ones(4, 3))
-    with pytest.raises(AssertionError, match="importance_scores"):
-        pruning.L1Unstructured(1).prune(torch.ones(3), importance_scores=torch.ones(4))
 
 
 @pytest.mark.parametrize("after_a_pass", [False, True])
@@ -179,24 +140,6 @@ def test_a_pruned_module_can_be_deep_copied_unlike_in_torch(after_a_pass):
     assert list(layer.state_dict()) == ["weight_orig", "weight_mask"]
 
 
-def test_a_pruned_recurrent_module_can_be_copied_and_called():
-    lstm = pruning.l1_unstructured(nn.LSTM(4, 3), "weight_hh_l0", 0.5)
-    x = torch.randn(2, 1, 4)
-    assert torch.equal(copy.deepcopy(lstm)(x)[0], lstm(x)[0])
-
-
-def test_pickle_and_state_dict_round_trip():
-    layer = pruning.l1_unstructured(nn.Linear(4, 3), "weight", 5)
-    twin = pickle.loads(pickle.dumps(layer))
-    assert torch.equal(twin(torch.ones(1, 4)), layer(torch.ones(1, 4)))
-    buffer = io.BytesIO()
-    torch.save(layer.state_dict(), buffer)
-    buffer.seek(0)
-    other = pruning.identity(nn.Linear(4, 3), "weight")
-    other.load_state_dict(torch.load(buffer, weights_only=True))
-    assert torch.equal(other(torch.ones(1, 4)), layer(torch.ones(1, 4)))
-
-
 def test_a_method_that_has_pruned_nothing_raises_a_clear_error():
     method = pruning.L1Unstructured(1)
     for call in (method.apply_mask, method.remove):
@@ -211,20 +154,8 @@ def test_prune_returns_a_pruned_copy_of_any_tensor():
     assert not pruned.signbit().any()
     with pytest.raises(ValueError, match="0 and 1"):
         pruning.Identity().prune(t, default_mask=torch.full((4,), 0.5))
-
-
-class PlugIn(reference.BasePruningMethod):
-    """A method written for torch that prunes the first `amount` elements that it gets."""
-
-    PRUNING_TYPE = "unstructured"
-
-    def __init__(self, amount):
-        self.amount = amount
-
-    def compute_mask(self, t, default_mask):
-        mask = default_mask.clone()
-        mask.view(-1)[: self.amount] = 0
-        return mask
+    with pytest.raises(AssertionError, match="importance_scores"):
+        pruning.L1Unstructured(1).prune(t, importance_scores=torch.ones(3))
 
 
 class Recording(pruning.BasePruningMethod):
@@ -243,22 +174,6 @@ def stacked(*methods, name="weight"):
     for method in methods:
         method._tensor_name = name
     return pruning.PruningContainer(*methods)
-
-
-def test_the_same_container_grows_with_every_call():
-    layer = nn.Linear(4, 3)
-    pruning.l1_unstructured(layer, "weight", 1)
-    pruning.ln_structured(layer, "weight", 1, 2, 0)
-    pruning.random_structured(layer, "weight", 1, 1)
-    [hook] = layer._forward_pre_hooks.values()
-    assert [type(method).__name__ for method in hook] == [
-        "L1Unstructured",
-        "LnStructured",
-        "RandomStructured",
-    ]
-    assert len(hook) == 3
-    assert hook[1:] == (hook[1], hook[2])
-    assert hook._tensor_name == "weight"
 
 
 def test_the_pruned_tensor_of_an_earlier_step_is_freed():
@@ -316,24 +231,6 @@ def test_a_container_takes_only_methods_of_one_parameter():
             container.add_pruning_method(thing)
 
 
-def test_a_method_written_for_torch_can_be_added_to_our_container():
-    plug_in = PlugIn(2)
-    container = stacked(pruning.L1Unstructured(1), plug_in)
-    mask = container.compute_mask(torch.ones(2, 3), torch.tensor([[0, 1, 1], [1, 1, 1]]))
-    assert mask.tolist() == [[0, 0, 0], [1, 1, 1]]
-
-
-def test_torch_recognises_modules_that_we_pruned():
-    layer = nn.Linear(4, 3)
-    pruning.l1_unstructured(layer, "weight", 5)
-    assert reference.is_pruned(layer)
-    PlugIn.apply(layer, "weight", 2)
-    assert int((layer.weight_mask == 0).sum()) == 7
-    reference.remove(layer, "weight")
-    assert not reference.is_pruned(layer)
-    assert int((layer.weight == 0).sum()) == 7
-
-
 @pytest.mark.parametrize("times", [1, 2])
 def test_modules_pruned_by_torch_can_be_pruned_further(times):
     layer = nn.Linear(4, 3)
@@ -344,6 +241,7 @@ def test_modules_pruned_by_torch_can_be_pruned_further(times):
     [hook] = layer._forward_pre_hooks.values()
     assert type(hook) is pruning.PruningContainer
     assert len(hook) == times + 1
+    assert hook[1:] == tuple(hook)[1:]
     assert int((layer.weight_mask == 0).sum()) == 2 * times + 3
     pruning.remove(layer, "weight")
     assert not pruning.is_pruned(layer)

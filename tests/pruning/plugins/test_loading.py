@@ -91,19 +91,10 @@ def test_only_concrete_public_classes_of_the_file_are_methods(plugin_file):
         + GOOD.format(name="_Hidden")
         + "class Base(prune.BasePruningMethod): pass\n"
         + "from torch.nn.utils.prune import Identity\nAgain = Mine\n"
+        + "from prune_gui.pruning import BasePruningMethod as Ours\n"
+        + GOOD.format(name="Own").replace("prune.BasePruningMethod", "Ours")
     )
-    assert [method.name for method in load_file(path)] == ["mine"]
-
-
-def test_a_subclass_of_our_base_class_is_accepted(plugin_file):
-    path = plugin_file("from prune_gui.pruning import BasePruningMethod as Ours\n")
-    path.write_text(path.read_text() + GOOD.format(name="Mine").replace("prune.Base", "Base"))
-    path.write_text(path.read_text().replace("BasePruningMethod)", "Ours)"))
-    assert [method.name for method in load_file(path)] == ["mine"]
-
-
-def test_load_file_registers_nothing(plugin_file):
-    load_file(plugin_file(GOOD.format(name="Mine")))
+    assert [method.name for method in load_file(path)] == ["mine", "own"]
     assert "mine" not in METHODS
 
 
@@ -115,16 +106,10 @@ def test_reloading_a_file_replaces_its_methods(plugin_file):
     assert METHODS["mine"] is not first
     load_methods(plugin_file(GOOD.format(name="New")))
     assert [name for name in METHODS if METHODS[name].source != "built-in"] == ["other", "new"]
-
-
-def test_a_failing_reload_keeps_the_methods(plugin_file):
-    [first] = load_methods(plugin_file(GOOD.format(name="Mine")))
+    new = METHODS["new"]
     with pytest.raises(PluginError):
         load_methods(plugin_file("raise ValueError"))
-    assert METHODS["mine"] is first
-
-
-def test_the_mapping_of_methods_is_read_only():
+    assert METHODS["new"] is new
     with pytest.raises(TypeError):
         METHODS["mine"] = METHODS["identity"]  # type: ignore[index]
 

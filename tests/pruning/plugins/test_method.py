@@ -229,13 +229,7 @@ def test_a_method_with_required_parameters_is_tried_on_first_use(plugin_file, we
     ("mask", "says"),
     [
         ("1 / 0 if t.numel() > 4096 else default_mask", "raised ZeroDivisionError: division"),
-        ("exit(3) if t.numel() > 4096 else default_mask", "called sys.exit"),
-        (
-            "default_mask.reshape(-1)[:4096].reshape(-1) if t.numel() > 4096 else default_mask",
-            r"shape \(5000,\), but returned a mask of shape \(4096,\)",
-        ),
-        ("default_mask * 0.5 if t.numel() > 4096 else default_mask", "other than 0 and 1"),
-        ("None if t.numel() > 4096 else default_mask", "a NoneType in place of a mask"),
+        ("default_mask[:4096]", r"shape \(5000,\), but returned a mask of shape \(4096,\)"),
     ],
 )
 def test_errors_of_a_step_name_the_parameter_and_the_plug_in(plugin_file, resolved, mask, says):
@@ -250,10 +244,7 @@ def test_errors_of_a_step_name_the_parameter_and_the_plug_in(plugin_file, resolv
 
 @pytest.mark.parametrize(
     ("scope", "needed", "remedy"),
-    [
-        ("local", 120 * (3 * 4 + 1), "another method"),
-        ("global", 312 * (3 * 4 + 1), "fewer targets"),
-    ],
+    [("local", 120 * 13, "another method"), ("global", 312 * 13, "fewer targets")],
 )
 def test_a_mask_that_does_not_fit_into_memory_is_refused(
     plugin_file, weights, resolved, free_memory, scope, needed, remedy

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -9,7 +10,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
@@ -25,40 +25,48 @@ from prune_gui.pruning.selection.lamp_cuts import find_lamp_cuts
 from prune_gui.pruning.selection.radix_select import Cut, find_cuts, mark
 from prune_gui.pruning.selection.scores import TensorScores
 
-# Few distinct values, so that ties are common; NaN among them.
-numbers = st.lists(st.sampled_from([0.0, -0.0, 0.5, -0.5, 1.0, np.inf, np.nan]), max_size=9)
+# Few distinct values, so that ties are common. Squares and sums of these are exact, so that
+# different orders of summation give the same LAMP scores.
+numbers = st.sampled_from([0.0, -0.0, 0.5, -0.5, 1.0, -1.25, 3.0, 2**-9, np.inf, np.nan, -np.nan])
+DTYPES = (torch.float32, torch.bfloat16, torch.float64, torch.float8_e5m2)
 
 
 @st.composite
-def rankings(draw: st.DrawFn) -> list[Ranking]:
-    """Rankings of one dtype, some with a remaining mask and some with a limit."""
-    dtype = draw(st.sampled_from([torch.float32, torch.bfloat16, torch.float64]))
+def rankings(draw: st.DrawFn, *, mixed: bool = False) -> list[Ranking]:
+    """Rankings of one dtype or of several, some with a remaining mask and some with a limit."""
+    dtypes = draw(st.sampled_from([DTYPES] if mixed else [(dtype,) for dtype in DTYPES]))
     result = []
-    for values in draw(st.lists(numbers, min_size=1, max_size=8)):
-        keys = ScoreKeys.of(TensorScores.of(torch.tensor(values, dtype=dtype)))
-        flags = st.lists(st.booleans(), min_size=len(values), max_size=len(values))
-        remaining_mask = np.array(draw(flags), np.bool_) if draw(st.booleans()) else None
-        limit = draw(st.none() | st.integers(0, remaining_count(keys, remaining_mask)))
-        result.append(
-            Ranking(keys, None if remaining_mask is None else partial(part, remaining_mask), limit)
-        )
+    for values in draw(st.lists(st.lists(numbers, max_size=12), min_size=1, max_size=9)):
+        tensor = torch.tensor(values, dtype=torch.float64).to(draw(st.sampled_from(dtypes)))
+        flags = draw(st.lists(st.booleans(), min_size=len(values), max_size=len(values)))
+        mask = partial(part, np.array(flags, np.bool_)) if draw(st.booleans()) else None
+        ranking = Ranking(ScoreKeys.of(TensorScores.of(tensor)), mask)
+        limit = draw(st.none() | st.integers(0, int(remaining_of(ranking).sum())))
+        result.append(replace(ranking, max_pruned=limit))
     return result
 
 
-def remaining_count(keys: KeySource, remaining_mask: NDArray[np.bool_] | None) -> int:
-    return keys.size if remaining_mask is None else int(remaining_mask.sum())
+def part(mask: np.ndarray, start: int, stop: int) -> np.ndarray:
+    return mask[start:stop]
 
 
-def part(remaining_mask: NDArray[np.bool_], start: int, stop: int) -> NDArray[np.bool_]:
-    return remaining_mask[start:stop]
+def remaining_of(ranking: Ranking) -> np.ndarray:
+    size = ranking.keys.size
+    return np.ones(size, bool) if ranking.remaining_mask is None else ranking.mask(0, size)
 
 
 def prunable_count(ranking: Ranking) -> int:
-    size = ranking.keys.size
-    remaining = (
-        size if ranking.remaining_mask is None else int(ranking.remaining_mask(0, size).sum())
-    )
-    return remaining if ranking.max_pruned is None else ranking.max_pruned
+    return min(int(remaining_of(ranking).sum()), ranking.limit)
+
+
+def assert_same(every: list[Ranking], cuts: list[Cut], others: list[Cut]) -> None:
+    """Check that cuts prune the same elements."""
+    for ranking, one, other in zip(every, cuts, others, strict=True):
+        keys, remaining = ranking.keys, remaining_of(ranking)
+        marked = mark(keys, one, 0, keys.size) & remaining
+        assert np.array_equal(marked, mark(keys, other, 0, keys.size) & remaining)
+        assert marked.sum() == one.pruned == other.pruned
+        assert one.non_finite == other.non_finite
 
 
 @given(rankings(), st.sampled_from([1, 3, 4096]), st.data())
@@ -68,18 +76,8 @@ def test_batched_cuts_equal_unbatched_cuts(every, batch_tensors, data):
         patch.setattr(batched, "MAX_BATCH_TENSORS", batch_tensors)
         cuts = find_cuts_batched(every, k, Monitor())
     expected = find_cuts([*every, empty_like(every[0])], k, Monitor())
-    assert [cut.pruned for cut in cuts] == [cut.pruned for cut in expected[:-1]]
     assert sum(cut.pruned for cut in cuts) == k
-    for ranking, one, other in zip(every, cuts, expected[:-1], strict=True):
-        size = ranking.keys.size
-        remaining_mask = (
-            np.ones(size, bool)
-            if ranking.remaining_mask is None
-            else ranking.remaining_mask(0, size)
-        )
-        marked = mark(ranking.keys, one, 0, size) & remaining_mask
-        assert np.array_equal(marked, mark(ranking.keys, other, 0, size) & remaining_mask)
-        assert one.non_finite == other.non_finite
+    assert_same(every, cuts, expected[:-1])
 
 
 def empty_like(ranking: Ranking) -> Ranking:
@@ -118,49 +116,14 @@ def test_progress_of_batched_tensors_ends_at_its_total():
     assert reported[-1][0] == reported[-1][1] > 0
 
 
-SORTED_DTYPES = [torch.float32, torch.bfloat16, torch.float64, torch.float8_e4m3fn]
-sorted_numbers = st.lists(
-    st.sampled_from([0.0, -0.0, 0.5, -2.0, np.inf, np.nan, -np.nan]), max_size=9
-)
-
-
-@st.composite
-def tensors(draw: st.DrawFn) -> list[tuple[Ranking, int]]:
-    """Rankings of one dtype, and the number of elements to prune of each."""
-    dtype, cases = draw(st.sampled_from(SORTED_DTYPES)), []
-    for values in draw(st.lists(sorted_numbers, min_size=1, max_size=8)):
-        tensor = torch.tensor(values, dtype=torch.float64).to(dtype)
-        flags = draw(st.lists(st.booleans(), min_size=len(values), max_size=len(values)))
-        remaining_mask = np.array(flags, np.bool_) if draw(st.booleans()) else None
-        remaining = len(values) if remaining_mask is None else int(remaining_mask.sum())
-        read_mask = (
-            None
-            if remaining_mask is None
-            else lambda start, stop, remaining_mask=remaining_mask: remaining_mask[start:stop]
-        )
-        keys = ScoreKeys.of(TensorScores.of(tensor))
-        cases.append((Ranking(keys, read_mask), draw(st.integers(0, remaining))))
-    return cases
-
-
-@given(tensors())
-def test_sorted_keys_cut_each_tensor_as_find_cuts_does_alone(cases):
-    rankings = [ranking for ranking, _ in cases]
-    concatenated, bounds = concatenate(rankings)
-    ranked = SortedKeys.of(concatenated.keys, concatenated.remaining_mask, bounds)
-    cuts = ranked.cut(np.array([units for _, units in cases]))
-    for cut, (ranking, units) in zip(cuts, cases, strict=True):
-        [alone] = find_cuts([ranking], units, Monitor())
-        size = ranking.keys.size
-        remaining = (
-            np.ones(size, bool)
-            if ranking.remaining_mask is None
-            else ranking.remaining_mask(0, size)
-        )
-        marked = mark(ranking.keys, cut, 0, size) & remaining
-        assert marked.sum() == cut.pruned == units
-        assert np.array_equal(marked, mark(ranking.keys, alone, 0, size) & remaining)
-        assert cut.non_finite == alone.non_finite
+@given(rankings(), st.data())
+def test_sorted_keys_cut_each_tensor_as_find_cuts_does_alone(every, data):
+    units = [data.draw(st.integers(0, prunable_count(ranking))) for ranking in every]
+    joined, bounds = concatenate(every)
+    cuts = SortedKeys.of(joined.keys, joined.remaining_mask, bounds).cut(np.array(units))
+    alone = [find_cuts([own], k, Monitor())[0] for own, k in zip(every, units, strict=True)]
+    assert [cut.pruned for cut in cuts] == units
+    assert_same(every, cuts, alone)
 
 
 def test_random_keys_of_pruned_elements_are_sorted_last():
@@ -172,60 +135,18 @@ def test_random_keys_of_pruned_elements_are_sorted_last():
     assert ranked.remaining.tolist() == [10]
 
 
-LAMP_DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float8_e5m2]
-# Squares and sums of these are exact, so that both summations give the same scores.
-exact = st.sampled_from([0.0, -0.0, 0.5, -0.5, 1.0, -1.25, 3.0, 2**-9, np.inf, np.nan])
-
-
-@st.composite
-def rankings_for_lamp(draw: st.DrawFn) -> list[Ranking]:
-    """Rankings of any dtypes, some with pruned elements and some with a limit."""
-    result = []
-    for _ in range(draw(st.integers(1, 9))):
-        values = draw(st.lists(exact, max_size=12))
-        flags = draw(st.lists(st.booleans(), min_size=len(values), max_size=len(values)))
-        remaining_mask = np.array(flags if draw(st.booleans()) else [True] * len(values), np.bool_)
-        tensor = torch.tensor(values, dtype=torch.float64).to(draw(st.sampled_from(LAMP_DTYPES)))
-        limit = draw(st.none() | st.integers(0, int(remaining_mask.sum())))
-        keys = ScoreKeys.of(TensorScores.of(tensor))
-        result.append(
-            Ranking(
-                keys,
-                lambda start, stop, remaining_mask=remaining_mask: remaining_mask[start:stop],
-                limit,
-            )
-        )
-    return result
-
-
-def remaining_of(ranking: Ranking) -> np.ndarray:
-    assert ranking.remaining_mask is not None
-    return ranking.remaining_mask(0, ranking.keys.size)
-
-
-def prunable_for_lamp(ranking: Ranking) -> int:
-    count = int(remaining_of(ranking).sum())
-    return count if ranking.max_pruned is None else min(count, ranking.max_pruned)
-
-
 def one_by_one(every: list[Ranking], k: int) -> list[Cut]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batched, "MAX_BATCH_TENSORS", 1)
         return find_lamp_cuts(every, k, Monitor())
 
 
-@given(rankings_for_lamp(), st.data())
+@given(rankings(mixed=True), st.data())
 def test_batched_cuts_equal_those_of_tensors_one_by_one(every, data):
-    k = data.draw(st.integers(0, sum(map(prunable_for_lamp, every))))
-    cuts, expected = find_lamp_cuts(every, k, Monitor()), one_by_one(every, k)
+    k = data.draw(st.integers(0, sum(map(prunable_count, every))))
+    cuts = find_lamp_cuts(every, k, Monitor())
     assert sum(cut.pruned for cut in cuts) == k
-    for ranking, cut, other in zip(every, cuts, expected, strict=True):
-        size = ranking.keys.size
-        assert (cut.pruned, cut.non_finite) == (other.pruned, other.non_finite)
-        assert np.array_equal(
-            mark(ranking.keys, cut, 0, size) & remaining_of(ranking),
-            mark(ranking.keys, other, 0, size) & remaining_of(ranking),
-        )
+    assert_same(every, cuts, one_by_one(every, k))
 
 
 def many_rankings(dtype: torch.dtype = torch.float32) -> list[Ranking]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +24,7 @@ def group(size, gone, label="g"):
 
 
 def adapted(config, fields, groups, counts=None):
-    result = AdaptedConfig.of(config)
+    result = AdaptedConfig(copy.deepcopy(config))
     result.apply("s", rule(*fields), groups, counts or {})
     return result
 
@@ -136,7 +138,7 @@ def test_extra_blocks_are_counted_by_themselves(layers, extra, data):
     gone = data.draw(st.sets(st.integers(0, layers + extra - 1), min_size=1))
     fields = [{"field": "n"}, {"field": "more", "value": "extra", "count": "n"}]
     blocks = SpaceRule.model_validate({"title": "layers", "config": fields})
-    result = AdaptedConfig.of({"n": layers, "more": extra})
+    result = AdaptedConfig({"n": layers, "more": extra})
     result.apply("s", blocks, [group(layers + extra, gone)], {"n": layers})
     kept = sum(i not in gone for i in range(layers))
     if kept:

@@ -6,6 +6,7 @@ import json
 
 import pytest
 import torch
+from applied import applied
 from compact_networks import channels
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,11 +16,10 @@ from torch import nn
 from torch.nn import functional
 from transformers.activations import ACT2FN
 
-from prune_gui.architecture.unit_values import Activation, BatchNorm, Bias, Product, Sum
-from prune_gui.checkpoint import open_checkpoint
+from prune_gui.architecture.unit_values import Activation, BatchNorm, Bias, Pair
 from prune_gui.errors import RecipeError
 from prune_gui.monitor import Monitor
-from prune_gui.recipe import Recipe, export, resolve, verify
+from prune_gui.recipe import Recipe, export, verify
 from prune_gui.recipe.compaction.folding import ACTIVATIONS, constants, unfolded_notes
 from prune_gui.recipe.compaction.plan import compact_plan
 from prune_gui.recipe.contents_note import constant_notes
@@ -43,8 +43,6 @@ class Block(nn.Module):
 
 
 class Network(nn.Module):
-    """Feed-forward blocks one after the other."""
-
     def __init__(self, function: str, sizes: list[int], bias: bool = True) -> None:
         super().__init__()
         self.decoder = nn.ModuleDict({"layers": nn.ModuleList(Block(size, bias) for size in sizes)})
@@ -76,8 +74,7 @@ def weightless(layer, units, bias=()):
 
 def saved_forms(source, recipe, folder):
     """Write the finalized and the compact form; return their state dicts and the plan."""
-    with open_checkpoint(source) as checkpoint:
-        resolution = resolve(recipe, checkpoint)
+    with applied(source, recipe) as resolution:
         export(resolution, folder / "masked.safetensors")
         export(resolution, folder / "compact", "compact")
         plan = compact_plan(resolution, Monitor())
@@ -86,8 +83,7 @@ def saved_forms(source, recipe, folder):
 
 
 def plan_of(source, steps, **options):
-    with open_checkpoint(source) as checkpoint:
-        resolution = resolve(Recipe(steps=steps, **options), checkpoint)
+    with applied(source, Recipe(steps=steps, **options)) as resolution:
         return compact_plan(resolution, Monitor())
 
 
@@ -153,8 +149,7 @@ def added(masked, plan, name, function):
 def test_the_plan_and_the_file_say_what_changes(tmp_path):
     save_network(tmp_path / "in")
     steps = [*weightless(0, [1, 4], bias=[4]), *weightless(1, [2], bias=[7]), DEAD]
-    with open_checkpoint(tmp_path / "in") as checkpoint:
-        resolution = resolve(Recipe(steps=steps), checkpoint)
+    with applied(tmp_path / "in", Recipe(steps=steps)) as resolution:
         notes = set(resolution.outcomes[-1].limits.values())
     assert {note.partition(",")[0] for note in notes} == {
         "1 unit has no weights and emits a constant"
@@ -284,7 +279,7 @@ def test_a_value_is_what_the_layers_compute_from_zeros(affine):
         "running_mean",
         "running_var",
     )
-    value = Product(Activation(Sum(normed, before), "silu"), Bias("scale"))
+    value = Pair("product", Activation(Pair("sum", normed, before), "silu"), Bias("scale"))
     scale = state["scale"]
     expected = functional.silu(norm(scale[None, :, None, None])[0, :, 0, 0] + scale) * scale
     torch.testing.assert_close(constants(value, state.__getitem__, 5), expected)

@@ -13,6 +13,7 @@ from compact_networks import (
     blocks_group,
     channels,
     ffn_architecture,
+    ffn_group,
     neurons,
     resolved,
     saved_mlp,
@@ -30,9 +31,12 @@ from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.layouts import CoupledGroup, Member
 from prune_gui.recipe import OutputPath, export
-from prune_gui.recipe.compaction.network import Architecture, Shaped, figures
+from prune_gui.recipe.compaction.network import Architecture, figures
 from prune_gui.recipe.compaction.plan import planned
 from prune_gui.recipe.contents_note import plan_note
+
+LAYERS = SpaceRule.model_validate({"title": "layers", "config": [{"field": "n_layers"}]})
+SECOND_LAYER = [channels("layers.1.*", 0, range(6)), channels("layers.1.up.*", 0, range(8))]
 
 
 @pytest.fixture
@@ -72,8 +76,6 @@ def test_different_widths_need_the_loader_script_and_leave_the_config(plan_of):
 
 
 def test_different_numbers_of_units_of_several_channels_load_nowhere(plan_of):
-    from compact_networks import ffn_group
-
     rules = ffn_architecture().spaces
     architecture = Architecture(rules, tuple(ffn_group(i, 4, 2) for i in range(3)), {}, {}, CONFIG)
     plan = plan_of(neurons(1, [0, 1]), architecture)
@@ -81,22 +83,10 @@ def test_different_numbers_of_units_of_several_channels_load_nowhere(plan_of):
 
 
 def test_removed_blocks_do_not_count_for_the_width(plan_of):
-    layers = SpaceRule.model_validate({"title": "layers", "config": [{"field": "n_layers"}]})
     ffn = ffn_architecture()
-    both = Architecture(
-        {**ffn.spaces, "layers": layers},
-        (*ffn.groups, blocks_group(3)),
-        {},
-        {},
-        {**CONFIG, "n_layers": 3},
-    )
-    everything = [
-        channels("layers.1.*", 0, range(6)),
-        channels("layers.1.up.*", 0, range(8)),
-        *neurons(0, [7]),
-        *neurons(2, [4]),
-    ]
-    plan = plan_of(everything, both)
+    spaces, groups = {**ffn.spaces, "layers": LAYERS}, (*ffn.groups, blocks_group(3))
+    both = Architecture(spaces, groups, {}, {}, {**CONFIG, "n_layers": 3})
+    plan = plan_of([*SECOND_LAYER, *neurons(0, [7]), *neurons(2, [4])], both)
     assert plan.config == {**CONFIG, "n_layers": 2, "intermediate_size": 7}
     assert plan.removed == tuple(
         f"layers.1.{leaf}" for leaf in ("down.bias", "down.weight", "up.bias", "up.weight")
@@ -106,9 +96,19 @@ def test_removed_blocks_do_not_count_for_the_width(plan_of):
     assert ("layers.1.up.weight", "layers.2.up.weight") in keys
 
 
+def test_only_widths_that_remain_need_the_loader_script(plan_of):
+    ffn = ffn_architecture()
+    # No field of config.json says the widths of the neurons.
+    spaces = {"ffn": ffn.spaces["ffn"].model_copy(update={"config": ()}), "layers": LAYERS}
+    groups = (*ffn.groups, blocks_group(3))
+    both = Architecture(spaces, groups, {}, {}, {"n_layers": 3})
+    plan = plan_of(SECOND_LAYER, both)
+    assert (plan.needs_loader, plan.config, plan.problems) == (False, {"n_layers": 2}, ())
+    assert plan_of([*SECOND_LAYER, *neurons(0, [7])], both).needs_loader
+
+
 def test_removing_all_blocks_is_a_problem(plan_of):
-    layers = SpaceRule.model_validate({"title": "layers", "config": [{"field": "n_layers"}]})
-    architecture = Architecture({"layers": layers}, (blocks_group(3),), {}, {}, {"n_layers": 3})
+    architecture = Architecture({"layers": LAYERS}, (blocks_group(3),), {}, {}, {"n_layers": 3})
     everything = [channels("*.down.*", 0, range(6)), channels("*.up.*", 0, range(8))]
     assert plan_of(everything, architecture).problems == (
         "All layers would be removed. Prune fewer.",
@@ -151,9 +151,8 @@ def test_blocks_that_can_only_be_masked_are_refused_before_the_units_in_them(pla
     layers = SpaceRule(title="layers", loadable=False)
     spaces, groups = {**known.spaces, "layers": layers}, (*known.groups, blocks_group(3))
     architecture = Architecture(spaces, groups, {}, {}, CONFIG)
-    whole = [channels("layers.1.*", 0, range(6)), channels("layers.1.up.*", 0, range(8))]
     with pytest.raises(RecipeError, match="layers: no known program loads fewer"):
-        plan_of(whole, architecture)
+        plan_of(SECOND_LAYER, architecture)
 
 
 def test_experts_of_a_layer_have_one_width_for_the_loader_script(plan_of):
@@ -259,7 +258,7 @@ def counted(model: nn.Module, size: int) -> int:
 
 
 def stated(shapes: dict[str, tuple[int, ...]], sizes: dict[str, int]) -> int | None:
-    tensors = [Shaped(TensorInfo(name, shape, "float32"), shape) for name, shape in shapes.items()]
+    tensors = [(TensorInfo(name, shape, "float32"), shape) for name, shape in shapes.items()]
     return figures(tensors, {}, sizes).multiply_adds
 
 

@@ -15,9 +15,10 @@ from prune_gui.errors import RecipeError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.layouts import CoupledGroup, Member
 from prune_gui.pruning.predicates import ChannelCut
-from prune_gui.recipe.compaction import removal, slicing
-from prune_gui.recipe.compaction.removal import Renumbering, removable_units
-from prune_gui.recipe.compaction.slicing import sliced, sliced_shape
+from prune_gui.recipe import form_tensors
+from prune_gui.recipe.compaction import network
+from prune_gui.recipe.compaction.network import Renumbering, removable_units
+from prune_gui.recipe.form_tensors import sliced, sliced_shape
 
 some_steps = st.lists(
     st.one_of(
@@ -74,7 +75,7 @@ def test_zeros_of_the_file_count_if_the_recipe_starts_from_them(tmp_path):
 
 def test_no_values_are_read_if_steps_on_channels_tell_all(tmp_path, monkeypatch):
     saved = saved_mlp(tmp_path)
-    monkeypatch.setattr(removal, "count_per_channel", lambda *_: pytest.fail("counted"))
+    monkeypatch.setattr(network, "count_per_channel", lambda *_: pytest.fail("counted"))
     monkeypatch.setattr(ChannelCut, "mark", lambda *_: pytest.fail("marked"))
     with open_checkpoint(saved.folder) as checkpoint:
         resolution = resolved(checkpoint, neurons("*", [1, 6]))
@@ -180,7 +181,6 @@ DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn, tor
 
 @st.composite
 def cut_tensors(draw):
-    """Draw a tensor and the kept channels of some of its dimensions."""
     shape = tuple(draw(st.lists(st.integers(1, 6), min_size=1, max_size=4)))
     kept = {}
     for dim in draw(st.sets(st.integers(0, len(shape) - 1))):
@@ -203,9 +203,9 @@ def test_any_span_is_that_of_the_indexed_tensor(cut, row, batch, gap, data):
     start = data.draw(st.integers(0, expected.numel() - 1))
     stop = data.draw(st.integers(start + 1, expected.numel()))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(slicing, "MAX_ROW_ELEMENTS", row)
-        patch.setattr(slicing, "BATCH_ELEMENTS", batch)
-        patch.setattr(slicing, "MAX_GAP_ELEMENTS", gap)
+        patch.setattr(form_tensors, "MAX_ROW_ELEMENTS", row)
+        patch.setattr(form_tensors, "BATCH_ELEMENTS", batch)
+        patch.setattr(form_tensors, "MAX_GAP_ELEMENTS", gap)
         (values,) = sliced(tensor.reshape(-1), tuple(tensor.shape), kept, (), [(start, stop)])
     expected = expected.reshape(-1)[start:stop]
     assert values.dtype == tensor.dtype

@@ -5,25 +5,69 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from applied import applied, exported
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn import functional
 
 import prune_gui
 from prune_gui.errors import PruneGuiError
+from prune_gui.recipe import Recipe
 from prune_gui.recipe.correction import least_squares
+from prune_gui.recipe.correction.corrected_values import correction_beside
 from prune_gui.recipe.correction.least_squares import fit_rows
-from prune_gui.recipe.correction.planning import correction_beside
 from prune_gui.recipe.script import python_script
 
 HALF = {"method": "l1_unstructured", "targets": ["*weight"], "amount": 0.5}
+
+
+class RecordedNetwork:
+    """A network as a file, with recordings of its inputs beside it."""
+
+    def __init__(self, folder: Path, network: nn.Module, inputs: torch.Tensor) -> None:
+        self.folder, self.network, self.inputs = folder, network.eval(), inputs
+        self.path = folder / "dense.safetensors"
+        save_file(network.state_dict(), self.path)
+        with torch.no_grad(), prune_gui.record(network, "second_moments", "means") as recording:
+            network(inputs)
+        recording.save(folder)
+
+    def step(self, method: str, **fields: object) -> dict[str, object]:
+        """Return a step; those that correct read the recordings."""
+        files = {"refit": "second_moments", "bias_correction": "means"}
+        if method in files:
+            name = "moments" if method == "refit" else "means"
+            fields = {name: str(self.folder / f"{files[method]}.safetensors"), **fields}
+        return {"method": method, "targets": ["*"], **fields}
+
+    def finalized(self, *steps: dict[str, object], form: str = "finalized"):
+        """Return the tensors of a form, and the notes on each step."""
+        out = self.folder / "out.safetensors"
+        with applied(self.path, Recipe(steps=steps)) as resolution:
+            prune_gui.export(resolution, out, form=form, overwrite=True)
+            notes = [dict(outcome.notes) for outcome in resolution.outcomes]
+        return load_file(out), notes
+
+
+@pytest.fixture
+def recorded_network(tmp_path) -> Callable[[nn.Module, torch.Tensor], RecordedNetwork]:
+    return lambda network, inputs: RecordedNetwork(tmp_path, network, inputs)
+
+
+@pytest.fixture
+def linear(recorded_network) -> RecordedNetwork:
+    """Return a recorded linear layer with a bias, whose inputs have a mean."""
+    torch.manual_seed(0)
+    return recorded_network(nn.Sequential(nn.Linear(12, 6)), torch.randn(200, 12) + 1)
 
 
 def solved(inputs: torch.Tensor, weight: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
@@ -49,11 +93,8 @@ def test_a_linear_layer_with_the_weight_of_an_embedding_is_refitted(tokens, tmp_
     [moments] = recording.save(tmp_path / "moments.safetensors")
     torch.save({"0.weight": head.weight.detach()}, tmp_path / "tied.pt")
     refit = {"method": "refit", "targets": ["*"], "moments": str(moments), "damping": 1e-6}
-    recipe = prune_gui.Recipe.validated({"steps": [HALF, refit]}, "recipe", None)
-    with prune_gui.open_checkpoint(tmp_path / "tied.pt") as checkpoint:
-        resolution = prune_gui.resolve(recipe, checkpoint)
-        kept = torch.as_tensor(resolution.mask("0.weight")).bool()
-        prune_gui.export(resolution, tmp_path / "out.pt", form="finalized")
+    recipe = Recipe(steps=[HALF, refit])
+    kept = exported(tmp_path / "tied.pt", tmp_path / "out.pt", recipe)["0.weight"]
     found = torch.load(tmp_path / "out.pt")["0.weight"]
     dense = head.weight.detach()
     errors = [(inputs @ (one - dense).T).square().sum() for one in (dense * kept, found)]
@@ -208,11 +249,8 @@ def test_forms_without_room_for_corrections_name_those_that_have(linear, form):
 
 
 def test_values_are_computed_once_while_the_masks_are_the_same(linear):
-    recipe = {"steps": [HALF, linear.step("refit")]}
-    with prune_gui.open_checkpoint(linear.path) as checkpoint:
-        resolution = prune_gui.resolve(
-            prune_gui.Recipe.validated(recipe, "recipe", None), checkpoint
-        )
+    with applied(linear.path, Recipe(steps=[HALF, linear.step("refit")])) as resolution:
+        checkpoint = resolution.checkpoint
         assert resolution.is_corrected("0.weight")
         assert not resolution.is_corrected("0.bias")
         assert resolution.values("0.weight") is resolution.values("0.weight")
@@ -223,34 +261,34 @@ def test_values_are_computed_once_while_the_masks_are_the_same(linear):
         assert (resolution.values("0.weight") != dense).any()
 
 
-class TestUnusableRecordings:
-    def test_of_another_statistic(self, linear):
-        moments = str(linear.folder / "means.safetensors")
-        with pytest.raises(PruneGuiError, match=r"means.safetensors is not a recording of second"):
-            linear.finalized(HALF, linear.step("refit", moments=moments))
+@pytest.mark.parametrize(
+    ("weights", "fields", "message"),
+    [
+        ((6, 12), {"moments": "means"}, r"means.safetensors is not a recording of second"),
+        ((6, 5), {}, r"second_moments.* for another model: there 0.wei"),
+        (None, {}, "has nothing about the targets"),
+    ],
+)
+def test_recordings_of_something_else_are_refused(linear, weights, fields, message):
+    name, shape = ("0.weight", weights) if weights else ("other.weight", (6, 12))
+    save_file({name: torch.randn(shape)}, linear.path)
+    fields = {key: str(linear.folder / f"{stem}.safetensors") for key, stem in fields.items()}
+    with pytest.raises(PruneGuiError, match=message):
+        linear.finalized(HALF, linear.step("refit", **fields))
 
-    def test_of_another_model(self, linear):
-        save_file({"0.weight": torch.randn(6, 5)}, linear.path)
-        with pytest.raises(PruneGuiError, match=r"second_moments.* for another model: there 0.wei"):
-            linear.finalized(HALF, linear.step("refit"))
 
-    def test_of_other_parameters(self, linear):
-        save_file({"other.weight": torch.randn(6, 12)}, linear.path)
-        with pytest.raises(PruneGuiError, match="has nothing about the targets"):
-            linear.finalized(HALF, linear.step("refit"))
-
-    def test_that_are_not_finite(self, recorded_network):
-        network = recorded_network(nn.Sequential(nn.Linear(3, 2)), torch.full((4, 3), torch.inf))
-        with pytest.raises(PruneGuiError, match=r"second_moments.*0.weight has values that are no"):
-            network.finalized(HALF, network.step("refit"))
+def test_recordings_that_are_not_finite_are_refused(recorded_network):
+    network = recorded_network(nn.Sequential(nn.Linear(3, 2)), torch.full((4, 3), torch.inf))
+    with pytest.raises(PruneGuiError, match=r"second_moments.*0.weight has values that are no"):
+        network.finalized(HALF, network.step("refit"))
 
 
 def test_a_script_with_torch_is_refused(linear, tmp_path):
-    recipe = prune_gui.Recipe.validated({"steps": [linear.step("refit")]}, "recipe", None)
-    with prune_gui.open_checkpoint(linear.path) as checkpoint:
-        resolution = prune_gui.resolve(recipe, checkpoint)
-        with pytest.raises(PruneGuiError, match="Step 1 corrects kept weights"):
-            python_script(resolution, tmp_path / "out.safetensors")
+    with (
+        applied(linear.path, Recipe(steps=[linear.step("refit")])) as resolution,
+        pytest.raises(PruneGuiError, match="Step 1 corrects kept weights"),
+    ):
+        python_script(resolution, tmp_path / "out.safetensors")
 
 
 def test_the_compact_form_computes_what_the_finalized_form_does(recorded_network):
@@ -409,7 +447,7 @@ def test_second_moments_beside_a_checkpoint_make_a_refit_possible(
     [path] = save_recording(model, "second_moments", tmp_path / folder)
     step = correction_beside(checkpoint)
     assert (step.method.name, step.method.moments) == ("refit", str(path))
-    prune_gui.resolve(prune_gui.Recipe(steps=(step,)), checkpoint)
+    prune_gui.resolve(Recipe(steps=(step,)), checkpoint)
 
 
 def test_refit_precedes_bias_correction(model, checkpoint, tmp_path):

@@ -9,10 +9,11 @@ import torch
 from safetensors.torch import load_file
 
 pytest.importorskip("tokenizers")
+from applied import exported
 from small_tokenizers import TEXT, save_llama, tokenizer_json
 from tokenizers import Tokenizer
 
-from prune_gui import Recipe, export, open_checkpoint, resolve
+from prune_gui import Recipe
 from prune_gui.errors import RecipeError
 
 CORPUS = "the cat sat on the mat\nthis is what a network does"
@@ -28,8 +29,7 @@ def corpus(tmp_path):
 def compact(source, out, corpus, start="dense", *, targets=(EMBEDDING,)):
     """Write the compact form without the tokens that a corpus lacks."""
     step = {"method": "tokens", "targets": list(targets), "corpus": corpus}
-    with open_checkpoint(source / "model.safetensors") as checkpoint:
-        export(resolve(Recipe(start=start, steps=[step]), checkpoint), out, "compact")
+    exported(source / "model.safetensors", out, Recipe(start=start, steps=[step]), "compact")
 
 
 @pytest.mark.parametrize("kind", ["word_piece", "byte_bpe", "fallback_bpe", "unigram"])
@@ -129,10 +129,8 @@ def test_zero_rows_stay_unless_a_step_prunes_tokens(tmp_path, corpus):
     state = load_file(source / "model.safetensors")
     state["model.embed_tokens.weight"][[0, 1, 2, 5]] = 0
     save_file(state, source / "model.safetensors", {"format": "pt"})
-    with open_checkpoint(source / "model.safetensors") as checkpoint:
-        resolution = resolve(Recipe(start="zeros"), checkpoint)
-        with pytest.raises(RecipeError, match="nothing can be removed"):
-            export(resolution, out, "compact")
+    with pytest.raises(RecipeError, match="nothing can be removed"):
+        exported(source / "model.safetensors", out, Recipe(start="zeros"), "compact")
     compact(source, out, corpus, start="zeros")
     new = Tokenizer.from_file(str(out / "tokenizer.json"))
     assert [new.token_to_id(token) for token in ("<pad>", "</s>", "<unk>")] == [0, 1, 2]
@@ -206,7 +204,6 @@ def test_transformers_gives_the_same_outputs_for_kept_tokens(
 
 
 def outputs(model, tokens):
-    """Return the logits for some tokens."""
     with torch.no_grad():
         if model.config.is_encoder_decoder:
             return model(input_ids=tokens, decoder_input_ids=tokens.flip(1)).logits

@@ -28,7 +28,6 @@ def vocabulary(request, tmp_path_factory):
 
 
 def without(vocabulary, removed):
-    """Return the tokenizer without some tokens, and the new ids."""
     kept = sorted(set(range(vocabulary.size)) - removed)
     new_ids = [0] * vocabulary.size
     for new, old in enumerate(kept):
@@ -82,17 +81,6 @@ def test_special_tokens_and_bytes_stay(vocabulary):
 
 def test_the_characters_of_bytes_are_those_of_the_library():
     assert byte_characters() == set(pre_tokenizers.ByteLevel.alphabet())
-
-
-@pytest.mark.parametrize("kind", ["byte_bpe", "fallback_bpe"])
-def test_what_kept_tokens_are_merged_from_stays(kind, tmp_path):
-    (tmp_path / "tokenizer.json").write_text(tokenizer_json(kind), encoding="utf-8")
-    vocabulary = read_vocabulary(tmp_path, 1000)
-    the = vocabulary.ids["Ġthe" if kind == "byte_bpe" else "▁the"]
-    removed = vocabulary.removable(set(vocabulary.ids.values()) - {the})
-    new, new_ids = without(vocabulary, removed)
-    assert new_ids[the] in new.encode("a the").ids
-    assert len(removed) < len(vocabulary.removable(set(vocabulary.ids.values())))
 
 
 def test_unknown_characters_of_unigram_cost_as_much_as_before(tmp_path):

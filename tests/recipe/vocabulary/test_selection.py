@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from copy import deepcopy
 
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("tokenizers")
+from applied import applied
 from small_tokenizers import save_llama, tokenizer_json, vocabulary_of
 
 from prune_gui import Recipe, open_checkpoint, resolve
@@ -32,10 +32,8 @@ def folder(tmp_path):
 
 
 def pruned(folder, **fields):
-    """Return the ids that a step prunes, and its notes."""
     recipe = Recipe(steps=[{"method": "tokens", "targets": [EMBEDDING], **fields}])
-    with open_checkpoint(folder / "model.safetensors") as checkpoint:
-        resolution = resolve(recipe, checkpoint)
+    with applied(folder / "model.safetensors", recipe) as resolution:
         gone = ~resolution.mask(EMBEDDING).any(1)
         assert (gone == ~resolution.mask("lm_head.weight").any(1)).all()
         return set(gone.nonzero()[:, 0].tolist()), resolution.outcomes[0].notes
@@ -104,12 +102,9 @@ def test_a_list_that_cannot_be_read_is_one_clear_message(folder):
 
 def test_either_a_list_or_a_corpus_is_needed():
     for fields in ({}, {"listed": "a", "corpus": "b"}):
+        step = {"method": "tokens", "targets": ["*"], **fields}
         with pytest.raises(RecipeError, match="either a list of tokens or a corpus"):
-            Recipe.from_yaml(
-                json.dumps(
-                    {"version": 1, "steps": [{"method": "tokens", "targets": ["*"], **fields}]}
-                )
-            )
+            Recipe.validated({"steps": [step]}, "recipe.yaml", None)
 
 
 def test_targets_without_tokens_are_refused(folder):
@@ -161,25 +156,13 @@ def test_without_a_tokenizer_there_is_one_clear_message(folder):
 
 
 def test_dead_units_are_no_tokens(folder):
-    steps = [
-        {
-            "method": "tokens",
-            "targets": [EMBEDDING],
-            "listed": written(folder, "l.txt", "Ġtogether\n"),
-        },
-        {"method": "dead_units", "targets": ["*"]},
-    ]
-    with open_checkpoint(folder / "model.safetensors") as checkpoint:
-        resolution = resolve(Recipe(steps=steps), checkpoint)
+    listed = written(folder, "l.txt", "Ġtogether\n")
+    tokens = {"method": "tokens", "targets": [EMBEDDING], "listed": listed}
+    steps = [tokens, {"method": "dead_units", "targets": ["*"]}]
+    with applied(folder / "model.safetensors", Recipe(steps=steps)) as resolution:
         protected = Recipe(steps=steps[1:], protect=[EMBEDDING])
-        assert EMBEDDING not in resolve(protected, checkpoint).layers
+        assert EMBEDDING not in resolve(protected, resolution.checkpoint).layers
     assert EMBEDDING not in resolution.outcomes[1].pruned
-
-
-def test_a_corpus_needs_the_library(folder, monkeypatch):
-    monkeypatch.setitem(sys.modules, "tokenizers", None)
-    with pytest.raises(RecipeError, match=r"Install prune-gui\[tokens\]"):
-        pruned(folder, corpus=written(folder, "corpus.txt", "some other text"))
 
 
 @settings(

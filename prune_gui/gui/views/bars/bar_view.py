@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 from PySide6.QtCore import QPointF
 
 from prune_gui.gui.views.bars.channel_plot import ChannelPlot
-from prune_gui.gui.views.bars.data import (
-    ChannelRow,
-    ChannelSelection,
-    ScoreOf,
-    visible_positions,
-)
+from prune_gui.gui.views.bars.data import ChannelRow, ScoreOf, visible_positions
 from prune_gui.gui.views.controls import switch
 from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets.eliding import ElidedLabel
+from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
 from prune_gui.session.draft_request import CutRequest
 from prune_gui.session.subjects import Subject
-
-if TYPE_CHECKING:
-    from prune_gui.gui.workbench import Workbench
 
 MAX_BARS: Final = 2000
 """Maximum number of bars. There is also at most one per pixel column, so that all are visible."""
@@ -31,8 +24,7 @@ MAX_BARS: Final = 2000
 class BarView(View[Subject]):
     """A bar per channel or unit. The cut of the draft or of a step can be dragged.
 
-    Attributes:
-        selects: whether Shift with a key selects what it moves along.
+    In views that select, Shift with a key selects what it moves along.
     """
 
     has_table = True
@@ -43,7 +35,8 @@ class BarView(View[Subject]):
     ) -> None:
         super().__init__(workbench, lambda: workbench.subject, name)
         self._row: ChannelRow | None = None
-        self._chosen = ChannelSelection()
+        self._channels: frozenset[int] = frozenset()  # the selected ones
+        self._current: int | None = None  # the channel of the keyboard
         self._plot = plot = ChannelPlot(plot_name)
         self._sorted = switch(tr("&Sorted"), sorted_tip, self.refresh)
         self._pointed = ElidedLabel(pointed_name)
@@ -61,7 +54,6 @@ class BarView(View[Subject]):
         return max(1, min(MAX_BARS, round(float(self._plot.view.width()))))
 
     def _in_sight(self, size: int) -> range:
-        """Return the visible positions."""
         return visible_positions(self._plot.view.viewRange()[0], size)
 
     @abstractmethod
@@ -85,10 +77,9 @@ class BarView(View[Subject]):
         """Return the request to prune up to a score, in a step or in the draft."""
 
     def _show_row(self, row: ChannelRow, axis: str, height: str, *, is_new: bool) -> None:
-        """Show the channels, with labels of the axes; all of them if they are new."""
         self._row = row
         if is_new:
-            self._chosen = ChannelSelection()
+            self._channels, self._current = frozenset(), None
             self._plot.show_positions(len(row.order), 2)
         self._plot.show_row(row, self.colours())
         self._show_chosen()
@@ -96,29 +87,28 @@ class BarView(View[Subject]):
         self._plot.plotItem.getAxis("bottom").end = len(row.order)
         self._plot.label("left", height)
 
-    def _choose(self, chosen: ChannelSelection) -> None:
-        self._chosen = chosen
+    def _choose(self, channels: frozenset[int], current: int | None) -> None:
+        self._channels, self._current = channels, current
         self._show_chosen()
         self._describe_current()
 
     def _show_chosen(self) -> None:
-        row, chosen = self._row, self._chosen
+        row = self._row
         if row is not None:
-            current = None if chosen.current is None else row.position_of(chosen.current)
-            self._plot.show_chosen(row.positions_of(chosen.channels), current, self.colours())
+            current = None if self._current is None else row.position_of(self._current)
+            self._plot.show_chosen(row.positions_of(self._channels), current, self.colours())
 
     def _step(self, positions: int, choosing: bool) -> None:
         row = self._row
         if row is None:
             return
-        if self._chosen.current is None:
+        if self._current is None:
             to = self._in_sight(len(row.order)).start
         else:
-            to = row.position_of(self._chosen.current) + positions
-            to = min(max(0, to), len(row.order) - 1)
+            to = min(max(0, row.position_of(self._current) + positions), len(row.order) - 1)
         channel = int(row.order[to])
-        chosen = self._chosen.moved_to(channel)
-        self._choose(chosen.widened(frozenset([channel])) if choosing and self.selects else chosen)
+        added = frozenset([channel] if choosing and self.selects else [])
+        self._choose(self._channels | added, channel)
         self._plot.keep_in_sight(to)
 
     def _draw_band(self, first: int, last: int, at_its_end: bool) -> None:
@@ -128,7 +118,6 @@ class BarView(View[Subject]):
             self._take_band(frozenset(self._row.order[first : last + 1].tolist()))
 
     def _drag(self, score: float) -> None:
-        """Move the cut of the draft, or of a step, which then becomes the draft."""
         by = self._row.measured.by if self._row is not None else None
         if isinstance(by, ScoreOf) and self.subject is not None:
             step = None if by.step == self.subject.draft else by.step
@@ -143,8 +132,7 @@ class BarView(View[Subject]):
             self._pointed.say(self._describe(row, int(row.order[position])))
 
     def _describe_current(self) -> None:
-        """Describe the current channel; show a hint if there is none."""
-        row, current = self._row, self._chosen.current
+        row, current = self._row, self._current
         text = self._hint() if row is None or current is None else self._describe(row, current)
         self._pointed.say(text)
 

@@ -19,17 +19,12 @@ from prune_gui.recipe.recipe import KEPT
 DEAD_STRIP_SHARE: Final = 0.04
 """Height of the strip below the bars that marks dead channels, as a share of the tallest bar."""
 HEADROOM: Final = 1.05
-"""Height of the plot, as a multiple of the tallest bar."""
 MAX_ARROWS: Final = 200
 """Maximum number of bars with an arrow that points beyond the plot; more would cover the bars."""
 MAX_BARS_WITH_GAPS: Final = 200
-"""Maximum number of bars that have gaps between them."""
 MINIMUM_LINE_ALPHA: Final = 110
-"""Opacity of the line along the minimum norms, of 255."""
 POINT_SIZE_PX: Final = 4
-"""Diameter of a point that stands for a channel."""
 SELECTION_ALPHA: Final = 130
-"""Opacity of the selection, of 255."""
 KEY_STEPS: Final = {
     Qt.Key.Key_Left: -1,
     Qt.Key.Key_Right: 1,
@@ -46,7 +41,7 @@ class ChannelBox(pg.ViewBox):  # type: ignore[misc]
     """The view box of the bars. A drag pans; with Shift or while `banding`, it selects a range.
 
     Signals:
-        clicked: (x, whether Control or Shift is held) the user clicked.
+        clicked: (x, whether Control or Shift is held)
         banded: (start x, end x, whether finished) the user draws a rubber band.
     """
 
@@ -58,7 +53,6 @@ class ChannelBox(pg.ViewBox):  # type: ignore[misc]
         self.banding = False
 
     def mouseClickEvent(self, event: pg.GraphicsScene.mouseEvents.MouseClickEvent) -> None:  # noqa: N802
-        """Emit a click with the left button."""
         if event.button() == Qt.MouseButton.LeftButton:
             event.accept()
             adds = bool(event.modifiers() & (CONTROL | SHIFT))
@@ -67,16 +61,13 @@ class ChannelBox(pg.ViewBox):  # type: ignore[misc]
     def mouseDragEvent(  # noqa: N802
         self, event: pg.GraphicsScene.mouseEvents.MouseDragEvent, axis: int | None = None
     ) -> None:
-        """Pan, or draw a rubber band."""
         bands = self.banding or bool(event.modifiers() & SHIFT)
         if axis is not None or event.button() != Qt.MouseButton.LeftButton or not bands:
             super().mouseDragEvent(event, axis=axis)
             return
         event.accept()
-        start, stop = (
-            self.mapToView(QPointF(at)).x() for at in (event.buttonDownPos(), event.pos())
-        )
-        self.banded.emit(start, stop, event.isFinish())
+        ends = (self.mapToView(QPointF(at)).x() for at in (event.buttonDownPos(), event.pos()))
+        self.banded.emit(*ends, event.isFinish())
 
 
 class ChannelPlot(Plot):
@@ -86,10 +77,8 @@ class ChannelPlot(Plot):
         picked: (position, whether to add to the selection) a channel was clicked.
         banded: (first position, last position, whether finished) a rubber band covers these.
         stepped: (positions, whether to select) a key moves the current channel.
-        toggled: a key selects or deselects the current channel.
-        prune_wanted: a key was pressed to prune the selection.
-        dropped: a key was pressed to clear the selection.
-        cut_dragged: (score) the user wants the step of the cut to prune channels up to this score.
+        toggled, prune_wanted, dropped: a key concerns the current channel or the selection.
+        cut_dragged: (score) the step of the cut is to prune channels up to this score.
     """
 
     picked = Signal(int, bool)
@@ -125,7 +114,6 @@ class ChannelPlot(Plot):
         self.box.banded.connect(self._draw_band)
 
     def show_row(self, row: ChannelRow, colours: Colours) -> None:
-        """Show the bars of channels."""
         self._row = row
         for item in self._items:
             self.removeItem(item)
@@ -139,7 +127,6 @@ class ChannelPlot(Plot):
         self._show_cut(row.measured, colours)
 
     def show_chosen(self, chosen: NDArray[np.bool_], current: int | None, colours: Colours) -> None:
-        """Show which positions are selected, and the current one."""
         for item in self._chosen:
             self.removeItem(item)
         self._chosen = []
@@ -161,14 +148,12 @@ class ChannelPlot(Plot):
             self._current.setValue(current)
 
     def keep_in_sight(self, position: int) -> None:
-        """Pan just enough to make a position visible."""
         low, high = self.view.viewRange()[0]
         shift = min(0.0, position - 0.5 - low) or max(0.0, position + 0.5 - high)
         if shift:
             self.setXRange(low + shift, high + shift, padding=0)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        """Move along the channels, select them, or prune them."""
         key = Qt.Key(event.key())
         if key in KEY_STEPS:
             self.stepped.emit(KEY_STEPS[key], bool(event.modifiers() & SHIFT))
@@ -196,17 +181,17 @@ class ChannelPlot(Plot):
         self._cut.setBounds((0.0, measured.highest))
         if not self._cut.moving:
             self._cut.setValue(own if shared is None else shared)
-        value, step = float(self._cut.value()), _cut_title(measured)
-        if shared is None:
-            self._cut.label.setFormat(tr("{step}: up to {value:.4g}", step=step, value=value))
-            return
-        self._cut.label.setFormat(
-            tr("{step}, all targets: up to {value:.4g}", step=step, value=value)
-        )
-        self._own_cut.setValue(own)
-        self._own_cut.label.setFormat(
-            tr("{step}, limited here: up to {value:.4g}", step=step, value=own)
-        )
+        assert isinstance(measured.by, ScoreOf)
+        value, step = float(self._cut.value()), tr("step {number}", number=measured.by.step)
+        if measured.by.step == measured.subject.draft:
+            step = tr("draft")
+        text = tr("{step}: up to {value:.4g}", step=step, value=value)
+        if shared is not None:
+            text = tr("{step}, all targets: up to {value:.4g}", step=step, value=value)
+            own_text = tr("{step}, limited here: up to {value:.4g}", step=step, value=own)
+            self._own_cut.setValue(own)
+            self._own_cut.label.setFormat(own_text)
+        self._cut.label.setFormat(text)
 
     def _position(self, x: float) -> int:
         end = 0 if self._row is None else len(self._row.order) - 1
@@ -232,7 +217,6 @@ def _cut_line(anchor: int, *, movable: bool = False) -> pg.InfiniteLine:
 
 
 def _bars(row: ChannelRow, colours: Colours) -> list[pg.GraphicsObject]:
-    """Return a bar per code, and marks of bars beyond the plot, dead channels and minima."""
     bars, top = row.bars, row.top
     gap = 0.1 if len(bars.dead) <= MAX_BARS_WITH_GAPS else 0.0
     left, right = bars.edges[:-1] - 0.5 + gap, bars.edges[1:] - 0.5 - gap
@@ -244,9 +228,8 @@ def _bars(row: ChannelRow, colours: Colours) -> list[pg.GraphicsObject]:
     beyond = bars.tops[-1] > HEADROOM * top
     if 0 < np.count_nonzero(beyond) <= MAX_ARROWS:
         middles = ((left + right) / 2)[beyond]
-        tops = np.full(len(middles), top)
-        brush = colours.foreground
-        items.append(pg.ScatterPlotItem(middles, tops, symbol="t1", size=9, pen=None, brush=brush))
+        style = {"symbol": "t1", "size": 9, "pen": None, "brush": colours.foreground}
+        items.append(pg.ScatterPlotItem(middles, np.full(len(middles), top), **style))
     if (dead := bars.dead).any():
         y0, y1 = -DEAD_STRIP_SHARE * top, -DEAD_STRIP_SHARE * top / 4
         items.append(bar_item(left[dead], right[dead], y0, y1, colours.warning))
@@ -262,7 +245,6 @@ def _bars(row: ChannelRow, colours: Colours) -> list[pg.GraphicsObject]:
 
 
 def _points(row: ChannelRow, colours: Colours) -> list[pg.GraphicsObject]:
-    """Return a point for each visible channel, at the height of its norm."""
     assert row.point_codes is not None
     positions = np.arange(row.bars.edges[0], row.bars.edges[-1])
     channels = row.order[positions]
@@ -281,11 +263,3 @@ def _points(row: ChannelRow, colours: Colours) -> list[pg.GraphicsObject]:
         for marked, colour in shown
         if marked.any()
     ]
-
-
-def _cut_title(measured: ChannelData) -> str:
-    """Return the name of the step whose cut is shown: "draft" or "step 2"."""
-    number = measured.by.step if isinstance(measured.by, ScoreOf) else None
-    if number is None or number == measured.subject.draft:
-        return tr("draft")
-    return tr("step {number}", number=number)

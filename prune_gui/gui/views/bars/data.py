@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -26,7 +26,6 @@ MIN_PEAK: Final = 3
 of a pruned parameter would flatten the others.
 """
 MIN_NUMBERS: Final = 100
-"""An axis of fewer numbers shows all of them."""
 MAX_MAGNITUDE: Final = 1e290
 MIN_LENGTH: Final = 1e-290
 """Beyond these limits, the arithmetic of a plot overflows or divides by zero, although float64 does
@@ -49,12 +48,9 @@ class ChannelData:
     """The channels of a parameter along one dimension, or the units of a group.
 
     Attributes:
-        by: what `norms` has.
         norms: float64 (channels,), the norms in the file, or the scores of the step.
-        channels: what is pruned of each channel.
-        parts: float64 (codes, channels), what each step leaves of the norm: row 0 is that of the
-            kept weights, and the last row is `norms`; see `norms_by_step`. Of the scores of a step,
-            row 0 has those of the channels that it keeps, and zeros.
+        parts: float64 (codes, channels), what each step leaves of the norm; see `norms_by_step`. Of
+            scores, row 0 has those of the channels that the step keeps, and zeros.
         cut: score up to which the step prunes, 0.0 if it prunes nothing; None for norms.
         shared_cut: score up to which the step prunes other targets, where its maximum sparsity
             stops it earlier in this parameter; else None.
@@ -91,14 +87,12 @@ class ChannelBars:
     """A bar per channel, or per few adjacent channels if there are more channels than pixels.
 
     Attributes:
-        edges: int64 (bars + 1,): bar i covers the channels at the positions from ``edges[i]`` up to
-            ``edges[i + 1]``.
+        edges: int64 (bars + 1,): bar i covers the positions from ``edges[i]`` to ``edges[i + 1]``.
         tops: (codes + 1, bars): segment i of a bar extends from row i to row i + 1. The first is
             the largest norm of the kept elements of a channel; each step adds the rest up to what
             it found, and the whole bar is as high as its largest finite norm.
         minimum: the smallest finite norm in each bar; equal to the height of a bar of one channel.
-        dead: bool, whether a channel in the bar is dead.
-        non_finite: bool, whether a norm in the bar is non-finite.
+        dead, non_finite: whether a channel in the bar is dead, or its norm non-finite.
     """
 
     edges: NDArray[np.int64]
@@ -109,7 +103,6 @@ class ChannelBars:
 
     @property
     def max_channels(self) -> int:
-        """Maximum number of channels in one bar."""
         return int(np.diff(self.edges).max())
 
     def any_of(self, marked: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -121,11 +114,9 @@ class ChannelBars:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChannelRow:
-    """The channels in the order on the screen, and the bars of the visible ones.
+    """The channels in the order on the screen, and the bars of the visible ones, up to `top`.
 
-    Attributes:
-        top: upper end of the axis of heights.
-        point_codes: uint8 (channels,), the codes of points in place of bars; None for bars.
+    `point_codes`, uint8 (channels,), are the codes of points in place of bars; None for bars.
     """
 
     measured: ChannelData
@@ -135,7 +126,6 @@ class ChannelRow:
     point_codes: NDArray[np.uint8] | None = None
 
     def position_of(self, channel: int) -> int:
-        """Return the position of a channel along the axis."""
         return int(np.flatnonzero(self.order == channel)[0])
 
     def positions_of(self, channels: frozenset[int]) -> NDArray[np.bool_]:
@@ -144,31 +134,6 @@ class ChannelRow:
         by_channel[np.fromiter(channels, np.intp, len(channels))] = True
         selected: NDArray[np.bool_] = by_channel[self.order]
         return selected
-
-
-@dataclass(frozen=True, slots=True)
-class ChannelSelection:
-    """The selected channels, and the current channel of the keyboard, if there is one."""
-
-    channels: frozenset[int] = frozenset()
-    current: int | None = None
-
-    def only(self, channel: int) -> ChannelSelection:
-        """Select one channel; select none if it is the only one already."""
-        alone = self.channels == {channel}
-        return ChannelSelection(frozenset() if alone else frozenset([channel]), channel)
-
-    def toggled(self, channel: int) -> ChannelSelection:
-        """Select a channel beside the others, or deselect it."""
-        return ChannelSelection(self.channels ^ {channel}, channel)
-
-    def widened(self, channels: frozenset[int]) -> ChannelSelection:
-        """Select more channels."""
-        return replace(self, channels=self.channels | channels)
-
-    def moved_to(self, channel: int) -> ChannelSelection:
-        """Move to a channel; the selection stays."""
-        return replace(self, current=channel)
 
 
 def visible_positions(visible: Sequence[float], size: int) -> range:
@@ -246,12 +211,8 @@ def inner_range(
     """Return the range of an axis of bins that shows all bins but those of a few outliers.
 
     It has `INNER_QUANTILE` of the elements, with as many outliers left out at either end; it is the
-    whole axis if that is not much longer.
-
-    Args:
-        positions: float64 (bins + 1,), ascending: the ends of the bins along the axis.
-        counts: int64 (bins,), number of elements in each bin.
-        symmetric: whether the range is symmetric about zero; then the positions are.
+    whole axis if that is not much longer. There are `counts` int64 (bins,) between `positions`
+    (bins + 1,), which are symmetric if the range is to be.
     """
     low, high = float(positions[0]), float(positions[-1])
     reached = np.cumsum(counts)

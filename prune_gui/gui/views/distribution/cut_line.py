@@ -24,30 +24,23 @@ STEP_Z, DRAFT_Z, TEXT_Z = 100, 101, 102
 
 @dataclass(frozen=True, slots=True)
 class AxisScale:
-    """Maps numbers to positions along the axis, whose lower end is `low` if it is logarithmic.
-
-    If the axis is signed, a cut has two lines.
-    """
+    """Maps numbers to positions along the axis, whose lower end is `low` if it is logarithmic."""
 
     low: float | None = None
     signed: bool = True
     symbol: str = "|w|"
 
     def position(self, value: float) -> float:
-        """Return the axis position of a number, clipped to what can be drawn."""
-        return (
-            min(max(value, -MAX_MAGNITUDE), MAX_MAGNITUDE)
-            if self.low is None
-            else math.log10(max(value, self.low))
-        )
+        if self.low is not None:
+            return math.log10(max(value, self.low))
+        return min(max(value, -MAX_MAGNITUDE), MAX_MAGNITUDE)
 
     def value(self, position: float) -> float:
-        """Return the absolute value of the number at a position."""
         return abs(position) if self.low is None else math.pow(10.0, position)
 
 
 class CutLine(QObject):
-    """A line at a value, and on a signed axis a second line at minus the value. Both move together.
+    """A line at a value, and on a signed axis a second one at minus the value, which move together.
 
     Signals:
         dragged: (absolute value) the user moved one of the lines.
@@ -59,18 +52,17 @@ class CutLine(QObject):
         super().__init__(plot)
         self._plot = plot
         self._scale = AxisScale()
-        self._negative, self._positive = pg.InfiniteLine(), pg.InfiniteLine()
+        self._lines = self._negative, self._positive = pg.InfiniteLine(), pg.InfiniteLine()
         self.label = pg.TextItem()
         self.label.setZValue(TEXT_Z)
         self.drafted = False
-        for line in (self._negative, self._positive):
+        for line in self._lines:
             line.sigDragged.connect(self._drag)
-        for item in (self._negative, self._positive, self.label):
+        for item in (*self._lines, self.label):
             plot.addItem(item, ignoreBounds=True)
 
     @property
     def moving(self) -> bool:
-        """Whether the user is dragging a line."""
         return bool(self._negative.moving or self._positive.moving)
 
     @property
@@ -89,50 +81,38 @@ class CutLine(QObject):
         drafted: bool,
         own: bool = False,
     ) -> None:
-        """Show the cut of a step."""
-        value = cut.value if own or cut.shared is None else cut.shared
-        if cut.shared is not None:
-            text = (
-                tr("{step}, limited here", step=text)
-                if own
-                else tr("{step}, all targets", step=text)
-            )
+        value, hint = cut.value, tr("Drag to edit the step")
+        if own:
+            text = tr("{step}, limited here", step=text)
+            hint = tr("The maximum sparsity of the step stops it here")
+        elif drafted:
+            hint = tr("Drag to change what the draft prunes")
+        if cut.shared is not None and not own:
+            value, text = cut.shared, tr("{step}, all targets", step=text)
         message = deferred("{what}: {symbol} ≤ {value:.4g}")
         if value == cut.value and not cut.inclusive:
             message = deferred("{what}: {symbol} < {value:.4g}")
         self.drafted, self._scale = drafted and not own, scale
         self._negative.setVisible(scale.signed)
-        hint = (
-            tr("Drag to change what the draft prunes")
-            if self.drafted
-            else tr("The maximum sparsity of the step stops it here")
-            if own
-            else tr("Drag to edit the step")
-        )
-        for line in (self._negative, self._positive):
+        for line in self._lines:
             line.setZValue(DRAFT_Z if self.drafted else STEP_Z)
             line.setMovable(not own)
             line.setPen(pen(colours.cut, width=2 if self.drafted else 1, dashed=not self.drafted))
             line.setHoverPen(pen(colours.draft, width=4))
             line.setToolTip(hint)
         if not self.moving:
-            self._set_bounds(limit)
+            start, end = 0.0 if scale.low is None else scale.position(0.0), scale.position(limit)
+            self._positive.setBounds((start, end))
+            self._negative.setBounds((-end, -start))
             self._move_to(scale.position(value))
         shown = scale.value(self.at) if self.moving else value
         self.label.fill = pg.mkBrush(colours.background)
         self.label.setText(tr(message, what=text, symbol=scale.symbol, value=shown), colours.cut)
 
     def remove(self) -> None:
-        """Remove the lines and the label from the plot."""
-        for item in (self._negative, self._positive, self.label):
+        for item in (*self._lines, self.label):
             self._plot.removeItem(item)
         self.deleteLater()
-
-    def _set_bounds(self, limit: float) -> None:
-        end = self._scale.position(limit)
-        start = 0.0 if self._scale.low is None else self._scale.position(0.0)
-        self._positive.setBounds((start, end))
-        self._negative.setBounds((-end, -start))
 
     def _move_to(self, position: float) -> None:
         self._positive.setValue(position)
@@ -150,11 +130,10 @@ def arrange_labels(plot: Plot, cuts: Iterable[CutLine]) -> None:
     Labels that would overlap are stacked. The draft's label is placed last because it moves most.
     """
     (low, high), (bottom, top) = plot.view.viewRange()
-    inside = []
-    for cut in sorted(cuts, key=lambda cut: cut.drafted):
+    cuts = sorted(cuts, key=lambda cut: cut.drafted)
+    for cut in cuts:
         cut.label.setVisible(low <= cut.at <= high)
-        if cut.label.isVisible():
-            inside.append(cut)
+    inside = [cut for cut in cuts if cut.label.isVisible()]
     if not inside or low == high:  # happens briefly while the axis limits change
         return
     width, height = plot.view.width(), plot.view.height()

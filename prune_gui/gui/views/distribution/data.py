@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -16,7 +16,7 @@ from prune_gui.session.subjects import Subject
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.methods import ScoreKind
-    from prune_gui.statistics.element_scores import Scored, StepCut
+    from prune_gui.statistics.element_scores import StepCut
     from prune_gui.statistics.histogram import Histogram
     from prune_gui.statistics.score_histogram import Curve, ScoreHistogramCache
 
@@ -30,7 +30,6 @@ MAX_REFINEMENT: Final = 16
 stay narrow.
 """
 CURVE_POINTS: Final = 1000
-"""Number of points of a cumulative curve."""
 SCORE_BINS: Final = 256
 """Number of bins of scores. Bins end where groups of keys end, and stay much wider than those
 groups."""
@@ -38,10 +37,9 @@ groups."""
 
 @dataclass(frozen=True, slots=True)
 class DistributionRequest:
-    """What the user wants to see.
+    """What the user wants to see: of which numbers, the counts or what a cut would prune.
 
     Attributes:
-        cumulative: whether to show what a cut would prune, not a histogram.
         log: whether the axis is logarithmic; never for signed weights.
         symmetric: whether the axis is symmetric about zero; for signed weights only.
         together: whether to show all targets of the step that cuts them as one group.
@@ -55,7 +53,6 @@ class DistributionRequest:
 
     @property
     def signed(self) -> bool:
-        """Whether the numbers are signed."""
         return self.of == "weights" and not self.cumulative
 
 
@@ -64,16 +61,12 @@ class DistributionData:
     """A histogram of numbers, or the curve of what a cut through them would prune.
 
     Attributes:
-        names: the parameters that are included.
-        edges: bin edges, float64 (bins + 1,); for a curve, the first and the last bound the axis.
-        codes: the code of each row of the counts.
-        counts: int64 (codes, bins), of the parameter itself.
-        others: int64 (codes, bins), of the other targets.
+        edges: float64 (bins + 1,); for a curve, the first and the last bound the axis.
+        counts, others: int64 (codes, bins), of the parameter itself, and of the other targets.
         cuts: by step, the cut of the step in the parameter.
         left_out: number of zeros, which a logarithmic axis cannot show.
         nan: number of NaN, which are in no bin; with unsigned numbers, of all non-finite ones.
         histograms: by parameter; the next computation starts from them.
-        value_ranges: by parameter, the minimum and the maximum weight.
     """
 
     subject: Subject
@@ -98,20 +91,17 @@ class DistributionData:
 
     @property
     def sums(self) -> NDArray[np.int64]:
-        """The number of elements in each bin, of all parameters together."""
         sums: NDArray[np.int64] = (self.counts + self.others).sum(0)
         return sums
 
     @property
     def extremes(self) -> tuple[float, float]:
-        """The lowest and the highest number on the axis."""
         if not self.request.signed:
             return float(self.edges[0]), float(self.edges[-1])
         lows, highs = zip(*(self.value_ranges[name] for name in self.names), strict=True)
         return min(lows), max(highs)
 
     def same_axis(self, other: DistributionData | None) -> bool:
-        """Return whether both have the same axis, so that the zoom can stay."""
         return (
             other is not None
             and self.request.log == other.request.log
@@ -120,10 +110,7 @@ class DistributionData:
 
 
 def shared_step(subject: Subject, of: Of) -> int | None:
-    """Return the step that cuts the parameter and others as one group: `of` itself, or the last.
-
-    Returns None if there is no such step, or if it has no other target.
-    """
+    """Return the step that cuts the parameter and others as one group: `of` itself, or the last."""
     resolution = subject.resolution
     steps = [of] if isinstance(of, int) else range(len(resolution.outcomes), 0, -1)
     for number in steps:
@@ -164,11 +151,8 @@ def _weights(
     before: DistributionData | None,
     monitor: Monitor,
 ) -> DistributionData:
-    from prune_gui.statistics.histogram import (
-        bin_edges,
-        histogram,
-        value_range,
-    )  # torch: slow to import
+    # torch: slow to import
+    from prune_gui.statistics.histogram import bin_edges, histogram, value_range
 
     resolution, tensors = subject.resolution, subject.resolution.checkpoint.tensors
     if before is not None and any(
@@ -181,42 +165,37 @@ def _weights(
     low = min(value_ranges[name][0] for name in names)
     high = max(value_ranges[name][1] for name in names)
 
+    earlier = before.histograms if before else {}
+
     def histograms_of(edges: NDArray[np.float64]) -> dict[str, Histogram]:
-        earlier = before.histograms if before else {}
-        return {
-            name: histogram(resolution, name, edges, monitor, earlier.get(name)) for name in names
-        }
+        return {n: histogram(resolution, n, edges, monitor, earlier.get(n)) for n in names}
 
     if before is not None and before.request == request and before.names == names:
-        edges = before.edges
-        histograms = histograms_of(edges)
+        histograms = histograms_of(edges := before.edges)
     else:
         elements = sum(tensors[name].numel for name in names)
         bins = 2 * round(float(np.clip(math.sqrt(elements), *BINS)) / 2)
         edges = bin_edges(low, high, bins, symmetric=request.symmetric)
         histograms = histograms_of(edges)
         sums = sum(one.counts.sum(0) for one in histograms.values())
-        inner = inner_range(drawable(edges), np.asarray(sums), symmetric=request.symmetric)
-        refinement = _refinement(edges, inner)
+        drawn = drawable(edges)
+        inner = inner_range(drawn, np.asarray(sums), symmetric=request.symmetric)
+        # The bins of most numbers stay narrow.
+        length = float(drawn[-1]) - float(drawn[0])
+        refinement = min(MAX_REFINEMENT, int(length / (inner[1] - inner[0])))
         if refinement > 1:
             edges = bin_edges(low, high, bins * refinement, symmetric=request.symmetric)
             histograms = histograms_of(edges)
-    own = histograms[subject.name]
-    counts = {
-        name: dict(zip(item.codes, item.counts, strict=True)) for name, item in histograms.items()
-    }
-    codes, own_counts, others = _stacked(counts, subject.name, len(edges) - 1)
+    tables = {name: (one.codes, one.counts) for name, one in histograms.items()}
     return DistributionData(
         subject,
         request,
         names,
         edges,
-        codes,
-        own_counts,
-        others,
-        own.cuts,
-        nan=sum(item.nan for item in histograms.values()),
-        infinite=sum(item.infinite for item in histograms.values()),
+        *_stacked(tables, subject.name),
+        histograms[subject.name].cuts,
+        nan=sum(one.nan for one in histograms.values()),
+        infinite=sum(one.infinite for one in histograms.values()),
         histograms=histograms,
         value_ranges=value_ranges,
     )
@@ -238,16 +217,14 @@ def _scores(
     )
 
     resolution, of = subject.resolution, request.of
-    scored: dict[str, Scored] = {}
-    for name in names:
-        item = (
-            scores_of(resolution, name, of) if isinstance(of, int) else weights_of(resolution, name)
-        )
-        if item is not None:
-            scored[name] = item
-    histograms = {
-        name: score_histograms.found(name, item, monitor) for name, item in scored.items()
+    found = {
+        name: scores_of(resolution, name, of)
+        if isinstance(of, int)
+        else weights_of(resolution, name)
+        for name in names
     }
+    scored = {name: one for name, one in found.items() if one is not None}
+    histograms = {name: score_histograms.found(name, one, monitor) for name, one in scored.items()}
     own = histograms[subject.name]
     bins = CURVE_POINTS if request.cumulative else SCORE_BINS
     edges = common_edges(list(histograms.values()), bins, log=request.log)
@@ -256,13 +233,10 @@ def _scores(
         step_cuts = {} if cut is None else {of: cut}
     else:
         step_cuts = weight_cuts(resolution, subject.name)
-    remaining = {name: score_histograms.left(name, item, monitor) for name, item in scored.items()}
-    counts = {
-        name: dict(zip(item.codes, binned(item, edges), strict=True))
-        for name, item in remaining.items()
-    }
-    codes, own_counts, others = _stacked(counts, subject.name, len(edges) - 1)
-    total = sum(int(item.counts.sum()) for item in remaining.values())
+    remaining = {name: score_histograms.left(name, one, monitor) for name, one in scored.items()}
+    tables = {name: (one.codes, binned(one, edges)) for name, one in remaining.items()}
+    codes, own_counts, others = _stacked(tables, subject.name)
+    total = sum(int(one.counts.sum()) for one in remaining.values())
     return DistributionData(
         subject,
         request,
@@ -273,27 +247,17 @@ def _scores(
         others,
         step_cuts,
         left_out=total - int(own_counts.sum() + others.sum()),
-        nan=sum(int(item.non_finite.sum()) for item in remaining.values()),
+        nan=sum(int(one.non_finite.sum()) for one in remaining.values()),
         curve=thinned(cumulative(list(histograms.values())), edges) if request.cumulative else None,
     )
 
 
-def _refinement(edges: NDArray[np.float64], inner: tuple[float, float]) -> int:
-    """Return the factor for the number of bins at which those of a range are narrow enough."""
-    low, high = drawable(edges[[0, -1]]).tolist()
-    return min(MAX_REFINEMENT, int((high - low) / (inner[1] - inner[0])))
-
-
 def _stacked(
-    counts: Mapping[str, Mapping[int, NDArray[np.int64]]], own: str, bins: int
+    tables: Mapping[str, tuple[tuple[int, ...], NDArray[np.int64]]], own: str
 ) -> tuple[tuple[int, ...], NDArray[np.int64], NDArray[np.int64]]:
-    """Return all codes, and by code the counts of one parameter and of all others."""
-    codes = tuple(sorted({code for rows in counts.values() for code in rows}))
-    nothing = np.zeros(bins, np.int64)
-
-    def total(names: Sequence[str]) -> NDArray[np.int64]:
-        rows = [[counts[name].get(code, nothing) for code in codes] for name in names]
-        summed: NDArray[np.int64] = np.array(rows, np.int64).reshape(-1, len(codes), bins).sum(0)
-        return summed
-
-    return codes, total([own]), total([name for name in counts if name != own])
+    """Return all codes, and the counts (codes, bins) of one parameter and of all others."""
+    codes = tuple(sorted({code for found, _ in tables.values() for code in found}))
+    sums = np.zeros((2, len(codes), tables[own][1].shape[1]), np.int64)
+    for name, (found, counts) in tables.items():
+        sums[int(name != own), [codes.index(code) for code in found]] += counts
+    return codes, sums[0], sums[1]

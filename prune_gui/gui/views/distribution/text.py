@@ -68,32 +68,29 @@ def curve_legend(curve: Curve, colours: Colours) -> str:
     """Return the legend of a curve as rich text."""
     pruned = tr("amount: share pruned of the {count:,} remaining weights", count=curve.remaining)
     kept = tr("energy kept: share of the sum of their squared weights")
-    parts = ((colours.draft, pruned), (colours.steps[1], kept))
-    return SEPARATOR.join(
-        f'<span style="color: {colour}">■</span>&nbsp;{text}' for colour, text in parts
-    )
+    square = '<span style="color: {}">■</span>&nbsp;{}'
+    parts = square.format(colours.draft, pruned), square.format(colours.steps[1], kept)
+    return SEPARATOR.join(parts)
 
 
 def describe_excluded(picture: DistributionData) -> str:
     """Describe how many numbers are in no bin; return "" if all are in one."""
-    notes = [non_finite] if (non_finite := _in_no_bin(picture)) else []
+    nan, infinite = picture.nan, picture.infinite
+    notes = []
+    if nan and not picture.request.signed:
+        notes = [tr("⚠ {count:,} NaN or infinite (in no bin)", count=nan)]
+    elif nan and infinite:
+        message = deferred("⚠ {nan:,} NaN and {infinite:,} infinite (in no bin)")
+        notes = [tr(message, nan=nan, infinite=infinite)]
+    elif nan:
+        notes = [tr("⚠ {count:,} NaN (in no bin)", count=nan)]
+    elif infinite:
+        notes = [tr("⚠ {count:,} infinite (in no bin)", count=infinite)]
     if zeros := picture.left_out:
         total = int(picture.counts.sum() + picture.others.sum()) + zeros
         share = sparsity(zeros, total)
         notes.append(tr("{count:,} ({share}) at zero, not on this axis", count=zeros, share=share))
     return tr("; ").join(notes)
-
-
-def _in_no_bin(picture: DistributionData) -> str:
-    """Describe how many numbers are non-finite; return "" if none is."""
-    nan, infinite = picture.nan, picture.infinite
-    if nan and not picture.request.signed:
-        return tr("⚠ {count:,} NaN or infinite (in no bin)", count=nan)
-    if nan and infinite:
-        return tr("⚠ {nan:,} NaN and {infinite:,} infinite (in no bin)", nan=nan, infinite=infinite)
-    if nan:
-        return tr("⚠ {count:,} NaN (in no bin)", count=nan)
-    return tr("⚠ {count:,} infinite (in no bin)", count=infinite) if infinite else ""
 
 
 def remark(picture: DistributionData) -> str:
@@ -110,9 +107,8 @@ def remark(picture: DistributionData) -> str:
     for reason in (method.unit, method.ranking_scope):
         if reason in CUT_REMARKS:
             return tr(CUT_REMARKS[reason])
-    if picture.request.of in ("weights", "absolute") and subject.draft in steps_with_own_scores(
-        subject
-    ):
+    of_weights = picture.request.of in ("weights", "absolute")
+    if of_weights and subject.draft in steps_with_own_scores(subject):
         if method.score_kind == "random":
             return tr(
                 "The draft ranks by random numbers: choose them above to see and drag its cut"
@@ -122,7 +118,6 @@ def remark(picture: DistributionData) -> str:
 
 
 def _remark_on_steps(subject: Subject) -> str:
-    """Return why the last step that cuts each row or group by itself has no line; "" if none is."""
     steps = subject.resolution.recipe.steps
     for applied in reversed(subject.resolution.layers.get(subject.name, ())):
         if applied.step != IN_FILE:
@@ -153,14 +148,9 @@ def table_of(picture: DistributionData) -> Table:
     """Return the numbers of the plot: the points of the curve, or the bins with their counts."""
     name, curve = tr("{name} distribution", name=picture.subject.name), picture.curve
     if curve is not None:
-        return Table(
-            name,
-            {
-                tr("cut"): curve.scores,
-                tr("share pruned"): curve.pruned,
-                tr("energy kept"): curve.energy,
-            },
-        )
+        headings = tr("cut"), tr("share pruned"), tr("energy kept")
+        shares = curve.scores, curve.pruned, curve.energy
+        return Table(name, dict(zip(headings, shares, strict=True)))
     columns = {tr("from"): picture.edges[:-1], tr("to"): picture.edges[1:]}
     titles = [picture.subject.title(code) for code in picture.codes]
     columns |= dict(zip(titles, picture.counts, strict=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import partial
 from html import escape
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pyqtgraph as pg
@@ -22,6 +22,7 @@ from prune_gui.gui.views.bars.data import (
     stacked,
 )
 from prune_gui.gui.views.controls import Choice, add_axis_shortcuts, note, switch
+from prune_gui.gui.views.distribution import text
 from prune_gui.gui.views.distribution.cut_line import AxisScale, CutLine, arrange_labels
 from prune_gui.gui.views.distribution.data import (
     DistributionData,
@@ -31,33 +32,20 @@ from prune_gui.gui.views.distribution.data import (
     shared_step,
     steps_with_own_scores,
 )
-from prune_gui.gui.views.distribution.text import (
-    axis_labels,
-    curve_legend,
-    describe_bin,
-    describe_cut,
-    describe_excluded,
-    remark,
-    table_of,
-)
 from prune_gui.gui.views.legend_text import SEPARATOR, legend, unbroken
 from prune_gui.gui.views.plot import CountAxis, OverflowMark, Plot, pen
 from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets.eliding import ElidedLabel
+from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
+from prune_gui.monitor import Monitor
 from prune_gui.session.draft_request import CutRequest
 from prune_gui.session.subjects import Subject
-
-if TYPE_CHECKING:
-    from prune_gui.gui.workbench import Workbench
-    from prune_gui.monitor import Monitor
-    from prune_gui.table import Table
+from prune_gui.table import Table
 
 HEADROOM: Final = 1.15
 OTHERS_ALPHA: Final = 90
-"""Opacity of the bars of the other targets, of 255."""
 MIN_DECADES: Final = 1e-3
-"""Minimum length of a logarithmic axis, in powers of ten."""
 COUNTS, LOG_COUNTS, CUMULATIVE = deferred("Counts"), deferred("Log counts"), deferred("Cumulative")
 DRAFT: Final = "draft"
 
@@ -80,32 +68,21 @@ class DistributionView(View[Subject]):
         self._plot.setAccessibleName(tr("Histogram of the weights"))
         self._plot.setMouseEnabled(x=True, y=False)
         add_axis_shortcuts(self._plot)
-        self._numbers_box = Choice(
-            tr("Quantity of the histogram"), changed=self.refresh, tip=tr("Quantity on the axis")
+        refresh, tip = self.refresh, tr("Quantity on the axis")
+        self._numbers_box = Choice(tr("Quantity of the histogram"), changed=refresh, tip=tip)
+        tip = tr(
+            "Number of weights in each bin; or, for every cut, the share of weights that it "
+            "prunes and the share of energy (the sum of squares) that it keeps"
         )
-        self._display_box = Choice(
-            tr("Counts or cumulative shares"),
-            [(tr(how), how) for how in (COUNTS, LOG_COUNTS, CUMULATIVE)],
-            self.refresh,
-            tip=tr(
-                "Number of weights in each bin; or, for every cut, the share of weights that it "
-                "prunes and the share of energy (the sum of squares) that it keeps"
-            ),
-        )
-        self._log = switch(tr("Log a&xis"), changed=self.refresh, on=True)
-        self._symmetric = switch(
-            tr("&Symmetric"), tr("Make the axis symmetric about zero"), self.refresh, on=True
-        )
-        self._all_targets_box = switch(
-            tr("All targets"),
-            tr("Show all targets that the step cuts together, with this parameter in full colour"),
-            self.refresh,
-        )
-        self._full_range_box = switch(
-            tr("Full range"),
-            tr("Show the axis up to the outermost numbers; else 99.9 % of them"),
-            self._show_all,
-        )
+        displays = [(tr(how), how) for how in (COUNTS, LOG_COUNTS, CUMULATIVE)]
+        self._display_box = Choice(tr("Counts or cumulative shares"), displays, refresh, tip=tip)
+        self._log = switch(tr("Log a&xis"), changed=refresh, on=True)
+        tip = tr("Make the axis symmetric about zero")
+        self._symmetric = switch(tr("&Symmetric"), tip, refresh, on=True)
+        tip = tr("Show all targets that the step cuts together, with this parameter in full colour")
+        self._all_targets_box = switch(tr("All targets"), tip, refresh)
+        tip = tr("Show the axis up to the outermost numbers; else 99.9 % of them")
+        self._full_range_box = switch(tr("Full range"), tip, self._show_all)
         self._marks = OverflowMark(self._plot, "left"), OverflowMark(self._plot, "right")
         self._peak_mark = OverflowMark(self._plot, "peak")
         self._pointed = ElidedLabel(tr("Bin under the cursor"))
@@ -149,10 +126,8 @@ class DistributionView(View[Subject]):
 
     def _offer(self, subject: Subject) -> None:
         """List the available numbers; the chosen one stays chosen if it is still available."""
-        items: list[tuple[str, object]] = [
-            (tr("Weights"), "weights"),
-            (tr("|Weights|"), "absolute"),
-        ]
+        items: list[tuple[str, object]] = [(tr("Weights"), "weights")]
+        items.append((tr("|Weights|"), "absolute"))
         for step in steps_with_own_scores(subject):
             if step == subject.draft:
                 items.append((tr("Scores of the draft"), DRAFT))
@@ -191,10 +166,9 @@ class DistributionView(View[Subject]):
         self._show_legend(data)
         if self._cursor is not None:
             self._point_at(self._cursor)
-        self._excluded.setText(describe_excluded(data))
+        self._excluded.setText(text.describe_excluded(data))
 
     def _show_all(self) -> None:
-        """Show the axes as the box of the full range says."""
         if self._data is not None:
             self._show_range(self._data)
             self._show_heights(self._data)
@@ -214,24 +188,23 @@ class DistributionView(View[Subject]):
 
     def _show_legend(self, data: DistributionData) -> None:
         if data.curve:
-            text = curve_legend(data.curve, self.colours())
+            shown = text.curve_legend(data.curve, self.colours())
         else:
-            text = legend(data.subject, self.colours())
+            shown = legend(data.subject, self.colours())
             if (others := len(data.names) - 1) > 0:
-                text += SEPARATOR + unbroken(tr("faint: {count:,} more", count=others))
-        self._legend.setText("<br>".join(filter(None, (text, escape(remark(data))))))
+                shown += SEPARATOR + unbroken(tr("faint: {count:,} more", count=others))
+        self._legend.setText("<br>".join(filter(None, (shown, escape(text.remark(data))))))
 
     def _label(self, data: DistributionData) -> None:
         left, bottom = (self._plot.plotItem.getAxis(side) for side in ("left", "bottom"))
         for axis, log in ((left, self._is_log), (bottom, data.request.log)):
             if axis.logMode != log:  # the axis would be drawn again
                 axis.setLogMode(log)
-        numbers, counts = axis_labels(data, log_counts=self._is_log)
+        numbers, counts = text.axis_labels(data, log_counts=self._is_log)
         self._plot.label("bottom", numbers)
         self._plot.label("left", counts)
 
     def _show_range(self, data: DistributionData) -> None:
-        """Show the range of most numbers, or of all."""
         request, positions = data.request, data.positions
         min_length = MIN_DECADES if request.log else MIN_LENGTH
         low, high = span(float(positions[0]), float(positions[-1]), min_length)
@@ -242,7 +215,6 @@ class DistributionView(View[Subject]):
         self._plot.setXRange(*shown, padding=0)
 
     def _show_heights(self, data: DistributionData) -> None:
-        """Show the whole height of the bars, or of all but a much higher one."""
         floor, highest = 0.0, max(1, int(data.sums.max()))
         if data.curve is not None:
             top = 100.0
@@ -260,7 +232,6 @@ class DistributionView(View[Subject]):
         )
 
     def _bars(self, data: DistributionData) -> list[dict[str, object]]:
-        """Return the options of a `BarGraphItem` for each code, and for each of other targets."""
         colours, codes, edges = self.colours(), data.codes, data.positions
         tops = stacked(np.concatenate([data.counts, data.others]), log=self._is_log)
         bars = []
@@ -279,10 +250,7 @@ class DistributionView(View[Subject]):
         positions = np.array([scale.position(score) for score in curve.scores.tolist()])
         return [
             pg.PlotCurveItem(positions, 100 * shares, pen=pen(colour, width=2), antialias=True)
-            for shares, colour in (
-                (curve.pruned, colours.draft),
-                (curve.energy, colours.steps[1]),
-            )
+            for shares, colour in ((curve.pruned, colours.draft), (curve.energy, colours.steps[1]))
         ]
 
     def _draw_cuts(self, data: DistributionData) -> None:
@@ -298,19 +266,13 @@ class DistributionView(View[Subject]):
                 if code not in lines:
                     lines[code] = CutLine(self._plot)
                     lines[code].dragged.connect(partial(self._drag, code))
-                lines[code].show_cut(
-                    cut,
-                    tr("draft") if code == draft else tr("step {number}", number=code),
-                    self.colours(),
-                    self._scale(data),
-                    limit=limit,
-                    drafted=code == draft,
-                    own=lines is self._own_cuts,
-                )
+                title = tr("draft") if code == draft else tr("step {number}", number=code)
+                look = title, self.colours(), self._scale(data)
+                own = lines is self._own_cuts
+                lines[code].show_cut(cut, *look, limit=limit, drafted=code == draft, own=own)
         self._arrange()
 
     def _arrange(self) -> None:
-        """Put the labels of the cuts, and the marks of what is beyond, in the visible range."""
         lines = [cuts[code] for cuts in (self._own_cuts, self._cuts) for code in sorted(cuts)]
         arrange_labels(self._plot, lines)
         data = self._data
@@ -334,22 +296,20 @@ class DistributionView(View[Subject]):
             self._request_draft(CutRequest("score" if of_step else "weight", value, step))
 
     def _point_at(self, scene: QPointF | None) -> None:
-        """Describe the bin or the cut under the cursor; None if it left the plot."""
         data, self._cursor = self._data, scene
-        text = ""
+        described = ""
         if scene is not None and self._plot.view.sceneBoundingRect().contains(scene) and data:
             x = self._plot.view.mapSceneToView(scene).x()
             value = math.pow(10.0, x) if data.request.log else x
             position = int(np.searchsorted(data.edges, value, side="right")) - 1
             if data.curve is not None:
-                text = describe_cut(data.curve, max(value, 0.0))
+                described = text.describe_cut(data.curve, max(value, 0.0))
             elif 0 <= position < data.counts.shape[1]:
-                text = describe_bin(data, position)
-        self._pointed.say(text)
+                described = text.describe_bin(data, position)
+        self._pointed.say(described)
 
     def table(self) -> Table | None:
-        """Return the bins with the counts of each step, or the points of the curve."""
-        return table_of(self._data) if self._data is not None and self.picture() else None
+        return text.table_of(self._data) if self._data is not None and self.picture() else None
 
     def _recolour(self) -> None:
         self._plot.recolour(self.colours())

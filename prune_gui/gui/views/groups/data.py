@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from prune_gui.pruning.layouts import CoupledGroup, Member
     from prune_gui.recipe import Resolution
     from prune_gui.session.subjects import Subject
+
 
 NORM = 2.0
 """The order of the norms that stand in for scores."""
@@ -61,11 +61,8 @@ class GroupData:
     """A coupled group that a parameter is a member of.
 
     Attributes:
-        choices: the groups that the parameter is a member of.
-        units: the units in place of channels: the number of their elements by code, and their
-            scores in the last step that ranked them, or else their norms.
-        pruned_by: uint8 (units,), the step that completed the pruning of a unit; 0 if an element
-            is kept.
+        units: in place of channels, with their scores in the last step that ranked them, or norms.
+        pruned_by: uint8 (units,), the step that completed the pruning of a unit; 0 if one is kept.
         overview: all groups of the space.
         dead: number of units without effect of which elements are kept.
         architecture: the name of the family of the table; "" without a table.
@@ -85,12 +82,10 @@ class GroupData:
 
     @property
     def group(self) -> CoupledGroup:
-        """The group."""
         return self.chosen.group
 
     @property
     def draft(self) -> int | None:
-        """Step number of the draft; None without a draft."""
         return self.subject.draft
 
     @property
@@ -102,20 +97,15 @@ class GroupData:
         return file_name(method.files.get("importance", ""))
 
     def counts(self) -> dict[int, int]:
-        """Return the number of units by code."""
         codes, numbers = np.unique(self.pruned_by, return_counts=True)
         return dict(zip(codes.tolist(), numbers.tolist(), strict=True))
 
     def title(self, code: int) -> str:
-        """Return the name of a code."""
         return self.subject.title(code)
 
 
 def measure_group(
-    subject: Subject,
-    wanted: CoupledGroup | None,
-    before: GroupData | None,
-    monitor: Monitor,
+    subject: Subject, wanted: CoupledGroup | None, before: GroupData | None, monitor: Monitor
 ) -> GroupData:
     """Compute what steps prune of a coupled group of a parameter; norms in `before` are reused.
 
@@ -124,8 +114,17 @@ def measure_group(
     Raises:
         RecipeError: the parameter is no member of a group, or a table does not fit the file.
     """
+    from prune_gui.architecture.groups import analysis, coupled_groups
+    from prune_gui.recipe.compaction.network import removable_units
+    from prune_gui.statistics.channel_statistics import ChannelStatistics
+    from prune_gui.statistics.unit_statistics import count_units
+
     choices = groups_of(subject.resolution, subject.name)
-    chosen = _first_wanted(choices, wanted)
+    chosen = choices[0]
+    if wanted is not None:  # it itself, or else the first of its space
+        chosen = max(
+            choices, key=lambda one: (one.group == wanted, one.group.space == wanted.space)
+        )
     if (
         before is not None
         and before.group == chosen.group
@@ -134,21 +133,6 @@ def measure_group(
     ):
         units = replace(before.units, subject=subject)
         return replace(before, subject=subject, choices=choices, units=units)
-    return _measured(subject, choices, chosen, before, monitor)
-
-
-def _measured(
-    subject: Subject,
-    choices: tuple[TitledGroup, ...],
-    chosen: TitledGroup,
-    before: GroupData | None,
-    monitor: Monitor,
-) -> GroupData:
-    from prune_gui.architecture.groups import analysis, coupled_groups
-    from prune_gui.recipe.compaction.removal import removable_units
-    from prune_gui.statistics.channel_statistics import ChannelStatistics
-    from prune_gui.statistics.unit_statistics import count_units
-
     resolution = subject.resolution
     counts = count_units(resolution, chosen.group, monitor)
     table = resolution.recipe.table_path
@@ -183,18 +167,8 @@ def _measured(
     )
 
 
-def _first_wanted(choices: Sequence[TitledGroup], wanted: CoupledGroup | None) -> TitledGroup:
-    """Return the wanted group, else the first of its space, else the first of all."""
-    if wanted is None:
-        return choices[0]
-    return max(choices, key=lambda one: (one.group == wanted, one.group.space == wanted.space))
-
-
 def groups_of(resolution: Resolution, name: str) -> tuple[TitledGroup, ...]:
-    """Return the coupled groups that a parameter is a member of.
-
-    Groups whose units are whole tensors come last.
-    """
+    """Return the coupled groups that a parameter is a member of, those of whole tensors last."""
     from prune_gui.architecture.groups import coupled_groups, spaces
 
     checkpoint, table = resolution.checkpoint, resolution.recipe.table_path
@@ -225,16 +199,16 @@ def groups_of(resolution: Resolution, name: str) -> tuple[TitledGroup, ...]:
 def _scores(
     subject: Subject, group: CoupledGroup, before: GroupData | None, monitor: Monitor
 ) -> tuple[NDArray[np.float64], NormOrScore, float | None]:
-    """Return the scores of the units, what they are, and the cut of their step."""
     from prune_gui.statistics.channel_statistics import ranks
-    from prune_gui.statistics.unit_statistics import ranked_units, unit_norms
+    from prune_gui.statistics.unit_statistics import unit_norms, units_of_step
 
     resolution = subject.resolution
-    for step in _steps(subject):
+    numbers = range(len(resolution.outcomes), 0, -1)  # the draft comes first, then the last step
+    for step in sorted(numbers, key=lambda step: step != subject.draft):
         method = resolution.recipe.steps[step - 1].method
         if method.coupled_space == group.space:
-            ranked = ranked_units(resolution, group, step)
-            if ranked is not None:
+            ranked = units_of_step(resolution, group, step)
+            if ranked is not None and ranked.ranks is not None:
                 scores, cut = ranks(ranked)
                 return scores, ScoreOf(step), cut
     if (
@@ -247,12 +221,6 @@ def _scores(
     return unit_norms(resolution.checkpoint, group, monitor), NORM, None
 
 
-def _steps(subject: Subject) -> list[int]:
-    """Return the numbers of the steps: the draft, then from the last to the first."""
-    numbers = range(1, len(subject.resolution.outcomes) + 1)
-    return sorted(numbers, key=lambda step: (step == subject.draft, step), reverse=True)
-
-
 def _parts(
     scores: NDArray[np.float64], codes: tuple[int, ...], pruned_by: NDArray[np.uint8]
 ) -> NDArray[np.float64]:
@@ -260,8 +228,3 @@ def _parts(
     row_of = np.zeros(256, np.intp)
     row_of[list(codes)] = np.arange(len(codes))
     return np.where(row_of[pruned_by] <= np.arange(len(codes))[:, None], scores, 0.0)
-
-
-def prunable_by_hand(data: GroupData, unit: int) -> bool:
-    """Return whether the draft can prune a unit, or prunes it."""
-    return int(data.pruned_by[unit]) in (KEPT, data.draft)

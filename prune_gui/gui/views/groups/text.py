@@ -28,7 +28,6 @@ ROLES: Final = {
 }
 """The roles of members, as what the units are of the tensor."""
 MAX_NAME_CHARS: Final = 40
-"""Limit of the shown names of an architecture and of its table."""
 
 
 def group_title(one: TitledGroup) -> str:
@@ -55,25 +54,17 @@ def describe_unit(data: GroupData, unit: int) -> str:
     """Describe a unit in one line: its name, its score and what pruned it."""
     statistics, value = data.units.channels, float(data.units.norms[unit])
     name, code = unit_name(data.group, unit), int(data.pruned_by[unit])
+    head = tr("{unit}: norm {value:.4g}", unit=name, value=value)
     if isinstance(data.units.by, ScoreOf):
-        parts = [tr("{unit}: score {value:.5g}", unit=name, value=value)]
-    else:
-        parts = [tr("{unit}: norm {value:.4g}", unit=name, value=value)]
+        head = tr("{unit}: score {value:.5g}", unit=name, value=value)
     pruned, total = int(statistics.pruned[unit]), int(statistics.counts[:, unit].sum())
+    state = tr("kept")
     if code != KEPT:
-        parts.append(tr("pruned by {step}", step=data.title(code)))
+        state = tr("pruned by {step}", step=data.title(code))
     elif pruned:
-        parts.append(
-            tr(
-                "kept, {pruned:,} of {total:,} elements pruned ({share})",
-                pruned=pruned,
-                total=total,
-                share=sparsity(pruned, total),
-            )
-        )
-    else:
-        parts.append(tr("kept"))
-    return join_clauses(parts)
+        message = deferred("kept, {pruned:,} of {total:,} elements pruned ({share})")
+        state = tr(message, pruned=pruned, total=total, share=sparsity(pruned, total))
+    return join_clauses([head, state])
 
 
 def group_table(data: GroupData, order: NDArray[np.intp]) -> Table:
@@ -131,7 +122,6 @@ MEMBER_COLUMNS: Final[tuple[Column[Sequence[MemberRow]], ...]] = (
         descending_first=True,
     ),
 )
-"""The columns of the members of a group."""
 
 GROUP_COLUMNS: Final[tuple[Column[Sequence[GroupRow]], ...]] = (
     Column(
@@ -150,4 +140,3 @@ GROUP_COLUMNS: Final[tuple[Column[Sequence[GroupRow]], ...]] = (
         tip=deferred("Units of which an element is kept"),
     ),
 )
-"""The columns of the groups of a space."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from PySide6.QtCore import Qt
@@ -12,33 +12,24 @@ from PySide6.QtWidgets import QSplitter, QStackedWidget, QWidget
 from prune_gui.gui.views.bars.bar_view import BarView
 from prune_gui.gui.views.bars.data import (
     ChannelRow,
-    ChannelSelection,
     ScoreOf,
     channel_bars,
     in_order,
     visible_positions,
 )
 from prune_gui.gui.views.controls import Choice, note
-from prune_gui.gui.views.groups.data import (
-    GroupData,
-    GroupRow,
-    MemberRow,
-    measure_group,
-    prunable_by_hand,
-)
-from prune_gui.gui.views.groups.text import (
-    GROUP_COLUMNS,
-    MEMBER_COLUMNS,
-    architecture_text,
-    describe_unit,
-    group_facts,
-    group_table,
-    group_title,
-)
+from prune_gui.gui.views.groups import text
+from prune_gui.gui.views.groups.data import GroupData, GroupRow, MemberRow, measure_group
 from prune_gui.gui.views.legend_text import SEPARATOR, legend, marked, unbroken
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.table_widgets import ParameterTable
+from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr, trn
+from prune_gui.monitor import Monitor
+from prune_gui.pruning.layouts import CoupledGroup
+from prune_gui.raster.colours import Colours
+from prune_gui.recipe.recipe import KEPT
+from prune_gui.session.changes import Changes
 from prune_gui.session.draft_request import (
     CutRequest,
     StepRequest,
@@ -47,14 +38,7 @@ from prune_gui.session.draft_request import (
     why_not_listed,
 )
 from prune_gui.session.subjects import Subject
-
-if TYPE_CHECKING:
-    from prune_gui.gui.workbench import Workbench
-    from prune_gui.monitor import Monitor
-    from prune_gui.pruning.layouts import CoupledGroup
-    from prune_gui.raster.colours import Colours
-    from prune_gui.session.changes import Changes
-    from prune_gui.table import Table
+from prune_gui.table import Table
 
 MAX_POINTS: Final = 20_000
 """Maximum number of points that are drawn where bars would stand for several units each."""
@@ -65,8 +49,7 @@ MIDDLE: Final = Qt.TextElideMode.ElideMiddle
 class GroupsView(BarView):
     """A bar per unit of a coupled group, as high as its score, coloured by what pruned it.
 
-    A click on a unit drafts it by hand. Below are the members of the group, and the groups of the
-    space.
+    A click drafts a unit by hand. Below are the members of the group, and the groups of the space.
     """
 
     lane = "groups"
@@ -89,21 +72,16 @@ class GroupsView(BarView):
         self._group_pages.addWidget(self._group_box)
         self._group_pages.addWidget(self._only_group)
         self._facts = note(tr("Number of units"))
-        self._dead = note(
-            tr("Dead units"),
-            tip=tr("Nothing reads these units, or they are always zero"),
-            rich=True,
-        )
-        self._architecture = note(
-            tr("Table of the architecture"),
-            tip=tr("Prune > Use architecture table takes the units from a table of your own"),
-        )
+        tip = tr("Nothing reads these units, or they are always zero")
+        self._dead = note(tr("Dead units"), tip=tip, rich=True)
+        tip = tr("Prune > Use architecture table takes the units from a table of your own")
+        self._architecture = note(tr("Table of the architecture"), tip=tip)
         self._architecture.setForegroundRole(QPalette.ColorRole.PlaceholderText)
         self._members = ParameterTable[MemberRow](
-            MEMBER_COLUMNS, tr("Tensors that have the units"), lambda one: one.member.name
+            text.MEMBER_COLUMNS, tr("Tensors that have the units"), lambda one: one.member.name
         )
         self._overview = ParameterTable[GroupRow](
-            GROUP_COLUMNS, tr("Groups of the same kind"), lambda one: one.group.members[0].name
+            text.GROUP_COLUMNS, tr("Groups of the same kind"), lambda one: one.group.members[0].name
         )
         self._lay_out(
             [self._group_pages, self._facts, self._sorted, self._architecture],
@@ -120,23 +98,21 @@ class GroupsView(BarView):
         self._recolour()
 
     def picture(self) -> QWidget | None:
-        """Return the plot, without the tables; None if nothing is shown."""
         return self._plot if super().picture() else None
 
     def table(self) -> Table | None:
-        """Return the units in the order on the screen."""
         if self._data is None or self._row is None or self.picture() is None:
             return None
-        return group_table(self._data, self._row.order)
+        return text.group_table(self._data, self._row.order)
 
     def _splitter(self) -> QSplitter:
         tables = QSplitter(Qt.Orientation.Horizontal, childrenCollapsible=False)
+        both = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
         tables.addWidget(self._members)
         tables.addWidget(self._overview)
-        tables.setSizes([310, 190])
-        both = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
         both.addWidget(self._plot)
         both.addWidget(tables)
+        tables.setSizes([310, 190])
         both.setSizes([400, 200])
         return both
 
@@ -175,21 +151,20 @@ class GroupsView(BarView):
         is_new = before is None or before.group != data.group
         self._show_row(row, axis, _height(data), is_new=is_new)
         self._offer_groups(data)
-        self._facts.setText(group_facts(data))
+        self._facts.setText(text.group_facts(data))
         self._dead.setText(_dead_text(data, self.palette().link().color().name(), colours))
         self._dead.setVisible(data.dead > 0)
-        self._architecture.setText(architecture_text(data))
+        self._architecture.setText(text.architecture_text(data))
         self._members.show_rows(data.members, lambda one: one.member.name == self._workbench.chosen)
         self._overview.show_rows(data.overview, lambda one: one.group == data.group)
         self._legend.setText(_legend(data, row, colours))
         self._describe_current()
 
     def _offer_groups(self, data: GroupData) -> None:
-        """Offer the groups of the parameter; one alone is a text."""
-        items = [(group_title(one), place) for place, one in enumerate(data.choices)]
+        items = [(text.group_title(one), place) for place, one in enumerate(data.choices)]
         self._group_box.offer(items)
         self._group_box.choose(data.choices.index(data.chosen))
-        self._only_group.say(group_title(data.chosen))
+        self._only_group.say(text.group_title(data.chosen))
         alone = len(items) == 1
         self._group_pages.setCurrentWidget(self._only_group if alone else self._group_box)
 
@@ -202,20 +177,19 @@ class GroupsView(BarView):
         if self._data is None or self._row is None or not self._is_current:
             return
         unit = int(self._row.order[position])
-        self._choose(ChannelSelection(current=unit))
+        self._choose(frozenset(), unit)
         drafted = self._workbench.drafted_units(self._data.group) or frozenset()
         self._request_units(frozenset([unit]), protect=unit in drafted)
 
     def _toggle_current(self) -> None:
-        if self._row is not None and self._chosen.current is not None:
-            self._toggle(self._row.position_of(self._chosen.current))
+        if self._row is not None and self._current is not None:
+            self._toggle(self._row.position_of(self._current))
 
     def _cut_request(self, score: float, step: int | None) -> CutRequest:
         assert self._data is not None
         return CutRequest("unit_score", score, step, self._data.group.label)
 
     def _remove_dead(self) -> None:
-        """Let the draft prune what remains of the dead units of the group."""
         if self._data is not None:
             checkpoint = self._data.subject.resolution.checkpoint
             self._request_draft(StepRequest(dead_units(self._data.group, checkpoint)))
@@ -227,19 +201,19 @@ class GroupsView(BarView):
         self._request_units(channels)
 
     def _request_units(self, units: frozenset[int], *, protect: bool = False) -> None:
-        """Emit that the draft is to prune units, except those that other steps pruned."""
         data = self._data
         assert data is not None
         if reason := why_not_listed(data.group):
             self._pointed.say(reason)
             return
-        prunable = frozenset(unit for unit in units if prunable_by_hand(data, unit))
+        of_others = np.flatnonzero(~np.isin(data.pruned_by, (KEPT, data.draft or KEPT)))
+        prunable = units.difference(of_others.tolist())
         if prunable:
             self._request_draft(UnitRequest(data.group, prunable, protect))
 
     def _describe(self, _row: ChannelRow, channel: int) -> str:
         assert self._data is not None
-        return describe_unit(self._data, channel)
+        return text.describe_unit(self._data, channel)
 
     def _hint(self) -> str:
         row = self._row  # None before the first group
@@ -247,7 +221,6 @@ class GroupsView(BarView):
 
 
 def _legend(data: GroupData, row: ChannelRow, colours: Colours) -> str:
-    """Return the meaning of the colours and of the bars as rich text."""
     parts = [legend(data, colours)]
     if row.point_codes is not None:
         parts.append(unbroken(tr("a point per unit")))
@@ -259,7 +232,6 @@ def _legend(data: GroupData, row: ChannelRow, colours: Colours) -> str:
 
 
 def _dead_text(data: GroupData, link_colour: str, colours: Colours) -> str:
-    """Return as rich text how many units are dead, with a link that prunes what remains of them."""
     dead = unbroken(trn("{count:,} dead unit", "{count:,} dead units", data.dead))
     link = unbroken(tr("Prune what remains"))
     return (
@@ -273,9 +245,10 @@ def _height(data: GroupData) -> str:
     if not isinstance(data.units.by, ScoreOf):
         return tr("2-norm of the unit")
     step, file = data.units.by.step, data.score_file
+    if step == data.draft and file:
+        return tr("score in the draft, from {file}", file=file)
     if step == data.draft:
-        text = tr("score in the draft, from {file}", file=file)
-        return text if file else tr("score in the draft")
+        return tr("score in the draft")
     if file:
         return tr("score in step {number}, from {file}", number=step, file=file)
     return tr("score in step {number}", number=step)

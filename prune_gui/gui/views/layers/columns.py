@@ -37,13 +37,11 @@ def energy(rows: Rows, row: int) -> str:
 def describe_row(rows: Rows, row: int, title: Callable[[int], str]) -> str:
     """Describe a row in one line; `title` returns the name of a code."""
     pruned, total = int(rows.pruned[row]), int(rows.total[row])
-    parts = [
-        _pruned_of(rows.names[row], shape(rows, row), pruned, total),
-        *(
-            by(title(code), int(counts[row]), pruned)
-            for code, counts in zip(rows.codes, rows.counts, strict=True)
-            if counts[row] and code != IN_FILE
-        ),
+    parts = [_pruned_of(rows.names[row], shape(rows, row), pruned, total)]
+    parts += [
+        by(title(code), int(counts[row]), pruned)
+        for code, counts in zip(rows.codes, rows.counts, strict=True)
+        if counts[row] and code != IN_FILE
     ]
     if np.isfinite(rows.kept_share[row]):
         parts.append(tr("keeps {share} of the energy", share=energy(rows, row)))
@@ -60,13 +58,11 @@ def describe_node(node: ModuleNode, resolution: Resolution) -> str:
 
 def shape(rows: Rows, row: int) -> str:
     """Return the shape of a row's only parameter, or its number of parameters, as text."""
-    if rows.size[row] > 1:
-        return _parameters(int(rows.size[row]))
-    return _shape_text(rows.infos[row])
+    size = int(rows.size[row])
+    return _parameters(size) if size > 1 else _shape_text(rows.infos[row])
 
 
 def _pruned_of(name: str, what: str, pruned: int, total: int) -> str:
-    """Describe how much of a parameter or module is pruned; `what` is shown in brackets."""
     share = sparsity(pruned, total)
     return tr(
         "{name} ({what}): {pruned:,} of {total:,} pruned ({share})",
@@ -87,7 +83,6 @@ def _shape_text(info: TensorInfo) -> str:
 
 
 def _plain_shape(rows: Rows, row: int) -> str:
-    """Return the shape of a row's only parameter, "512 x 384"; "" if the row has several."""
     return " x ".join(map(str, rows.infos[row].shape)) if rows.size[row] == 1 else ""
 
 
@@ -101,7 +96,7 @@ def _none_for_nan(values: NDArray[np.float64]) -> list[float | None]:
 
 def _severity(rows: Rows) -> NDArray[np.int64]:
     """Return the severity of each row's warnings; larger is worse."""
-    tied = rows.tied & (rows.size == 1)
+    tied = np.array([bool(info.aliases) for info in rows.infos], np.bool_) & (rows.size == 1)
     non_finite, pruned_dead = rows.nan + rows.infinite > 0, rows.dead > rows.dead_in_file
     severity: NDArray[np.int64] = (
         16 * (rows.nearly_empty > 0) + 8 * non_finite + 4 * pruned_dead + 2 * (rows.dead > 0) + tied
@@ -215,7 +210,6 @@ def columns_of(
 
 
 def _step_column(i: int, code: int, *, is_draft: bool) -> Column[Rows]:
-    """Return the column of what a step pruned; `i` is the index of its code in `Rows.codes`."""
     if code == IN_FILE:
         title, file_title = deferred("In the file"), deferred("pruned in the file")
     else:

@@ -41,9 +41,7 @@ class Bars:
 
     Attributes:
         edges: (bars + 1,), the first position of each bar, and the one after the last.
-        codes: code of each segment of a bar, from the bottom.
-        tops: (codes + 1, bars), the share at which each segment ends; row 0 is 0.
-        total: int64 (bars,), number of elements.
+        tops: (codes + 1, bars), the share at which each segment ends, from the bottom; row 0 is 0.
         kept: float64 (bars,), share of the energy that is kept; NaN if it is not known.
     """
 
@@ -55,7 +53,6 @@ class Bars:
 
     @property
     def max_rows(self) -> int:
-        """Maximum number of rows in one bar."""
         return int(np.diff(self.edges).max(initial=1))
 
 
@@ -85,54 +82,38 @@ def compute_layers(
 ) -> LayersData:
     """Compute the content of the view, as far as the read budget allows.
 
-    The treemap has the `size` in pixels, width and height; None is for no treemap.
+    The treemap has the `size` in pixels; None is for no treemap.
     """
+    # torch: slow to import
+    from prune_gui.statistics import layer_rows
     from prune_gui.statistics.dispatch import read_budget
-    from prune_gui.statistics.layer_rows import (  # torch: slow to import
-        deepest,
-        fitting,
-        grouping,
-        listed_parameters,
-        rows_of,
-        updated_rows,
-    )
-    from prune_gui.statistics.layer_statistics import (  # torch: slow to import
-        compute,
-        empty_statistics,
-    )
+    from prune_gui.statistics.layer_statistics import compute, empty_statistics
 
     resolution = subject.resolution
     previous = before.statistics if before else None
     counted = previous is not None and previous.resolution is resolution
-    statistics = (
-        previous if previous is not None and counted else empty_statistics(resolution, previous)
-    )
+    statistics = previous
+    if statistics is None or not counted:
+        statistics = empty_statistics(resolution, previous)
     if statistics.is_pending:
         statistics = compute(statistics, read_budget(counted=counted), monitor)
     infos = statistics.infos
     included = np.full(len(infos), fill_value=True)
     if not biases:
-        included = listed_parameters(infos, resolution)
+        included = layer_rows.listed_parameters(infos, resolution)
     if depth == FITTING:
-        depth = fitting([infos[place] for place in np.flatnonzero(included)], MAX_BARS)
+        depth = layer_rows.fitting([infos[place] for place in np.flatnonzero(included)], MAX_BARS)
     groups = before.rows.grouping if before else None
-    if (
-        groups is None
-        or groups.depth != depth
-        or (depth is None and not np.array_equal(groups.places >= 0, included))
-    ):
-        groups = grouping(infos, depth, included)
+    if groups is not None and depth is None and not np.array_equal(groups.places >= 0, included):
+        groups = None
+    if groups is None or groups.depth != depth:
+        groups = layer_rows.grouping(infos, depth, included)
     if before is not None and counted and before.rows.grouping is groups:
-        rows = updated_rows(before.rows, statistics)
+        rows = layer_rows.updated_rows(before.rows, statistics)
     else:
-        rows = rows_of(statistics, groups)
-    return LayersData(
-        subject,
-        statistics,
-        rows,
-        columns_of(rows, subject.draft, zero_columns(subject.file_zeros, rows, statistics.infos)),
-        make_treemap(statistics.infos, resolution, size, before.treemap if before else None)
-        if size
-        else None,
-        before.depths if before else deepest(statistics.infos),
-    )
+        rows = layer_rows.rows_of(statistics, groups)
+    columns = columns_of(rows, subject.draft, zero_columns(subject.file_zeros, rows, infos))
+    treemap = before.treemap if before else None
+    treemap = make_treemap(infos, resolution, size, treemap) if size else None
+    depths = before.depths if before else layer_rows.deepest(infos)
+    return LayersData(subject, statistics, rows, columns, treemap, depths)

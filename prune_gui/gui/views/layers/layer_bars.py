@@ -38,11 +38,9 @@ STRETCH_FACTORS: Final = (4, 2, 3)
 MIN_HEIGHTS_PX: Final = (64, 48, 88)
 """Minimum height of each plot, so that the axis label fits."""
 PERCENT_TICKS: Final = [[(0, "0"), (50, "50"), (100, "100")], [(25, ""), (75, "")]]
-"""Ticks with a text, and ticks without one."""
 UNIT_PREFIXES: Final = ("", " k", " M", " G", " T")
 HEADROOM: Final = 1.02
 MARK_ALPHA: Final = 60
-"""Opacity of the mark of the chosen row, of 255."""
 REACH_PX: Final = 6
 """Maximum distance of the cursor from the end of a segment that it grabs."""
 
@@ -59,8 +57,7 @@ class SegmentBox(pg.ViewBox):  # type: ignore[misc]
     """The view box of bars from 0 to 100 percent. A drag pans, or moves the end of a segment.
 
     Signals:
-        dragged: (row, code, share) the user moves the end; the height that the segment then has,
-            in [0, 1].
+        dragged: (row, code, share) the height that the segment is to have, in [0, 1].
     """
 
     dragged = Signal(int, int, float)
@@ -73,7 +70,6 @@ class SegmentBox(pg.ViewBox):  # type: ignore[misc]
     def mouseDragEvent(  # noqa: N802
         self, event: pg.GraphicsScene.mouseEvents.MouseDragEvent, axis: int | None = None
     ) -> None:
-        """Pan, or move the end of the segment where the drag began."""
         if event.isStart():
             left = axis is None and event.button() == Qt.MouseButton.LeftButton
             self._segment = self._grabbed(event.buttonDownPos()) if left else None
@@ -86,7 +82,6 @@ class SegmentBox(pg.ViewBox):  # type: ignore[misc]
         self.dragged.emit(row, code, min(max(height / 100, 0.0), 1.0))
 
     def hoverEvent(self, event: pg.GraphicsScene.mouseEvents.HoverEvent) -> None:  # noqa: N802
-        """Show by the cursor that the end of a segment can be dragged."""
         if not event.isExit() and self._grabbed(event.pos()):
             self.setCursor(Qt.CursorShape.SizeVerCursor)
         else:
@@ -111,7 +106,6 @@ class PositionAxis(IndexAxis):
         ]
 
     def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:  # noqa: N802
-        """Return the text of each tick."""
         end = 0 if self.end is None else self.end
         return [format_number(round(value) + 1) if 0 <= value < end else "" for value in values]
 
@@ -120,7 +114,6 @@ class SizeAxis(CountAxis):
     """A logarithmic axis of counts with short texts: 100, 10 k, 1 M."""
 
     def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:  # noqa: N802
-        """Return the text of each tick; only powers of ten have one."""
         texts = []
         for value in values:
             thousands, digits = divmod(round(value), 3)
@@ -132,12 +125,11 @@ class SizeAxis(CountAxis):
 class LayerBars(QWidget):
     """Three plots above one another, with a bar per position in each.
 
-    Attributes:
-        can_drag: returns whether the end of a bar's segment can be dragged, by row and code.
+    `can_drag` returns whether the end of a segment of a bar can be dragged, by row and code.
 
     Signals:
         pointed: (position) the cursor is over this position; -1 if it is over none.
-        clicked: (position) the user clicked this position.
+        clicked: (position)
         dragged: (row, code, share) the segment of a row is to be this share of its weights.
     """
 
@@ -145,8 +137,8 @@ class LayerBars(QWidget):
     clicked = Signal(int)
     dragged = Signal(int, int, float)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._rows: Rows | None = None
         self._order = np.zeros(0, np.intp)
         self._draft: int | None = None
@@ -159,13 +151,9 @@ class LayerBars(QWidget):
         box.dragged.connect(self.dragged)
         layout = QVBoxLayout(self)
         fill(layout)
+        axes = (pg.AxisItem("left"), box), (SizeAxis("left"), None), (pg.AxisItem("left"), None)
         self.plots: Sequence[Plot] = [
-            Plot({"left": axis, "bottom": PositionAxis("bottom")}, view)
-            for axis, view in (
-                (pg.AxisItem("left"), box),
-                (SizeAxis("left"), None),
-                (pg.AxisItem("left"), None),
-            )
+            Plot({"left": axis, "bottom": PositionAxis("bottom")}, view) for axis, view in axes
         ]
         for plot, name, span, min_height in zip(
             self.plots, PLOT_NAMES, STRETCH_FACTORS, MIN_HEIGHTS_PX, strict=True
@@ -183,9 +171,9 @@ class LayerBars(QWidget):
             plot.setXLink(self.plots[-1])
             plot.plotItem.getAxis("bottom").setStyle(showValues=False)
         self.plots[1].plotItem.getAxis("left").setLogMode(True)
-        self.plots[0].label("left", tr("pruned, %"))
-        self.plots[1].label("left", tr("weights"))
-        self.plots[2].label("left", tr("energy, %"))
+        labels = tr("pruned, %"), tr("weights"), tr("energy, %")
+        for plot, label in zip(self.plots, labels, strict=True):
+            plot.label("left", label)
         for plot in (self.plots[0], self.plots[2]):
             plot.plotItem.getAxis("left").setTicks(PERCENT_TICKS)
         self._settle_timer = QTimer(self, singleShot=True, interval=SETTLE_MS)
@@ -196,7 +184,6 @@ class LayerBars(QWidget):
     def show_rows(
         self, rows: Rows, order: NDArray[np.intp], draft: int | None, colours: Colours
     ) -> None:
-        """Show rows in an order."""
         before, self._rows = self._rows, rows
         self._order, self._draft, self._colours = order, draft, colours
         if before is None or before.names is not rows.names:
@@ -205,18 +192,15 @@ class LayerBars(QWidget):
         self._draw()
 
     def choose(self, position: int | None) -> None:
-        """Mark a position."""
         if position != self._chosen:
             self._chosen = position
             self._draw()
 
     def recolour(self, colours: Colours) -> None:
-        """Use other colours; bars change colour when they are drawn next."""
         for plot in self.plots:
             plot.recolour(colours)
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
-        """Stop the timer."""
         super().hideEvent(event)
         self._settle_timer.stop()
 
@@ -238,49 +222,38 @@ class LayerBars(QWidget):
         zeros = np.zeros(len(bars.total))
         lows, highs = 100 * bars.tops[:-1], 100 * bars.tops[1:]
         self._items = [
-            *self._marks(colours, top),
-            *(
-                (sparsity, bar_item(*sides, low, high, colours.of(code, self._draft)))
-                for code, low, high in zip(bars.codes, lows, highs, strict=True)
-            ),
+            (sparsity, bar_item(*sides, low, high, colours.of(code, self._draft)))
+            for code, low, high in zip(bars.codes, lows, highs, strict=True)
+        ]
+        heights = 100 * HEADROOM, top, 100 * HEADROOM
+        if self._chosen is not None:  # faint bars behind the chosen position
+            shade = QColor(colours.foreground)
+            shade.setAlpha(MARK_ALPHA)
+            at = np.array([float(self._chosen)])
+            marks = [bar_item(at - 0.5, at + 0.5, at * 0, at * 0 + end, shade) for end in heights]
+            self._items[:0] = zip(self.plots, marks, strict=True)
+        self._items += [
             (sparsity, bar_item(*sides, 100 * bars.tops[-1], zeros + 100, colours.kept)),
             (size, bar_item(*sides, zeros, log_total, colours.kept)),
             (energy, bar_item(*sides, zeros, 100 * np.nan_to_num(bars.kept), colours.kept)),
         ]
         for plot, item in self._items:
             plot.addItem(item, ignoreBounds=True)
-        for plot, highest in zip(self.plots, (100 * HEADROOM, top, 100 * HEADROOM), strict=True):
+        for plot, highest in zip(self.plots, heights, strict=True):
             plot.setYRange(0, highest, padding=0)
         axis_label = tr("row in the table")
-        if (rows_per_bar := bars.max_rows) > 1:
-            axis_label = tr(
-                "row in the table (a bar sums up to {count:,} rows: zoom in)", count=rows_per_bar
-            )
+        if (count := bars.max_rows) > 1:
+            message = deferred("row in the table (a bar sums up to {count:,} rows: zoom in)")
+            axis_label = tr(message, count=count)
         self.plots[-1].label("bottom", axis_label)
         self.plots[-1].plotItem.getAxis("bottom").end = len(rows)
-
-    def _marks(self, colours: Colours, top: float) -> list[tuple[Plot, pg.BarGraphItem]]:
-        """Return faint bars behind the chosen position."""
-        if self._chosen is None:
-            return []
-        shade = QColor(colours.foreground)
-        shade.setAlpha(MARK_ALPHA)
-        at = np.array([float(self._chosen)])
-        sides = at - 0.5, at + 0.5
-        heights = (100 * HEADROOM, top, 100 * HEADROOM)
-        marks = [bar_item(*sides, at * 0, at * 0 + height, shade) for height in heights]
-        return list(zip(self.plots, marks, strict=True))
 
     def _moved(self) -> None:
         if not self._settle_timer.isActive():
             self._settle_timer.start()
 
     def _segment_at(self, x: float, low: float, high: float) -> Segment | None:
-        """Return the segment whose end can be dragged at a place; the last one of several.
-
-        Args:
-            low: lower end of the range of heights in which its end is, in percent.
-        """
+        """Return the last segment at x whose end is in a range of heights and can be dragged."""
         bars, position = self._bars, round(x)
         if bars is None or bars.max_rows > 1 or not bars.edges[0] <= position < bars.edges[-1]:
             return None

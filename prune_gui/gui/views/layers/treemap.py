@@ -9,7 +9,7 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from prune_gui.checkpoint import ModuleNode, TensorInfo, module_tree
 
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from prune_gui.recipe import Resolution
 
 
-@dataclass(frozen=True, slots=True)
-class Rect:
+class Rect(NamedTuple):
     """A rectangle; y grows downwards."""
 
     x: float
@@ -28,16 +27,17 @@ class Rect:
 
     @property
     def area(self) -> float:
-        """Width times height."""
         return self.width * self.height
+
+    @property
+    def turned(self) -> Rect:
+        """The rectangle with x and y exchanged."""
+        return Rect(self.y, self.x, self.height, self.width)
 
 
 @dataclass(frozen=True, slots=True)
 class TreemapCell:
-    """The rectangle of a module or a parameter.
-
-    Other cells fill it if it is open. The cells that are not open tile the whole treemap.
-    """
+    """The rectangle of a module or a parameter. Cells that are not open tile the treemap."""
 
     node: ModuleNode
     rect: Rect
@@ -46,10 +46,7 @@ class TreemapCell:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TreemapData:
-    """A treemap of a size in pixels with the share pruned of each cell.
-
-    The modules are subdivided, each before those inside it; the cells fill the area.
-    """
+    """A treemap of a size in pixels: open modules, outer ones first, and the other cells."""
 
     size: tuple[float, float]
     modules: tuple[TreemapCell, ...]
@@ -84,8 +81,7 @@ def treemap(
     """Divide a rectangle among parameters. Those of one module are adjacent.
 
     Large modules are opened first; a module whose parts would have a mean area below `least` stays
-    one cell, and there are at most `most` cells that are not open. Each cell comes before those
-    inside it.
+    one cell, and there are at most `most` cells that are not open.
     """
     if not infos:
         return ()
@@ -116,21 +112,18 @@ def _parts(node: ModuleNode) -> list[ModuleNode]:
 
 
 def squarify(weights: Sequence[float], rect: Rect) -> list[Rect]:
-    """Divide a rectangle into nearly square rectangles with areas proportional to `weights`.
-
-    Args:
-        weights: positive, in descending order.
-    """
+    """Divide a rectangle into nearly square ones with areas in proportion to descending weights."""
     scale = rect.area / sum(weights)
     areas = [weight * scale for weight in weights]
     rects: list[Rect] = []
     start = 0
     while start < len(areas):
         side = min(rect.width, rect.height)
-        stop, strip = start + 1, areas[start]
-        while stop < len(areas) and _worst(
-            areas[start], areas[stop], strip + areas[stop], side
-        ) <= (_worst(areas[start], areas[stop - 1], strip, side)):
+        stop, strip, largest = start + 1, areas[start], areas[start]
+        while stop < len(areas):
+            with_next = _worst(largest, areas[stop], strip + areas[stop], side)
+            if with_next > _worst(largest, areas[stop - 1], strip, side):
+                break
             strip += areas[stop]
             stop += 1
         strip_rects, rect = _cut_off(areas[start:stop], strip, rect)
@@ -140,23 +133,17 @@ def squarify(weights: Sequence[float], rect: Rect) -> list[Rect]:
 
 
 def _worst(largest: float, smallest: float, strip: float, side: float) -> float:
-    """Return the largest aspect ratio, at least 1, of the rectangles of a strip."""
     return max(side * side * largest / (strip * strip), strip * strip / (side * side * smallest))
 
 
 def _cut_off(areas: Sequence[float], strip: float, rect: Rect) -> tuple[list[Rect], Rect]:
     """Return the rectangles of a strip along the shorter side, and the remaining rectangle."""
-    rects = []
-    if rect.width >= rect.height:
-        thickness, at = strip / rect.height, rect.y
-        for area in areas:
-            rects.append(Rect(rect.x, at, thickness, area / thickness))
-            at += area / thickness
-        remaining = Rect(rect.x + thickness, rect.y, max(0.0, rect.width - thickness), rect.height)
-    else:
-        thickness, at = strip / rect.width, rect.x
-        for area in areas:
-            rects.append(Rect(at, rect.y, area / thickness, thickness))
-            at += area / thickness
-        remaining = Rect(rect.x, rect.y + thickness, rect.width, max(0.0, rect.height - thickness))
-    return rects, remaining
+    if rect.width < rect.height:
+        turned, remaining = _cut_off(areas, strip, rect.turned)
+        return [one.turned for one in turned], remaining.turned
+    thickness, at, rects = strip / rect.height, rect.y, []
+    for area in areas:
+        rects.append(Rect(rect.x, at, thickness, area / thickness))
+        at += area / thickness
+    width = max(0.0, rect.width - thickness)
+    return rects, Rect(rect.x + thickness, rect.y, width, rect.height)

@@ -34,19 +34,16 @@ PADDING_PX: Final = 4.0
 MAX_OUTLINED_DEPTH: Final = 3
 """Modules down to this depth are outlined; the line is thinner for deeper modules."""
 MIN_ELIDED_CHARS: Final = 5
-"""Width of a cell for an elided name, in average characters."""
 MIN_BLOCK_LINES: Final = 4
 """Height of a numbered module for its name, in lines: the name covers one."""
 LIGHT_TEXT_BELOW: Final = 0.45
-"""Lightness of a fill below which its text is light."""
 
 
 class TreemapPicture(QWidget):
     """Draws a treemap above a scale of its colours.
 
     Signals:
-        pointed: (node) the cursor is over this parameter or module; None if it is over none.
-        clicked: (node) the user clicked this parameter or module.
+        pointed, clicked: (node) a parameter or module; None if the cursor is over none.
         resized: the size for a treemap has changed.
     """
 
@@ -65,30 +62,25 @@ class TreemapPicture(QWidget):
 
     @property
     def available_size(self) -> tuple[float, float]:
-        """Width and height available for a treemap, in pixels."""
         area = self._map_rect()
         return area.width(), area.height()
 
     def show_map(self, treemap_data: TreemapData, colours: Colours) -> None:
-        """Show a treemap."""
         self._map, self._colours = treemap_data, colours
         self._cell_rects = [
-            (QRectF(*_corners(cell)), cell, share)
+            (QRectF(*cell.rect), cell, share)
             for cell, share in zip(treemap_data.cells, treemap_data.shares, strict=True)
         ]
         self.update()
 
     def choose(self, name: str | None) -> None:
-        """Mark the cell of a parameter."""
         self._chosen = name
         self.update()
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802
-        """Return the minimum size at which the treemap is useful."""
         return QSize(120, 80)
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
-        """Draw the cells, the modules around them, and the scale."""
         if self._map is None or self._colours is None:
             return
         colours, area = self._colours, self._map_rect()
@@ -109,7 +101,7 @@ class TreemapPicture(QWidget):
             if 0 < cell.node.depth <= MAX_OUTLINED_DEPTH:
                 width = MAX_OUTLINED_DEPTH + 1.0 - cell.node.depth
                 painter.setPen(QPen(QColor(colours.background), width))
-                painter.drawRect(_scaled(QRectF(*_corners(cell)), across, down))
+                painter.drawRect(_scaled(QRectF(*cell.rect), across, down))
         self._write_blocks(painter, colours, across, down)
         painter.setBrush(Qt.BrushStyle.NoBrush)
         for rect, cell, _ in self._cell_rects:
@@ -121,36 +113,27 @@ class TreemapPicture(QWidget):
         painter.end()
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802
-        """Emit what the cursor is over."""
         self.pointed.emit(self._node_at(event.position()))
 
     def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
-        """Emit what is clicked."""
         node = self._node_at(event.position())
         if node is not None and event.button() == Qt.MouseButton.LeftButton:
             self.clicked.emit(node)
 
     def leaveEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Emit that the cursor is over nothing."""
         super().leaveEvent(event)
         self.pointed.emit(None)
 
     def resizeEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Request a treemap of the new size."""
         self.resized.emit()
 
     def event(self, event: QEvent) -> bool:
-        """Show the name and the sparsity under the cursor as a tool tip."""
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
-            index = self._index_at(QPointF(event.pos()))
-            if index is None:
-                QToolTip.hideText()
-            else:
-                _, cell, share = self._cell_rects[index]
-                text = tr(
-                    "{name}: {share} pruned", name=cell.node.path, share=percent(round(share, 3))
-                )
-                QToolTip.showText(event.globalPos(), one_line(text), self)
+            found, text = self._found_at(QPointF(event.pos())), ""  # "" hides the tool tip
+            if found is not None:
+                share = percent(round(found[1], 3))
+                text = one_line(tr("{name}: {share} pruned", name=found[0].node.path, share=share))
+            QToolTip.showText(event.globalPos(), text, self)
             return True
         return super().event(event)
 
@@ -159,11 +142,10 @@ class TreemapPicture(QWidget):
         return QRectF(area.topLeft(), area.size().expandedTo(QSize(8, 8)))
 
     def _node_at(self, at: QPointF) -> ModuleNode | None:
-        index = self._index_at(at)
-        return None if index is None else self._cell_rects[index][1].node
+        found = self._found_at(at)
+        return None if found is None else found[0].node
 
-    def _index_at(self, at: QPointF) -> int | None:
-        """Return the index of the cell at a position; None if there is none."""
+    def _found_at(self, at: QPointF) -> tuple[TreemapCell, float] | None:
         if self._map is None:
             return None
         area = self._map_rect()
@@ -171,16 +153,11 @@ class TreemapPicture(QWidget):
             (at.x() - area.x()) * self._map.size[0] / area.width(),
             (at.y() - area.y()) * self._map.size[1] / area.height(),
         )
-        for index, (rect, _, _) in enumerate(self._cell_rects):
-            if rect.contains(inside):
-                return index
-        return None
+        found = ((cell, share) for rect, cell, share in self._cell_rects if rect.contains(inside))
+        return next(found, None)
 
     def _write(self, painter: QPainter, target: QRectF, cell: TreemapCell, fill: QColor) -> None:
-        """Write the longest name of a cell that fits, or the start and the end of the shortest.
-
-        The text runs upwards if that gives it more space.
-        """
+        """Write the longest name that fits, upwards if that gives it space; or elide it."""
         metrics = QFontMetricsF(self.font())
         area = target.adjusted(PADDING_PX, PADDING_PX / 2, -PADDING_PX, -PADDING_PX / 2)
         names = [one_line(name) for name in _names(cell.node)]
@@ -190,9 +167,9 @@ class TreemapPicture(QWidget):
         space = area.height() if is_upright else area.width()
         fitting = (name for name in names if metrics.horizontalAdvance(name) <= space)
         text = next(fitting, None)
+        if text is None and space < MIN_ELIDED_CHARS * metrics.averageCharWidth():
+            return
         if text is None:
-            if space < MIN_ELIDED_CHARS * metrics.averageCharWidth():
-                return
             text = metrics.elidedText(names[-1], Qt.TextElideMode.ElideMiddle, space)
         light = fill.lightnessF() < LIGHT_TEXT_BELOW
         painter.setPen(QColor("#ffffff" if light else "#101418"))
@@ -213,7 +190,7 @@ class TreemapPicture(QWidget):
             is_inside = written and cell.node.path.startswith(written + ".")
             if not parts[-1].isdecimal() or is_inside:
                 continue
-            target = _scaled(QRectF(*_corners(cell)), across, down)
+            target = _scaled(QRectF(*cell.rect), across, down)
             text = one_line(".".join(parts[-2:]))
             width = metrics.horizontalAdvance(text) + 2 * PADDING_PX
             if width > target.width() or MIN_BLOCK_LINES * metrics.height() > target.height():
@@ -226,7 +203,6 @@ class TreemapPicture(QWidget):
             painter.drawText(label, Qt.AlignmentFlag.AlignCenter, text)
 
     def _draw_scale(self, painter: QPainter, colours: Colours) -> None:
-        """Draw the colour scale of the sparsity."""
         metrics = QFontMetricsF(self.font())
         middle = self.height() - SCALE_HEIGHT_PX / 2
         painter.setPen(QColor(colours.foreground))
@@ -254,10 +230,6 @@ def _names(node: ModuleNode) -> Iterator[str]:
         return
     for last in range(len(parts) - 1, numbers[-1], -1):
         yield ".".join(parts[numbers[-1] : last])
-
-
-def _corners(cell: TreemapCell) -> tuple[float, float, float, float]:
-    return cell.rect.x, cell.rect.y, cell.rect.width, cell.rect.height
 
 
 def _scaled(rect: QRectF, across: float, down: float) -> QRectF:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from PySide6.QtCore import QModelIndex, QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import (
@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from prune_gui.checkpoint import ModuleNode
 from prune_gui.gui.draft.amount_fields import PERCENT_DECIMALS, NumberBox
 from prune_gui.gui.views.controls import Choice, fill, note, switch
 from prune_gui.gui.views.layers.columns import describe_node, describe_row
@@ -26,18 +27,16 @@ from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.table_widgets import SortableModel, TableView
 from prune_gui.gui.widgets.theme import GAP_PX
+from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
+from prune_gui.monitor import Monitor
 from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.recipe.target_amounts import amount_for_share, amount_of_target, takes_own_amount
+from prune_gui.session.changes import Changes
 from prune_gui.session.draft_request import AmountRequest, SharesRequest
 from prune_gui.session.settings import Settings
 from prune_gui.session.subjects import ModelSubject
-
-if TYPE_CHECKING:
-    from prune_gui.checkpoint import ModuleNode
-    from prune_gui.gui.workbench import Workbench
-    from prune_gui.session.changes import Changes
-    from prune_gui.table import Table
+from prune_gui.table import Table
 
 MAX_COLUMN_SHARE: Final = 0.42
 """Maximum initial width of a column of text, as a share of the table."""
@@ -46,10 +45,10 @@ MAX_COLUMN_SHARE: Final = 0.42
 class AmountEditor(QWidget):
     """A spin box for the amount, a button that removes it, and one that takes shares over.
 
-    It works on the draft, or without a draft on the last step that targets the parameter.
+    It edits the draft, or without one the last step that targets the parameter.
 
     Signals:
-        wanted: (DraftRequest) the user wants the draft changed.
+        wanted: (DraftRequest)
     """
 
     wanted = Signal(object)
@@ -71,16 +70,14 @@ class AmountEditor(QWidget):
         self._reset.setToolTip(tr("Give the chosen parameter the amount of the step again"))
         self._reset.clicked.connect(lambda: self._want(None))
         self._take.setText(tr("Take these shares"))
-        self._take.setToolTip(
-            tr("Write the share that the step prunes of each parameter into it, to change them")
-        )
+        tip = tr("Write the share that the step prunes of each parameter into it, to change them")
+        self._take.setToolTip(tip)
         self._take.clicked.connect(lambda: self.wanted.emit(SharesRequest(self._step)))
         parts = (self._label, self._box, self._reset, self._take)
         fill(QHBoxLayout(self), *parts, spacing=GAP_PX)
         self.show_parameter(None, None)
 
     def show_parameter(self, subject: ModelSubject | None, name: str | None) -> None:
-        """Show the amount of a parameter; nothing if no step targets it."""
         number = _number_of_step(subject, name) if subject is not None and name else None
         self.setVisible(number is not None)
         if subject is None or name is None or number is None:
@@ -94,13 +91,11 @@ class AmountEditor(QWidget):
         self._take.setVisible(not own)
         if own:
             self._reset.setEnabled(name in resolution.outcomes[number - 1].amounts)
-            self._show_amount(amount_of_target(resolution, number, name))
-
-    def _show_amount(self, amount: int | float) -> None:
-        is_share = isinstance(amount, float)
-        with QSignalBlocker(self._box):
-            self._box.use_share(on=is_share)
-            self._box.setValue(100 * amount if is_share else amount)
+            amount = amount_of_target(resolution, number, name)
+            is_share = isinstance(amount, float)
+            with QSignalBlocker(self._box):
+                self._box.use_share(on=is_share)
+                self._box.setValue(100 * amount if is_share else amount)
 
     def _typed(self, number: float) -> None:
         share = round(min(number / 100, 1.0), PERCENT_DECIMALS + 2)
@@ -130,17 +125,11 @@ class LayersView(View[ModelSubject]):
         self._pictures.addWidget(self._bars)
         self._pictures.addWidget(self._treemap)
         self._grouping_box = Choice(tr("What a row is"), [(tr("By parameter"), None)], self.refresh)
-        self._picture_box = Choice(
-            tr("Kind of picture"),
-            [(tr("Bars"), 0), (tr("Treemap"), 1)],
-            self._choose_picture,
-        )
-        self._small_box = switch(
-            tr("Biases and norms"),
-            tr("List parameters of fewer than two dimensions even if nothing of them is pruned"),
-            self._list_biases,
-            on=Settings.load().list_biases,
-        )
+        kinds = [(tr("Bars"), 0), (tr("Treemap"), 1)]
+        self._picture_box = Choice(tr("Kind of picture"), kinds, self._choose_picture)
+        tip = tr("List parameters of fewer than two dimensions even if nothing of them is pruned")
+        listed = Settings.load().list_biases
+        self._small_box = switch(tr("Biases and norms"), tip, self._list_biases, on=listed)
         self._amount = AmountEditor()
         self._model: SortableModel[Any] = SortableModel((), (), self)
         self._table = self._make_table()
@@ -164,11 +153,9 @@ class LayersView(View[ModelSubject]):
         self._recolour()
 
     def picture(self) -> QWidget | None:
-        """Return the bars or the treemap, without the table; None if nothing is shown."""
         return self._pictures.currentWidget() if super().picture() else None
 
     def table(self) -> Table | None:
-        """Return the rows in the order on the screen."""
         if self._data is None or self.picture() is None:
             return None
         return self._model.table(tr("{name} layers", name=self._data.subject.name))
@@ -222,11 +209,11 @@ class LayersView(View[ModelSubject]):
         is_treemap = self._pictures.currentWidget() is self._treemap
         size = self._treemap.available_size if is_treemap else None
         biases = self._small_box.isChecked()
-        self._run_picture_job(
-            subject,
-            lambda monitor: compute_layers(subject, before, depth, size, monitor, biases=biases),
-            self._show,
-        )
+
+        def work(monitor: Monitor) -> LayersData:
+            return compute_layers(subject, before, depth, size, monitor, biases=biases)
+
+        self._run_picture_job(subject, work, self._show)
 
     def _show(self, data: LayersData) -> None:
         before, self._data = self._data, data
@@ -251,7 +238,6 @@ class LayersView(View[ModelSubject]):
         self._progress.setText("" if statistics.is_complete else progress)
 
     def _fit_columns(self) -> None:
-        """Fit the columns of numbers to their texts, beside columns of texts that leave space."""
         limit_px = round(MAX_COLUMN_SHARE * self._table.viewport().width())
         for section, column in enumerate(self._model.columns):
             if column.width_px is None:
@@ -271,25 +257,22 @@ class LayersView(View[ModelSubject]):
         self._grouping_box.choose(data.rows.grouping.depth)
 
     def _show_order(self) -> None:
-        """Show the bars in the order of the table."""
         data = self._data
         if data is not None:
             self._bars.show_rows(data.rows, self._model.order, data.subject.draft, self.colours())
             self._mark_chosen()
 
     def _show_legend(self) -> None:
-        """Show the colours of the bars; the treemap has its own scale."""
         data, bars = self._data, self._pictures.currentWidget() is self._bars
         self._legend.setVisible(bars)
         self._legend.setText(legend(data.subject, self.colours()) if data and bars else "")
 
     def _mark_chosen(self) -> None:
-        """Mark the chosen parameter in the table and in the pictures."""
         row = self._chosen_row()
         position = None if row is None else self._model.position_of(row)
         self._treemap.choose(self._workbench.chosen)
         self._bars.choose(position)
-        subject = self._data.subject if self._data is not None else None
+        subject = self._data.subject if self._data else None
         self._amount.show_parameter(subject, self._workbench.chosen)
         if position is None:
             self._table.clearSelection()
@@ -298,10 +281,10 @@ class LayersView(View[ModelSubject]):
 
     def _chosen_row(self) -> int | None:
         data, name = self._data, self._workbench.chosen
-        if data is None or name is None or name not in data.statistics.resolution.counts:
+        names = list(data.statistics.resolution.counts) if data else []
+        if data is None or name not in names:
             return None
-        place = list(data.statistics.resolution.counts).index(name)
-        row = int(data.rows.grouping.places[place])
+        row = int(data.rows.grouping.places[names.index(name)])
         return row if row >= 0 else None
 
     def _choose_row(self, current: QModelIndex, _previous: QModelIndex) -> None:
@@ -312,27 +295,21 @@ class LayersView(View[ModelSubject]):
             self._workbench.choose(self._data.rows.infos[row].name)
 
     def _point_at(self, cell: ModuleNode | int | None) -> None:
-        """Describe what is under the cursor: a treemap cell, or a position among the bars."""
         self._cell_under_cursor = cell
         data, text = self._data, ""
-        if data is None or cell is None:
-            text = ""
-        elif not isinstance(cell, int):
+        if data is not None and isinstance(cell, int) and 0 <= cell < len(self._model.order):
+            text = describe_row(data.rows, int(self._model.order[cell]), data.subject.title)
+        elif data is not None and cell is not None and not isinstance(cell, int):
             text = describe_node(cell, data.subject.resolution)
-        elif 0 <= cell < len(self._model.order):
-            row = int(self._model.order[cell])
-            text = describe_row(data.rows, row, data.subject.title)
         self._pointed.say(text)
 
     def _can_drag(self, row: int, code: int) -> bool:
-        """Return whether the end of a segment sets the amount of one parameter in a step."""
         data = self._data
         if data is None or data.rows.size[row] > 1 or code == IN_FILE:
             return False
         return takes_own_amount(data.subject.resolution, code, data.rows.infos[row].name)
 
     def _drag(self, row: int, code: int, share: float) -> None:
-        """Let the draft, or a step, which then becomes the draft, prune a share of a parameter."""
         assert self._data is not None
         subject, name = self._data.subject, self._data.rows.infos[row].name
         self._workbench.choose(name)
@@ -345,7 +322,6 @@ class LayersView(View[ModelSubject]):
 
 
 def _number_of_step(subject: ModelSubject, name: str) -> int | None:
-    """Return the number of the draft or of the last step that targets a parameter."""
     outcomes = subject.resolution.outcomes
     if subject.draft is not None:
         return subject.draft if name in outcomes[subject.draft - 1].pruned else None

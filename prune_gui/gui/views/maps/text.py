@@ -153,9 +153,9 @@ def is_bright(pixels: Pixels) -> NDArray[np.bool_]:
 def texts(measure: Measure, layout: ParameterLayout, rows: range, columns: range) -> Texts:
     """Return str (rows, columns), a text per element; "" where there is no element or no number."""
     result = np.full((len(rows), len(columns)), "", f"U{MAX_CHARACTERS}")
-    column_offsets = layout.column_offsets(columns)
+    column_offsets = layout.offsets(1, columns)
     filled = np.flatnonzero(column_offsets != GAP)
-    for i, offset in enumerate(layout.row_offsets(rows)):
+    for i, offset in enumerate(layout.offsets(0, rows)):
         if offset != GAP and filled.size:
             result[i, filled] = _row_texts(measure, offset + column_offsets[filled])
     return result

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from prune_gui import raster, statistics
 from prune_gui.gui.views.maps.text import Texts, texts
 from prune_gui.gui.views.maps.tiles import MIN_SHADE, Pixels, RasterBlock, TileRegion
-from prune_gui.raster.colours import TABLE_SIZE, Colours, density_ramp, rgb
+from prune_gui.raster.colours import TABLE_SIZE, Colours, Ramp, rgb
 from prune_gui.raster.parameter_layouts import flat_span
 from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO
 from prune_gui.session.subjects import Subject
@@ -99,7 +99,8 @@ def density_table(colours: Colours, contrast: Contrast) -> Table:
     share = MIN_DENSITY_STEP + share * (1 - 2 * MIN_DENSITY_STEP)
     share[0], share[ALL] = 0, 1
     table = _empty_table(colours)
-    table[1:] = density_ramp(colours).table()[np.rint(share * (TABLE_SIZE - 1)).astype(np.intp)]
+    ramp = Ramp(colours.dense, signed=False).table()
+    table[1:] = ramp[np.rint(share * (TABLE_SIZE - 1)).astype(np.intp)]
     table.flags.writeable = False
     return table.reshape(-1, 4)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QToolButton, QWidget
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLineEdit, QPushButton, QToolButton, QWidget
 
 from prune_gui.gui.views.bars.data import NormOrScore, ScoreOf
 from prune_gui.gui.views.controls import fill
@@ -40,14 +40,7 @@ NOTHING: Final = deferred("Select channels first: click them, or drag over them 
 
 
 class NormBox(QComboBox):
-    """Offers common norms, accepts any other, and offers the scores of steps that rank channels.
-
-    Attributes:
-        order: order of the norm, or the step whose scores take its place.
-
-    Signals:
-        changed: the user chose another order.
-    """
+    """Offers common norms, accepts any other, and offers the scores of steps that rank channels."""
 
     changed = Signal()
 
@@ -56,7 +49,8 @@ class NormBox(QComboBox):
         self.order: NormOrScore = DEFAULT_ORDER
         self._norm = DEFAULT_ORDER
         self._offered: dict[ScoreOf, str] = {}
-        self.setEditable(True)
+        self._line = QLineEdit()
+        self.setLineEdit(self._line)
         self.setMinimumWidth(MIN_WIDTH_PX)
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         self.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
@@ -66,10 +60,8 @@ class NormBox(QComboBox):
             self.addItem(tr(text) if text else format_number(order, "g"), order)
         self._write()
         self.currentIndexChanged.connect(self._index_changed)
-        line_edit = self.lineEdit()
-        assert line_edit is not None
-        line_edit.setAcceptDrops(False)  # the window handles dropped files
-        line_edit.editingFinished.connect(self._typed)
+        self._line.setAcceptDrops(False)  # the window handles dropped files
+        self._line.editingFinished.connect(self._typed)
 
     def offer_scores(self, steps: Sequence[ScoreOf], draft: int | None) -> None:
         """Offer the scores of steps, and select those of the draft when they are new."""
@@ -119,18 +111,14 @@ class NormBox(QComboBox):
             self.changed.emit()
 
     def _write(self) -> None:
-        """Show the current order."""
-        texts = {self.itemData(index): index for index in range(self.count())}
+        index = next((i for i in range(self.count()) if self.itemData(i) == self.order), -1)
+        text = self.itemText(index)
+        if isinstance(self.order, float) and index < 0:
+            text = format_number(self.order, "g")
         with QSignalBlocker(self):
-            index = texts.get(self.order, -1)
             self.setCurrentIndex(index)
-            if isinstance(self.order, float) and index < 0:
-                self.setEditText(format_number(self.order, "g"))
-            else:
-                self.setEditText(self.itemText(index))
-            line_edit = self.lineEdit()
-            assert line_edit is not None
-            line_edit.setCursorPosition(0)
+            self.setEditText(text)
+            self._line.setCursorPosition(0)
 
 
 def _text(of: ScoreOf, draft: int | None) -> str:
@@ -153,7 +141,6 @@ class SelectionBar(QWidget):
         self.show_number(0, protectable=False)
 
     def show_number(self, chosen: int, *, protectable: bool) -> None:
-        """Show how many channels are selected, and enable the possible actions."""
         self.prune.setText(tr("Prune {count:,}", count=chosen) if chosen else tr("Prune"))
         self.protect.setText(tr("Protect {count:,}", count=chosen) if chosen else tr("Protect"))
         self.prune.setEnabled(chosen > 0)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.gui.views.bars.data import ChannelData, NormOrScore, ScoreOf
-from prune_gui.language import format_number, join_clauses, tr
+from prune_gui.language import deferred, format_number, join_clauses, tr
 from prune_gui.number_formats import sparsity
 from prune_gui.recipe.recipe import IN_FILE, KEPT
 from prune_gui.session.subjects import Subject, by
@@ -37,16 +37,10 @@ def measure(
 ) -> ChannelData:
     """Compute the norms and the pruned counts of the channels; results in `before` are reused.
 
-    Args:
-        by: order of the norm; or one of `channel_cuts`, which ranks along `dim`.
-        before: a result for the same channels, or None.
+    If `by` is one of `channel_cuts`, it ranks along `dim`.
     """
-    from prune_gui.statistics.channel_statistics import (  # torch: slow to import
-        channels,
-        norms,
-        norms_by_step,
-        ranks,
-    )
+    # torch: slow to import
+    from prune_gui.statistics.channel_statistics import channels, norms, norms_by_step, ranks
 
     resolution, name = subject.resolution, subject.name
     cut = shared_cut = None
@@ -64,14 +58,15 @@ def measure(
     if before is not None and is_same and before.by == by:
         parts = before.parts
     elif isinstance(by, ScoreOf):
-        parts = _ranks_by_step(norms_or_ranks, pruned.codes, by.step, chosen.pruned)
+        parts = np.tile(norms_or_ranks, (len(pruned.codes), 1))
+        if by.step in pruned.codes:
+            parts[: pruned.codes.index(by.step), chosen.pruned] = 0.0
     else:
         parts = norms_by_step(resolution, name, dim, by, norms_or_ranks, monitor)
     return ChannelData(subject, dim, by, norms_or_ranks, pruned, parts, cut, shared_cut)
 
 
 def _shared_cut(subject: Subject, step: int, own: ChannelCut) -> float | None:
-    """Return `ChannelData.shared_cut` of a step; `own` is its predicate for the parameter."""
     from prune_gui.pruning.predicates import ChannelCut  # torch: slow to import
     from prune_gui.statistics.channel_statistics import shared_rank  # torch: slow to import
 
@@ -82,19 +77,6 @@ def _shared_cut(subject: Subject, step: int, own: ChannelCut) -> float | None:
     return shared_rank(
         own.chosen(), [one.chosen() for one in predicates if isinstance(one, ChannelCut)]
     )
-
-
-def _ranks_by_step(
-    ranks: NDArray[np.float64],
-    codes: tuple[int, ...],
-    step: int,
-    is_pruned: NDArray[np.bool_],
-) -> NDArray[np.float64]:
-    """Return the ranks as `ChannelData.parts`: zeros where a step prunes, up to its code."""
-    parts = np.tile(ranks, (len(codes), 1))
-    if step in codes:
-        parts[: codes.index(step), is_pruned] = 0.0
-    return parts
 
 
 def norm_rule(n: float) -> str:
@@ -114,22 +96,14 @@ def describe_channel(measured: ChannelData, channel: int) -> str:
     channels, subject = measured.channels, measured.subject
     counts = dict(zip(channels.codes, channels.counts[:, channel].tolist(), strict=True))
     pruned = channels.size - counts[KEPT]
-    value, share = float(measured.norms[channel]), sparsity(pruned, channels.size)
-    parts = [
-        tr("channel {channel:,}: rank {value:.5g}", channel=channel, value=value)
-        if isinstance(measured.by, ScoreOf)
-        else tr(
-            "channel {channel:,}: norm {value:.4g}, kept {kept:.4g}",
-            channel=channel,
-            value=value,
-            kept=float(measured.parts[0, channel]),
-        ),
-        tr(
-            "{pruned:,} of {total:,} pruned ({share})",
-            pruned=pruned,
-            total=channels.size,
-            share=share,
-        ),
+    value, kept = float(measured.norms[channel]), float(measured.parts[0, channel])
+    message = deferred("channel {channel:,}: norm {value:.4g}, kept {kept:.4g}")
+    if isinstance(measured.by, ScoreOf):
+        message = deferred("channel {channel:,}: rank {value:.5g}")
+    size, share = channels.size, sparsity(pruned, channels.size)
+    parts = [tr(message, channel=channel, value=value, kept=kept)]
+    parts += [
+        tr("{pruned:,} of {total:,} pruned ({share})", pruned=pruned, total=size, share=share)
     ]
     parts += [
         by(subject.title(code), count, pruned)
@@ -144,6 +118,9 @@ def describe_channel(measured: ChannelData, channel: int) -> str:
 def table_of(measured: ChannelData, order: NDArray[np.intp]) -> Table:
     """Return the channels in a given order, for export."""
     channels, subject = measured.channels, measured.subject
+    heading = tr("rank")
+    if not isinstance(measured.by, ScoreOf):
+        heading = tr("{order:g}-norm", order=measured.by)
     counts = {
         subject.title(code): row[order]
         for code, row in zip(channels.codes, channels.counts, strict=True)
@@ -152,15 +129,9 @@ def table_of(measured: ChannelData, order: NDArray[np.intp]) -> Table:
         tr("{name} norms along dim {dim}", name=subject.name, dim=measured.dim),
         {
             tr("channel"): order,
-            _heading(measured): measured.norms[order],
+            heading: measured.norms[order],
             tr("kept"): measured.parts[0, order],
             **counts,
             tr("dead"): channels.dead[order],
         },
     )
-
-
-def _heading(measured: ChannelData) -> str:
-    if isinstance(measured.by, ScoreOf):
-        return tr("rank")
-    return tr("{order:g}-norm", order=measured.by)

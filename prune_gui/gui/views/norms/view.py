@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from functools import partial
 
 import numpy as np
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
@@ -11,43 +11,23 @@ from superqt import QFlowLayout
 
 from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.gui.views.bars.bar_view import BarView
-from prune_gui.gui.views.bars.data import (
-    ChannelData,
-    ChannelRow,
-    ChannelSelection,
-    ScoreOf,
-    channel_bars,
-    in_order,
-)
+from prune_gui.gui.views.bars.data import ChannelData, ChannelRow, ScoreOf, channel_bars, in_order
 from prune_gui.gui.views.controls import Choice, fill, note, switch
 from prune_gui.gui.views.legend_text import SEPARATOR, legend, marked, unbroken
+from prune_gui.gui.views.norms import data
 from prune_gui.gui.views.norms.controls import NormBox, SelectionBar
-from prune_gui.gui.views.norms.data import (
-    channel_cuts,
-    describe_channel,
-    measure,
-    norm_rule,
-    table_of,
-)
 from prune_gui.gui.views.plot import dim_labels, dim_names_of
+from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr, trn
+from prune_gui.monitor import Monitor
+from prune_gui.raster.colours import Colours
 from prune_gui.session.draft_request import ChannelRequest, CutRequest
 from prune_gui.session.subjects import Subject
-
-if TYPE_CHECKING:
-    from prune_gui.gui.workbench import Workbench
-    from prune_gui.monitor import Monitor
-    from prune_gui.raster.colours import Colours
-    from prune_gui.table import Table
-
-HINT: Final = deferred("Click a channel, or drag with Shift, to select")
+from prune_gui.table import Table
 
 
 class NormsView(BarView):
-    """A bar per channel, as high as its norm, coloured by what is pruned of it.
-
-    Selected channels can be pruned or protected.
-    """
+    """A bar per channel, as high as its norm, coloured by what is pruned of it."""
 
     lane = "norms"
     busy_text = deferred("Computing the norms of {name}…")
@@ -70,17 +50,13 @@ class NormsView(BarView):
             self.refresh,
         )
         self._selection_bar = bar = SelectionBar()
-        self._warnings = note(
-            tr("Dead channels and non-finite norms"),
-            tip=tr("All kept weights of a dead channel are zero"),
-            rich=True,
-        )
-        controls = _side_by_side(
-            [self._dim_box, self._norm_box, self._sorted], [bar, self._full_range_box]
-        )
+        tip = tr("All kept weights of a dead channel are zero")
+        self._warnings = note(tr("Dead channels and non-finite norms"), tip=tip, rich=True)
+        boxes = [self._dim_box, self._norm_box, self._sorted]
+        controls = _side_by_side(boxes, [bar, self._full_range_box])
         self._lay_out([controls], self._plot, [self._pointed, self._warnings])
         self._norm_box.changed.connect(self.refresh)
-        bar.banding.toggled.connect(self._set_banding)
+        bar.banding.toggled.connect(partial(setattr, self._plot.box, "banding"))
         bar.prune.clicked.connect(lambda: self._request_channels(protect=False))
         bar.protect.clicked.connect(lambda: self._request_channels(protect=True))
         self._plot.picked.connect(self._pick)
@@ -98,7 +74,7 @@ class NormsView(BarView):
 
     def _request_picture(self, subject: Subject) -> None:
         self._offer_dims(subject)
-        cuts = channel_cuts(subject)
+        cuts = data.channel_cuts(subject)
         self._norm_box.offer_scores(tuple(cuts), subject.draft)
         by = self._norm_box.order
         if isinstance(by, ScoreOf):
@@ -112,7 +88,7 @@ class NormsView(BarView):
         positions = range(size) if before is None else self._in_sight(size)
 
         def work(monitor: Monitor) -> ChannelRow:
-            measured = measure(subject, dim, by, before, monitor)
+            measured = data.measure(subject, dim, by, before, monitor)
             order = in_order(measured.norms, ascending=ascending)
             is_dead = measured.channels.dead
             bars = channel_bars(measured.parts, is_dead, order, positions, max_bars)
@@ -122,10 +98,10 @@ class NormsView(BarView):
         self._run_picture_job(subject, work, self._show)
 
     def _offer_dims(self, subject: Subject) -> None:
-        labels = [
-            tr("{dim} ({size:,})", dim=axis_label, size=size)
-            for axis_label, size in zip(self._dims(subject), subject.info.shape, strict=False)
-        ] or self._dims(subject)
+        labels, sizes = self._dims(subject), subject.info.shape
+        if sizes:
+            pairs = zip(labels, sizes, strict=True)
+            labels = [tr("{dim} ({size:,})", dim=label, size=size) for label, size in pairs]
         items = [(label, dim) for dim, label in enumerate(labels)]
         if items != self._dim_box.items:
             self._dim_box.offer(items)
@@ -133,7 +109,6 @@ class NormsView(BarView):
             self._dim_box.choose(weight_layout(checkpoint, subject.name).output_dim)
 
     def _dims(self, subject: Subject) -> list[str]:
-        """Return a label of the channels along each dimension."""
         return dim_labels(dim_names_of(self._workbench, subject)) or [tr("single element")]
 
     def _show(self, row: ChannelRow) -> None:
@@ -149,54 +124,50 @@ class NormsView(BarView):
 
     def _show_chosen(self) -> None:
         super()._show_chosen()
-        self._selection_bar.show_number(len(self._chosen.channels), protectable=self._protectable)
+        self._selection_bar.show_number(len(self._channels), protectable=self._protectable)
 
     def _pick(self, position: int, add: bool) -> None:
         assert self._row is not None
         channel = int(self._row.order[position])
-        self._choose(self._chosen.toggled(channel) if add else self._chosen.only(channel))
+        chosen = frozenset([channel])
+        if add or self._channels == chosen:
+            chosen = self._channels ^ chosen
+        self._choose(chosen, channel)
 
     def _band_text(self, count: int) -> str:
         return trn("{count:,} channel", "{count:,} channels", count)
 
     def _take_band(self, channels: frozenset[int]) -> None:
-        self._choose(self._chosen.widened(channels))
+        self._choose(self._channels | channels, self._current)
 
     def _toggle(self) -> None:
-        if self._chosen.current is not None:
-            self._choose(self._chosen.toggled(self._chosen.current))
+        if self._current is not None:
+            self._choose(self._channels ^ {self._current}, self._current)
 
     def _drop(self) -> None:
-        self._choose(ChannelSelection(current=self._chosen.current))
+        self._choose(frozenset(), self._current)
 
     def _request_channels(self, *, protect: bool) -> None:
-        """Let the draft prune or keep the selected channels, and clear the selection."""
-        row, channels = self._row, self._chosen.channels
+        row, channels = self._row, self._channels
         self._drop()
         if row is not None and channels:
             self._request_draft(ChannelRequest(row.measured.dim, channels, protect))
 
-    def _set_banding(self, banding: bool) -> None:
-        self._plot.box.banding = banding
-
     def _describe(self, row: ChannelRow, channel: int) -> str:
-        return describe_channel(row.measured, channel)
+        return data.describe_channel(row.measured, channel)
 
     def _hint(self) -> str:
-        return tr(HINT)
+        return tr("Click a channel, or drag with Shift, to select")
 
     def legend(self) -> str:
-        """Return the meaning of the colours and marks as rich text."""
         return SEPARATOR.join(filter(None, (super().legend(), self._warnings.text())))
 
     def table(self) -> Table | None:
-        """Return the channels in the order on the screen."""
         row = self._row
-        return table_of(row.measured, row.order) if row and self.picture() else None
+        return data.table_of(row.measured, row.order) if row and self.picture() else None
 
 
 def _warnings(measured: ChannelData, colours: Colours) -> str:
-    """Return as rich text how many channels are dead, and how many norms are non-finite."""
     dead = int(np.count_nonzero(measured.channels.dead))
     non_finite = int(np.count_nonzero(~np.isfinite(measured.norms)))
     notes = []
@@ -208,12 +179,11 @@ def _warnings(measured: ChannelData, colours: Colours) -> str:
 
 
 def _legend(row: ChannelRow, colours: Colours) -> str:
-    """Return the meaning of the colours, and of the heights, as rich text."""
     measured = row.measured
     parts = [legend(measured.subject, colours)]
     if not isinstance(measured.by, ScoreOf) and len(measured.channels.codes) > 1:
         parts.append(unbroken(tr("solid: norm of the kept weights; light: the rest")))
-        parts.append(unbroken(norm_rule(measured.by)))
+        parts.append(unbroken(data.norm_rule(measured.by)))
     if (count := row.bars.max_channels) > 1:
         text = tr("bar: maximum of {count:,} channels; line: minimum", count=count)
         parts.append(unbroken(text))
@@ -221,7 +191,6 @@ def _legend(row: ChannelRow, colours: Colours) -> str:
 
 
 def _height(measured: ChannelData) -> str:
-    """Return the label of the axis of heights."""
     if not isinstance(measured.by, ScoreOf):
         return tr("{order:g}-norm of the channel", order=measured.by)
     if measured.by.step == measured.subject.draft:
@@ -230,7 +199,6 @@ def _height(measured: ChannelData) -> str:
 
 
 def _side_by_side(boxes: Sequence[QWidget], more: Sequence[QWidget]) -> QWidget:
-    """Return a widget with boxes and more widgets side by side, wrapped if the space is narrow."""
     both, left = QWidget(), QWidget()
     fill(QHBoxLayout(left), *boxes, spacing=None)
     flow = QFlowLayout(both)

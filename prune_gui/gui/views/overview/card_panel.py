@@ -20,17 +20,13 @@ if TYPE_CHECKING:
     from prune_gui.raster.colours import Colours
 
 WIDTH_PX: Final = 252
-"""Width of the card beside the thumbnails."""
 MAX_LINES: Final = 5
-"""Maximum height of the card above the thumbnails, in lines of text."""
 UNLIMITED_PX: Final = 16_777_215
 """Qt's QWIDGETSIZE_MAX: no maximum size."""
 REMOVAL: Final = "removal"
-"""The target of the link that removes dead units."""
+KEYBOARD: Final = Qt.TextInteractionFlag.LinksAccessibleByKeyboard
 MAX_NAME_PX: Final = 220
-"""Names are elided to this width."""
 MAX_FLAT_ROWS: Final = 2
-"""Maximum number of parameters in each list of the flat card."""
 
 
 class CardPanel(QScrollArea):
@@ -46,8 +42,8 @@ class CardPanel(QScrollArea):
     pointed = Signal(str)
     removal_wanted = Signal()
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent, widgetResizable=True)
+    def __init__(self) -> None:
+        super().__init__(widgetResizable=True)
         self.setAccessibleName(tr("The file in numbers"))
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -55,19 +51,21 @@ class CardPanel(QScrollArea):
         self._card: FileCard | None = None
         self._colours: Colours | None = None
         self._flat = False
-        self._facts, self._warnings, self._patterns = (self._label() for _ in range(3))
-        for label in (self._facts, self._warnings, self._patterns):
+        labels = self._facts, self._warnings, self._patterns = QLabel(), QLabel(), QLabel()
+        for label in labels:
+            label.setTextFormat(Qt.TextFormat.RichText)
+            label.setWordWrap(True)
+            label.setTextInteractionFlags(Qt.TextInteractionFlag.LinksAccessibleByMouse | KEYBOARD)
+            label.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
             label.linkActivated.connect(self._follow)
             label.linkHovered.connect(lambda link: self.pointed.emit(self._target(link)))
         content = QWidget()
         self._rows, margins = QVBoxLayout(content), (GAP_PX, GAP_PX, GAP_PX, GAP_PX)
-        labels = (self._facts, self._warnings, self._patterns)
         fill(self._rows, *labels, margins=margins, spacing=GAP_PX)
         self._rows.addStretch()
         self.setWidget(content)
 
     def lay_flat(self, *, flat: bool) -> None:
-        """Use few lines above the thumbnails, or a column beside them."""
         self._flat = flat
         self.setMinimumWidth(0 if flat else WIDTH_PX)
         self.setMaximumWidth(UNLIMITED_PX if flat else WIDTH_PX)
@@ -75,18 +73,9 @@ class CardPanel(QScrollArea):
             self.show_card(self._card, self._colours)
 
     def show_card(self, card: FileCard, colours: Colours) -> None:
-        """Show a card."""
         self._card, self._colours = card, colours
         self._targets.clear()
-        if self._flat:
-            facts = [
-                f'<span style="color: {self._faint()}">{unbroken(row.label)}</span>&nbsp;'
-                f"{self._link(row, unbroken(row.text))}"
-                for row in card.facts
-            ]
-            self._facts.setText(SEPARATOR.join(facts))
-        else:
-            self._facts.setText(self._fact_table(card))
+        self._facts.setText(self._fact_text(card))
         self._warnings.setText(self._warning_text(card, colours))
         self._patterns.setText(self._pattern_text(card.patterns))
         for label in (self._patterns, self._warnings):
@@ -94,13 +83,11 @@ class CardPanel(QScrollArea):
         self._limit_height()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """Adapt the height to the new width."""
         super().resizeEvent(event)
         if event.size().width() != event.oldSize().width():
             self._limit_height()
 
     def _limit_height(self) -> None:
-        """Give the flat card the height of its lines, up to `MAX_LINES` of them."""
         if not self._flat:
             self.setMinimumHeight(0)
             self.setMaximumHeight(UNLIMITED_PX)
@@ -109,16 +96,22 @@ class CardPanel(QScrollArea):
         lines_px = MAX_LINES * self._facts.fontMetrics().lineSpacing() + 4 * GAP_PX
         self.setFixedHeight(max(0, min(height, lines_px)))
 
-    def _fact_table(self, card: FileCard) -> str:
+    def _fact_text(self, card: FileCard) -> str:
+        faint = f'style="color: {self.palette().placeholderText().color().name()}"'
+        if self._flat:
+            return SEPARATOR.join(
+                f"<span {faint}>{unbroken(row.label)}</span>&nbsp;"
+                f"{self._link(row, unbroken(row.text))}"
+                for row in card.facts
+            )
         rows = "".join(
-            f'<tr><td style="color: {self._faint()}">{escape(row.label)}&nbsp;&nbsp;</td>'
+            f"<tr><td {faint}>{escape(row.label)}&nbsp;&nbsp;</td>"
             f"<td>{self._link(row, escape(one_line(row.text)))}</td></tr>"
             for row in card.facts
         )
         return f"<table cellspacing=0 cellpadding=2>{rows}</table>"
 
     def _list(self, heading: str, found: CardList) -> str:
-        """Return a list of parameters as rich text; `heading` is rich text."""
         rows = found.rows[: MAX_FLAT_ROWS if self._flat else None]
         more = unbroken(tr("{count:,} more: see Layers", count=found.total - len(rows)))
         rest = [more] if found.total > len(rows) else []
@@ -171,15 +164,3 @@ class CardPanel(QScrollArea):
     def _elided(self, name: str) -> str:
         metrics, middle = self._facts.fontMetrics(), Qt.TextElideMode.ElideMiddle
         return metrics.elidedText(one_line(name), middle, MAX_NAME_PX)
-
-    def _faint(self) -> str:
-        return self.palette().placeholderText().color().name()
-
-    def _label(self) -> QLabel:
-        label = QLabel(textFormat=Qt.TextFormat.RichText, wordWrap=True)
-        label.setTextInteractionFlags(
-            Qt.TextInteractionFlag.LinksAccessibleByMouse
-            | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
-        )
-        label.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
-        return label

@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 SLICE_S: Final = 0.1
 """Time for which thumbnails are computed before they are shown and other jobs can run."""
 MAX_LINE_CHARS: Final = 36
-"""Line length of names beside an enlarged thumbnail."""
 BATCH: Final = 64
-"""Number of thumbnails between two looks at the clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +45,7 @@ class Style:
 class Picture:
     """The pixels of a thumbnail, uint8 (down, across, 4).
 
-    Its zeros are the number of elements that are pruned or zero in the file; None if it is unknown,
-    or the number of pruned elements.
+    `zeros` is the number of elements that are pruned or zero in the file, unless it is not known.
     """
 
     thumbnail: Thumbnail
@@ -61,8 +58,7 @@ class Picture:
 class OverviewRequest:
     """What the user wants to see: the visible parameters first, and no more than a number of them.
 
-    Vectors are parameters with less than two dimensions, and those that are no weights (see
-    `TensorInfo.kind`).
+    Vectors are all that have less than two dimensions, or are no weights (see `TensorInfo.kind`).
     """
 
     shading: Shading
@@ -87,7 +83,6 @@ class OverviewData:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all pictures and all statistics are computed."""
         return self.is_drawn and not self.statistics.is_pending
 
     def describe(self, name: str) -> str:
@@ -119,18 +114,15 @@ def compute_overview(
     if before is not None and not subject.same_parameter(before.subject):
         before = None
     previous = before.statistics if before else None
-    if previous is None or previous.resolution is not resolution:
+    statistics = previous
+    if statistics is None or statistics.resolution is not resolution:
         statistics = empty_statistics(resolution, previous)
+    if before is not None and before.vectors is request.vectors:
+        arrangement = before.arrangement
     else:
-        statistics = previous
-    arrangement = (
-        before.arrangement
-        if before and before.vectors is request.vectors
-        else _arrange(subject, vectors=request.vectors)
-    )
-    pictures, is_drawn = _draw(
-        subject, arrangement, before.pictures if before else {}, request, end, monitor
-    )
+        arrangement = _arrange(subject, vectors=request.vectors)
+    drawn = before.pictures if before else {}
+    pictures, is_drawn = _draw(subject, arrangement, drawn, request, end, monitor)
     if is_drawn and before is not None and before.is_drawn and statistics.is_pending:
         budget = read_budget(counted=True, seconds=end - time.monotonic())
         statistics = compute(statistics, budget, monitor)
@@ -185,7 +177,6 @@ def _draw(
     end: float,
     monitor: Monitor,
 ) -> tuple[Mapping[str, Picture], bool]:
-    """Return the pictures at a time, and whether all are up to date."""
     from prune_gui.pruning.parallel import run  # torch: slow to import
 
     shading = request.shading

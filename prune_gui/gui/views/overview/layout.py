@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from typing import Final, NamedTuple
 
-from prune_gui.architecture.blocks import BlockRow, Section
+import numpy as np
+
+from prune_gui.architecture.blocks import Section
 
 MIN_SIDE_PX: Final = 28
 PREFERRED_MIN_SIDE_PX: Final = 40
 """Thumbnails are not smaller than this only to show all rows at once."""
 MAX_SIDE_PX: Final = 96
 GAP_PX: Final = 8
-"""Gap between columns, and between rows."""
 PADDING_PX: Final = 10
 """Gap between the heading of a section and its rows, and around the whole."""
 
@@ -40,17 +40,12 @@ class ThumbnailRect(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Arrangement:
-    """Parameters in sections.
-
-    Attributes:
-        sections: the blocks, and the parameters outside of blocks.
-    """
+    """Parameters in sections: the blocks, and the parameters outside of blocks."""
 
     sections: tuple[Section, ...]
 
     @cached_property
     def positions(self) -> Mapping[str, Position]:
-        """The position of each parameter by name, in reading order."""
         return {
             name: Position(i, j, k)
             for i, section in enumerate(self.sections)
@@ -61,12 +56,10 @@ class Arrangement:
 
     @cached_property
     def ranks(self) -> Mapping[str, int]:
-        """The index of each parameter in reading order."""
         return {name: index for index, name in enumerate(self.positions)}
 
     @cached_property
     def loose_columns(self) -> int:
-        """The number of columns outside of blocks."""
         return max((section_columns(part) for part in self.sections if not part.roles), default=0)
 
     def nearest_first(self, visible: tuple[str, str] | None) -> list[str]:
@@ -75,44 +68,30 @@ class Arrangement:
         if visible is None or not self.ranks.keys() >= set(visible):
             return names
         first, last = (self.ranks[name] for name in visible)
-        before, after = names[:first][::-1], names[last + 1 :]
-        result = names[first : last + 1]
-        shared = min(len(before), len(after))
-        for pair in zip(after, before, strict=False):
-            result += pair
-        return [*result, *after[shared:], *before[shared:]]
+        ranks = np.arange(len(names))
+        distances = np.maximum(np.maximum(first - ranks, ranks - last), 0)
+        return [names[rank] for rank in np.lexsort((ranks < first, distances)).tolist()]
 
     def neighbour(self, name: str, across: int, down: int) -> str:
-        """Return the parameter `across` columns to the right or `down` rows below.
-
-        Gaps are skipped. At the border, the outermost parameter in that direction is returned.
-        """
+        """Return the next parameter in a direction, without gaps; at the border the outermost."""
         section, row, column = self.positions[name]
-        if across:
-            names = [other for other in self._row(section, row).names if other is not None]
-            return names[min(max(names.index(name) + across, 0), len(names) - 1)]
         rows = [(i, j) for i, part in enumerate(self.sections) for j in range(len(part.rows))]
         target = rows[min(max(rows.index((section, row)) + down, 0), len(rows) - 1)]
-        names_below = self._row(*target).names
-        columns = [k for k, other in enumerate(names_below) if other is not None]
-        found = names_below[min(columns, key=lambda k: abs(k - column))]
-        assert found is not None
-        return found
-
-    def _row(self, section: int, row: int) -> BlockRow:
-        return self.sections[section].rows[row]
+        found = self.sections[target[0]].rows[target[1]].names
+        columns = [k for k, other in enumerate(found) if other is not None]
+        nearest = min(range(len(columns)), key=lambda i: abs(columns[i] - column))
+        result = found[columns[min(max(nearest + across, 0), len(columns) - 1)]]
+        assert result is not None
+        return result
 
 
 @dataclass(frozen=True, eq=False)
 class OverviewLayout:
     """The arrangement in pixels. Sections are below each other, with a heading above the rows.
 
-    Attributes:
-        side: longer side of a thumbnail.
-        line: height of a line of text.
-        label_width: width of the labels of the rows, at the left.
-        min_pitch: minimum distance of columns, so that the texts fit.
-        loose_pitch: the same outside of blocks, where each column has captions.
+    Columns are at least `min_pitch` apart, so that their texts fit, and `loose_pitch` outside of
+    blocks, where each has a caption. A thumbnail has `side` as the longer side, and a text has
+    `line`.
     """
 
     arrangement: Arrangement
@@ -143,35 +122,24 @@ class OverviewLayout:
         def layout(side: int) -> OverviewLayout:
             return cls(arrangement, side, line, label_width, min_pitch, loose_pitch)
 
-        def largest(low: int, *, down: bool) -> int | None:
-            fits = (
-                side
-                for side in range(MAX_SIDE_PX, low - 1, -1)
-                if layout(side).size[0] <= size[0] and (not down or layout(side).size[1] <= size[1])
-            )
-            return next(fits, None)
-
-        whole = largest(PREFERRED_MIN_SIDE_PX, down=True)
-        if whole is None:
-            across = largest(MIN_SIDE_PX, down=False)
-            whole = MIN_SIDE_PX if across is None else min(across, PREFERRED_MIN_SIDE_PX + 8)
-        return layout(whole)
+        sizes = {side: layout(side).size for side in range(MAX_SIDE_PX, MIN_SIDE_PX - 1, -1)}
+        across = [side for side, (width, _) in sizes.items() if width <= size[0]]
+        for side in across:
+            if side >= PREFERRED_MIN_SIDE_PX and sizes[side][1] <= size[1]:
+                return layout(side)
+        return layout(min([*across[:1], PREFERRED_MIN_SIDE_PX + 8]) if across else MIN_SIDE_PX)
 
     def pitch(self, section: Section) -> int:
-        """Return the distance from one column of a section to the next."""
         return max(self.side, self.min_pitch if section.roles else self.loose_pitch) + GAP_PX
 
     @cached_property
     def size(self) -> tuple[int, int]:
-        """Width and height of the whole."""
-        columns = max(
-            section_columns(section) * self.pitch(section) for section in self.arrangement.sections
-        )
+        sections = self.arrangement.sections
+        columns = max(section_columns(section) * self.pitch(section) for section in sections)
         return self.label_width + columns + PADDING_PX, self.tops[-1] + PADDING_PX
 
     @cached_property
     def tops(self) -> Sequence[int]:
-        """The top of each section, and the bottom of the last."""
         heights = (
             self.heading_height(section) + len(section.rows) * self.row_height(section) + PADDING_PX
             for section in self.arrangement.sections
@@ -179,55 +147,33 @@ class OverviewLayout:
         return tuple(accumulate(heights, initial=0))
 
     def heading_height(self, section: Section) -> int:
-        """Return the height of the title and of the column headings of a section."""
         lines = int(bool(section.title) or len(self.arrangement.sections) > 1)
         lines += bool(section.roles) + any(role.group for role in section.roles)
         return lines * self.line + PADDING_PX
 
     def row_height(self, section: Section) -> int:
-        """Return the distance from one row of a section to the next."""
         return self.side + self.line * (1 if section.roles else 2) + GAP_PX
 
     def tile(self, position: Position) -> ThumbnailRect:
         """Return the square in which the thumbnail of a parameter is centred."""
-        section = self.arrangement.sections[position.section]
-        pitch = self.pitch(section)
-        x = self.label_width + position.column * pitch + (pitch - self.side) / 2
-        y = self.tops[position.section] + self.heading_height(section)
-        y += position.row * self.row_height(section) + (0 if section.roles else self.line)
-        return ThumbnailRect(x, y, self.side, self.side)
+        cell = self.cell(position)
+        x = cell.x + (cell.width - self.side) / 2
+        return ThumbnailRect(x, cell.y + cell.height - self.side - self.line, self.side, self.side)
 
     def cell(self, position: Position) -> ThumbnailRect:
-        """Return the rectangle of a thumbnail together with its texts."""
-        tile = self.tile(position)
         section = self.arrangement.sections[position.section]
-        above, pitch = 0 if section.roles else self.line, self.pitch(section)
-        x = self.label_width + position.column * pitch
-        return ThumbnailRect(x, tile.y - above, pitch, self.side + above + self.line)
-
-    def name_at(self, x: float, y: float) -> str | None:
-        """Return the parameter whose thumbnail or text is at a point; None if none is."""
-        index = bisect_right(self.tops, y) - 1
-        if not 0 <= index < len(self.arrangement.sections) or x < self.label_width:
-            return None
-        section = self.arrangement.sections[index]
-        below = y - self.tops[index] - self.heading_height(section)
-        row, within = divmod(below, self.row_height(section))
-        column = int((x - self.label_width) // self.pitch(section))
-        if below < 0 or row >= len(section.rows) or within > self.row_height(section) - GAP_PX:
-            return None
-        names = section.rows[int(row)].names
-        return names[column] if column < len(names) else None
+        pitch, height = self.pitch(section), self.row_height(section)
+        top = self.tops[position.section] + self.heading_height(section)
+        x, y = self.label_width + position.column * pitch, top + position.row * height
+        return ThumbnailRect(x, y, pitch, height - GAP_PX)
 
     def rows_between(self, top: float, bottom: float) -> Iterator[tuple[int, range]]:
         """Yield each section that overlaps a range of y, with the overlapping rows."""
         for index, section in enumerate(self.arrangement.sections):
             if self.tops[index + 1] <= top or self.tops[index] >= bottom:
                 continue
-            start, height = (
-                self.tops[index] + self.heading_height(section),
-                self.row_height(section),
-            )
+            start = self.tops[index] + self.heading_height(section)
+            height = self.row_height(section)
             first = max(0, int((top - start) // height))
             last = min(len(section.rows), max(0, int((bottom - start) // height) + 1))
             yield index, range(min(first, last), last)

@@ -12,7 +12,7 @@ import numpy as np
 from prune_gui.gui.views.layers.columns import UNDEFINED_TEXT
 from prune_gui.language import format_number, join_items, tr
 from prune_gui.number_formats import short_bytes, short_count, sparsity
-from prune_gui.pruning.methods.dead_units import DeadUnits
+from prune_gui.pruning.methods.coupled import DeadUnits
 from prune_gui.recipe.recipe import IN_FILE
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from prune_gui.statistics.layer_statistics import LayerStatistics
 
 MAX_LISTED: Final = 20
-"""Maximum number of parameters in a list of the card; the others are counted."""
 
 
 class CardRow(NamedTuple):
@@ -73,16 +72,13 @@ def card(statistics: LayerStatistics, rows: Rows, blocks: int, file_zeros: FileZ
 def _leaves_dead(resolution: Resolution, rows: Rows) -> bool:
     """Return whether a step leaves channels dead of which other tensors may still have elements.
 
-    Coupled steps prune units in all tensors that have them.
+    Coupled steps prune units in all of them.
     """
     enabled = [step for step in resolution.recipe.steps if step.enabled]
     if not enabled or isinstance(enabled[-1].method, DeadUnits):
         return False
-    coupled = {
-        number
-        for number, step in enumerate(resolution.recipe.steps, start=1)
-        if step.method.is_coupled
-    }
+    steps = enumerate(resolution.recipe.steps, start=1)
+    coupled = {number for number, step in steps if step.method.is_coupled}
     dead = np.flatnonzero(rows.dead > rows.dead_in_file).tolist()
     return any(
         applied.step not in coupled and applied.step != IN_FILE

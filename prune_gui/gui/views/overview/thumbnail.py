@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from prune_gui.session.subjects import Subject
 
 MAX_CELLS: Final = 48
-"""Maximum number of cells of a thumbnail in each direction."""
 MAX_ASPECT: Final = 3.0
 """Maximum ratio of the sides of a thumbnail; a longer matrix is drawn squeezed."""
 
@@ -38,18 +37,14 @@ class Shading(StrEnum):
 
     @property
     def needs_weights(self) -> bool:
-        """Whether the weights are read, not only the masks."""
         return self is Shading.ENERGY
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Thumbnail:
-    """A parameter in a few cells.
+    """A parameter in a few cells: the pruned share of each, of the elements or of the energy.
 
-    Attributes:
-        key: equal for parameters with the same mask and the same zeros.
-        density: the pruned share of each cell, of the elements or (if it needs weights) of the
-            energy, and the step that pruned the most elements. Zeros in the file count as pruned.
+    Zeros in the file count as pruned. The key is equal for parameters with equal masks and zeros.
     """
 
     key: Hashable
@@ -61,11 +56,7 @@ class Thumbnail:
         return self.needs_weights is shading.needs_weights and self.key == subject.marked_key
 
     def zeros(self, shape: tuple[int, ...]) -> int:
-        """Return the number of elements that are pruned or zero, unless the shares are of energy.
-
-        Args:
-            shape: the shape of the parameter.
-        """
+        """Return how many elements are pruned or zero, if the shares are of elements."""
         from prune_gui.raster.cell_grid import CellGrid  # torch: slow to import
 
         down, across = self.density.share.shape

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QFocusEvent,
@@ -29,7 +29,7 @@ from prune_gui.language import tr
 from prune_gui.number_formats import sparsity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     import numpy as np
     from numpy.typing import NDArray
@@ -39,16 +39,15 @@ if TYPE_CHECKING:
     from prune_gui.raster.colours import Colours
 
 
+CENTRE: Final = Qt.AlignmentFlag.AlignHCenter
 WIDEST_NUMBER: Final = "100.0 %"
 MARGIN_PX: Final = 8
 TEXT_GAP_PX: Final = 2
 """Gap between a thumbnail and its texts, where the frame of the chosen one is."""
 MAX_CAPTION_PX: Final = 110
-"""Captions outside of blocks are elided to this width."""
 MAX_MEASURED_ROWS: Final = 20
 """Limit of the rows of a section whose captions are measured, so that this takes no time."""
 PAGE_ROWS: Final = 4
-"""Rows that Page Up and Page Down move."""
 STEPS: Final = {
     Qt.Key.Key_Left: (-1, 0),
     Qt.Key.Key_Right: (1, 0),
@@ -59,7 +58,6 @@ STEPS: Final = {
     Qt.Key.Key_Home: (-(1 << 30), 0),
     Qt.Key.Key_End: (1 << 30, 0),
 }
-"""Columns and rows that each key moves."""
 
 
 class _Shown(NamedTuple):
@@ -85,8 +83,8 @@ class ThumbnailGrid(QAbstractScrollArea):
     pointed = Signal(str)
     moved = Signal()
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setAccessibleName(tr("Thumbnails of the parameters"))
         self.setFrameShape(QAbstractScrollArea.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -98,7 +96,6 @@ class ThumbnailGrid(QAbstractScrollArea):
             bar.valueChanged.connect(self.moved)
 
     def show_data(self, data: OverviewData, colours: Colours) -> None:
-        """Show thumbnails; the position stays if the parameters do."""
         before = self._shown
         if before is not None and before.data.arrangement is data.arrangement:
             self._shown = _Shown(data, before.layout, colours)
@@ -110,19 +107,16 @@ class ThumbnailGrid(QAbstractScrollArea):
         self.viewport().update()
 
     def choose(self, name: str | None) -> None:
-        """Mark the chosen parameter, and scroll to it."""
         if name != self._chosen:
             self._chosen = name
             self._show_chosen()
             self.viewport().update()
 
     def visible_names(self) -> tuple[str, str] | None:
-        """Return the first and the last visible parameter; None if none is."""
         names = [name for name, _ in self._visible()]
         return (names[0], names[-1]) if names else None
 
     def rect_of(self, name: str) -> QRectF:
-        """Return the rectangle of a thumbnail and its texts in the viewport."""
         assert self._shown is not None
         position = self._shown.data.arrangement.positions[name]
         return QRectF(*self._shown.layout.cell(position)).translated(self._offset())
@@ -137,12 +131,10 @@ class ThumbnailGrid(QAbstractScrollArea):
         return scaled(self.font(), SMALL)
 
     def _fit(self, data: OverviewData, colours: Colours) -> None:
-        """Lay out for the size of the viewport."""
         metrics, size = QFontMetricsF(self._text_font), self.viewport().size()
         sections = data.arrangement.sections
-        labels = {
-            one_line(row.label) for part in sections for row in part.rows[:1] + part.rows[-1:]
-        }
+        ends = [row for section in sections for row in (section.rows[0], section.rows[-1])]
+        labels = {one_line(row.label) for row in ends}
         rows = [row for section in sections for row in section.rows[:MAX_MEASURED_ROWS]]
         captions = [one_line(caption) for row in rows for caption in row.captions]
         label_width = max(map(metrics.horizontalAdvance, labels)) + 1 + 2 * MARGIN_PX
@@ -157,20 +149,19 @@ class ThumbnailGrid(QAbstractScrollArea):
         self._shown = _Shown(data, layout, colours)
         width, height = layout.size
         size = self.viewport().size()
-        across, down = self.horizontalScrollBar(), self.verticalScrollBar()
-        across.setRange(0, max(0, width + MARGIN_PX - size.width()))
-        across.setPageStep(size.width())
-        across.setSingleStep(layout.side)
-        down.setRange(0, max(0, height - size.height()))
-        down.setPageStep(size.height())
-        down.setSingleStep(layout.side // 2)
+        for bar, whole, page, step in (
+            (self.horizontalScrollBar(), width + MARGIN_PX, size.width(), layout.side),
+            (self.verticalScrollBar(), height, size.height(), layout.side // 2),
+        ):
+            bar.setRange(0, max(0, whole - page))
+            bar.setPageStep(page)
+            bar.setSingleStep(step)
 
     def _fit_again(self) -> None:
         if self._shown is not None:
             self._fit(self._shown.data, self._shown.colours)
 
     def _show_chosen(self) -> None:
-        """Scroll until the chosen parameter is visible."""
         name, shown = self._chosen, self._shown
         position = shown.data.arrangement.positions.get(name or "") if shown else None
         if name is None or shown is None or position is None:
@@ -189,7 +180,6 @@ class ThumbnailGrid(QAbstractScrollArea):
             across.setValue(across.value() + int(rect.right()) - size.width())
 
     def _visible(self) -> Iterator[tuple[str, Position]]:
-        """Yield the visible parameters."""
         if self._shown is None:
             return
         data, layout, _ = self._shown
@@ -209,7 +199,6 @@ class ThumbnailGrid(QAbstractScrollArea):
     # Painting
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
-        """Draw the visible thumbnails, and over them the labels of rows and columns."""
         shown = self._shown
         if shown is None:
             return
@@ -246,8 +235,7 @@ class ThumbnailGrid(QAbstractScrollArea):
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.setPen(QPen(QColor(colours.grid), 1.0))
         painter.drawRect(area.adjusted(-0.5, -0.5, 0.5, 0.5))
-        cell = QRectF(tile.left(), tile.bottom(), tile.width(), line)
-        cell.setWidth(shown.layout.cell(position).width)
+        cell = QRectF(tile.left(), tile.bottom(), shown.layout.cell(position).width, line)
         cell.moveCenter(QPointF(tile.center().x(), cell.center().y()))
         zeros = max(pruned, (picture.zeros if picture else None) or 0)
         painter.setPen(QColor(colours.foreground) if zeros else self._faint())
@@ -266,9 +254,8 @@ class ThumbnailGrid(QAbstractScrollArea):
             painter.drawRoundedRect(area.adjusted(-3, -3, 3, 3), 3, 3)
 
     def _draw_row_labels(self, shown: _Shown, painter: QPainter) -> None:
-        """Draw the labels of the rows, which do not scroll sideways."""
         layout, top = shown.layout, self.verticalScrollBar().value()
-        size = self.viewport().size()
+        size, tensors = self.viewport().size(), shown.data.subject.resolution.checkpoint.tensors
         painter.fillRect(
             QRectF(0, 0, layout.label_width, size.height()), QColor(shown.colours.background)
         )
@@ -277,13 +264,13 @@ class ThumbnailGrid(QAbstractScrollArea):
             section = shown.data.arrangement.sections[index]
             for row in rows:
                 tile = layout.tile(Position(index, row, 0))
-                height = _row_height(shown, section.rows[row].names) * tile.height
+                names = filter(None, section.rows[row].names)
+                height = tile.height * max(proportions(tensors[name].shape)[1] for name in names)
                 width = layout.label_width - 2 * MARGIN_PX
                 area = QRectF(MARGIN_PX, tile.y + tile.height - height - top, width, height)
                 self._write(painter, area, section.rows[row].label, Qt.AlignmentFlag.AlignRight)
 
     def _draw_headings(self, shown: _Shown, painter: QPainter) -> None:
-        """Draw title and column headings of each section, which stay while it is visible."""
         layout, top = shown.layout, self.verticalScrollBar().value()
         bottom = top + self.viewport().height()
         several = len(shown.data.arrangement.sections) > 1
@@ -332,16 +319,10 @@ class ThumbnailGrid(QAbstractScrollArea):
         painter.setClipping(False)
 
     def _write(
-        self,
-        painter: QPainter,
-        area: QRectF,
-        text: str,
-        align: Qt.AlignmentFlag = Qt.AlignmentFlag.AlignHCenter,
+        self, painter: QPainter, area: QRectF, text: str, align: Qt.AlignmentFlag = CENTRE
     ) -> None:
-        """Write one line, elided in the middle to the width of `area`."""
-        elided = painter.fontMetrics().elidedText(
-            one_line(text), Qt.TextElideMode.ElideMiddle, int(area.width())
-        )
+        metrics, middle = painter.fontMetrics(), Qt.TextElideMode.ElideMiddle
+        elided = metrics.elidedText(one_line(text), middle, int(area.width()))
         painter.drawText(area, align | Qt.AlignmentFlag.AlignVCenter, elided)
 
     def _faint(self) -> QColor:
@@ -350,24 +331,18 @@ class ThumbnailGrid(QAbstractScrollArea):
     # Input
 
     def _name_at(self, at: QPointF) -> str:
-        if self._shown is None:
-            return ""
-        point = at - self._offset()
-        name = self._shown.layout.name_at(point.x(), point.y())
-        return name or ""
+        names = (name for name, _ in self._visible() if self.rect_of(name).contains(at))
+        return next(names, "")
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802
-        """Emit what the cursor is over."""
         self._point_at(self._name_at(event.position()))
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: N802
-        """Emit what is clicked."""
         name = self._name_at(event.position())
         if name and event.button() == Qt.MouseButton.LeftButton:
             self.opened.emit(name)
 
     def leaveEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Emit that the cursor is over nothing."""
         super().leaveEvent(event)
         self._point_at("")
 
@@ -378,7 +353,6 @@ class ThumbnailGrid(QAbstractScrollArea):
             self.pointed.emit(name)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        """Move to another parameter, or open the chosen one."""
         key, shown = Qt.Key(event.key()), self._shown
         positions = shown.data.arrangement.positions if shown else {}
         if shown is None or not positions:
@@ -395,32 +369,22 @@ class ThumbnailGrid(QAbstractScrollArea):
             super().keyPressEvent(event)
 
     def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802
-        """Show the focus at the chosen thumbnail."""
         super().focusInEvent(event)
-        self.viewport().update()
+        self.viewport().update()  # the chosen thumbnail is faint without the focus
 
     def focusOutEvent(self, event: QFocusEvent) -> None:  # noqa: N802
-        """Show the chosen thumbnail faintly."""
         super().focusOutEvent(event)
         self.viewport().update()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """Fit the thumbnails to the new size."""
         super().resizeEvent(event)
         self._fit_again()
         self.moved.emit()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        """Fit the thumbnails to a new font."""
         super().changeEvent(event)
         if event.type() == QEvent.Type.FontChange:
             self._fit_again()
-
-
-def _row_height(shown: _Shown, names: Iterable[str | None]) -> float:
-    """Return the height of the highest thumbnail in a row, relative to that of its square."""
-    tensors = shown.data.subject.resolution.checkpoint.tensors
-    return max(proportions(tensors[name].shape)[1] for name in names if name is not None)
 
 
 def image_of(pixels: NDArray[np.uint8]) -> QImage:
@@ -431,7 +395,6 @@ def image_of(pixels: NDArray[np.uint8]) -> QImage:
 
 SIDE_PX: Final = 240
 GAP_PX: Final = 12
-"""Gap between a thumbnail and its enlargement."""
 
 
 class Enlarged(QFrame):
@@ -455,26 +418,18 @@ class Enlarged(QFrame):
     def show_beside(
         self, thumbnail: QRect, picture: Picture | None, shape: tuple[int, ...], text: str
     ) -> None:
-        """Show a parameter beside its thumbnail, without its picture if it is not computed yet."""
         self._text.setText(text)
         self._image.setVisible(picture is not None)
         if picture is not None:
             width, height = (round(SIDE_PX * side) for side in proportions(shape))
-            ratio = self.devicePixelRatioF()
-            pixmap = QPixmap.fromImage(image_of(picture.pixels)).scaled(
-                QSize(width, height) * ratio
-            )
+            large, ratio = QSize(width, height), self.devicePixelRatioF()
+            pixmap = QPixmap.fromImage(image_of(picture.pixels)).scaled(large * ratio)
             pixmap.setDevicePixelRatio(ratio)
             self._image.setPixmap(pixmap)
         self.adjustSize()
-        self.move(_beside(thumbnail, self.size(), self.screen().availableGeometry()))
+        size, screen = self.size(), self.screen().availableGeometry()
+        x, y = thumbnail.right() + GAP_PX, min(thumbnail.top(), screen.bottom() - size.height())
+        if x + size.width() > screen.right():
+            x = thumbnail.left() - GAP_PX - size.width()
+        self.move(max(x, screen.left()), max(y, screen.top()))
         self.show()
-
-
-def _beside(thumbnail: QRect, size: QSize, screen: QRect) -> QPoint:
-    """Return the position of a window of `size` at the right of a thumbnail, or at its left."""
-    x = thumbnail.right() + GAP_PX
-    if x + size.width() > screen.right():
-        x = thumbnail.left() - GAP_PX - size.width()
-    y = min(thumbnail.top(), screen.bottom() - size.height())
-    return QPoint(max(x, screen.left()), max(y, screen.top()))

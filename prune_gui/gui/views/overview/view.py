@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from PySide6.QtCore import QRect
 from PySide6.QtGui import QHideEvent, QResizeEvent
@@ -17,15 +17,13 @@ from prune_gui.gui.views.overview.thumbnail import MAX_CELLS, Shading
 from prune_gui.gui.views.overview.thumbnail_grid import Enlarged, ThumbnailGrid
 from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets.eliding import ElidedLabel
+from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
+from prune_gui.monitor import Monitor
 from prune_gui.number_formats import percent
+from prune_gui.session.changes import Changes
 from prune_gui.session.draft_request import StepRequest, dead_units
 from prune_gui.session.subjects import ModelSubject
-
-if TYPE_CHECKING:
-    from prune_gui.gui.workbench import Workbench
-    from prune_gui.session.changes import Changes
-
 
 BYTES_PER_THUMBNAIL: Final = 9 * MAX_CELLS**2
 """Share and step of each cell, and its pixel."""
@@ -47,20 +45,11 @@ class OverviewView(View[ModelSubject]):
         super().__init__(workbench, lambda: workbench.model_subject, tr("Overview"))
         self._data: OverviewData | None = None
         self._limit = DEFAULT_LIMIT
-        self._shading_box = Choice(
-            tr("What the colours show"),
-            [
-                (tr("By step"), Shading.STEP),
-                (tr("By sparsity"), Shading.DENSITY),
-                (tr("By pruned energy"), Shading.ENERGY),
-            ],
-            self.refresh,
-        )
-        self._vectors_box = switch(
-            tr("Biases and norms"),
-            tr("Also show parameters with less than two dimensions"),
-            self.refresh,
-        )
+        shadings = [(tr("By step"), Shading.STEP), (tr("By sparsity"), Shading.DENSITY)]
+        shadings.append((tr("By pruned energy"), Shading.ENERGY))
+        self._shading_box = Choice(tr("What the colours show"), shadings, self.refresh)
+        tip = tr("Also show parameters with less than two dimensions")
+        self._vectors_box = switch(tr("Biases and norms"), tip, self.refresh)
         self._grid, self._card = ThumbnailGrid(), CardPanel()
         self._enlarged = Enlarged(self._grid)
         page = QWidget()
@@ -83,11 +72,9 @@ class OverviewView(View[ModelSubject]):
         self.pictured.connect(self._continue)
 
     def picture(self) -> QWidget | None:
-        """Return the thumbnails, without the card; None if nothing is shown."""
         return self._grid if super().picture() else None
 
     def limit_memory(self, nbytes: int) -> None:
-        """Limit the number of thumbnails in memory."""
         self._limit = max(1, nbytes // BYTES_PER_THUMBNAIL)
 
     @property
@@ -103,19 +90,14 @@ class OverviewView(View[ModelSubject]):
             self._grid.choose(self._workbench.chosen)
 
     def _request_picture(self, subject: ModelSubject) -> None:
-        before = self._data
-        request = OverviewRequest(
-            self._shading,
-            self._vectors_box.isChecked(),
-            self.colours(),
-            self._grid.visible_names(),
-            self._limit,
-        )
-        self._run_picture_job(
-            subject,
-            lambda monitor: compute_overview(subject, before, request, monitor),
-            self._show,
-        )
+        before, visible = self._data, self._grid.visible_names()
+        vectors = self._vectors_box.isChecked()
+        request = OverviewRequest(self._shading, vectors, self.colours(), visible, self._limit)
+
+        def work(monitor: Monitor) -> OverviewData:
+            return compute_overview(subject, before, request, monitor)
+
+        self._run_picture_job(subject, work, self._show)
 
     def _show(self, data: OverviewData) -> None:
         before, self._data = self._data, data
@@ -139,18 +121,15 @@ class OverviewView(View[ModelSubject]):
         self._legend.setText(SEPARATOR.join(items))
 
     def _continue(self) -> None:
-        """Continue with further thumbnails and statistics."""
         if self.picture() is not None and self._data is not None and not self._data.is_complete:
             self._paint_timer.start()
 
     def _on_moved(self) -> None:
-        """Draw what came into sight first."""
         self._point_at("")
         if self._data is not None and len(self._data.pictures) >= self._limit:
             self._settle_timer.start()
 
     def _point_at(self, name: str) -> None:
-        """Describe a parameter, and enlarge it after a while; "" for none."""
         if name != self._name_pointed:
             self._name_pointed = name
             self._enlarged.hide()
@@ -168,13 +147,11 @@ class OverviewView(View[ModelSubject]):
         self._enlarged.show_beside(on_screen, data.pictures.get(name), shape, data.describe(name))
 
     def _open(self, name: str) -> None:
-        """Show a parameter in the view Mask."""
         self._point_at("")
         self._workbench.choose(name)
         self.view_wanted.emit("mask")
 
     def _remove_dead(self) -> None:
-        """Let the draft prune what remains of all dead units."""
         if self.subject is not None:
             checkpoint = self.subject.resolution.checkpoint
             self._request_draft(StepRequest(dead_units(None, checkpoint)))
@@ -184,7 +161,6 @@ class OverviewView(View[ModelSubject]):
             self._card.show_card(self._data.card, self.colours())
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        """Show the card beside the thumbnails, or above them if the view is narrow."""
         super().resizeEvent(event)
         flat = event.size().width() < MIN_WIDTH_BESIDE_PX
         direction = QBoxLayout.Direction
@@ -192,6 +168,5 @@ class OverviewView(View[ModelSubject]):
         self._card.lay_flat(flat=flat)
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
-        """Hide the enlarged thumbnail."""
         super().hideEvent(event)
         self._point_at("")

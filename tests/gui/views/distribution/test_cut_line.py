@@ -68,19 +68,6 @@ def test_labels_that_do_not_overlap_share_a_text_line(draw):
     assert label_rect(first).top() == label_rect(second).top() < label_rect(draft).top()
 
 
-def test_a_label_changes_sides_and_is_hidden_with_its_line(draw, plot):
-    [cut] = draw(draft=0.5)
-    line = plot.view.mapViewToScene(cut._positive.pos()).x()
-    assert label_rect(cut).left() == pytest.approx(line, abs=1)
-    plot.setXRange(0.0, 0.51, padding=0)
-    arrange_labels(plot, [cut])
-    line = plot.view.mapViewToScene(cut._positive.pos()).x()
-    assert label_rect(cut).right() == pytest.approx(line, abs=1)
-    plot.setXRange(0.6, 1.0, padding=0)
-    arrange_labels(plot, [cut])
-    assert not cut.label.isVisible()
-
-
 @given(st.lists(REACH, max_size=12))
 def test_labels_never_overlap_with_enough_text_lines(spans):
     lines = label_lines(spans, len(spans))

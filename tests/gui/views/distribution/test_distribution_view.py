@@ -3,16 +3,29 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from distribution_controls import check_box, choose
 from safetensors.torch import save_file
-from view_page import text
+from view_page import button, text
 
-from prune_gui.gui.draft.draft_panel import DraftPanel
+from prune_gui.gui.views.distribution.view import DistributionView
 from prune_gui.session.draft_request import CutRequest
 
 
+@pytest.fixture
+def distribution(bench, checkpoint, shown):
+    widget = shown(DistributionView(bench))
+    bench.open_and_choose(checkpoint, "fc.weight")
+    return widget
+
+
+def choose(view, bench, of=None, how=None):
+    for box, wanted in ((view._numbers_box, of), (view._display_box, how)):
+        if wanted is not None:
+            box.setCurrentIndex(box.findText(wanted))
+    bench.until_idle()
+
+
 def linear(view, bench):
-    check_box(view, "Log a&xis").setChecked(False)
+    button(view, "Log a&xis").setChecked(False)
     bench.until_idle()
 
 
@@ -22,12 +35,12 @@ def _threshold(bench):
     return float(weights[~subject.resolution.mask("fc.weight")].abs().max())
 
 
-def dragged_weights(distribution, step=None):
-    """Return a list that receives the weights to which the cut of `step` is dragged."""
+def dragged(distribution, step=None, of="weight"):
+    """Return a list that receives the numbers to which the cut of `step` is dragged."""
     values = []
 
     def note(request):
-        assert request == CutRequest("weight", request.value, step)
+        assert request == CutRequest(of, request.value, step)
         values.append(request.value)
 
     distribution.draft_wanted.connect(note)
@@ -43,23 +56,10 @@ def test_a_cut_can_be_dragged_by_either_line(distribution, bench, hand, sign, st
     else:
         bench.add(cut)
     at, plot = _threshold(bench), distribution._plot
-    values = dragged_weights(distribution, step)
+    values = dragged(distribution, step)
     hand.drag(plot, hand.point(plot, sign * at, 1), hand.point(plot, sign * (at + 0.5), 1))
     assert values[-1] == pytest.approx(at + 0.5, abs=0.05)
     assert values == pytest.approx(sorted(values))
-
-
-@pytest.mark.parametrize("width", [420, 700])
-def test_the_label_of_a_cut_is_always_fully_visible(distribution, bench, width):
-    distribution.resize(width, 500)
-    for amount in range(10, 100, 5):
-        bench.draft_step(bench.step(amount=amount / 100, targets=["fc.weight"]))
-        label = distribution._cuts[1].label.textItem
-        plot = distribution._plot.plotItem.vb
-        label_rect = label.mapRectToScene(label.boundingRect())
-        values = plot.mapRectToScene(plot.boundingRect())
-        assert values.left() <= label_rect.left(), amount
-        assert label_rect.right() <= values.right() + 1, amount
 
 
 def test_the_label_of_a_cut_changes_sides_when_the_plot_is_panned(distribution, bench):
@@ -70,15 +70,6 @@ def test_the_label_of_a_cut_changes_sides_when_the_plot_is_panned(distribution, 
     assert cut.label.pos().x() < cut.at - 0.1
     distribution._plot.setXRange(cut.at + 0.1, cut.at + 0.9, padding=0)
     assert not cut.label.isVisible()
-
-
-def test_a_step_without_a_cut_has_no_line(distribution, bench):
-    bench.add(bench.step("random_unstructured"))
-    assert distribution._cuts == {}
-    bench.draft_step(bench.step(amount=0.5))
-    assert list(distribution._cuts) == [2]
-    bench.draft_step(None)
-    assert distribution._cuts == {}
 
 
 def test_new_data_does_not_move_a_line_that_is_being_dragged(distribution, bench):
@@ -113,7 +104,7 @@ def test_non_finite_weights_are_counted(distribution, bench):
 def test_bins_are_symmetric_or_span_minimum_to_maximum(distribution, bench):
     weights = bench.session.checkpoint.read("fc.weight")
     assert distribution._data.edges[0] == -distribution._data.edges[-1]
-    check_box(distribution, "Symmetric").click()
+    button(distribution, "&Symmetric").click()
     bench.until_idle()
     edges = distribution._data.edges
     assert (edges[0], edges[-1]) == (float(weights.min()), float(weights.max()))
@@ -131,21 +122,6 @@ def scores(bench, tmp_path):
     values = torch.rand(8, 6, generator=torch.Generator().manual_seed(1)) + 1
     save_file({"fc.weight": values, "other.weight": values * 2}, path)
     return str(path), values
-
-
-@pytest.fixture
-def draft(distribution, bench, qtbot):
-    widget = DraftPanel(bench)
-    qtbot.addWidget(widget)
-    distribution.draft_wanted.connect(widget.change)
-
-    def show(method="l1_unstructured", **parameters):
-        widget._show_step(bench.step(method, **parameters))
-        widget._turn_preview(on=True)
-        bench.until_idle()
-
-    widget.show_draft = show
-    return widget
 
 
 def numbers_offered(view):
@@ -203,7 +179,7 @@ def test_an_all_zero_parameter_is_shown(distribution, bench, tmp_path, how):
 
 
 def test_all_targets_of_a_global_step_can_be_shown_together(distribution, bench):
-    together = check_box(distribution, "All targets")
+    together = button(distribution, "All targets")
     assert not together.isVisible()
     bench.draft_step(bench.step(amount=0.5, scope="global", targets=["fc.weight", "other.weight"]))
     assert together.isVisible()
@@ -220,105 +196,25 @@ def test_all_targets_of_a_global_step_can_be_shown_together(distribution, bench)
     assert distribution._data.names == ("fc.weight",)
 
 
-def test_another_amount_keeps_the_axis_of_all_targets(distribution, bench):
-    targets = ["fc.weight", "other.weight"]
-    bench.draft_step(bench.step(amount=0.5, scope="global", targets=targets))
-    check_box(distribution, "All targets").click()
-    bench.until_idle()
-    before = distribution._data
-    bench.draft_step(bench.step(amount=0.25, scope="global", targets=targets))
-    after = distribution._data
-    assert after.same_axis(before)
-    assert int((after.counts + after.others)[1].sum()) == 24
-    assert set(after.histograms) == set(targets)
-
-
-def test_the_curve_gives_amount_and_energy_of_every_cut(distribution, bench, hand):
+def test_the_curve_describes_what_a_cut_at_the_cursor_prunes(distribution, bench, hand):
     choose(distribution, bench, how="Cumulative")
     linear(distribution, bench)
-    weights = bench.session.checkpoint.read("fc.weight").double().abs()
-    at = float(weights.median()) * 1.0005
-    curve = distribution._data.curve
-    pruned, energy = curve.at(at)
-    assert pruned == pytest.approx(float((weights <= at).double().mean()), abs=0.03)
-    kept = float(weights[weights > at].square().sum() / weights.square().sum())
-    assert energy == pytest.approx(kept, abs=0.03)
+    at = float(bench.session.checkpoint.read("fc.weight").abs().median())
     hand.hover(distribution._plot, hand.point(distribution._plot, at, 50))
     described = text(distribution, "Bin")
     assert described.startswith("a cut at ")
     assert "of 48 weights and keeps" in described
 
 
-def drag_cut(view, bench, hand, start, stop):
-    hand.drag(view._plot, hand.point(view._plot, start, 1.0), hand.point(view._plot, stop, 1.0))
-    bench.until_idle()
-    bench.until_idle()
-
-
-def test_a_dragged_cut_in_the_curve_sets_the_amount(distribution, bench, draft, hand):
-    draft.show_draft(amount=0.25)
-    choose(distribution, bench, how="Cumulative")
-    linear(distribution, bench)
-    start = distribution._data.cuts[1].value
-    drag_cut(distribution, bench, hand, start, start + 0.4)
-    at = distribution._data.cuts[1].value
-    weights = bench.session.checkpoint.read("fc.weight").abs()
-    assert at == pytest.approx(start + 0.4, abs=0.1)
-    assert bench.draft.current.step.method.amount == float((weights <= at).double().mean())
-
-
-def test_a_dragged_cut_through_scores_sets_the_amount(distribution, bench, draft, scores, hand):
-    draft.show_draft(amount=0.25, importance=scores[0])
-    choose(distribution, bench, "Scores of the draft")
-    linear(distribution, bench)
-    start = distribution._data.cuts[1].value
-    drag_cut(distribution, bench, hand, start, 1.75)
-    amount = bench.draft.current.step.method.amount
-    assert amount == pytest.approx(float((scores[1] <= 1.75).double().mean()), abs=0.05)
-    assert bench.found().resolution.counts["fc.weight"][0] == round(48 * amount)
-
-
-def test_a_cut_can_be_dragged_on_a_logarithmic_axis(distribution, bench, draft, hand):
-    draft.show_draft(amount=0.25)
-    choose(distribution, bench, "|Weights|")
-    start = distribution._data.cuts[1].value
-    drag_cut(distribution, bench, hand, np.log10(start), 0.0)
-    weights = bench.session.checkpoint.read("fc.weight").abs()
-    amount = bench.draft.current.step.method.amount
-    assert amount == pytest.approx(float((weights <= 1.0).double().mean()), abs=0.05)
-
-
-def _pruned_up_to(bench, value):
-    weights = bench.session.checkpoint.read("fc.weight").abs()
-    return int((weights <= value).sum()), bench.found().resolution.counts["fc.weight"][0]
-
-
-@pytest.mark.parametrize(
-    ("method", "parameters"),
-    [
-        ("l1_unstructured", {"amount": 10}),
-        ("l1_unstructured", {"amount": 0.2, "scope": "global"}),
-        ("l1_unstructured", {"amount": 0.2, "amount_of": "reach"}),
-        ("l1_unstructured", {"amount": 0.2, "amount_of": "total"}),
-        ("threshold", {"value": 0.4}),
-        ("threshold", {"value": 0.4, "relative_to": "std"}),
-        ("lamp", {"amount": 0.2}),
-        ("lamp", {"amount": 20}),
-        ("erk", {"amount": 0.2}),
-    ],
-)
-def test_the_cut_of_every_method_with_a_cut_can_be_moved(
-    distribution, bench, draft, method, parameters
+def test_a_cut_is_dragged_through_scores_and_on_a_logarithmic_axis(
+    distribution, bench, scores, hand
 ):
-    draft.show_draft(method, targets=["fc.weight", "other.weight"], **parameters)
-    assert 1 in distribution._cuts
-    distribution.draft_wanted.emit(CutRequest("weight", 0.9))
-    bench.until_idle()
-    bench.until_idle()
-    wanted, pruned = _pruned_up_to(bench, 0.9)
-    assert abs(wanted - pruned) <= 1
-    kind = type(parameters.get("amount", parameters.get("value")))
-    assert isinstance(getattr(bench.draft.current.step.method, "amount", 0.0), kind)
+    bench.draft_step(bench.step(amount=0.25, importance=scores[0]))
+    choose(distribution, bench, "Scores of the draft")
+    start, plot, values = distribution._data.cuts[1].value, distribution._plot, []
+    values = dragged(distribution, of="score")
+    hand.drag(plot, hand.point(plot, np.log10(start), 1.0), hand.point(plot, np.log10(1.75), 1.0))
+    assert values[-1] == pytest.approx(1.75, abs=0.05)
 
 
 @pytest.mark.parametrize(
@@ -334,20 +230,6 @@ def test_the_legend_says_why_a_draft_has_no_cut(distribution, bench, method, par
     bench.draft_step(bench.step(method, **parameters))
     assert distribution._cuts == {}
     assert why in distribution._legend.text()
-
-
-def test_lamp_scores_have_the_same_cut_in_all_targets(distribution, bench, draft):
-    draft.show_draft("lamp", amount=0.5, targets=["fc.weight", "other.weight"])
-    choose(distribution, bench, "Scores of the draft")
-    at = distribution._data.cuts[1].value
-    bench.choose("other.weight")
-    bench.until_idle()
-    other = distribution._data.cuts[1].value
-    # Each is the largest pruned score of its own parameter.
-    assert at == pytest.approx(other, rel=0.5)
-    distribution.draft_wanted.emit(CutRequest("score", at / 2))
-    bench.until_idle()
-    assert 0 < bench.draft.current.step.method.amount < 0.5
 
 
 def test_a_step_that_prunes_nothing_here_has_no_line_unless_it_is_the_draft(distribution, bench):
@@ -379,11 +261,8 @@ def test_outliers_are_counted_at_the_ends_of_the_axis_unless_the_full_range_is_s
     assert -1 < low < -0.2
     assert 0.2 < high < 1
     below, above = int((outliers < low).sum()), int((outliers > high).sum())
-    assert _marks(distribution) == [
-        f"◂ {below} beyond\ndown to -5",
-        f"{above} beyond ▸\nup to 7",
-    ]
-    check_box(distribution, "Full range").click()
+    assert _marks(distribution) == [f"◂ {below} beyond\ndown to -5", f"{above} beyond ▸\nup to 7"]
+    button(distribution, "Full range").click()
     assert distribution._plot.view.viewRange()[0] == pytest.approx([-7, 7])
     assert _marks(distribution) == []
 
@@ -436,9 +315,9 @@ def test_the_zeros_of_a_pruned_parameter_do_not_flatten_the_others(
     sums, mark = np.sort(distribution._data.sums), distribution._peak_mark
     assert sums[-2] < distribution._plot.view.viewRange()[1][1] < 2 * sums[-2]
     assert mark.toPlainText() == f"▴ {int((zeroed == 0).sum()):,} weights in this bin"
-    check_box(distribution, "Full range").click()
+    button(distribution, "Full range").click()
     assert distribution._plot.view.viewRange()[1][1] > sums[-1]
     assert not mark.isVisible()
-    check_box(distribution, "Full range").click()
+    button(distribution, "Full range").click()
     choose(distribution, bench, how="Log counts")
     assert not mark.isVisible()

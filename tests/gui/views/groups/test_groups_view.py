@@ -7,7 +7,7 @@ import pytest
 import torch
 from PySide6.QtCore import Qt
 from safetensors.torch import save_file
-from small_bert import EMBEDDINGS, FFN, HIDDEN, write_bert
+from small_bert import EMBEDDINGS, FFN, write_bert
 from view_page import cells, text
 from waiting import change
 
@@ -16,8 +16,7 @@ from prune_gui.gui.views.bars import bar_view
 from prune_gui.gui.views.bars.data import ScoreOf
 from prune_gui.gui.views.groups import view as groups_view
 from prune_gui.gui.views.groups.view import GroupsView
-from prune_gui.gui.widgets.theme import Theme
-from prune_gui.raster.colours import DARK, LIGHT
+from prune_gui.raster.colours import LIGHT
 from prune_gui.resources import resource
 
 UP = "encoder.layer.0.intermediate.dense.weight"
@@ -92,17 +91,13 @@ def test_pruned_units_have_the_colour_of_their_step_and_the_cut_is_a_line(groups
 def test_scores_from_a_file_are_shown_with_its_name(groups, bench, tmp_path):
     path = tmp_path / "scores.safetensors"
     save_file({"encoder.layer.1.ffn": torch.arange(12.0), "encoder.layer.0.ffn": ONCE}, path)
+    axis = groups._plot.plotItem.getAxis("left")
     bench.add(_coupled(bench, importance=str(path)))
-    found = groups._data
-    assert np.array_equal(found.units.norms, ONCE)
-    assert found.units.cut == 4
-    assert groups._plot.plotItem.getAxis("left").labelText == (
-        "score in step 1, from scores.safetensors"
-    )
+    assert np.array_equal(groups._data.units.norms, ONCE)
+    assert groups._data.units.cut == 4
+    assert axis.labelText == "score in step 1, from scores.safetensors"
     bench.draft_step(_coupled(bench, amount=6, importance=str(path)))
-    assert groups._plot.plotItem.getAxis("left").labelText == (
-        "score in the draft, from scores.safetensors"
-    )
+    assert axis.labelText == "score in the draft, from scores.safetensors"
 
 
 def test_layers_that_a_file_ranks_are_shown_with_scores_and_cut(groups, bench, draft, tmp_path):
@@ -137,24 +132,6 @@ def test_many_units_are_points_in_the_colour_of_their_step(groups, bench, monkey
     assert share_of(groups._plot, LIGHT.of(1)) == 0
 
 
-def test_in_the_dark_the_plot_is_dark(groups, bench, qapp, share_of):
-    theme = Theme(qapp, "dark")
-    bench.add(_coupled(bench))
-    assert share_of(groups._plot, DARK.background) > 0.2
-    assert share_of(groups._plot, DARK.light_of(1)) > 0.02
-    theme.deleteLater()
-
-
-def test_the_unit_under_the_cursor_is_described(groups, bench, hand):
-    bench.add(_listed(bench, 4))
-    hand.hover(groups._plot, hand.point(groups._plot, 4, 0.1))
-    assert text(groups, "Unit under the cursor").endswith(", pruned by step 1: Listed units")
-    hand.hover(groups._plot, hand.point(groups._plot, 3, 0.1))
-    described = text(groups, "Unit under the cursor")
-    assert described.startswith("unit 3: norm ")
-    assert described.endswith(", kept")
-
-
 def test_a_click_on_a_unit_drafts_it_and_a_second_click_keeps_it(groups, bench, draft, hand):
     _click(groups, hand, bench, 4)
     assert _drafted(bench) == ("listed_units", (4,), (UP,))
@@ -183,17 +160,6 @@ def test_a_unit_that_a_step_pruned_is_not_drafted(groups, bench, draft, hand):
     assert text(groups, "Unit under the cursor").endswith("pruned by step 1: Listed units")
 
 
-def test_units_of_a_ranking_draft_are_drafted_with_those_clicked(groups, bench, draft, hand):
-    draft._show_step(_coupled(bench, targets=[UP]))
-    draft.preview.click()
-    bench.until_idle()
-    ranked = set(np.flatnonzero(groups._data.pruned_by).tolist())
-    assert len(ranked) == 5
-    other = min(set(range(FFN)) - ranked)
-    _click(groups, hand, bench, other)
-    assert _drafted(bench) == ("listed_units", tuple(sorted(ranked | {other})), (UP,))
-
-
 def test_a_drag_with_shift_drafts_a_range(groups, bench, draft, hand):
     plot = groups._plot
     hand.drag(plot, hand.point(plot, 2, 0.1), hand.point(plot, 5, 0.1), SHIFT)
@@ -213,39 +179,6 @@ def test_units_can_be_drafted_with_the_keyboard(groups, bench, draft, qtbot):
     qtbot.keyClick(groups._plot, Qt.Key.Key_Return)
     bench.until_idle()
     assert bench.draft.current is None
-
-
-def test_heads_and_layers_are_drafted_with_their_methods(groups, bench, draft, hand):
-    bench.choose(KEY)
-    bench.until_idle()
-    _click(groups, hand, bench, 2)
-    assert _drafted(bench) == ("listed_units", (2,), (QUERY,))
-    assert text(groups, "Unit under the cursor").startswith("head 2: ")
-    assert groups._data.pruned_by.tolist() == [0, 0, 1, 0]
-    groups._group_box.setCurrentIndex(1)
-    groups._group_box.activated.emit(1)
-    bench.until_idle()
-    assert text(groups, "Number of units") == "2 units, 0 pruned"
-    _click(groups, hand, bench, 1)
-    assert _drafted(bench)[:2] == ("layers", (1,))
-    assert groups._data.pruned_by.tolist() == [0, 1]
-    assert text(groups, "Unit under the cursor").startswith("layer 1: ")
-
-
-def test_hidden_channels_are_drafted_in_all_tensors_that_have_them(
-    groups, bench, draft, hand, tmp_path
-):
-    (tmp_path / "whole").mkdir()
-    words = {"embeddings.word_embeddings.weight": torch.randn(20, HIDDEN)}
-    bench.open_and_choose(write_bert(tmp_path / "whole", **words), QUERY)
-    groups._group_box.setCurrentIndex(1)
-    groups._group_box.activated.emit(1)
-    bench.until_idle()
-    assert groups._group_box.currentText() == "hidden channels · *"
-    assert len(cells(groups._members)) == 1 + 2 * (3 + 2 + 2 + 1 + 2 + 2)
-    _click(groups, hand, bench, 3)
-    assert _drafted(bench)[:2] == ("listed_units", (3,))
-    assert groups._data.pruned_by.tolist() == [0, 0, 0, 1, 0, 0, 0, 0]
 
 
 def test_a_click_on_a_member_or_a_group_chooses_its_tensor(groups, bench):
@@ -273,11 +206,8 @@ def test_a_parameter_without_units_has_a_message_and_no_picture(groups, bench):
     assert groups.picture() is groups._plot
 
 
-@pytest.mark.parametrize("scope", ["local", "global"])
-def test_the_cut_of_a_step_is_dragged_and_prunes_the_units_below_it(
-    groups, bench, draft, hand, scope
-):
-    bench.add(_coupled(bench, scope=scope))
+def test_the_cut_of_a_step_is_dragged_and_prunes_the_units_below_it(groups, bench, draft, hand):
+    bench.add(_coupled(bench, scope="global"))
     plot, units = groups._plot, groups._data.units
     wanted = float(np.sort(units.norms)[8:10].mean())
     hand.drag(plot, hand.point(plot, 6, units.cut), hand.point(plot, 6, wanted))

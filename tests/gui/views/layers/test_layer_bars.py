@@ -24,7 +24,6 @@ def rows_of(total, counts):
         Grouping(None, names, every, every),
         infos,
         tuple(info.shape for info in infos),
-        none > 0,
         none + 1,
         total,
         tuple(range(1, len(counts) + 1)),

@@ -4,16 +4,13 @@ import numpy as np
 import pytest
 
 from prune_gui.checkpoint import TensorInfo, module_tree
-from prune_gui.gui.views.layers.columns import (
-    columns_of,
-    describe_node,
-    describe_row,
-    zero_columns,
-)
+from prune_gui.gui.views.layers.columns import columns_of, describe_node, describe_row, zero_columns
 from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.statistics.file_zeros import FileZeros, ZeroPatterns
 from prune_gui.statistics.layer_rows import Grouping, Rows
 from prune_gui.table import sorted_rows, table_of
+
+DEAD = {"dead": [4, 0, 0]}
 
 
 def rows(**of):
@@ -39,8 +36,8 @@ def rows(**of):
     )
     groups = Grouping(1, ("m", "tied", "scale"), np.array([0, 0, 1, 2]), np.array([0, 2, 3]))
     arrays = {name: np.array(values) for name, values in figures.items()}
-    shapes, tied = tuple(info.shape for info in infos), np.array([False, True, False])
-    return Rows(groups, infos, shapes, tied, codes=(1, IN_FILE), **arrays)
+    shapes = tuple(info.shape for info in infos)
+    return Rows(groups, infos, shapes, codes=(1, IN_FILE), **arrays)
 
 
 def titled(title, table_rows):
@@ -68,17 +65,9 @@ def test_unknown_values_look_different_from_undefined_ones():
         ({"counts": [[0, 0, 9], [0, 0, 0]]}, 2, ["only 1 of 10 remain"]),
         ({"nearly_empty": [2, 0, 0]}, 0, ["2 parameters nearly empty"]),
         ({"nan": [3, 0, 0], "infinite": [1, 0, 0]}, 0, ["3 NaN", "1 infinite"]),
-        ({"dead": [4, 0, 0]}, 0, ["4 of 10 channels dead"]),
-        (
-            {"dead": [4, 0, 0], "dead_in_file": [1, 0, 0]},
-            0,
-            ["4 of 10 channels dead (1 in the file)"],
-        ),
-        (
-            {"dead": [4, 0, 0], "dead_in_file": [4, 0, 0]},
-            0,
-            ["4 of 10 channels dead (all in the file)"],
-        ),
+        (DEAD, 0, ["4 of 10 channels dead"]),
+        (DEAD | {"dead_in_file": [1, 0, 0]}, 0, ["4 of 10 channels dead (1 in the file)"]),
+        (DEAD | {"dead_in_file": [4, 0, 0]}, 0, ["4 of 10 channels dead (all in the file)"]),
     ],
 )
 def test_each_warning_is_shown(of, row, expected):
@@ -150,7 +139,7 @@ def test_zeros_in_the_file_have_columns_if_there_are_many():
     zeros = FileZeros({"m.w": 30, "m.v": 20, "tied": 25}, patterns, elements=260)
     columns = columns_of(table_rows, None, zero_columns(zeros, table_rows, infos))
     assert [column.title for column in columns[1:5]] == [
-        *("Sparsity", "Zero in the file", "Patterns", "Kept energy"),
+        *("Sparsity", "Zero in the file", "Patterns", "Kept energy")
     ]
     texts = [[column.text(table_rows, row) for row in range(3)] for column in columns[2:4]]
     assert texts == [["25.0 %", "50.0 %", "0.0 %"], ["", "2:4", ""]]

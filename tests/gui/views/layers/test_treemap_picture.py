@@ -41,9 +41,8 @@ def middle(picture, name):
 
 
 def test_cell_colours_show_sparsity_and_areas_show_size(picture, share_of):
-    area_share = (
-        picture.available_size[0] * picture.available_size[1] / (picture.width() * picture.height())
-    )
+    (width, height), whole = picture.available_size, picture.width() * picture.height()
+    area_share = width * height / whole
     for share, size in ((1.0, 0.6), (0.5, 0.2), (0.0, 0.2)):
         assert share_of(picture, LIGHT.share(share)) == pytest.approx(size * area_share, rel=0.15)
 
@@ -143,19 +142,12 @@ TENSORS = st.dictionaries(NAMES, st.integers(1, 10_000), min_size=1, max_size=25
 
 
 def within(inner, outer):
-    slack = 1e-6
-    return (
-        inner.x >= outer.x - slack
-        and inner.y >= outer.y - slack
-        and inner.x + inner.width <= outer.x + outer.width + slack
-        and inner.y + inner.height <= outer.y + outer.height + slack
-    )
+    return QRectF(*outer).adjusted(-1e-6, -1e-6, 1e-6, 1e-6).contains(QRectF(*inner))
 
 
 def overlap(a, b):
-    across = min(a.x + a.width, b.x + b.width) - max(a.x, b.x)
-    down = min(a.y + a.height, b.y + b.height) - max(a.y, b.y)
-    return max(across, 0.0) * max(down, 0.0)
+    shared = QRectF(*a).intersected(QRectF(*b))
+    return shared.width() * shared.height()
 
 
 @given(st.lists(st.integers(1, 1_000_000), min_size=1, max_size=30))
@@ -173,7 +165,7 @@ def test_the_example_of_the_paper_gives_its_result():
     pieces = squarify([6, 6, 4, 3, 2, 2, 1], Rect(0, 0, 6, 4))
     expected = [(0, 0, 3, 2), (0, 2, 3, 2), (3, 0, 12 / 7, 7 / 3), (33 / 7, 0, 9 / 7, 7 / 3)]
     for piece, corners in zip(pieces, expected, strict=False):
-        assert (piece.x, piece.y, piece.width, piece.height) == pytest.approx(corners)
+        assert piece == pytest.approx(corners)
 
 
 @given(TENSORS)
@@ -186,11 +178,9 @@ def test_every_parameter_has_its_area_inside_its_modules(infos):
         share = cell.node.numel / entries
         assert cell.rect.area == pytest.approx(WHOLE.area * share, rel=1e-6)
     for position, inner in enumerate(cells):
-        above = [
-            outer
-            for outer in cells[:position]
-            if outer.is_open and set(inner.node.tensors) <= set(outer.node.tensors)
-        ]
+        own = set(inner.node.tensors)
+        opened = (cell for cell in cells[:position] if cell.is_open)
+        above = [outer for outer in opened if own <= set(outer.node.tensors)]
         assert bool(above) == (position > 0)
         assert all(within(inner.rect, outer.rect) for outer in above)
 
@@ -204,21 +194,16 @@ def test_no_more_cells_than_wanted_cover_the_whole(infos, most):
 
 
 def test_modules_with_too_small_parts_stay_closed():
-    infos = [
-        TensorInfo(name, (n,), "float32") for name, n in {"a.w": 9990, "b.c.w": 5, "b.d": 5}.items()
-    ]
+    sizes = {"a.w": 9990, "b.c.w": 5, "b.d": 5}
+    infos = [TensorInfo(name, (size,), "float32") for name, size in sizes.items()]
     cells = treemap(infos, Rect(0, 0, 100, 100), least=40.0)
     assert {cell.node.path for cell in cells if not cell.is_open} == {"a.w", "b"}
     assert treemap([], WHOLE) == ()
 
 
 def test_no_module_is_divided_finely_while_similar_ones_stay_closed():
-    infos = [
-        TensorInfo(f"{layer}.experts.{expert}.w", (8, 8), "float32")
-        for layer in range(40)
-        for expert in range(256)
-    ]
+    layers = [f"{layer}.experts" for layer in range(40)]
+    names = [f"{layer}.{expert}.w" for layer in layers for expert in range(256)]
+    infos = [TensorInfo(name, (8, 8), "float32") for name in names]
     cells = treemap(infos, Rect(0, 0, 200, 200), most=1000)
-    assert {cell.node.path for cell in cells if not cell.is_open} == {
-        f"{layer}.experts" for layer in range(40)
-    }
+    assert {cell.node.path for cell in cells if not cell.is_open} == set(layers)

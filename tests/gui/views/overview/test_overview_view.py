@@ -96,30 +96,14 @@ def test_another_checkpoint_opens_on_the_overview_but_a_reload_keeps_the_view(
     assert tabs.current is tabs.view("overview")
 
 
-def test_a_pruned_channel_has_the_colour_of_its_step(grid, prune):
-    before = shades(grid)
-    prune(method="ln_structured", n=2, dim=0)
-    painted = shades(grid) - before
-    assert painted & {QColor(*rgb).name() for rgb in step_colours(grid)}
-
-
-def step_colours(grid):
-    pictures = grid._shown.data.pictures.values()
-    return {tuple(map(int, pixel[:3])) for one in pictures for pixel in one.pixels.reshape(-1, 4)}
-
-
 def test_a_click_opens_the_parameter_in_the_mask(tabs, bench, grid):
     name = "layer.2.output.dense.weight"
+    QTest.mouseClick(grid.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(3, 3))
+    assert tabs.current is tabs.view("overview")
     QTest.mouseClick(grid.viewport(), Qt.MouseButton.LeftButton, pos=at(grid, name))
     bench.until_idle()
     assert bench.chosen == name
     assert tabs.current is tabs.view("mask")
-
-
-def test_a_click_between_the_thumbnails_opens_nothing(tabs, bench, grid):
-    QTest.mouseClick(grid.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(3, 3))
-    bench.until_idle()
-    assert tabs.current is tabs.view("overview")
 
 
 def test_arrows_choose_a_parameter_and_enter_opens_it(tabs, bench, grid):

@@ -234,7 +234,7 @@ class CompareView(TiledView):
 
     def _split(self) -> None:
         if self._pipeline.shown is not None:
-            self._show_tiles(self._pipeline.shown)
+            self._show_again(self._pipeline.shown)
 
     def _show_legend(self) -> None:
         painter, overlap, text = self._wanted, self._tables.overlap, ""

@@ -130,13 +130,19 @@ class TiledView(View[Subject]):
 
     def _show_tiles(self, rendered: RenderedView) -> None:
         has_overview = self._pipeline.has_overview(rendered)
-        overview = self._overview
         if rendered.is_overview:
             self._overview = rendered
-        elif has_overview and overview is not None and self._pipeline.has_overview(overview):
-            self._show_overview(overview)
         for canvas, pixels in zip(self._canvases, self._pictures(rendered), strict=False):
             canvas.show_tiles(rendered, pixels, has_overview=has_overview)
+
+    def _show_again(self, rendered: RenderedView) -> None:
+        """Show a picture and its overview in other colours, or divided at another place."""
+        self._show_tiles(rendered)
+        overview, has_overview = self._overview, self._pipeline.has_overview
+        if overview is None or rendered.is_overview:
+            return
+        if has_overview(rendered) and has_overview(overview):
+            self._show_overview(overview)
 
     def _show_overview(self, overview: RenderedView) -> None:
         self._overview = overview
@@ -284,7 +290,7 @@ class MapView(TiledView):
         return self._fit_bar(visible, tile_grid.cell)
 
     def _draw(self, subject: Subject, rendered: RenderedView) -> None:
-        self._show_tiles(rendered)
+        self._show_again(rendered)
         self._legend.setText(self._picture_legend(subject, rendered))
         self._update_bar(subject)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import scenes
 import translate
-from foreign import untranslated
+from foreign import foreign, untranslated
 from pages import choose
 from PySide6.QtWidgets import QDockWidget, QFileDialog, QLabel, QMenu, QMessageBox
 from shown import names_in, untranslated_in
@@ -281,6 +281,11 @@ def test_questions_and_remarks_are_translated(window, boxes):
     show_about(window)
     scenes.ask_all(window, file)
     assert boxes == [set()] * (len(asked) + 12)
+
+
+def test_level_names_of_the_log_are_translated():
+    assert LogEntry.of_error("Opening", PruneGuiError("No.")).level_name == foreign("Warning")
+    assert LogEntry.of_error("Opening", ZeroDivisionError()).level_name == foreign("Error")
 
 
 @pytest.mark.parametrize("code", [code for code in language.LANGUAGES if code != language.SOURCE])

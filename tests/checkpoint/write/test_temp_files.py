@@ -15,6 +15,7 @@ from prune_gui.checkpoint import TensorWriter, open_checkpoint
 from prune_gui.checkpoint.sharded.writing import ShardsOutput
 from prune_gui.checkpoint.torch.format import TORCH
 from prune_gui.checkpoint.write import temp_files
+from prune_gui.checkpoint.write.atomic import replacing_together
 from prune_gui.checkpoint.write.temp_files import (
     claimed,
     remove_abandoned,
@@ -161,6 +162,16 @@ def test_a_pipe_with_the_name_of_a_temporary_file_does_not_block(tmp_path):
     os.mkfifo(tmp_path / ".m.pt.1-ab.prune-gui-tmp")
     remove_abandoned(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_two_saves_into_one_folder_do_not_interfere(tmp_path):
+    with (
+        replacing_together({tmp_path / "a": 1}, overwrite=False) as [first],
+        replacing_together({tmp_path / "b": 1}, overwrite=False) as [second],
+    ):
+        first.write_bytes(b"a")
+        second.write_bytes(b"b")
+    assert {path.name for path in tmp_path.iterdir()} == {"a", "b"}
 
 
 MANY_SAVES = """

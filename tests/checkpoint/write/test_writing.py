@@ -103,6 +103,13 @@ def test_packed_elements_are_copied_unchanged(tmp_path, unchanged: Unchanged):
     assert temp_files(tmp_path) == []
 
 
+def test_the_bytes_of_a_torch_file_do_not_depend_on_its_name(saved, tmp_path, unchanged: Unchanged):
+    with open_checkpoint(saved({"a": torch.ones(3)})) as checkpoint:
+        for name in ("one.pt", "two.ckpt"):
+            write(tmp_path / name, unchanged(checkpoint), checkpoint, {"recipe": "x"})
+    assert (tmp_path / "one.pt").read_bytes() == (tmp_path / "two.ckpt").read_bytes()
+
+
 def test_a_torch_file_keeps_all_objects_around_the_state_dict(saved, tmp_path):
     state = OrderedDict(
         a=torch.ones(2),

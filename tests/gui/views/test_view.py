@@ -8,6 +8,8 @@ from view_page import visible_texts
 from prune_gui.engine import Job
 from prune_gui.errors import CheckpointError
 from prune_gui.gui.views.distribution.view import DistributionView
+from prune_gui.gui.views.groups.view import GroupsView
+from prune_gui.gui.views.layers.view import LayersView
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.mask import view as mask_module
 from prune_gui.gui.views.norms.view import NormsView
@@ -181,7 +183,9 @@ def is_corner(button):
     return isinstance(button.parent(), QTableView)
 
 
-@VIEWS
+@pytest.mark.parametrize(
+    "kind", [mask_view, weights_view, DistributionView, NormsView, GroupsView, LayersView]
+)
 def test_every_control_has_an_accessible_name(view):
     assert view.accessibleName()
     assert view.findChild(QGraphicsView).accessibleName()

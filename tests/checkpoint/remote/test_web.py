@@ -47,7 +47,7 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def keeping():
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads, server.block_on_close = True, False
+    server.daemon_threads = False  # closing waits for the ends of their connections
     server.connections, server.seen = 0, []
     server.url = f"http://127.0.0.1:{server.server_port}"
     with running(server):

@@ -39,6 +39,8 @@ from prune_gui.statistics import layer_statistics, zero_scan
 from prune_gui.statistics.layer_statistics import compute, empty_statistics
 from prune_gui.statistics.zero_scan import ZeroScan
 
+pytestmark = pytest.mark.slow  # workers are processes, which take seconds to start
+
 MAX_MESSAGE_BYTES = 16_000
 """About half of a tensor."""
 STEPS = {
@@ -136,7 +138,6 @@ def assert_same(together: Resolution, alone: Resolution) -> None:
 
 
 @pytest.mark.parametrize("name", STEPS)
-@pytest.mark.slow
 def test_a_cluster_finds_the_same_cuts(name, checkpoint, client, messages):
     recipe = recipe_of(STEPS[name], STEPS["global"], STEPS[name])
     alone = resolve(recipe, checkpoint)
@@ -145,7 +146,6 @@ def test_a_cluster_finds_the_same_cuts(name, checkpoint, client, messages):
     assert messages
 
 
-@pytest.mark.slow
 def test_messages_hold_no_weights_and_no_masks(checkpoint, client, messages):
     resolve(recipe_of(*STEPS.values()), checkpoint, cluster=client)
     assert max(messages) < MAX_MESSAGE_BYTES
@@ -237,7 +237,6 @@ def test_a_missing_package_says_how_to_install_it(monkeypatch):
 
 @pytest.mark.parametrize("form", ["finalized", "reparametrized", "masks"])
 @pytest.mark.parametrize("shard_size", [None, 50_000])
-@pytest.mark.slow
 def test_workers_write_the_same_shards(checkpoint, client, tmp_path, messages, form, shard_size):
     recipe = recipe_of(STEPS["row"])
     resolution = resolve(recipe, checkpoint)
@@ -249,7 +248,6 @@ def test_workers_write_the_same_shards(checkpoint, client, tmp_path, messages, f
     assert max(messages) < MAX_MESSAGE_BYTES
 
 
-@pytest.mark.slow
 def test_workers_upload_their_shards(checkpoint, client, tmp_path, messages, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -422,7 +420,6 @@ def test_figures_on_the_command_line_are_the_same(
     assert max(messages) < MAX_MESSAGE_BYTES
 
 
-@pytest.mark.slow
 def test_programs_without_the_certificate_cannot_connect_to_a_local_cluster():
     async def connect_to(address: str, security: Security) -> None:
         comm = await connect(address, timeout=3, **security.get_connection_args("client"))

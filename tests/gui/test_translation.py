@@ -120,6 +120,7 @@ def test_the_empty_window_is_translated(window):
     assert untranslated_in(window, *WINDOW, SUFFIXES, "a.pt", "/models") == set()
 
 
+@pytest.mark.slow
 def test_the_window_is_translated_in_every_state(demo_window, workbench, names, settle, make_step):
     tree, log = demo_window.tree, demo_window.log
     demo_window.docks.show("History")

@@ -245,9 +245,10 @@ RULES: Final = (
 )  # fmt: skip
 GROUP_START: Final = re.compile(r"\(\?P<\w+>")
 ANY_RULE: Final = re.compile(
-    "|".join(GROUP_START.sub("(?:", rule.name) for rule in RULES), re.ASCII
+    f"^(?:{'|'.join(GROUP_START.sub('(?:', rule.name) for rule in RULES)})$",
+    re.ASCII | re.MULTILINE,
 )
-"""The names of all rules: one search is faster than one for each rule, of which few match."""
+"""A line with the name of a rule: one search in all names is faster than one for each name."""
 
 
 def roles(
@@ -263,16 +264,18 @@ def roles(
     every = {alias: info for info in tensors.values() for alias in info.aliases} | dict(tensors)
     names = "\n".join((root, *tensors))
     has_paths = any(word in names for word in PATH_WORDS)
-    for name, info in tensors.items():
+    ends = {name: max(name.rfind("."), name.rfind("/")) + 1 for name in tensors}
+    last_parts = "\n".join({name[end:] for name, end in ends.items()})
+    with_rules = {match[0] for match in ANY_RULE.finditer(last_parts)}
+    for (name, info), end in zip(tensors.items(), ends.values(), strict=True):
         if name.endswith(GROUP_SUFFIXES):
             roles_by_name.update(_group_roles(name, tensors))
         path = PATHS.search(root + name) if has_paths else None
         if path:
             roles_by_name.setdefault(name, ROLES_OF_PATHS[str(path.lastgroup)])
             continue
-        end = max(name.rfind("."), name.rfind("/")) + 1
-        if rules := _rules_for(name[end:]):
-            for owner, role in _kind_roles(name, end, rules, info, every):
+        if name[end:] in with_rules:
+            for owner, role in _kind_roles(name, end, _rules_for(name[end:]), info, every):
                 roles_by_name.setdefault(owner, role)
         elif name[end:].isdecimal() and _is_keras_statistic(name, end, info, every):
             roles_by_name.setdefault(name, STATISTICS)
@@ -347,8 +350,6 @@ def _kind_roles(
 
 @lru_cache(4096)
 def _rules_for(last: str) -> Sequence[tuple[Rule, Mapping[str, str]]]:
-    if not ANY_RULE.fullmatch(last):
-        return ()
     matches = ((rule, re.fullmatch(rule.name, last, re.ASCII)) for rule in RULES)
     return [(rule, match.groupdict()) for rule, match in matches if match]
 

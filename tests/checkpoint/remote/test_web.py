@@ -25,6 +25,7 @@ class Handler(BaseHTTPRequestHandler):
     """Answers each request with the same bytes, and keeps the connection."""
 
     protocol_version = "HTTP/1.1"
+    timeout = 5  # seconds without a request, after which it ends the connection
 
     def setup(self):
         self.server.connections += 1

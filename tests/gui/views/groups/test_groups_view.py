@@ -121,7 +121,6 @@ def test_many_units_are_points_in_the_colour_of_their_step(groups, bench, monkey
     monkeypatch.setattr(bar_view, "MAX_BARS", 3)
     bench.add(_coupled(bench))
     assert share_of(groups._plot, LIGHT.of(1)) > 0
-    assert share_of(groups._plot, LIGHT.of(1)) == 0
     drawn = [item.getData() for item in groups._plot._items]
     assert sorted(np.concatenate([x for x, _ in drawn]).tolist()) == list(range(FFN))
     assert "a&nbsp;point&nbsp;per&nbsp;unit" in groups.legend()

@@ -90,6 +90,8 @@ class TiledView(View[Subject]):
         self, workbench: Workbench, viewport: Viewport, name: str, *, kernel_grids: bool = True
     ) -> None:
         super().__init__(workbench, lambda: workbench.subject, name)
+        self._viewport = viewport
+        self._enter_file()
         self._chooser = LayoutChooser(viewport, kernel_grids=kernel_grids)
         self._chooser.changed.connect(self.refresh)
         self._overview: RenderedView | None = None
@@ -109,7 +111,14 @@ class TiledView(View[Subject]):
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:
             self._pipeline.tiles.clear()
+            self._enter_file()
+            for canvas in self._canvases:
+                canvas.start_over()
         super()._on_changed(changes)
+
+    def _enter_file(self) -> None:
+        if (session := self._workbench.session) is not None:
+            self._viewport.enter(session.checkpoint.path)
 
     def _request_tiles(self, painter: Painter, canvas: MapCanvas, tile_grid: TileGrid) -> bool:
         """Request a picture; return whether it is on the screen already."""
@@ -169,7 +178,7 @@ class MapView(TiledView):
         self, workbench: Workbench, viewport: Viewport, name: str, picture: str, profiles_tip: str
     ) -> None:
         super().__init__(workbench, viewport, name)
-        lane, self._viewport = self.lane, viewport
+        lane = self.lane
         self.canvas = canvas = MapCanvas(viewport)
         canvas.setAccessibleName(picture)
         run = self._run_job

@@ -258,18 +258,27 @@ class ValueAxis(pg.AxisItem):  # type: ignore[misc]
         ]
 
 
+MIN_GROUP_PX: Final = 16
+MIN_LABEL_DISTANCE_PX: Final = 48
+
+
 class IndexAxis(pg.AxisItem):  # type: ignore[misc]
     """An axis of indices from 0, with digits grouped: 12,288."""
 
     def __init__(self, orientation: str) -> None:
         super().__init__(orientation)
         self.end: int | None = None  # the index after the last; None if there is no limit
+        self.group = 1  # number of indices between ticks, if there is room for all of them
         self.setStyle(maxTextLevel=0)
         if orientation == "bottom":
             self.setStyle(hideOverlappingLabels=LABEL_OVERHANG_PX)
 
     def tickSpacing(self, low: float, high: float, size: float) -> list[tuple[float, float]]:  # noqa: N802
-        """Return the tick spacings of pyqtgraph, raised to at least 1."""
+        """Return a tick for each group, or the spacings of pyqtgraph, raised to at least 1."""
+        group_px = self.group * size / max(abs(high - low), 1e-9)
+        if self.group > 1 and group_px >= MIN_GROUP_PX:
+            labelled = self.group * math.ceil(MIN_LABEL_DISTANCE_PX / group_px)
+            return [(labelled, 0), (self.group, 0)]
         return [(max(1.0, spacing), at) for spacing, at in super().tickSpacing(low, high, size)]
 
     def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:  # noqa: N802

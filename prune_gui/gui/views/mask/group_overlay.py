@@ -26,6 +26,8 @@ BROKEN_PX: Final = 2.5
 HALO_PX: Final = 2.0  # beyond each side of a line
 OUTLINE: Final = np.array([[0, 0], [1, 0], [1, 0], [1, 1], [1, 1], [0, 1], [0, 1], [0, 0]])
 """Ends of the four sides of a group, as x and y."""
+INSET: Final = 0.15
+"""Distance of an outline from the line between groups, in elements: neighbours have their own."""
 
 
 class GroupOverlay:
@@ -89,7 +91,8 @@ class GroupOverlay:
         broken = self._pattern.broken((levels & ALL)[None] != ALL, cells)[0]
         down, across = np.nonzero(broken)
         corners = np.stack([columns.start + across * cells[1], rows.start + down * cells[0]], 1)
-        x, y = (corners[:, None] + OUTLINE * (cells[1], cells[0]) - 0.5).reshape(-1, 2).T
+        ends = OUTLINE * (cells[1] - 2 * INSET, cells[0] - 2 * INSET) + (INSET - 0.5)
+        x, y = (corners[:, None] + ends).reshape(-1, 2).T
         return x, y
 
 

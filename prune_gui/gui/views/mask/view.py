@@ -193,6 +193,9 @@ class VerdictLine(QWidget):
         self._text = ElidedLabel(tr("Whether the groups follow their pattern"))
         self._next = QPushButton(tr("Next broken group"))
         self._next.clicked.connect(show_next)
+        policy = self._next.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)  # so that the picture does not move
+        self._next.setSizePolicy(policy)
         layouts.row((self._text, 1), self._next, of=self, margin=(GAP_PX, TIGHT_PX, GAP_PX, 0))
         self.hide()
 

@@ -57,8 +57,9 @@ TITLE: Final = 1.8  # scale of the title of a page
 TIGHT_PX: Final = 4  # between parts of one thing: a bar and its label, the lines of a legend
 GAP_PX: Final = 8  # between neighbours, and from the edge of a panel
 WIDE_PX: Final = 16  # between groups
-SIZES_PX: Final = (16, 20, 24, 32, 48, 64)
-"""Sizes of the pixmaps in physical pixels; Qt chooses the smallest that is large enough."""
+APP_SIZES_PX: Final = (16, 24, 32, 48, 64, 128)
+SIZES_PX: Final = (16, 20, 24, 32)
+"""Sizes of icons; Qt chooses the smallest pixmap that is large enough."""
 
 
 class Spacing(NamedTuple):
@@ -216,7 +217,7 @@ def _coloured(name: str, _palette: int) -> QIcon:
         mode.Disabled: palette.color(QPalette.ColorGroup.Disabled, _Role.WindowText),
         mode.Selected: palette.color(_Role.HighlightedText),
     }
-    for size in SIZES_PX:
+    for size in _sizes():
         shape = _drawn(source, size)
         for each, shade in shades.items():
             pixmap = QPixmap(shape)
@@ -232,7 +233,7 @@ def _coloured(name: str, _palette: int) -> QIcon:
 def app_icon() -> QIcon:
     """Return the application icon."""
     result, source = QIcon(), _source("app")
-    for size in SIZES_PX:
+    for size in APP_SIZES_PX:
         result.addPixmap(_drawn(source, size))
     return result
 
@@ -240,6 +241,12 @@ def app_icon() -> QIcon:
 @cache
 def _source(name: str) -> QSvgRenderer:
     return QSvgRenderer(QByteArray(resource("icons", f"{name}.svg").read_bytes()))
+
+
+def _sizes() -> list[int]:
+    """Return the sizes of pixmaps, in physical pixels of all screens."""
+    ratios = {screen.devicePixelRatio() for screen in QApplication.screens()}
+    return sorted({round(ratio * size) for ratio in ratios for size in SIZES_PX})
 
 
 def _drawn(source: QSvgRenderer, size: int) -> QPixmap:

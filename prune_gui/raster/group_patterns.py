@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.checkpoint import TensorInfo
-from prune_gui.language import tr
+from prune_gui.language import deferred, tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import CHUNK_ELEMENTS, run
 from prune_gui.pruning.predicates import BlockCut, NMCut
@@ -93,13 +93,12 @@ class Verdict:
     positions: NDArray[np.int64]
 
     def describe(self) -> str:
-        """Return "2:4 along dim 1: 36,864 of 36,864 groups hold"."""
-        return tr(
-            "{pattern}: {held:,} of {groups:,} groups hold",
-            pattern=self.pattern.title,
-            held=self.groups - self.broken,
-            groups=self.groups,
-        )
+        """Return "2:4 along dim 1: 36,864 of 36,864 groups hold"; a block is all or not pruned."""
+        message = deferred("{pattern}: {held:,} of {groups:,} groups hold")
+        if self.pattern.n is None:
+            message = deferred("{pattern}: {held:,} of {groups:,} are all pruned or all kept")
+        held, title = self.groups - self.broken, self.pattern.title
+        return tr(message, pattern=title, held=held, groups=self.groups)
 
     def after(self, flat: int) -> int | None:
         """Return the position of the next broken group after a flat index, from the start again."""

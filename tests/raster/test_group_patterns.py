@@ -63,7 +63,7 @@ def test_all_groups_of_an_n_m_step_hold_whatever_follows(resolved, chunk, shape,
 def test_a_later_step_breaks_the_blocks_that_it_prunes_in_part(resolved, chunk):
     weights = _random(8, 9)
     assert _verdict(resolved(BLOCKS, w=weights)).describe() == (
-        "Blocks of 2 × 3: 12 of 12 groups hold"  # noqa: RUF001
+        "Blocks of 2 × 3: 12 of 12 are all pruned or all kept"  # noqa: RUF001
     )
     resolution = resolved(BLOCKS, RANDOM, w=weights)
     blocks = resolution.mask("w").numpy().reshape(4, 2, 3, 3).sum((1, 3))

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 Ends = NDArray[np.float64]
 
-MIN_GROUP_PX: Final = 8
+MIN_ELEMENT_PX: Final = 4
+"""Minimum height and width of an element: smaller groups would be all lines."""
 LINE_PX: Final = 1.5
 BROKEN_PX: Final = 2.5
 HALO_PX: Final = 2.0  # beyond each side of a line
@@ -31,7 +32,7 @@ INSET: Final = 0.15
 
 
 class GroupOverlay:
-    """Draws the groups in sight, as soon as they are large enough."""
+    """Draws the groups in sight, as soon as their elements are large enough."""
 
     def __init__(self, canvas: MapCanvas) -> None:
         self._canvas = canvas
@@ -78,7 +79,7 @@ class GroupOverlay:
         size, sight = self._canvas.view.rect(), self._canvas.sight
         scales = size.height() / sight.height(), size.width() / sight.width()
         pairs = zip(cells, scales, strict=True)
-        return all(lines * scale >= MIN_GROUP_PX for lines, scale in pairs if lines > 1)
+        return all(scale >= MIN_ELEMENT_PX for lines, scale in pairs if lines > 1)
 
     def _outlines(self, rendered: RenderedView, cells: tuple[int, int]) -> tuple[Ends, Ends]:
         """Return the outlines of the broken groups in sight, as x and y of pairs of points."""

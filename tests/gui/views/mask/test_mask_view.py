@@ -203,10 +203,10 @@ def test_the_verdict_follows_the_steps_and_broken_groups_are_found(
     bench.open_and_choose(large, "fc.weight")
     assert shown_verdict() is None
     bench.add(bench.step("block", height=10, width=10, amount=0.5))
-    assert shown_verdict() == "Blocks of 10 × 10: 10,000 of 10,000 groups hold"  # noqa: RUF001
+    assert shown_verdict() == "Blocks of 10 × 10: 10,000 of 10,000 are all pruned or all kept"  # noqa: RUF001
     assert mask._verdict_line._next.isHidden()
     bench.draft_step(bench.step("random_unstructured", amount=1))
-    assert shown_verdict() == "Blocks of 10 × 10: 9,999 of 10,000 groups hold"  # noqa: RUF001
+    assert shown_verdict() == "Blocks of 10 × 10: 9,999 of 10,000 are all pruned or all kept"  # noqa: RUF001
     mask._verdict_line._next.click()
     bench.until_idle()
     lines, outlines = (mask._groups._items[at].getData()[0] for at in (1, 3))
@@ -215,7 +215,7 @@ def test_the_verdict_follows_the_steps_and_broken_groups_are_found(
     assert mask.canvas.sight.contains(outlines.min(), mask._groups._items[3].getData()[1].min())
     assert mask.canvas.plotItem.getAxis("bottom").group == 10
     bench.draft_step(None)
-    assert shown_verdict() == "Blocks of 10 × 10: 10,000 of 10,000 groups hold"  # noqa: RUF001
+    assert shown_verdict() == "Blocks of 10 × 10: 10,000 of 10,000 are all pruned or all kept"  # noqa: RUF001
     bench.edit(lambda session: session.undo())
     assert shown_verdict() is None
 

@@ -100,17 +100,6 @@ def test_json_is_one_object_with_every_tensor(two_files):
     assert rows["n"]["a"] is None
 
 
-@pytest.mark.slow
-def test_a_file_is_byte_identical_to_itself(two_files):
-    result = prune_gui("diff", two_files[0], two_files[0])
-    assert result.returncode == 0
-    assert result.stdout.splitlines()[-1].startswith("3 tensors: all byte-identical")
-    assert (
-        json.loads(prune_gui("diff", two_files[0], two_files[0], "--json").stdout)["identical"]
-        is True
-    )
-
-
 @pytest.fixture
 def saved_files(tmp_path):
     """Return an intact file, and one with a changed byte."""

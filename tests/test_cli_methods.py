@@ -36,15 +36,6 @@ def test_apply_uses_the_methods_of_a_file(demo_checkpoint, nearest_mean, recipe,
     assert zeros == printed["pruned"] == 72 + 2304 + 9216
 
 
-def test_a_recipe_with_a_missing_method_is_refused_with_how_to_load_it(
-    demo_checkpoint, recipe, tmp_path
-):
-    result = prune_gui("apply", recipe, demo_checkpoint, "-o", tmp_path / "out.safetensors")
-    assert result.returncode == 1
-    assert "--methods FILE" in result.stderr
-    assert result.stderr.count("\n") == 1
-
-
 @pytest.mark.slow
 def test_methods_lists_the_methods_of_several_files_with_their_sources(nearest_mean, plugin_file):
     other = plugin_file(

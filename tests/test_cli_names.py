@@ -9,7 +9,7 @@ import torch
 from command_line import prune_gui
 from safetensors.torch import save_file
 
-from prune_gui.cli.printing import print_json, print_line
+from prune_gui.cli.printing import print_line
 
 NAMES = (
     "a\nWarning: forged",
@@ -100,10 +100,3 @@ def test_say_prints_one_line(capsys):
     print_line("a\nb\x1b")
     print_line()
     assert capsys.readouterr().out == "a\\nb\\x1b\n\n"
-
-
-def test_a_name_with_a_lone_surrogate_is_escaped_in_json(capsys):
-    print_json({"path": "\udc80\U000e0001\x7f中"})
-    out = capsys.readouterr().out
-    assert out.isascii() or "中" in out
-    assert json.loads(out) == {"path": "\udc80\U000e0001\x7f中"}

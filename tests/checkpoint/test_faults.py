@@ -146,6 +146,10 @@ def test_a_replaced_or_deleted_source_is_still_readable(opened, tmp_path, replac
         assert written.metadata["prune_gui.input"] == f"sha256:{digest}"
 
 
+def little(_):
+    return SimpleNamespace(free=3)
+
+
 def no_permission(*_):
     raise PermissionError(13, "Permission denied")
 
@@ -154,11 +158,12 @@ def no_permission(*_):
     ("target", "words", "patches"),
     [
         ("nowhere/out.safetensors", "does not exist", {}),
+        ("nowhere/shards", "does not exist", {}),
         ("model.safetensors", "already exists", {}),
         ("folder.pt", "is a folder", {}),
         ("out.onnx", "has no suffix of a known format", {}),
         ("", "is not empty", {}),
-        ("out.pt", "has 3 free", {"shutil.disk_usage": lambda _: SimpleNamespace(free=3)}),
+        *((to, "has 3 free", {"shutil.disk_usage": little}) for to in ("out.pt", "shards")),
         ("out.pt", "no permission", {"pathlib.Path.open": no_permission}),
         ("shards", "no permission", {"pathlib.Path.mkdir": no_permission}),
     ],

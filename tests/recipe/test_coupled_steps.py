@@ -125,12 +125,6 @@ def step(target=UP, **fields):
     return Step.model_validate({"method": "coupled", "targets": [target], **fields})
 
 
-def test_a_step_prunes_the_group_of_the_tensor_that_it_names_and_no_other(bert):
-    counts = resolve(Recipe(steps=[step()]), bert).counts
-    assert {name for name, (pruned, _) in counts.items() if pruned} == set(GROUP)
-    assert all(2 * counts[name][0] == counts[name][1] for name in GROUP)
-
-
 def test_another_amount_reads_no_weights_again(bert, monkeypatch):
     start = initial_resolution(Recipe(), bert, Monitor())
     first = start.with_step(step(amount=0.25), Monitor())

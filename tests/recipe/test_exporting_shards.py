@@ -237,14 +237,6 @@ def test_an_output_path_that_means_a_folder_becomes_one(demo, tmp_path, name):
     assert set(files(tmp_path / name)) == set(files(demo))
 
 
-def test_a_single_file_stays_one_unless_a_size_is_given(demo_checkpoint, tmp_path):
-    with pytest.raises(CheckpointError, match="has no suffix of a known format"):
-        written(demo_checkpoint, tmp_path / "out")
-    with pytest.raises(CheckpointError, match="the name of a single file"):
-        written(demo_checkpoint, tmp_path / "out.safetensors", shard_size=10**6)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_non_empty_folder_is_replaced_only_with_overwrite(demo, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
@@ -328,15 +320,6 @@ def test_cancelling_at_any_time_leaves_only_the_old_folder(demo, tmp_path):
                     export(resolution, target, overwrite=True, cancel=CancelAfter(moment))
         assert files(out) == before
     assert {path.name for path in tmp_path.iterdir()} == {"demo", "out"}
-
-
-def test_a_folder_without_room_or_parent_is_refused(demo, tmp_path, monkeypatch):
-    with pytest.raises(CheckpointError, match="does not exist"):
-        written(demo, tmp_path / "none" / "out")
-    monkeypatch.setattr(atomic.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 3})())
-    with pytest.raises(CheckpointError, match="has 3 free"):
-        written(demo, tmp_path / "out")
-    assert {path.name for path in tmp_path.iterdir()} == {"demo"}
 
 
 def test_a_mount_point_is_not_replaced(demo, tmp_path, monkeypatch):

@@ -300,16 +300,6 @@ def test_batched_masks_equal_the_masks_of_each_parameter(every):
 
 
 @pytest.mark.usefixtures("foreign_language")
-def test_a_name_with_braces_is_unchanged_in_a_translated_message(resolved, tmp_path):
-    name = "{0} {name!r} {{x}}"
-    step = {"method": "l1_unstructured", "targets": ["*"], "amount": 4}
-    with pytest.raises(StepError) as caught:
-        resolved(tmp_path, {name: torch.ones(3)}, step)
-    told = foreign("{}: Cannot prune {} units: only {} remain.").format(name, 4, 3)
-    assert str(caught.value) == foreign("Step {}: {}").format(1, told)
-
-
-@pytest.mark.usefixtures("foreign_language")
 def test_remarks_are_translated(resolved, tmp_path):
     tensors = {"w": torch.ones(1000), "b": torch.ones(3)}
     most = {"method": "l1_unstructured", "targets": ["w", "b", "typo"], "max_sparsity": 0.998}

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -22,7 +21,7 @@ import torch
 from object_stores import forget_connections, s3_contents, serving_s3, use_s3
 from sharded_files import tied_weights, write_shards
 
-from prune_gui.checkpoint import Checkpoint, open_checkpoint, opening
+from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import Cancelled, JobError, PartsMissingError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
@@ -44,6 +43,7 @@ from prune_gui.recipe.shares import (
     write_share,
 )
 
+pytestmark = pytest.mark.usefixtures("close_reopened")
 STEPS = [
     {"method": "l1_unstructured", "scope": "global", "amount": 0.3},
     {"method": "lamp", "amount": 0.2},
@@ -60,21 +60,6 @@ RECIPE = Recipe(steps=[{"targets": ["*weight"], **step} for step in STEPS])
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch) -> None:
     monkeypatch.setattr(parallel, "CHUNK_ELEMENTS", 1000)
-
-
-@pytest.fixture(autouse=True)
-def _close_reopened(monkeypatch) -> Iterator[None]:
-    opened: list[Checkpoint] = []
-
-    def open_and_note(*arguments) -> Checkpoint:
-        opened.append(open_checkpoint(*arguments))
-        return opened[-1]
-
-    monkeypatch.setattr(opening, "open_checkpoint", open_and_note)
-    yield
-    opening._reopened.cache_clear()
-    for one in opened:
-        one.close()
 
 
 @pytest.fixture

@@ -149,12 +149,6 @@ def test_scope_row_prunes_the_same_share_of_every_output_row(amount, rows, colum
             assert row[lost].max() <= row[~lost].min()
 
 
-def test_max_sparsity_of_0_29_allows_29_of_100():
-    [decision] = decide("l1_unstructured", target(noise(100)), amount=0.9, max_sparsity=0.29)
-    assert decision.pruned == 29
-    assert "limited to 29 %" in decision.note
-
-
 @given(st.sampled_from([1, 2, 3, 0.5, math.inf]), st.floats(0, 1))
 def test_a_global_structured_step_normalises_norms_by_channel_size(n, amount):
     tensors = [noise(6, 4), noise(5, 3, 3, seed=1) * 2, noise(3, 50, seed=2)]
@@ -234,7 +228,7 @@ def test_scores_from_a_file_replace_the_weights(method, parameters, expected):
 @given(
     st.lists(st.lists(st.integers(1, 12), max_size=3).map(tuple), min_size=1, max_size=5),
     st.floats(0, 1),
-    st.sampled_from([0.0, 0.3, 0.5, 0.9, 1.0]),
+    st.sampled_from([0.0, 0.29, 0.5, 0.9, 1.0]),
     st.sampled_from(["l1_unstructured", "lamp", "erk"]),
 )
 def test_max_sparsity_limits_every_target_and_the_total_is_exact(shapes, amount, cap, method):

@@ -6,7 +6,6 @@ import math
 
 import pytest
 import torch
-from foreign import untranslated
 from targets import decide, target
 
 from prune_gui.errors import RecipeError
@@ -57,13 +56,6 @@ def refusal(method, shape, parameters):
 @refusals
 def test_the_message_names_the_target_and_the_reason(method, shape, parameters, says):
     refusal(method, shape, parameters).match(says)
-
-
-@pytest.mark.usefixtures("foreign_language")
-@refusals
-def test_the_message_is_translated(method, shape, parameters, says):
-    told = str(refusal(method, shape, parameters).value)
-    assert untranslated(told, NAME, "masks") == []
 
 
 @pytest.mark.parametrize("values", [[1.0, math.nan], [1e200, -1e200]])

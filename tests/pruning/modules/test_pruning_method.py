@@ -1,9 +1,6 @@
 """The base class: the reparametrization, its hook, failing calls; and containers of methods."""
 
-import copy
-import io
 import math
-import pickle
 import weakref
 
 import pytest
@@ -121,27 +118,6 @@ def test_a_mask_that_cannot_be_applied_leaves_the_module_unchanged():
     assert_unchanged(layer, before)
 
 
-@pytest.mark.parametrize("after_a_pass", [False, True])
-def test_a_pruned_module_can_be_deep_copied_unlike_in_torch(after_a_pass):
-    def pruned(package):
-        layer = package.l1_unstructured(nn.Linear(4, 3, bias=False), "weight", 5)
-        if after_a_pass:
-            layer(torch.ones(1, 4))
-        return layer
-
-    with pytest.raises(RuntimeError, match="deepcopy"):
-        copy.deepcopy(pruned(reference))
-    layer = pruned(pruning)
-    twin = copy.deepcopy(layer)
-    assert twin.weight_orig is not layer.weight_orig
-    assert torch.equal(twin.weight, layer.weight)
-    with torch.no_grad():
-        twin.weight_orig.mul_(2)
-    assert torch.equal(twin(torch.ones(1, 4)), 2 * layer(torch.ones(1, 4)))
-    pruning.remove(pruning.l1_unstructured(twin, "weight", 2), "weight")
-    assert list(layer.state_dict()) == ["weight_orig", "weight_mask"]
-
-
 def test_a_method_that_has_pruned_nothing_raises_a_clear_error():
     method = pruning.L1Unstructured(1)
     for call in (method.apply_mask, method.remove):
@@ -255,26 +231,3 @@ def test_two_hooks_on_one_parameter_are_refused():
     layer.register_forward_pre_hook(hook)
     with pytest.raises(AssertionError, match="PruningContainer"):
         pruning.identity(layer, "weight")
-
-
-def test_pickle_and_state_dict_round_trip():
-    layer = pruning.l1_unstructured(nn.Linear(4, 3), "weight", 5)
-    twin = pickle.loads(pickle.dumps(layer))
-    assert torch.equal(twin(torch.ones(1, 4)), layer(torch.ones(1, 4)))
-    buffer = io.BytesIO()
-    torch.save(layer.state_dict(), buffer)
-    buffer.seek(0)
-    other = pruning.identity(nn.Linear(4, 3), "weight")
-    other.load_state_dict(torch.load(buffer, weights_only=True))
-    assert torch.equal(other(torch.ones(1, 4)), layer(torch.ones(1, 4)))
-
-
-def test_torch_recognises_modules_that_we_pruned():
-    layer = nn.Linear(4, 3)
-    pruning.l1_unstructured(layer, "weight", 5)
-    assert reference.is_pruned(layer)
-    reference.random_unstructured(layer, "weight", 2)
-    assert int((layer.weight_mask == 0).sum()) == 7
-    reference.remove(layer, "weight")
-    assert not reference.is_pruned(layer)
-    assert int((layer.weight == 0).sum()) == 7

@@ -85,6 +85,20 @@ def test_a_file_that_is_replaced_during_opening_is_read_from_one_file_only(
         assert checkpoint.fingerprint(Monitor()) == f"sha256:{first}"
 
 
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_tensor_is_a_copy_of_the_file_that_outlives_the_checkpoint(tmp_path, name):
+    path = tmp_path / name
+    save(path, 1.0, name)
+    before = path.read_bytes()
+    with open_checkpoint(path) as checkpoint:
+        tensor = checkpoint.read("w")
+        tensor.zero_()
+    assert path.read_bytes() == before
+    assert tensor.sum() == 0
+    with pytest.raises(CheckpointError, match="closed"):
+        checkpoint.read("w")
+
+
 @linux_only
 @pytest.mark.parametrize("name", MAPPED)
 def test_truncation_during_a_read_does_not_end_the_process(tmp_path, name):
@@ -222,29 +236,21 @@ def test_spans_may_be_equal_but_not_overlap_or_leave_the_file():
 STEP = {"method": "l1_unstructured", "targets": ["*"], "amount": 0.5}
 
 SAVE = """
-import json, resource, signal, sys
-from pathlib import Path
+import json, sys
 import prune_gui
-source, target, limit, step = sys.argv[1:]
-if int(limit):  # writing beyond the limit fails, as on a full disk
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
+source, target, step = sys.argv[1:]
 recipe = prune_gui.Recipe.model_validate({"steps": [json.loads(step)]})
 with prune_gui.open_checkpoint(source) as checkpoint:
     resolution = prune_gui.resolve(recipe, checkpoint)
     print("ready", flush=True)
-    try:
-        prune_gui.export(resolution, target, overwrite=True)
-    except prune_gui.PruneGuiError as error:
-        sys.exit(str(error))
-print("done", flush=True)
+    prune_gui.export(resolution, target, overwrite=True)
 """
 
 posix_only = pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
 
 
-def save_in_a_process(source: Path, target: Path, limit: int = 0) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", SAVE, str(source), str(target), str(limit), json.dumps(STEP)]
+def save_in_a_process(source: Path, target: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", SAVE, str(source), str(target), json.dumps(STEP)]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8"
     )
@@ -279,21 +285,6 @@ def test_a_kill_at_any_time_leaves_the_old_target_or_the_new_one(tmp_path):
             target.write_bytes(b"old")
         assert len(temp_files(target.parent)) <= 1  # each run removes the files of the last one
     assert "old" in seen
-
-
-@posix_only
-@pytest.mark.slow
-def test_a_disk_that_fills_up_leaves_the_old_file_and_is_reported(tmp_path):
-    source, target = tmp_path / "model.safetensors", tmp_path / "pruned.safetensors"
-    save_file({"w": torch.ones(1 << 20)}, source)
-    target.write_bytes(b"old")
-    process = save_in_a_process(source, target, limit=1 << 20)
-    _, stderr = process.communicate(timeout=60)
-    assert process.returncode == 1
-    assert stderr.count("\n") == 1
-    assert str(target) in stderr
-    assert target.read_bytes() == b"old"
-    assert temp_files(tmp_path) == []
 
 
 def test_the_next_run_removes_temporary_files_of_a_killed_run(tmp_path):

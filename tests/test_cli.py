@@ -1,7 +1,5 @@
 """The command line, run as a process: its exit code, standard output and standard error."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

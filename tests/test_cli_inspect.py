@@ -1,7 +1,5 @@
 """`prune-gui inspect`, `diff` and `verify` as processes."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

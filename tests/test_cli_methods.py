@@ -1,7 +1,5 @@
 """Plug-in files on the command line: naming a file is consent to run it."""
 
-from __future__ import annotations
-
 import json
 import runpy
 import subprocess

@@ -1,7 +1,5 @@
 """`prune-gui part` and `merge`: their arguments, and what they print."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The command line as a process: streams, signals, working folder, names of any characters."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

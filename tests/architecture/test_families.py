@@ -4,8 +4,6 @@ That models load without units, and compute the same, is tested in
 `tests/end_to_end/test_compact_families.py`.
 """
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Architecture tables: what a file may hold, and the spaces of a whole network that they find."""
 
-from __future__ import annotations
-
 import time
 from contextlib import suppress
 

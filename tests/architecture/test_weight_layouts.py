@@ -1,7 +1,5 @@
 """Which dimensions of weights have channels and attention heads, and how that is known."""
 
-from __future__ import annotations
-
 import pytest
 from fake_checkpoint import FakeCheckpoint
 

@@ -1,7 +1,5 @@
 """Torch files with unusual or damaged zip archives, and zip bombs."""
 
-from __future__ import annotations
-
 import struct
 import warnings
 import zipfile

@@ -4,8 +4,6 @@
 anywhere in a checkpoint; `BOMBS` holds structures and false claims, which need no dangerous name.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Files that need code to open: whole models, foreign classes, and payloads that would run."""
 
-from __future__ import annotations
-
 import argparse
 import collections
 import datetime as dt

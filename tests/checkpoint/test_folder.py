@@ -1,7 +1,5 @@
 """Opening folders, pipelines and files: quickly, whatever is raised and whatever is beside."""
 
-from __future__ import annotations
-
 import json
 import os
 import tracemalloc

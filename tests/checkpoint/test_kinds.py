@@ -1,7 +1,5 @@
 """Tensors that are no weights are recognized by names, shapes, and the tensors beside them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

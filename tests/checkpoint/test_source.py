@@ -1,7 +1,5 @@
 """Files that are read or saved under changes, lost pages, kills and full disks."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import hashlib

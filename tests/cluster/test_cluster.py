@@ -1,7 +1,5 @@
 """Pruning on a Dask cluster: the same cuts as on one machine, and only small messages."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import json

@@ -3,8 +3,6 @@
 The outputs must be those of the model with the weights of the finalized form.
 """
 
-from __future__ import annotations
-
 import shutil
 import warnings
 

@@ -4,8 +4,6 @@ The outputs must be those of the original model with the weights of the finalize
 the removed layers or experts.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import shutil

@@ -1,7 +1,5 @@
 """Compact folders after a kill at any step of the save: the old files or the new ones."""
 
-from __future__ import annotations
-
 import gc
 import os
 import sys

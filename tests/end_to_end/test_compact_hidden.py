@@ -4,8 +4,6 @@ What differs between two such models on the meta device are the members of the g
 form must be the state dict that is sliced by hand, in the folder of a model that loads it.
 """
 
-from __future__ import annotations
-
 import re
 
 import pytest

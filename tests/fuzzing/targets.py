@@ -4,8 +4,6 @@ A file may be refused, in one line. A file that opens must have the values that 
 libraries, safetensors and torch, read.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """Texts of methods and plug-ins are completely translated."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

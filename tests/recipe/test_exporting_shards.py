@@ -1,7 +1,5 @@
 """Exporting to a folder of shards, from one, and the promises that hold for a whole folder."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys

@@ -1,7 +1,5 @@
 """Steps of coupled methods: their tables, what they target and read, and files of scores."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

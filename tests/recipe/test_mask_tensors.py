@@ -1,7 +1,5 @@
 """Which tensors of a file are masks, and what they count as pruned."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 
 import pytest

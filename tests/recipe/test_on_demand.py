@@ -1,7 +1,5 @@
 """Tiles, explanations and counts of a resolution, and the work that they need."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

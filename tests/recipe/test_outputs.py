@@ -1,7 +1,5 @@
 """Where pruned files are written, in which format, and what other programs read in them."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 

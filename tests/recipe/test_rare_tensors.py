@@ -1,7 +1,5 @@
 """Lists of tensors, tensors of subclasses, and tensors inside objects, in finalized torch files."""
 
-from __future__ import annotations
-
 import enum
 import functools
 import typing

@@ -1,7 +1,5 @@
 """Resolved recipes, compared with torch pruning modules of the same weights."""
 
-from __future__ import annotations
-
 import threading
 from contextlib import ExitStack
 from pathlib import Path

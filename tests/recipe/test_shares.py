@@ -1,7 +1,5 @@
 """Jobs in parts: the bytes of a single run, whatever the number of parts, and killed ones too."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Amounts of single targets: the same masks as a step per target, and shares taken from a step."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

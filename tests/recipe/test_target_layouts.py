@@ -1,7 +1,5 @@
 """Steps on weights that are not (out, in): they prune what they prune of the same weights in it."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Files of flax.serialization: arrays as msgpack unpacks them, and copies with pruned values."""
 
-from __future__ import annotations
-
 import msgpack
 import numpy as np
 import pytest

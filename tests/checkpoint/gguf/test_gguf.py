@@ -1,7 +1,5 @@
 """GGUF files and their parts open as the package gguf reads them; copies keep all other values."""
 
-from __future__ import annotations
-
 import runpy
 import shutil
 

@@ -1,7 +1,5 @@
 """Keras's files: values as h5py reads them, and copies in which only pruned values differ."""
 
-from __future__ import annotations
-
 import builtins
 import io
 import json

@@ -1,7 +1,5 @@
 """`.npz` archives: read as numpy.load reads them, and written without touching anything else."""
 
-from __future__ import annotations
-
 import zipfile
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Checkpoints on a web server that answers ranges: what is fetched, faults, changes."""
 
-from __future__ import annotations
-
 import json
 import os
 import threading

@@ -1,7 +1,5 @@
 """Archives: ambiguous ones are refused, their size is known, and records may be compressed."""
 
-from __future__ import annotations
-
 import io
 import struct
 import threading

@@ -1,7 +1,5 @@
 """Whole modules without the code of their classes, and which files are called safe."""
 
-from __future__ import annotations
-
 import argparse
 import collections
 import functools

@@ -1,7 +1,5 @@
 """Writing torch files as a stream, with the pickles that torch would write."""
 
-from __future__ import annotations
-
 import gc
 import io
 import weakref

@@ -1,7 +1,5 @@
 """Laws of the methods, comparison with torch, what torch does not have, and refusals."""
 
-from __future__ import annotations
-
 import math
 import threading
 from fractions import Fraction

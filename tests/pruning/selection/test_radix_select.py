@@ -1,7 +1,5 @@
 """Radix selection, with limits and row by row, compared with plain sorting."""
 
-from __future__ import annotations
-
 import math
 from unittest import mock
 

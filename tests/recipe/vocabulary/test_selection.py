@@ -1,7 +1,5 @@
 """Steps that prune tokens, errors of their files, and tokenizers without some tokens."""
 
-from __future__ import annotations
-
 import json
 import random
 from copy import deepcopy

@@ -1,18 +1,15 @@
-"""Zip archives of NumPy and Keras: their records, and the size of one that `zipfile` writes."""
+"""The records of zip archives of NumPy and Keras."""
 
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, NamedTuple
 
 from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.source import CHUNK_BYTES, Source
-from prune_gui.checkpoint.torch import archive as torch_archive
-from prune_gui.checkpoint.torch.archive import MAX_PLAIN_BYTES
 from prune_gui.checkpoint.torch.zip_layout import (
-    LOCAL_HEADER_BYTES,
     ZIP_ERRORS,
     RecordChecks,
     check_end,
@@ -72,22 +69,3 @@ def record_chunks(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[
     with archive.open(entry) as file:
         while chunk := file.read(CHUNK_BYTES):
             yield chunk
-
-
-def zip_nbytes(records: Iterable[tuple[str, int]], unlisted_nbytes: int = 0) -> int:
-    """Return the bytes of an archive with records of these names and bytes.
-
-    Other bytes may be between the last record and the directory.
-    """
-    end = directory = count = 0
-    for name, nbytes in records:
-        name_nbytes = len(name.encode())
-        large, far = nbytes > MAX_PLAIN_BYTES, end > MAX_PLAIN_BYTES
-        zip64_nbytes = 4 * (far or large) + 8 * far + 16 * large
-        directory += torch_archive.DIRECTORY_HEADER_BYTES + name_nbytes + zip64_nbytes
-        extra_nbytes = large * torch_archive.ZIP64_EXTRA_BYTES
-        end += LOCAL_HEADER_BYTES + name_nbytes + extra_nbytes + nbytes
-        count += 1
-    end += unlisted_nbytes
-    large = max(end, directory) > MAX_PLAIN_BYTES or count > torch_archive.MAX_PLAIN_RECORDS
-    return end + directory + torch_archive.END_BYTES + large * torch_archive.ZIP64_END_BYTES

@@ -32,7 +32,7 @@ from prune_gui.checkpoint.spans import (
     dotted,
 )
 from prune_gui.checkpoint.tensor_info import RawTensor
-from prune_gui.checkpoint.torch.archive import MAX_PLAIN_BYTES
+from prune_gui.checkpoint.torch.archive import MAX_PLAIN_BYTES, archive_nbytes
 from prune_gui.checkpoint.torch.zip_layout import LOCAL_HEADER_BYTES, ZIP_ERRORS
 from prune_gui.checkpoint.write.atomic import flush
 from prune_gui.checkpoint.write.content import (
@@ -281,7 +281,8 @@ def _file_nbytes(content: FileContent) -> int:
     own = _own_octets(npz, content.texts())
     records = _records(content.writers, npz)
     stored = [(record.name, _stored_nbytes(record, npz)) for record in records]
-    return zip_archives.zip_nbytes(stored, LOCAL_HEADER_BYTES + len(OWN_RECORD) + len(own))
+    own_nbytes = LOCAL_HEADER_BYTES + len(OWN_RECORD) + len(own)
+    return archive_nbytes(stored, unlisted_nbytes=own_nbytes)
 
 
 def _template(content: FileContent) -> NpzCheckpoint | None:

@@ -4,11 +4,11 @@ import json
 
 import pytest
 import torch
+from applied import applied
 from command_line import prune_gui
 from safetensors.torch import save_file
 
-from prune_gui.checkpoint import open_checkpoint
-from prune_gui.recipe import Recipe, export, resolve
+from prune_gui.recipe import Recipe, export
 
 
 @pytest.fixture
@@ -103,8 +103,7 @@ def saved_files(tmp_path):
     """Return an intact file, and one with a changed byte."""
     save_file({"w": torch.arange(1.0, 9), "b": torch.ones(2)}, tmp_path / "in.safetensors")
     step = {"method": "l1_unstructured", "targets": ["w"], "amount": 0.5}
-    with open_checkpoint(tmp_path / "in.safetensors") as checkpoint:
-        resolution = resolve(Recipe(steps=[step]), checkpoint)
+    with applied(tmp_path / "in.safetensors", Recipe(steps=[step])) as resolution:
         for name in ("good", "bad"):
             export(resolution, tmp_path / f"{name}.safetensors")
     with (tmp_path / "bad.safetensors").open("r+b") as file:

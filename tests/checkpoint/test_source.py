@@ -17,6 +17,7 @@ from types import SimpleNamespace
 import pytest
 import safetensors.torch
 import torch
+from applied import applied
 from corpus_forms import LEGACY
 from safetensors.torch import save_file
 
@@ -156,8 +157,7 @@ def test_pages_that_the_disk_cannot_read_are_reported(tmp_path, monkeypatch):
 def test_truncation_during_a_save_leaves_no_new_file(tmp_path, monkeypatch, name):
     path, out = tmp_path / name, tmp_path / f"out-{name}"
     save(path, 1.0, name)
-    with open_checkpoint(path) as checkpoint:
-        resolution = resolve(Recipe(), checkpoint)
+    with applied(path, Recipe()) as resolution:
         octets = TensorWriter.byte_chunks
 
         def cut_off(self: TensorWriter):

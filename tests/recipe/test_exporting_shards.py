@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from applied import CancelAfter, applied
+from applied import CancelAfter, applied, exported
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors import safe_open
@@ -17,7 +17,7 @@ from sharded_files import divided, write_shards
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.checkpoint.write import atomic
 from prune_gui.errors import Cancelled, CheckpointError
-from prune_gui.recipe import Recipe, export, resolve
+from prune_gui.recipe import Recipe, export
 
 HALF = {"method": "l1_unstructured", "targets": ["*weight"], "amount": 0.5, "scope": "global"}
 INDEX = "model.safetensors.index.json"
@@ -25,8 +25,7 @@ linux_only = pytest.mark.skipif(sys.platform != "linux", reason="only Linux exch
 
 
 def written(source, out, *steps, form="finalized", **options):
-    with open_checkpoint(source) as checkpoint:
-        export(resolve(Recipe(steps=steps or [HALF]), checkpoint), out, form, **options)
+    exported(source, out, Recipe(steps=steps or [HALF]), form, **options)
 
 
 def loaded(folder: Path, index: str = INDEX) -> dict[str, torch.Tensor]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from applied import applied
+from applied import applied, exported
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
@@ -97,8 +97,7 @@ def test_no_two_outputs_are_the_same_and_none_is_an_input(inputs, folder):
 
 
 def test_shards_are_written_to_a_folder_named_after_theirs(tmp_path):
-    with open_checkpoint(made(tmp_path / "whole.safetensors")) as checkpoint:
-        export(resolve(Recipe(), checkpoint), tmp_path / "net", shard_size=100)
+    exported(made(tmp_path / "whole.safetensors"), tmp_path / "net", Recipe(), shard_size=100)
     [index] = checkpoints_in(tmp_path / "net")
     [row] = batch([index], tmp_path)
     assert row.error == ""
@@ -163,8 +162,7 @@ def test_a_copy_with_the_suffix_of_its_source_has_its_format(tmp_path, name, cop
     torch.save({"w": torch.arange(4.0)}, tmp_path / name, _use_new_zipfile_serialization=not legacy)
     [out] = outputs([tmp_path / name], tmp_path)
     assert out.name == copy
-    with open_checkpoint(tmp_path / name) as checkpoint:
-        export(resolve(TWO_OF_W, checkpoint), out, form)
+    exported(tmp_path / name, out, TWO_OF_W, form)
     state = torch.load(out, weights_only=True)
     assert {
         "finalized": lambda: state["w"].tolist() == [0, 0, 2, 3],

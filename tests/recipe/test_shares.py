@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 import torch
+from applied import exported
 from object_stores import forget_connections, s3_contents, serving_s3, use_s3
 from sharded_files import tied_weights, write_shards
 
@@ -28,7 +29,7 @@ from prune_gui.pruning.selection.histogram_cache import DigitHistogram
 from prune_gui.pruning.selection.radix_select import Cut
 from prune_gui.pruning.selection.row_column_scores import BlockSums
 from prune_gui.pruning.selection.rows import RowCuts
-from prune_gui.recipe import Recipe, export, resolve, shares
+from prune_gui.recipe import Recipe, resolve, shares
 from prune_gui.recipe.exporting import write
 from prune_gui.recipe.output import OutputOptions
 from prune_gui.recipe.shares import (
@@ -150,8 +151,7 @@ def test_merge_uploads_what_the_parts_wrote(job, work, tmp_path, monkeypatch):
 
 def test_a_single_file_is_written_by_merge(job, work, tmp_path):
     whole = tmp_path / "whole.safetensors"
-    with open_checkpoint(job.checkpoint) as checkpoint:
-        export(resolve(Recipe(), checkpoint), whole)
+    exported(job.checkpoint, whole, Recipe())
     with open_checkpoint(whole) as checkpoint:
         digest = checkpoint.files_digest().hex()
     out = tmp_path / "out.safetensors"
@@ -160,8 +160,7 @@ def test_a_single_file_is_written_by_merge(job, work, tmp_path):
     (work / "model.safetensors").touch()
     merge(work, Monitor())
     assert [path.name for path in work.iterdir()] == ["model.safetensors"]
-    with open_checkpoint(whole) as checkpoint:
-        export(resolve(RECIPE, checkpoint), tmp_path / "alone.safetensors")
+    exported(whole, tmp_path / "alone.safetensors", RECIPE)
     assert out.read_bytes() == (tmp_path / "alone.safetensors").read_bytes()
 
 

@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from applied import applied, exported
 from gguf import GGUFReader
 from gguf.constants import GGML_QUANT_SIZES
 from gguf_files import ELEMENTS, TYPES, VALUES, fields_in, tensors_in, write_gguf
@@ -37,8 +38,7 @@ def plain(tmp_path):
 
 def test_a_finalized_file_has_zeros_where_pruned_and_is_otherwise_the_same(model, tmp_path):
     out = tmp_path / "out.gguf"
-    with open_checkpoint(model) as checkpoint:
-        resolution = resolve(HALF, checkpoint)
+    with applied(model, HALF) as resolution:
         assert set(resolution.layers) == PLAIN.keys()
         nbytes = sizes(resolution, out)["finalized"].nbytes
         export(resolution, out)
@@ -67,8 +67,7 @@ def test_a_file_that_nothing_is_pruned_in_keeps_its_data_section(model, tmp_path
 
 @pytest.mark.parametrize("form", ["reparametrized", "masks"])
 def test_other_forms_are_saved_as_safetensors_or_torch_files(plain, tmp_path, form):
-    with open_checkpoint(plain) as checkpoint:
-        resolution = resolve(HALF, checkpoint)
+    with applied(plain, HALF) as resolution:
         with pytest.raises(CheckpointError, match=r"save as \.safetensors or \.pt"):
             export(resolution, tmp_path / "out.gguf", form=form)
         for suffix in (".safetensors", ".pt"):
@@ -80,15 +79,12 @@ def test_other_forms_are_saved_as_safetensors_or_torch_files(plain, tmp_path, fo
 
 @pytest.mark.parametrize("suffix", [".safetensors", ".pt"])
 def test_quantized_tensors_are_refused_by_other_formats(model, tmp_path, suffix):
-    with open_checkpoint(model) as checkpoint:
-        resolution = resolve(HALF, checkpoint)
-        with pytest.raises(CheckpointError, match=r"'token_embd.weight' \(Q8_0\).*as \.gguf"):
-            export(resolution, tmp_path / f"out{suffix}")
+    with pytest.raises(CheckpointError, match=r"'token_embd.weight' \(Q8_0\).*as \.gguf"):
+        exported(model, tmp_path / f"out{suffix}", HALF)
 
 
 def test_other_checkpoints_and_shards_are_not_saved_as_gguf(plain, tmp_path):
-    with open_checkpoint(plain) as checkpoint:
-        resolution = resolve(HALF, checkpoint)
+    with applied(plain, HALF) as resolution:
         export(resolution, tmp_path / "out.safetensors")
         with pytest.raises(CheckpointError, match="divided into files as the input"):
             export(resolution, tmp_path / "out", shard_size=1000)
@@ -101,8 +97,7 @@ def test_other_checkpoints_and_shards_are_not_saved_as_gguf(plain, tmp_path):
 
 def test_the_script_reads_the_same_values(plain, tmp_path):
     out = tmp_path / "out.safetensors"
-    with open_checkpoint(plain) as checkpoint:
-        resolution = resolve(HALF, checkpoint)
+    with applied(plain, HALF) as resolution:
         export(resolution, out)
         script = python_script(resolution, tmp_path / "scripted.safetensors")
     (tmp_path / "script.py").write_text(script)
@@ -193,8 +188,7 @@ def test_any_part_and_the_folder_open_all_parts(parts):
 
 def test_a_finalized_copy_has_the_same_parts(parts, tmp_path):
     out = tmp_path / "out"
-    with open_checkpoint(parts) as checkpoint:
-        resolution = resolve(HALF, checkpoint)
+    with applied(parts, HALF) as resolution:
         nbytes = sizes(resolution, out)["finalized"].nbytes
         export(resolution, out)
         masks = {name: resolution.mask(name).numpy().ravel() for name in resolution.layers}
@@ -212,8 +206,7 @@ def test_a_finalized_copy_has_the_same_parts(parts, tmp_path):
             octets = (np.frombuffer(octets, ELEMENTS[kind]) * masks[name]).tobytes()
         assert written[name] == (kind, dims, octets)
     assert (verify(out).problems, verify(out).compared) == ([], len(TYPES))
-    with open_checkpoint(out) as again:
-        export(resolve(HALF, again), out, overwrite=True)
+    exported(out, out, HALF, overwrite=True)
     assert {path.name for path in out.iterdir()} == {path.name for path in parts.iterdir()}
 
 
@@ -273,10 +266,8 @@ def test_a_part_too_many_is_named(three):
     [("one.gguf", {}), ("out", {"shard_size": 1000}), ("out", {"form": "masks"})],
 )
 def test_another_division_or_form_is_refused_in_one_line(three, tmp_path, out, options):
-    with open_checkpoint(three) as checkpoint:
-        resolution = resolve(HALF, checkpoint)
-        with pytest.raises(CheckpointError, match="parts are saved to a folder"):
-            export(resolution, tmp_path / out, **options)
+    with pytest.raises(CheckpointError, match="parts are saved to a folder"):
+        exported(three, tmp_path / out, HALF, **options)
     assert not (tmp_path / out).exists()
 
 

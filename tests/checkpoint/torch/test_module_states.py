@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from applied import exported
 from corpus_forms import LEGACY, archive, call, dictionary, legacy, name, tensor, text
 from corpus_payloads import expected_names, yolib
 from torch._weights_only_unpickler import _get_allowed_globals
@@ -16,7 +17,7 @@ from torch._weights_only_unpickler import _get_allowed_globals
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.checkpoint.named_code import code_statement, runs_programs
 from prune_gui.checkpoint.torch.unpickling import _CALLS
-from prune_gui.recipe import Recipe, export, resolve
+from prune_gui.recipe import Recipe
 
 pytestmark = pytest.mark.filterwarnings("ignore:Couldn't retrieve source code")
 
@@ -115,8 +116,7 @@ def test_the_averaged_module_is_opened_of_two_equal_ones(saved):
 def test_a_foreign_file_is_saved_as_safetensors(saved, tmp_path):
     with yolib() as library:
         module = library.Net()
-        with open_checkpoint(saved({"nets": [None, {"model": module}]})) as checkpoint:
-            export(resolve(Recipe(), checkpoint), tmp_path / "out.safetensors")
+        exported(saved({"nets": [None, {"model": module}]}), tmp_path / "out.safetensors", Recipe())
     with open_checkpoint(tmp_path / "out.safetensors") as written:
         assert sorted(written.keys) == sorted(expected_names(module))
 

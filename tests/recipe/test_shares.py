@@ -26,9 +26,8 @@ from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.pruning.predicates.unit_cuts import PrunedUnits
 from prune_gui.pruning.selection.histogram_cache import DigitHistogram
-from prune_gui.pruning.selection.radix_select import Cut
+from prune_gui.pruning.selection.radix_select import Cut, RowCuts
 from prune_gui.pruning.selection.row_column_scores import BlockSums
-from prune_gui.pruning.selection.rows import RowCuts
 from prune_gui.recipe import Recipe, resolve, shares
 from prune_gui.recipe.exporting import write
 from prune_gui.recipe.output import OutputOptions

@@ -21,10 +21,14 @@ from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.tensor_info import RawTensor
 from prune_gui.checkpoint.torch.archive import MAX_PLAIN_BYTES, archive_nbytes
-from prune_gui.checkpoint.torch.zip_layout import MAX_SMALL_BYTES
+from prune_gui.checkpoint.torch.zip_layout import (
+    MAX_SMALL_BYTES,
+    open_archive,
+    record_chunks,
+    record_names,
+)
 from prune_gui.checkpoint.write.atomic import flush
 from prune_gui.checkpoint.write.content import FileContent, WrittenFile, with_checksums
-from prune_gui.checkpoint.zip_archives import open_archive, record_chunks, record_names
 from prune_gui.errors import CheckpointError, one_line
 from prune_gui.language import deferred
 from prune_gui.monitor import Monitor

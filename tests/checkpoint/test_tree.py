@@ -1,7 +1,5 @@
 """The tree of modules, and the types that are inferred from the parameters of real ones."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

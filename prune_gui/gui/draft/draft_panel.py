@@ -24,8 +24,7 @@ from prune_gui.language import deferred, tr
 from prune_gui.pruning.methods import METHODS, Method
 from prune_gui.pruning.methods.base import Setting
 from prune_gui.recipe import Step
-from prune_gui.recipe.amounts import Amount
-from prune_gui.recipe.target_amounts import allocated, with_own_amount, with_shares_of
+from prune_gui.recipe.amounts import Amount, allocated, with_own_amount, with_shares_of
 from prune_gui.session.amount_from_cut import FIELD_FOR, DraggedAmount, FindSetting
 from prune_gui.session.changes import Changes
 from prune_gui.session.draft_request import (

@@ -30,8 +30,8 @@ from prune_gui.gui.widgets.theme import GAP_PX
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
+from prune_gui.recipe.amounts import amount_for_share, amount_of_target, takes_own_amount
 from prune_gui.recipe.recipe import IN_FILE
-from prune_gui.recipe.target_amounts import amount_for_share, amount_of_target, takes_own_amount
 from prune_gui.session.changes import Changes
 from prune_gui.session.draft_request import AmountRequest, SharesRequest
 from prune_gui.session.settings import Settings

@@ -123,7 +123,7 @@ class MainWindow(PanelWindow):
     def share_memory(self, windows: int) -> None:
         """Limit the picture memory of this window to an equal share among `windows` windows."""
         self._window_count = windows
-        self.views.limit_memory((self.commands.settings.picture_memory << 20) // windows)
+        self.views.limit_memory(self.commands.settings.picture_memory * 10**6 // windows)
 
     def setVisible(self, visible: bool) -> None:  # noqa: N802
         super().setVisible(visible)

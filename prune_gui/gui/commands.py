@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,7 +43,8 @@ class Commands:
         self._workbench = workbench
         self.preferences = preferences
         self.remote = RemoteFiles(window, workbench, preferences)
-        self._saving = CheckpointSaving(window, workbench, self.remote)
+        self.saving = CheckpointSaving(window, workbench, self.remote)
+        self.saving.notice.open_wanted.connect(self.open_path)
         workbench.changed.connect(self._on_changed)
 
     def open(self) -> None:
@@ -59,8 +60,10 @@ class Commands:
         self, path: Path | None, recipe: Path | None = None, state: str | None = None
     ) -> None:
         """Open a checkpoint if there is one, unless the user decides to keep an unsaved recipe."""
-        if path is not None and self._may_drop_recipe():
-            self._workbench.files.open(path, recipe, state)
+        if path is not None:
+            again = partial(self.open_path, path, recipe, state)
+            may_replace = partial(self._may_drop_recipe, again)
+            self._workbench.files.open(path, recipe, state, may_replace)
 
     def use_elsewhere(self) -> None:
         """Open another checkpoint with the current recipe, if the user accepts how it matches."""
@@ -201,7 +204,7 @@ class Commands:
     def save_checkpoint(self) -> None:
         session = self._workbench.session
         if session is not None:
-            self._saving.ask(session, self.settings)
+            self.saving.ask(session, self.settings)
 
     def copy_recipe(self) -> None:
         session = self._workbench.session
@@ -239,18 +242,21 @@ class Commands:
         QGuiApplication.clipboard().setText(text)
         self._workbench.noted.emit(note)
 
-    def may_close(self) -> bool:
-        """Ask about running saves and an unsaved recipe; return whether the window may close."""
+    def may_close(self, close: Callable[[], object]) -> bool:
+        """Ask about running saves and an unsaved recipe; return whether the window may close.
+
+        If the user chooses to save the pruned checkpoint first, `close` is called after that.
+        """
         from prune_gui.gui.dialogs.batch import BatchDialog  # rarely shown
 
         batches = self.window.findChildren(BatchDialog)
-        if self._saving.is_running or any(batch.writing for batch in batches):
+        if self.saving.is_running or any(batch.writing for batch in batches):
             if not questions.ask_cancel_saving(self.window):
                 return False
-            self._saving.cancel()
+            self.saving.cancel()
             for batch in batches:
                 batch.stop()
-        return self._may_drop_recipe()
+        return self._may_drop_recipe(close)
 
     @property
     def settings(self) -> Settings:
@@ -261,11 +267,14 @@ class Commands:
         """The start folder of dialogs: that of the open checkpoint, or home for the demo."""
         return start_folder(self._workbench.session)
 
-    def _may_drop_recipe(self) -> bool:
+    def _may_drop_recipe(self, then: Callable[[], object]) -> bool:
+        """Ask about an unsaved recipe; `then` is called after the pruned checkpoint is saved."""
         session = self._workbench.session
         if session is None or not session.unsaved:
             return True
         answer = questions.ask_unsaved(self.window, session.checkpoint.path.name)
+        if answer == "checkpoint":
+            self.saving.ask(session, self.settings, then)
         return self.save_recipe() if answer == "save" else answer == "discard"
 
     def _write_recipe(self, path: Path) -> bool:

@@ -66,9 +66,7 @@ class StatusBar(QStatusBar):
         self._note = ElidedLabel(tr("Message"))
         self.addWidget(self._note, 1)
         self._preparation = self._add_label(
-            tr(
-                "The loops of the engine are compiled once. Until then, large parameters take longer."
-            )
+            tr("The engine is compiled once. Until then, large parameters take longer.")
         )
         self._preparation.hide()
         if workbench.cluster is not None:

@@ -22,6 +22,7 @@ from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.saving.checkpoint_saving import CheckpointSaving
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
+from prune_gui.location import Location
 from prune_gui.recipe import Recipe
 from prune_gui.resources import is_shipped, resource
 from prune_gui.session import Settings
@@ -46,12 +47,13 @@ class Commands:
         self.saving = CheckpointSaving(window, workbench, self.remote)
         self.saving.notice.open_wanted.connect(self.open_path)
         workbench.changed.connect(self._on_changed)
+        workbench.files.saved.connect(preferences.remember)
 
     def open(self) -> None:
-        self.open_path(questions.ask_checkpoint(self.window, self.folder))
+        self.open_path(questions.ask_checkpoint(self.window, self.last_folder))
 
     def open_folder(self) -> None:
-        self.open_path(questions.ask_folder(self.window, self.folder))
+        self.open_path(questions.ask_folder(self.window, self.last_folder))
 
     def open_location(self) -> None:
         self.open_path(ask_location(self.window))
@@ -67,7 +69,7 @@ class Commands:
 
     def use_elsewhere(self) -> None:
         """Open another checkpoint with the current recipe, if the user accepts how it matches."""
-        path = questions.ask_checkpoint(self.window, self.folder)
+        path = questions.ask_checkpoint(self.window, self.last_folder)
         if path is not None:
             self._workbench.bridge.run(open_job(path), self._agree_to_switch)
 
@@ -266,6 +268,14 @@ class Commands:
     def folder(self) -> Path:
         """The start folder of dialogs: that of the open checkpoint, or home for the demo."""
         return start_folder(self._workbench.session)
+
+    @property
+    def last_folder(self) -> Path:
+        """The start folder of dialogs that open: that of the file that was opened or saved last."""
+        for path in map(Path, self.settings.recent[:1]):
+            folder = Location.at(path).own_folder
+            return folder if folder.is_dir() else self.folder
+        return self.folder
 
     def _may_drop_recipe(self, then: Callable[[], object]) -> bool:
         """Ask about an unsaved recipe; `then` is called after the pruned checkpoint is saved."""

@@ -260,6 +260,25 @@ def test_the_notice_of_a_saved_checkpoint_compares_loads_and_opens_it(
     assert notice.text == ""
 
 
+def test_opening_starts_in_the_folder_that_was_used_last(changed, monkeypatch, qtbot, tmp_path):
+    asked = []
+    monkeypatch.setattr(questions, "ask_checkpoint", lambda _, folder: asked.append(folder))
+    (tmp_path / "other").mkdir()
+    save_to(changed, tmp_path / "other" / "pruned.safetensors", qtbot)
+    changed.menu_actions["open"].trigger()
+    assert asked == [tmp_path / "other"]
+
+
+def test_the_key_that_shows_the_dock_that_evaluates_hides_it(demo_window):
+    demo_window.show()
+    action = demo_window.menu_actions["evaluate"]
+    shown = demo_window.findChild(QDockWidget, "Evaluate")
+    for is_shown in (True, False, True):
+        action.trigger()
+        QApplication.processEvents()
+        assert shown.isVisible() is is_shown
+
+
 def save_to(window, out, qtbot):
     """Save the pruned checkpoint, as the user does with the dialog."""
     QTimer.singleShot(0, lambda: accept_path(window, out))

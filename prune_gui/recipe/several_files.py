@@ -14,7 +14,7 @@ from prune_gui.checkpoint.formats import stem_and_suffix
 from prune_gui.checkpoint.sharded.index import has_several_files, index_with, is_index, part_names
 from prune_gui.errors import Cancelled, CheckpointError, PruneGuiError
 from prune_gui.monitor import Monitor
-from prune_gui.recipe.output import OutputOptions, OutputPath
+from prune_gui.recipe.output import OutputOptions, OutputPath, with_ending
 from prune_gui.recipe.patterns import match_recipe
 from prune_gui.recipe.recipe import Recipe
 
@@ -127,7 +127,7 @@ def _names(path: Path) -> Iterator[str]:
         stem, suffix, parent = absolute.parent.name, "", absolute.parent.parent.name
     else:
         (stem, suffix), parent = stem_and_suffix(absolute), absolute.parent.name
-    yield f"{stem}-pruned{suffix}"
+    yield f"{with_ending(stem)}{suffix}"
     yield f"{parent}-{stem}-pruned{suffix}"
     for number in count(2):
         yield f"{stem}-pruned-{number}{suffix}"

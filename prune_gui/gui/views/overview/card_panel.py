@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QFrame, QLabel, QScrollArea, QVBoxLayout, QWidget
 
 from prune_gui.errors import one_line
 from prune_gui.gui.views.controls import fill
@@ -97,7 +97,7 @@ class CardPanel(QScrollArea):
         self.setFixedHeight(max(0, min(height, lines_px)))
 
     def _fact_text(self, card: FileCard) -> str:
-        faint = f'style="color: {self.palette().placeholderText().color().name()}"'
+        faint = f'style="color: {QApplication.palette().placeholderText().color().name()}"'
         if self._flat:
             return SEPARATOR.join(
                 f"<span {faint}>{unbroken(row.label)}</span>&nbsp;"
@@ -148,7 +148,7 @@ class CardPanel(QScrollArea):
         return self._linked(str(len(self._targets) - 1), text)
 
     def _linked(self, link: str, text: str) -> str:
-        colour = self.palette().link().color().name()
+        colour = QApplication.palette().link().color().name()
         return f'<a style="color: {colour}" href="{link}">{text}</a>'
 
     def _follow(self, link: str) -> None:

@@ -99,7 +99,10 @@ def test_split_is_passed_to_functions_that_take_it_and_pass_as_overrides_names(
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("def evaluate(sd): raise ValueError('no data')", r"^ValueError: no data \(own_eval\.py, line 1\)$"),
+        (
+            "def evaluate(sd): raise ValueError('no data')",
+            r"^ValueError: no data \(own_eval\.py, line 1\)$",
+        ),
         ("def evaluate(sd): return 'good'", "returned a str: it must return a number"),
         ("def evaluate(sd): return {}", "returned a dict without numbers"),
         ("def evaluate(sd): return None", "returned a NoneType"),
@@ -404,7 +407,7 @@ def test_results_of_lm_eval_are_read_from_its_folder(evaluator, checkpoint):
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("import sys; sys.exit('no data')", r"^no data \(the evaluator failed: it ended with exit code 1\)$"),
+        ("import sys; sys.exit('no data')", r"^no data \(the evaluator failed: it ended "),
         ("1 / 0", "^ZeroDivisionError: division by zero"),
         ("print('accuracy: good')", "printed no result"),
         ("", "printed no result"),

@@ -28,6 +28,7 @@ POINT_PX: Final = 8
 CURRENT_PX: Final = 15
 BEST_PX: Final = 20
 """Diameters of a point, of the ring around the current point, and of that around the best one."""
+MAX_LEVELS: Final = 3
 REACH_PX: Final = 24
 """Distance from the cursor within which a point of a metric becomes the current one."""
 MIN_ENERGY_RANGE: Final = 1.0
@@ -126,8 +127,12 @@ class MetricPlot(PointPlot):
         self.setMinimumSize(160, 100)
         self.curves: list[MetricCurve] = []  # the curves with at least one point
         self.levels: dict[str, float] = {}  # the values of horizontal lines, by their labels
-        self._drawn: list[pg.GraphicsObject] = []
-        self.addItem(self._ring, ignoreBounds=True)
+        self._lines: list[pg.PlotDataItem] = []
+        self._level_lines = [_level_line(at) for at in range(MAX_LEVELS)]
+        self._front = pg.PlotDataItem()
+        self._best = pg.ScatterPlotItem(size=BEST_PX, brush=None)
+        for item in (self._front, self._best, self._ring, *self._level_lines):
+            self.addItem(item, ignoreBounds=True)
         self.setXRange(0, 100)
 
     def show_curves(
@@ -145,21 +150,26 @@ class MetricPlot(PointPlot):
         """
         self.recolour(colours)
         self.label("left", title)
-        for item in self._drawn:
-            self.removeItem(item)
-        self._drawn = []
-        self.curves = []
+        for line in self._lines:
+            self.removeItem(line)
+        self._lines, self.curves = [], []
+        for item in (self._front, self._best):
+            item.setData([], [])
         self.levels = {text: value for text, value in levels.items() if math.isfinite(value)}
         for at, curve in enumerate(curves):
             if curve.points:
                 shade = shades[at] if shades else curve_colour(colours, at)
                 symbol = "o" if shades else SYMBOLS[at % len(SYMBOLS)]
                 self._draw_curve(curve, shade, symbol, within)
+        for line in self._level_lines:
+            line.hide()
         for at, (text, value) in enumerate(self.levels.items()):
-            corner = (0, int(at == 0))  # the first label is above its line, others are below
-            label = {"position": 0.01, "anchors": [corner] * 2, "color": colours.foreground}
-            style = pen(colours.foreground, dashed=at == 0)
-            self._draw(pg.InfiniteLine(value, 0, style, label=text, labelOpts=label))
+            line = self._level_lines[at]
+            line.setPen(pen(colours.foreground, dashed=at == 0))
+            line.label.setColor(colours.foreground)
+            line.label.setFormat(text)
+            line.setValue(value)
+            line.show()
         self._ring.setPen(pen(colours.foreground, width=2))
         self._fit()
         self._choose(None)
@@ -175,15 +185,14 @@ class MetricPlot(PointPlot):
             marks[curve.values < low], marks[curve.values > high] = "t", "t1"
             style |= {"pen": None, "symbol": list(marks)}
         self.curves.append(replace(curve, values=values))
-        self._draw(pg.PlotDataItem(curve.sparsity, values, **style))
+        self._lines.append(pg.PlotDataItem(curve.sparsity, values, **style))
+        self.addItem(self._lines[-1], ignoreBounds=True)
 
     def draw_front(self, points: NDArray[np.intp], best: Sequence[int], colours: Colours) -> None:
         """Join some points of the first curve with a line, and ring others for good."""
         x, y = self.curves[0].sparsity, self.curves[0].values
-        line = pen(colours.steps[0], width=2)
-        self._draw(pg.PlotDataItem(x[points], y[points], pen=line))
-        ring = pen(colours.cut, width=3)
-        self._draw(pg.ScatterPlotItem(x[best], y[best], size=BEST_PX, brush=None, pen=ring))
+        self._front.setData(x[points], y[points], pen=pen(colours.steps[0], width=2))
+        self._best.setData(x[best], y[best], pen=pen(colours.cut, width=3))
 
     def ring(self, point: object) -> None:
         """Ring a point as if the cursor were on it, without a signal; None: no point."""
@@ -195,10 +204,6 @@ class MetricPlot(PointPlot):
         )
         with QSignalBlocker(self):
             self._choose(next(places, None))
-
-    def _draw(self, item: pg.GraphicsObject) -> None:
-        self._drawn.append(item)
-        self.addItem(item, ignoreBounds=True)
 
     def _fit(self) -> None:
         """Make the axes show all finite points, and the levels."""
@@ -306,6 +311,14 @@ def energy_legend(colours: Colours) -> str:
         f'<span style="color: {colour}">■</span>&nbsp;{title}'
         for title, colour in zip(titles, energy_colours(colours), strict=True)
     )
+
+
+def _level_line(at: int) -> pg.InfiniteLine:
+    """Return a hidden horizontal line; the label of the first is above it, others are below."""
+    corner = (0, int(at == 0))
+    line = pg.InfiniteLine(angle=0, label="", labelOpts={"position": 0.01, "anchors": [corner] * 2})
+    line.hide()
+    return line
 
 
 def _style(colour: str, symbol: str) -> dict[str, object]:

@@ -106,9 +106,13 @@ class SensitivityTab(EvaluationTab):
         self.plot.show_curves(curves, self._levels(), title, shades, drops)
         amounts = [(amount_text(each), at) for at, each in enumerate(self._amounts)]
         self.amount.offer(amounts, len(amounts) - 1)
+        cells = {row.label: self._cell(row, shades) for row in self.rows}
+        names, unknown = self._names, Cell("")
         if self._arrangement is not None:
-            cells = {row.label: self._cell(row, shades) for row in self.rows}
-            self.grid.show_cells(self._arrangement, lambda name: cells[self._names[name]], shades)
+            self.grid.show_cells(
+                self._arrangement, lambda name: cells.get(names[name], unknown), shades
+            )
+        self.grid.setVisible(self._arrangement is not None)
         self._scale.setText(self.legend())
         self._describe(None)
         self._enable()
@@ -158,21 +162,23 @@ class SensitivityTab(EvaluationTab):
             )
         ):
             return
-        tensors = session.checkpoint.tensors
-        self._groups, self._amounts = groups, tuple(shares)
-        depth = self.group_depth.value() or None
-        labels = names_by_group(tensors, depth)
-        self._names = {name: label for label in groups for name in labels[label]}
-        self._arrangement = None
         self.clear()
-        names = tuple(self._names)
-        self._workbench.bridge.run(
-            Job(deferred("Arranging"), lambda _: Arrangement.of(tensors, names)), self._arrange
-        )
+        tensors = session.checkpoint.tensors
+        labels = names_by_group(tensors, self.group_depth.value() or None)
+        names = {name: label for label in groups for name in labels[label]}
+        self._groups, self._amounts, self._names = groups, tuple(shares), names
 
-    def _arrange(self, arrangement: Arrangement) -> None:
-        self._arrangement = arrangement
-        self.refresh()
+        def show(arrangement: Arrangement) -> None:
+            if self._names is names:
+                self._arrangement = arrangement
+                self.refresh()
+
+        job = Job(deferred("Arranging the parameters"), lambda _: Arrangement.of(tensors, names))
+        self._workbench.bridge.run(job, show)
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._groups, self._names, self._arrangement = {}, {}, None
 
     def _choose(self, label: str) -> None:
         """Choose the parameter, or the first one of a group."""

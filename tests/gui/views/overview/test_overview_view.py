@@ -28,7 +28,7 @@ def checkpoint(tmp_path):
         for i in range(BLOCKS)
         for role in ROLES
     }
-    save_file(tensors | {"embed.weight": torch.ones(20, 4), "embed.bias": torch.ones(4)}, path)
+    save_file(tensors | {"head.weight": torch.ones(20, 4), "head.bias": torch.ones(4)}, path)
     return path
 
 
@@ -80,7 +80,7 @@ def shades(grid):
 def test_a_checkpoint_opens_on_the_overview_of_all_its_parameters(tabs, view, grid):
     assert tabs.current is view
     assert view._data.pictures.keys() == tabs._workbench.session.checkpoint.tensors.keys() - {
-        "embed.bias"
+        "head.bias"
     }
     assert len(grid.painter.arrangement.sections[0].rows) == BLOCKS
 
@@ -140,10 +140,10 @@ def test_headings_stay_in_sight_when_scrolled(bench, grid):
 
 
 def test_biases_and_norms_are_shown_on_request(view, bench):
-    assert "embed.bias" not in view._data.pictures
+    assert "head.bias" not in view._data.pictures
     view.findChild(QCheckBox).click()
     bench.until_idle()
-    assert "embed.bias" in view._data.pictures
+    assert "head.bias" in view._data.pictures
 
 
 @pytest.mark.parametrize("shading", [Shading.DENSITY, Shading.ENERGY])
@@ -199,7 +199,7 @@ def test_with_little_memory_only_thumbnails_in_sight_are_kept(view, bench, grid)
     assert len(kept) < 100
     grid.verticalScrollBar().setValue(grid.verticalScrollBar().maximum())
     bench.until_idle()
-    assert "embed.weight" in view._data.pictures
+    assert "head.weight" in view._data.pictures
     assert len(view._data.pictures) == len(kept)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.gui.views.mask.data import Table, coloured, mask_levels, step_table
+from prune_gui.gui.views.mask.data import coloured, mask_levels, step_table
 from prune_gui.language import format_number
 from prune_gui.number_formats import SHAPE_SEPARATOR
 from prune_gui.raster.colours import Ramp, rgb
@@ -118,7 +118,7 @@ def pixels(
     """Return the pixels of a thumbnail, uint8 (cells down, cells across, 4): RGB and 255."""
     density = thumbnail.density
     if shading is Shading.STEP:
-        return coloured(mask_levels(density, draft), _steps(colours))
+        return coloured(mask_levels(density, draft), step_table(colours))
     scale = _magnitudes(colours) if shading is Shading.MAGNITUDE else _scale(colours)
     return scale[np.rint(np.nan_to_num(density.share) * 255).astype(np.uint8)]
 
@@ -128,11 +128,6 @@ def _magnitudes(colours: Colours) -> NDArray[np.uint8]:
     """Return the colour of each share in 255ths, uint8 (256, 4), of a ramp of magnitudes."""
     table = Ramp(colours.unsigned, signed=False).table()
     return table[np.arange(256) * (len(table) - 1) // 255]
-
-
-@cache
-def _steps(colours: Colours) -> Table:
-    return step_table(colours, plain=False)
 
 
 @cache

@@ -192,7 +192,7 @@ def test_cells_show_targets_of_the_draft_protection_and_patterns(view, bench, gr
     assert cell("layer.1.output.dense.weight").is_locked
     assert cell("layer.2.output.dense.weight").badge == "2:4"
     assert cell("layer.3.output.dense.weight").outline == LIGHT.draft
-    assert cell("layer.0.output.dense.weight")[4:] == (False, "", False, "")
+    assert cell("layer.0.output.dense.weight")[5:] == ("", False, "")
 
 
 @pytest.mark.parametrize("shading", [Shading.DENSITY, Shading.ENERGY])

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from prune_gui.architecture.projections import ATTENTION, FUSED_PARAMETERS, Projection, projection
-from prune_gui.checkpoint.tree import STAGES, stage_of
+from prune_gui.checkpoint.tree import STAGES, stage_of, without_shared_start
 from prune_gui.memory import gc_paused
 
 NUMBER: Final = re.compile(r"\d+")
@@ -250,6 +250,40 @@ def _common_depth(names: Iterable[str]) -> int:
             break
         shared += 1
     return min(shared, min(map(len, modules)) - 1) if shared else 0
+
+
+class ShortName(NamedTuple):
+    """The part of a name that distinguishes it from others: in the block "3", "q"."""
+
+    block: str
+    label: str
+
+
+def short_names(names: Sequence[str]) -> list[ShortName]:
+    """Return short names of parameters or modules that differ within a block, if the names do."""
+    blocks = [_first_block(name) for name in names]
+    paths = [name[len(block) + bool(block) :] for name, block in zip(names, blocks, strict=True)]
+    labels = list(map(_label, paths, names))
+    counts = Counter(zip(blocks, labels, strict=True))
+    short = without_shared_start([f"{block}." for block in set(blocks) if block])
+    return [
+        ShortName(
+            short.get(f"{block}.", "").rstrip("."), label if counts[block, label] == 1 else path
+        )
+        for block, label, path in zip(blocks, labels, paths, strict=True)
+    ]
+
+
+def _first_block(name: str) -> str:
+    """Return the path of the outermost numbered module that contains a parameter or module."""
+    parts = name.split(".")
+    return ".".join(parts[: next((i for i, one in enumerate(parts[:-1], 1) if one.isdecimal()), 0)])
+
+
+def _label(path: str, name: str) -> str:
+    role = _role(path, name)
+    is_number = role.label[:1].isdecimal()
+    return f"{role.group}.{role.label}" if is_number and role.group else role.label
 
 
 def natural_key(path: str) -> NaturalKey:

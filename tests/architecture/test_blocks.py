@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.architecture.blocks import LOOSE_COLUMNS, sections
+from prune_gui.architecture.blocks import LOOSE_COLUMNS, sections, short_names
 
 MATRIX = (4, 4)
 
@@ -208,6 +208,25 @@ def test_vectors_are_left_out_unless_asked_for_and_do_not_change_the_blocks():
     assert roles(with_vectors) == ["up", "up.bias", "down", "down.bias"]
     assert labels(with_vectors) == labels(without)
     assert of("norm.bias") == []
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (
+            ["emb.weight", *in_blocks("a.layer.{}.", 2, "attn.q_proj.weight")],
+            [".emb", "0.q", "1.q"],
+        ),
+        (in_blocks("layer{}.0.", 2, "conv1.weight"), ["layer0.0.conv1", "layer1.0.conv1"]),
+        (in_blocks("features.{}.", 2, "conv.0.weight"), ["0.conv.0", "1.conv.0"]),
+        (in_blocks("h.{}.", 2, "a.norm.weight", "norm.weight", "q.bias"), None),
+        (["encoder.0", "encoder.1", "head"], [".encoder.0", ".encoder.1", ".head"]),
+    ],
+)
+def test_short_names_say_the_block_and_the_role(names, expected):
+    found = [".".join(one) for one in short_names(names)]
+    assert expected is None or found == expected
+    assert len(set(found)) == len(names)
 
 
 components = st.sampled_from(["layer", "0", "1", "12", "conv1", "attn", "q", "", "b_3"])

@@ -34,6 +34,7 @@ from prune_gui.session.draft_request import (
     DraftRequest,
     SharesRequest,
     StepRequest,
+    TargetsRequest,
     UnitRequest,
     listed,
     listed_units,
@@ -181,6 +182,8 @@ class DraftPanel(QWidget):
                 self._cuts.apply(partial(FIELD_FOR[request.quantity], value=request.value, **own))
             case StepRequest(step):
                 self._draft_made(step)
+            case TargetsRequest(names):
+                self.target(names)
             case AmountRequest():
                 self._load(request.step)
                 method = self.form.method()

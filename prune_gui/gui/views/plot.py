@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 import pyqtgraph as pg
 from numpy.typing import NDArray
 from PySide6.QtCore import QEvent, QPointF, Signal
-from PySide6.QtGui import QColor
+from PySide6.QtGui import QBrush, QColor
 from PySide6.QtWidgets import QApplication
 
 from prune_gui.architecture.weight_layouts import weight_layout
@@ -103,7 +103,9 @@ def pen(colour: str, *, width: float = 1.0, dashed: bool = False) -> pg.QtGui.QP
     return pg.mkPen(colour, width=width, style=style)
 
 
-def bar_item(x0: Ends, x1: Ends, y0: Ends, y1: Ends, colour: str | QColor) -> pg.BarGraphItem:
+def bar_item(
+    x0: Ends, x1: Ends, y0: Ends, y1: Ends, colour: str | QColor | QBrush
+) -> pg.BarGraphItem:
     """Return plain bars, given their sides."""
     return pg.BarGraphItem(x0=x0, x1=x1, y0=y0, y1=y1, pen=None, brush=colour)
 

@@ -259,7 +259,8 @@ class LayersView(View[ModelSubject]):
     def _show_order(self) -> None:
         data = self._data
         if data is not None:
-            self._bars.show_rows(data.rows, self._model.order, data.subject.draft, self.colours())
+            order, draft = self._model.order, data.subject.draft
+            self._bars.show_rows(data.rows, data.names, order, draft, self.colours())
             self._mark_chosen()
 
     def _show_legend(self) -> None:

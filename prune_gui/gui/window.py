@@ -189,7 +189,7 @@ class MainWindow(PanelWindow):
         correction = CorrectionNotice(self.workbench)
         correction.draft_wanted.connect(self.draft.change)
         zeros = ZeroNotice(self.workbench, self.menu_actions["start_from_zeros"])
-        layouts.column(zeros, correction, (self.views, 1), of=page, margin=0, gap=0)
+        layouts.column((self.views, 1), zeros, correction, of=page, margin=0, gap=0)
         return page
 
     def _fill_docks(self) -> None:

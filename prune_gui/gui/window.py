@@ -275,7 +275,7 @@ class MainWindow(PanelWindow):
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:
             self._opened()
-        elif changes.recipe or changes.saved:
+        elif changes.recipe or changes.draft or changes.saved:
             self._refresh()
 
     def _opened(self) -> None:

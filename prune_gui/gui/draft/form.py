@@ -90,13 +90,18 @@ class MethodForm(QWidget):
             self.use(method)
             return
         self._show_messages({})
-        self._show_values(self._initial)
+        self.show_values(self._initial)
 
     def show_method(self, method: Method) -> None:
         self.use(type(method))
-        self._show_values(dict(method))
+        self.show_values(dict(method))
 
-    def _show_values(self, values: Mapping[str, object]) -> None:
+    @property
+    def values(self) -> dict[str, object]:
+        """The values of the fields, not validated."""
+        return {name: field.value() for name, field in self._fields.items()}
+
+    def show_values(self, values: Mapping[str, object]) -> None:
         for name, value in values.items():
             self._fields[name].set_value(value)
         self._values_changed()
@@ -181,8 +186,7 @@ class MethodForm(QWidget):
 
     def _unused(self) -> Collection[str]:
         assert self._method is not None
-        values = {name: field.value() for name, field in self._fields.items()}
-        return self._method.unused_fields(values)
+        return self._method.unused_fields(self.values)
 
     def _values_changed(self) -> None:
         """Disable the fields that have no effect now, and count the changed ones below *More*."""

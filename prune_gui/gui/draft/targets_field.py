@@ -155,9 +155,17 @@ class TargetsField(QWidget):
             )
         layouts.described(self.use_filtered, tip, tip)
 
-    def follow_again(self) -> None:
-        self._set_following(following=True)
-        self._write_selection()
+    @property
+    def typed(self) -> tuple[str, ...]:
+        """The globs, also while they are invalid."""
+        return patterns_in(self.line.text())
+
+    def restore(self, globs: Iterable[str], *, follows: bool) -> None:
+        """Show globs as they were, or follow the selection again."""
+        self.show_patterns(globs)
+        if follows:
+            self._set_following(following=True)
+            self._write_selection()
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         if event.type() == QEvent.Type.PaletteChange:

@@ -101,13 +101,57 @@ def test_opening_a_file_resets_the_draft(draft, workbench, open_file, demo_check
     assert workbench.draft.current is None
 
 
-def test_ending_the_editing_resets_the_draft(draft, workbench, make_step):
-    workbench.edit(lambda session: session.add(make_step("ln_structured", "*.conv1.weight")))
-    for end in (draft.stop_editing, draft.add):
+@pytest.fixture
+def set_up(draft, workbench, make_step, settle):
+    """A step in the stack, and another draft."""
+    workbench.edit(lambda session: session.add(make_step(amount=0.25)))
+    changed(draft, settle)
+    type_targets(draft, "features.conv*.weight")
+    settle()
+    return workbench.draft.current
+
+
+def test_the_draft_returns_when_editing_ends(draft, workbench, set_up, qtbot):
+    for end in (draft.stop_editing, draft.add, lambda: workbench.edit(lambda s: s.remove(0))):
         draft.edit(0)
-        assert not is_initial(draft)
+        assert workbench.draft.current.replaces == 0
+        draft.form.set_value("amount", 0.75)
         end()
-        assert is_initial(draft)
+        assert (workbench.draft.current, draft.editing) == (set_up, False)
+
+
+def test_changes_of_the_draft_are_undone_before_the_edits_of_the_stack(
+    draft, workbench, set_up, settle
+):
+    def undo():
+        workbench.edit(lambda session: session.undo())
+        settle()
+        return workbench.draft.current.step if workbench.draft.current else None
+
+    draft.add()
+    settle()
+    assert workbench.draft.current is None
+    assert undo() == set_up.step  # and not in the stack any more
+    assert len(workbench.session.steps) == 1
+    draft.edit(0)
+    draft.stop_editing()
+    assert undo() == workbench.session.steps[0]
+    assert draft.editing
+    assert (undo(), draft.editing) == (set_up.step, False)
+    assert undo().targets != set_up.step.targets
+    workbench.edit(lambda session: session.redo())
+    assert workbench.draft.current == set_up
+
+
+def test_a_removed_step_leaves_the_draft_as_it_is(draft, demo_window, workbench, set_up, qtbot):
+    demo_window.activateWindow()
+    qtbot.waitUntil(demo_window.isActiveWindow)
+    demo_window.stack.list.setFocus()
+    qtbot.keyClick(demo_window.stack.list, Qt.Key.Key_Delete)
+    assert workbench.session.steps == ()
+    qtbot.keyClick(demo_window.stack.list, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
+    assert workbench.session.steps == (set_up.step,)
+    assert not draft.editing
 
 
 @pytest.mark.parametrize("lose", ["follow", "add", "protect"])

@@ -10,7 +10,7 @@ from typing import Final
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QActionGroup, QCloseEvent, QDragEnterEvent, QDragLeaveEvent, QDropEvent
-from PySide6.QtWidgets import QApplication, QStackedWidget, QToolBar, QWidget
+from PySide6.QtWidgets import QApplication, QSplitter, QStackedWidget, QToolBar, QWidget
 
 from prune_gui.checkpoint.remote.access import FetchLimitError
 from prune_gui.errors import PruneGuiError, one_line
@@ -193,8 +193,11 @@ class MainWindow(PanelWindow):
         return page
 
     def _fill_docks(self) -> None:
-        pruning = QWidget()
-        layouts.column(self.draft, (self.stack, 1), of=pruning, margin=0)
+        pruning = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
+        for panel, stretch in ((self.draft, 3), (self.stack, 2)):
+            pruning.addWidget(panel)
+            pruning.setStretchFactor(pruning.indexOf(panel), stretch)
+        pruning.setSizes([300, 200])  # whatever fits the first form
         area, docks = Qt.DockWidgetArea, self.docks
         left, right = area.LeftDockWidgetArea, area.RightDockWidgetArea
         bottom = area.BottomDockWidgetArea

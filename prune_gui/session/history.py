@@ -46,7 +46,9 @@ class DraftState:
         """Return the names of what the user changed; not what follows the selection."""
         names = {"method"}
         if self.method == before.method:
-            names = {name for name, value in self.values.items() if before.values.get(name) != value}
+            names = {
+                name for name, value in self.values.items() if before.values.get(name) != value
+            }
         if self.editing != before.editing:
             names.add("editing")
         by_hand = not self.follows and self.targets != before.targets

@@ -9,7 +9,7 @@ from typing import Final
 
 from PySide6.QtCore import QEvent, QSignalBlocker, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QCheckBox, QLabel, QPushButton, QWidget
+from PySide6.QtWidgets import QCheckBox, QLabel, QPushButton, QSizePolicy, QWidget
 
 from prune_gui.errors import RecipeError
 from prune_gui.gui import formatting
@@ -40,7 +40,7 @@ from prune_gui.session.draft_request import (
     listed_units,
 )
 from prune_gui.session.history import DraftState
-from prune_gui.worker.jobs import Draft
+from prune_gui.worker.jobs import Draft, Resolved
 
 UPDATE_INTERVAL_MS: Final = 25
 """Minimum interval between two updates of the draft while the user changes the form.
@@ -63,7 +63,7 @@ class DraftPanel(QWidget):
     """
 
     added = Signal()  # the draft became a step
-    offer_changed = Signal()  # whether it is previewed, is edited or can be added has changed
+    offer_changed = Signal()  # whether it is previewed or edited has changed
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -80,7 +80,6 @@ class DraftPanel(QWidget):
         self.method = MethodBox()
         self.method.activated.connect(self._use_method)
         self.method.activated.connect(self._changed_by_user)
-        self._summary = layouts.remark()
         self.targets = TargetsField(workbench)
         self.targets.changed.connect(self._targets_changed)
         self.form = MethodForm()
@@ -97,18 +96,18 @@ class DraftPanel(QWidget):
         self.cancel = layouts.button(tr("Cancel"), self.stop_editing)
         rows = layouts.form(
             (row_label(tr("Method"), self.method), self.method),
-            self._summary,
             (row_label(tr("&Targets"), self.targets.chips), self.targets),
         )
         fields = QWidget()
         layouts.column(rows, self.form, layouts.STRETCH, of=fields, margin=0)
         scrolled = FitScrollArea(fields, MIN_FIELDS_HEIGHT_PX)
+        scrolled.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Expanding)
         messages = self._outcome, self._limits, self._remarks
         buttons = layouts.row(self.preview, layouts.STRETCH, self.cancel, self.commit)
-        layouts.column(self._heading, scrolled, *messages, buttons, of=self)
+        layouts.column(self._heading, (scrolled, 1), *messages, buttons, of=self)
 
         self._is_outdated = False
-        self._offered = (False, False, False)
+        self._offered = (False, False)
         self._update_timer = QTimer(self, singleShot=True, interval=UPDATE_INTERVAL_MS)
         self._update_timer.timeout.connect(self._catch_up)
         self._merge_timer = QTimer(self, singleShot=True, interval=MERGE_DELAY_MS)
@@ -158,7 +157,7 @@ class DraftPanel(QWidget):
                 self._reset(amend=amend)
 
     def add(self) -> None:
-        """Add the draft to the recipe, or replace the edited step by it.
+        """Add the draft to the recipe, or replace the edited step by it; else show what is missing.
 
         If the globs of the selected parameters are being computed, the draft is added when they
         are known.
@@ -167,7 +166,8 @@ class DraftPanel(QWidget):
 
     def _add(self) -> None:
         step = self._step()
-        if step is None or not self.commit.isEnabled():
+        if step is None or self.obstacle:
+            self._show_missing()
             return
         was_editing = self.editing
         draft = Draft(step, self._editing[0] if self._editing else None)
@@ -339,6 +339,8 @@ class DraftPanel(QWidget):
                 self._show(draft)
             elif self._editing and session.steps[self._editing[0] :][:1] != self._editing[1:]:
                 self.stop_editing(amend=True)
+        if changes.recipe and self._workbench.session is not None:
+            self.targets.protect(self._workbench.session.protected)
         if changes.resolution:
             self._show_outcome()
             self._cuts.catch_up()
@@ -365,9 +367,13 @@ class DraftPanel(QWidget):
         )
         self.commit.setText(tr("Appl&y") if self.editing else tr("&Add step"))
         self.commit.setIcon(icon("edit" if self.editing else "add"))
+        tip = tr("Add this step to the stack  (Ctrl+Return)")
+        if self.editing:
+            tip = tr("Apply the changes to the step  (Ctrl+Return)")
+        self.commit.setToolTip(tip)
         method = METHODS[self.method.currentData()]
-        self._summary.setText(summary(method))
-        self.targets.take_every_kind(on=method.takes_every_kind)
+        self.method.setToolTip(formatting.wrapped(summary(method)))
+        self.targets.use(method)
         # The tab order is from the top to the bottom, including new rows.
         targets = self.targets
         before = (self.method, targets.chips, targets.line, targets.following, targets.use_filtered)
@@ -440,37 +446,40 @@ class DraftPanel(QWidget):
         enabled = self._editing[1].enabled if self._editing else True
         return Step(method=method, targets=targets, enabled=enabled)
 
-    def _offer_commit(self, error: str | None) -> str:
-        """Enable *Add step* if the draft is valid; return why it is not, "" if it is."""
-        if self._workbench.session is None:
-            obstacle = tr("Open a checkpoint first.")
-        elif not self.targets.patterns():
-            obstacle = self.targets.error or tr("Choose parameters, or type globs.")
-        elif self._step() is None:
-            obstacle = tr("Correct the highlighted settings first.")
-        else:
-            obstacle = "" if self.editing else error or ""
-        self.commit.setEnabled(not obstacle)
-        done = tr("Add this step to the stack  (Ctrl+Return)")
-        if self.editing:
-            done = tr("Apply the changes to the step  (Ctrl+Return)")
-        self.commit.setToolTip(formatting.wrapped(obstacle) if obstacle else done)
-        return obstacle
+    @property
+    def obstacle(self) -> str:
+        """Why the draft cannot become a step; "" if it can, or if that is not known yet."""
+        if not self.targets.patterns():
+            return self.targets.error or tr("Choose parameters, or type globs.")
+        if (problem := self.form.problem) is not None:
+            return problem[1]
+        resolved = self._resolved()
+        failed = resolved is not None and resolved.preview is None and not self.editing
+        return resolved.draft_error or "" if resolved and failed else ""
+
+    def _show_missing(self) -> None:
+        """Say what is missing, and mark it with the focus."""
+        self._outcome.say(self.obstacle)
+        if not self.targets.patterns():
+            self.targets.mark()
+        elif (problem := self.form.problem) is not None:
+            problem[0].setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    def _resolved(self) -> Resolved | None:
+        """Return the resolution with the draft; None until it is known."""
+        resolved, session = self._workbench.resolved, self._workbench.session
+        if resolved is None or session is None or resolved.recipe is not session.recipe:
+            return None
+        return resolved if resolved.draft == self._workbench.draft.current else None
 
     def _show_outcome(self) -> None:
-        draft, resolved = self._workbench.draft.current, self._workbench.resolved
-        session = self._workbench.session
-        current = None
-        if resolved is not None and session is not None and resolved.recipe is session.recipe:
-            current = resolved if resolved.draft == draft else None
+        draft, current = self._workbench.draft.current, self._resolved()
         preview = current.preview if current else None
-        error = current.draft_error if current and preview is None else None
-        obstacle = self._offer_commit(error)
         remarks, limits = [], []
         if not self.preview.isChecked():
             self._outcome.say(tr(IDLE), warning=False)
         elif draft is None:
-            self._outcome.say(obstacle)
+            self._outcome.say(self.obstacle)
         elif current is None and self._shows_outcome:  # keep the layout stable while a slider moves
             for message in (self._outcome, self._limits, self._remarks):
                 message.fade()
@@ -482,7 +491,8 @@ class DraftPanel(QWidget):
             self._outcome.say(current.draft_error or "")
         else:
             number = current.draft_number or 0
-            self._outcome.say(formatting.prospect(preview, number), warning=False)
+            idle = formatting.idle_reason(preview, number)
+            self._outcome.say(idle or formatting.prospect(preview, number), warning=bool(idle))
             outcome = preview.outcomes[number - 1]
             limits = formatting.notes(outcome.limits)
             remarks = formatting.notes(outcome.warnings)
@@ -495,6 +505,6 @@ class DraftPanel(QWidget):
     def _tell_offer(self) -> None:
         """Emit `offer_changed`, unless nothing has changed, as while a slider moves."""
         before = self._offered
-        self._offered = self.preview.isChecked(), self.editing, self.commit.isEnabled()
+        self._offered = self.preview.isChecked(), self.editing
         if self._offered != before:
             self.offer_changed.emit()

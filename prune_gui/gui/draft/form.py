@@ -124,6 +124,16 @@ class MethodForm(QWidget):
         return method
 
     @property
+    def problem(self) -> tuple[QWidget, str] | None:
+        """The input of the first invalid field, and what is wrong with it; None if none is."""
+        for name, message in self._messages.items():
+            if message.text():
+                place = self._fields[name].inputs[0]
+                label = place.accessibleName()
+                return place, tr("{name}: {note}", name=label, note=message.text())
+        return None
+
+    @property
     def inputs(self) -> list[QWidget]:
         """The input widgets of all fields and the button of the fold, from the top."""
         inputs: tuple[list[QWidget], list[QWidget]] = [], [self.fold.button]

@@ -64,21 +64,23 @@ def test_a_step_that_waits_for_its_targets_is_not_added_after_other_targets_are_
     assert draft.targets.patterns() == ("features.*",)
 
 
-def test_the_tool_tip_says_why_a_step_cannot_be_added(draft, workbench, qtbot):
-    assert "Add this step" in draft.commit.toolTip()
+def test_an_incomplete_draft_names_and_marks_what_is_missing(draft, demo_window, qtbot):
+    demo_window.activateWindow()
+    qtbot.waitUntil(demo_window.isActiveWindow)
+    add = demo_window.menu_actions["add_step"].trigger
     draft.targets.line.clear()
     qtbot.keyClicks(draft.targets.line, "type:Conv2d size>")
-    qtbot.waitUntil(lambda: not draft.commit.isEnabled())
-    assert "write a number after size" in draft.commit.toolTip()
-    assert "write a number after size" in draft.targets.count.text()
+    qtbot.waitUntil(lambda: "write a number after size" in draft.targets.count.text())
+    add()
+    assert "write a number after size" in outcome(draft)
     assert draft.targets.patterns() == ()
     qtbot.keyClicks(draft.targets.line, "1k")
-    qtbot.waitUntil(draft.commit.isEnabled)
     qtbot.waitUntil(lambda: draft.targets.count.text().startswith("2 parameters, "))
     choose(draft.method, "threshold")
-    qtbot.waitUntil(lambda: not draft.commit.isEnabled())
-    assert draft.commit.toolTip() == "Correct the highlighted settings first."
-    assert workbench.session.steps == ()
+    add()
+    assert draft.obstacle == outcome(draft) == "Below: Required."
+    assert draft.form.problem[0].hasFocus()
+    assert demo_window.workbench.session.steps == ()
 
 
 def changed(draft, settle):
@@ -211,7 +213,8 @@ def test_a_step_that_fails_shows_the_reason_and_cannot_be_added(draft, workbench
     choose(draft.method, "ln_structured")
     settle()
     assert outcome(draft).startswith("features.bn1.weight has shape [16]; pruning channels needs")
-    assert not draft.commit.isEnabled()
+    draft.add()
+    assert workbench.session.steps == ()
 
 
 def test_targets_follow_the_selection_until_the_user_types(demo_window, draft, qtbot):
@@ -347,7 +350,7 @@ def test_the_first_of_several_broken_steps_can_be_fixed(draft, workbench, settle
     draft.edit(0)
     draft.form._fields["dim"]._box.setEditText("0")
     settle()
-    assert draft.commit.isEnabled()
+    assert not draft.obstacle
     assert "Step 2: features.conv1.weight has 4 dimensions" in draft._remarks.text()
     draft.add()
     settle()

@@ -14,7 +14,8 @@ from PySide6.QtWidgets import QCheckBox, QLabel, QPushButton, QSizePolicy, QWidg
 from prune_gui.errors import RecipeError
 from prune_gui.gui import formatting
 from prune_gui.gui.draft.cut_follower import CutFollower
-from prune_gui.gui.draft.form import MethodBox, MethodForm, row_label, summary
+from prune_gui.gui.draft.form import MethodForm, row_label
+from prune_gui.gui.draft.method_box import MethodBox, summary
 from prune_gui.gui.draft.targets_field import TargetsField
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.frames import FitScrollArea
@@ -198,7 +199,8 @@ class DraftPanel(QWidget):
         self._editing = None
         if state.editing is not None:
             self._editing = state.editing, session.steps[state.editing]
-        if state.method not in METHODS:  # its file was loaded again without it
+        made = type(state.step.method) if state.step else METHODS.get(state.method)
+        if made is None or made is not METHODS.get(state.method):  # its file was loaded again
             self._reset(amend=amend)
             return
         self.method.choose(state.method)

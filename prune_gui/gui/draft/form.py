@@ -1,4 +1,4 @@
-"""The box that chooses a method, and the form for its fields, made from its pydantic model."""
+"""The form for the fields of a method, made from its pydantic model."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
-from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtGui import QIcon, QStandardItemModel
-from PySide6.QtWidgets import QComboBox, QLabel, QToolButton, QWidget
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QLabel, QToolButton, QWidget
 
 from prune_gui.errors import one_line
 from prune_gui.gui.draft.amount_fields import AmountField, AmountsField, ShareField
@@ -18,17 +17,10 @@ from prune_gui.gui.draft.fields import Field, format_of, plain_field
 from prune_gui.gui.runtime.locale import without_mnemonics
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.message import Message
-from prune_gui.gui.widgets.theme import bold, icon
 from prune_gui.language import tr, trn
-from prune_gui.pruning.methods import METHODS, Method, ScoredMethod, summary_of
-from prune_gui.pruning.methods.fields import GROUPS, text_of
+from prune_gui.pruning.methods import METHODS, Method, ScoredMethod
+from prune_gui.pruning.methods.fields import text_of
 from prune_gui.pruning.validation_messages import validation_message
-from prune_gui.resources import resource
-
-
-def summary(method: type[Method]) -> str:
-    """Return the translated summary of a method, in one sentence."""
-    return one_line(tr(summary_of(method)))
 
 
 def row_label(text: str, focus_input: QWidget) -> QLabel:
@@ -250,55 +242,6 @@ def _field_of(method: type[Method], where: tuple[int | str, ...], text: str) -> 
     words = re.findall(r"\w+", text, re.ASCII)  # field names are not translated
     named = [name for name in method.model_fields if name in words]
     return (named or list(method.model_fields))[-1]
-
-
-class MethodBox(QComboBox):
-    """A combo box with the name of each method as data, below the titles of their groups."""
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setAccessibleName(tr("Method"))
-        self.list_methods()
-
-    def list_methods(self) -> None:
-        """List the current methods; the chosen one stays chosen if it still exists."""
-        chosen = self.currentData()
-        self.clear()
-        methods = list(METHODS.values())
-        for group, title in GROUPS.items():
-            members = [method for method in methods if method.method_group == group]
-            if members:
-                self._add_title(tr(title))
-            for method in members:
-                self.addItem(method_icon(method), one_line(tr(method.title)), method.name)
-                self.setItemData(self.count() - 1, summary(method), Qt.ItemDataRole.ToolTipRole)
-        self.choose(chosen if chosen in METHODS else methods[0].name)
-
-    def choose(self, name: str) -> None:
-        self.setCurrentIndex(self.findData(name))
-
-    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        if event.type() == QEvent.Type.PaletteChange:
-            for index in range(self.count()):
-                if (name := self.itemData(index)) is not None:
-                    self.setItemIcon(index, method_icon(METHODS[name]))
-        super().changeEvent(event)
-
-    def _add_title(self, title: str) -> None:
-        """Add the title of a group, which cannot be chosen."""
-        self.addItem(title)
-        model = self.model()
-        assert isinstance(model, QStandardItemModel)
-        item = model.item(self.count() - 1)
-        item.setEnabled(False)
-        item.setFont(bold(item.font()))
-
-
-def method_icon(method: type[Method]) -> QIcon:
-    """Return the icon of a method; that of plug-ins if there is none of its own."""
-    name = f"method-{method.name}"
-    own = method.method_group != "plugins" and resource("icons", f"{name}.svg").is_file()
-    return icon(name if own else "method-plugin")
 
 
 class Fold(QWidget):

@@ -179,8 +179,8 @@ class TargetsField(QWidget):
     def mark(self) -> None:
         """Give the focus to the globs and mark them, until they change."""
         self.chips.mark(on=True)
-        visible = self._pages.currentWidget()
-        visible.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        field = self.line if self._pages.currentWidget() is self.line else self.chips
+        field.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         if event.type() == QEvent.Type.PaletteChange:

@@ -391,12 +391,12 @@ class DraftPanel(QWidget):
             self._update()
 
     def _offer(self, methods: Sequence[type[Method]]) -> None:
-        """List loaded methods, and select the first of them unless a step is being edited."""
+        """List loaded methods, and select the first of them unless there is a draft."""
         self.method.list_methods()
-        if not self.editing:
+        if not self.preview.isChecked():
             self.method.choose(methods[0].name)
             self._use_method()
-            self._update()
+            self._update(amend=True)
 
     def _use_method(self) -> None:
         self.form.use(METHODS[self.method.currentData()])

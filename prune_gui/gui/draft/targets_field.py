@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import (
     QEvent,
     QModelIndex,
+    QObject,
     QPersistentModelIndex,
     QSignalBlocker,
     QSize,
@@ -17,7 +18,17 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtWidgets import QCompleter, QLineEdit, QStackedLayout, QToolButton, QWidget
+from PySide6.QtGui import QMouseEvent
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractItemView,
+    QApplication,
+    QCompleter,
+    QLineEdit,
+    QStackedLayout,
+    QToolButton,
+    QWidget,
+)
 
 from prune_gui.checkpoint.tree import is_usually_pruned
 from prune_gui.errors import RecipeError
@@ -68,7 +79,6 @@ class TargetsField(QWidget):
         self.line.setPlaceholderText("encoder.*.weight, !*.bias")
         self.line.setMaxLength(MAX_LINE_CHARS)
         self.line.setAcceptDrops(False)  # the window handles dropped files
-        ConditionCompleter(self.line, workbench, parts=r"[\s,!]")
         self.line.textEdited.connect(self._typed)
         self.line.textChanged.connect(self._show_chips)
         self.line.editingFinished.connect(self._end_typing)
@@ -92,6 +102,7 @@ class TargetsField(QWidget):
         self.following.toggled.connect(self._toggled)
         self.count = Message()
         keep_room(self.count, lines=2)
+        ConditionCompleter(self.line, workbench, r"[\s,!]", [self.count])
         self.count.setAccessibleName(tr("Number of parameters that match the targets"))
         for button in (self.following, self.use_filtered):
             button.setIconSize(QSize(16, 16))
@@ -328,17 +339,45 @@ class TargetsField(QWidget):
 
 
 class ConditionCompleter(QCompleter):
-    """Completes the word before the cursor to a condition that some parameter satisfies."""
+    """Completes the word before the cursor to a condition that some parameter satisfies.
 
-    def __init__(self, line: QLineEdit, workbench: Workbench, parts: str) -> None:
+    The list of conditions covers none of the widgets `uncovered` below the line.
+    """
+
+    def __init__(
+        self, line: QLineEdit, workbench: Workbench, parts: str, uncovered: Sequence[QWidget]
+    ) -> None:
         super().__init__(line)
         self._line, self._workbench, self._separators = line, workbench, parts
+        self._uncovered = uncovered
         self._words_checkpoint: Checkpoint | None = None
-        self._words = QStringListModel(self)
-        self.setModel(self._words)
+        self._words: list[str] = []
+        self._offered = QStringListModel(self)
+        self.setModel(self._offered)
         self.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
         line.setCompleter(self)
         line.textEdited.connect(self._load_words)
+        line.textEdited.connect(self._offer)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
+        """Move the list below the uncovered widgets, and let a click outside press a button."""
+        if isinstance(watched, QAbstractItemView):
+            if event.type() in (QEvent.Type.Show, QEvent.Type.Move):
+                if (layout := self._line.parentWidget().layout()) is not None:
+                    layout.activate()  # the widgets may have appeared just now
+                visible = [widget for widget in self._uncovered if widget.isVisible()]
+                lowest = max((w.mapToGlobal(w.rect().bottomLeft()).y() for w in visible), default=0)
+                line = self._line.mapToGlobal(self._line.rect().topLeft()).y()
+                if line < watched.y() < lowest:
+                    watched.move(watched.x(), lowest + 1)
+            elif event.type() == QEvent.Type.MouseButtonPress and not watched.underMouse():
+                assert isinstance(event, QMouseEvent)
+                pressed = QApplication.widgetAt(event.globalPosition().toPoint())
+                watched.hide()
+                if isinstance(pressed, QAbstractButton):
+                    pressed.click()
+                return True
+        return super().eventFilter(watched, event)
 
     def splitPath(self, path: str) -> list[str]:  # noqa: N802
         """Return the word before the cursor, or `NO_WORD`, as the only part."""
@@ -352,17 +391,23 @@ class ConditionCompleter(QCompleter):
     def _typed(self, text: str) -> str:
         return re.split(self._separators, text[: self._line.cursorPosition()])[-1]
 
+    def _offer(self) -> None:
+        """Offer all conditions but the one that is typed."""
+        typed = self._typed(self._line.text()).casefold()
+        self._offered.setStringList([word for word in self._words if word.casefold() != typed])
+
     def _load_words(self) -> None:
         """Compute the conditions on the engine's thread, once per checkpoint."""
         session = self._workbench.session
         if session is None or session.checkpoint is self._words_checkpoint:
             return
         self._words_checkpoint = checkpoint = session.checkpoint
-        self._words.setStringList([])
+        self._words = []
 
         def then(conditions: list[str]) -> None:
             if checkpoint is self._words_checkpoint:
-                self._words.setStringList(conditions)
+                self._words = conditions
+                self._offer()
 
         self._workbench.bridge.run_job("terms", lambda _: condition_words(checkpoint), then)
 

@@ -382,3 +382,5 @@ def test_a_condition_is_completed_in_the_middle_of_a_line(draft, qtbot):
     qtbot.waitUntil(lambda: words.model().rowCount() > 0)
     qtbot.keyClicks(line, "ype:con")
     assert words.currentCompletion() == "*.weight type:Conv2d, !*conv1*"
+    qtbot.keyClicks(line, "v2d")
+    assert words.completionCount() == 0  # it is typed already

@@ -65,6 +65,7 @@ class GroupsView(BarView):
         )
         self._data: GroupData | None = None
         self._wanted: CoupledGroup | None = None
+        self._chosen_by_user: CoupledGroup | None = None  # the last one
         group_name = tr("Coupled group of the parameter")
         self._group_box = Choice(group_name, elide=MIDDLE)
         self._only_group = ElidedLabel(group_name, elide=MIDDLE)
@@ -125,7 +126,9 @@ class GroupsView(BarView):
 
     def _request_picture(self, subject: Subject) -> None:
         before, ascending = self._data, self._sorted.isChecked()
-        wanted = self._workbench.chosen_group or self._wanted
+        if (chosen := self._workbench.chosen_group) is not self._chosen_by_user:
+            self._chosen_by_user, self._wanted = chosen, chosen or self._wanted
+        wanted = self._wanted
         in_sight, max_bars = self._plot.view.viewRange()[0], self._max_bars
 
         def work(monitor: Monitor) -> tuple[GroupData, ChannelRow]:

@@ -138,10 +138,19 @@ class Session:
         self._saved_recipe = other._saved_recipe
         self._recipe_in_file = other._recipe_in_file
 
-    def bring_back(self, recipe: Recipe, path: Path | None) -> None:
-        """Restore the unsaved recipe of a crashed run; it is still unsaved."""
+    @property
+    def drafted(self) -> Step | None:
+        """The previewed draft of the next step, also while another step is edited."""
+        draft = self.history.draft
+        next_step = draft.aside if draft is not None and draft.editing is not None else draft
+        return next_step.step if next_step is not None and next_step.previewed else None
+
+    def bring_back(self, recipe: Recipe, path: Path | None, draft: Step | None = None) -> None:
+        """Restore the unsaved recipe and the draft of a crashed run; they are still unsaved."""
         self.history = self.history.act(tr("Restore unsaved steps"), recipe)
         self.recipe_path = path
+        if draft is not None:
+            self.note_draft(DraftState.of(draft))
 
     def add(self, step: Step) -> None:
         """Append a step."""

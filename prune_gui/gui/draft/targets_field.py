@@ -33,6 +33,7 @@ from PySide6.QtWidgets import (
 from prune_gui.checkpoint.tree import is_usually_pruned
 from prune_gui.errors import RecipeError
 from prune_gui.gui.draft.chips import Chips
+from prune_gui.gui.draft.fields import UndoBeyond
 from prune_gui.gui.formatting import wrapped
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLineEdit
@@ -79,6 +80,7 @@ class TargetsField(QWidget):
         self.line.setPlaceholderText("encoder.*.weight, !*.bias")
         self.line.setMaxLength(MAX_LINE_CHARS)
         self.line.setAcceptDrops(False)  # the window handles dropped files
+        UndoBeyond(self.line)
         self.line.textEdited.connect(self._typed)
         self.line.textChanged.connect(self._show_chips)
         self.line.editingFinished.connect(self._end_typing)

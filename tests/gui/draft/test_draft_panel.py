@@ -8,10 +8,13 @@ from itertools import pairwise
 import pytest
 from pages import choose, outcome, select, slide, type_targets
 from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QAbstractSpinBox
 from waiting import change
 
 from prune_gui.pruning.methods import METHODS
 from prune_gui.session.draft_request import ChannelRequest
+
+SHIFT = Qt.KeyboardModifier.ShiftModifier
 
 
 def test_there_is_no_draft_until_a_field_changes(draft, workbench, settle):
@@ -145,6 +148,21 @@ def test_changes_of_the_draft_are_undone_before_the_edits_of_the_stack(
     assert workbench.draft.current == set_up
 
 
+def test_ctrl_z_in_a_field_undoes_the_draft(draft, demo_window, workbench, settle, qtbot):
+    demo_window.activateWindow()
+    qtbot.waitUntil(demo_window.isActiveWindow)
+    slide(draft, 25)
+    settle()
+    box = draft.form.findChild(QAbstractSpinBox)
+    box.setFocus()
+    qtbot.keyClick(box, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    assert workbench.draft.current is None
+    assert draft.form.values["amount"] == 0.5
+    qtbot.keyClick(box, Qt.Key.Key_Y, Qt.KeyboardModifier.ControlModifier)
+    qtbot.keyClick(box, Qt.Key.Key_Z, SHIFT | Qt.KeyboardModifier.ControlModifier)
+    assert workbench.draft.current.step.method.amount == 0.25
+
+
 def test_a_removed_step_leaves_the_draft_as_it_is(draft, demo_window, workbench, set_up, qtbot):
     demo_window.activateWindow()
     qtbot.waitUntil(demo_window.isActiveWindow)
@@ -229,6 +247,20 @@ def test_targets_follow_the_selection_until_the_user_types(demo_window, draft, q
     assert draft.targets.patterns() == ("*.bias",)
     draft.targets.following.click()
     qtbot.waitUntil(lambda: draft.targets.patterns() == ("features.conv1.weight",))
+
+
+def test_protected_targets_are_counted_and_named(draft, workbench, qtbot):
+    type_targets(draft, "*.conv*.weight")
+    workbench.edit(lambda session: session.protect({"features.conv1.weight"}, on=True))
+    count = draft.targets.count
+    qtbot.waitUntil(lambda: count.text() == "2 of 3 parameters, 23,040 weights; 1 protected")
+    assert count.toolTip() == "features.conv1.weight"
+
+
+def test_the_targets_of_coupled_units_do_not_exclude_biases(draft, qtbot):
+    qtbot.waitUntil(lambda: draft.targets.count.text().endswith("; no biases, norms or embeddings"))
+    choose(draft.method, "coupled")
+    qtbot.waitUntil(lambda: "with all tensors that share" in draft.targets.count.text())
 
 
 def test_globs_are_chips_that_can_be_removed_and_typed(demo_window, draft, qtbot):

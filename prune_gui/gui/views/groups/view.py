@@ -19,7 +19,13 @@ from prune_gui.gui.views.bars.data import (
 )
 from prune_gui.gui.views.controls import Choice, note
 from prune_gui.gui.views.groups import text
-from prune_gui.gui.views.groups.data import GroupData, GroupRow, MemberRow, measure_group
+from prune_gui.gui.views.groups.data import (
+    GroupData,
+    GroupRow,
+    MemberRow,
+    drafted_space,
+    measure_group,
+)
 from prune_gui.gui.views.legend_text import SEPARATOR, legend, marked, unbroken
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.table_widgets import ParameterTable
@@ -120,6 +126,9 @@ class GroupsView(BarView):
     def _is_outdated(self, changes: Changes) -> bool:
         """Return whether the new resolution may treat a tensor of the space differently."""
         if self._data is None or super()._is_outdated(changes):
+            return True
+        subject = self._workbench.subject
+        if isinstance(subject, Subject) and drafted_space(subject) != self._data.drafted_space:
             return True
         groups = (one.group for one in self._data.overview)
         return any(changes.concerns(member.name) for group in groups for member in group.members)

@@ -113,7 +113,7 @@ HALF = {"method": "l1_unstructured", "targets": ["w"], "amount": 0.5}
         ),
         (
             [HALF, {"method": "threshold", "targets": ["w"], "value": 9}, HALF],
-            "Prunes nothing: steps 1 and 2 already did.",
+            "Prunes nothing: steps 1, 2 already did.",
         ),
         (
             [{"method": "threshold", "targets": ["w"], "value": 0.5}],

@@ -365,7 +365,8 @@ class ConditionCompleter(QCompleter):
         """Move the list below the uncovered widgets, and let a click outside press a button."""
         if isinstance(watched, QAbstractItemView):
             if event.type() in (QEvent.Type.Show, QEvent.Type.Move):
-                if (layout := self._line.parentWidget().layout()) is not None:
+                parent = self._line.parentWidget()
+                if parent is not None and (layout := parent.layout()) is not None:
                     layout.activate()  # the widgets may have appeared just now
                 visible = [widget for widget in self._uncovered if widget.isVisible()]
                 lowest = max((w.mapToGlobal(w.rect().bottomLeft()).y() for w in visible), default=0)

@@ -10,7 +10,7 @@ from typing import Final
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QActionGroup, QCloseEvent, QDragEnterEvent, QDragLeaveEvent, QDropEvent
-from PySide6.QtWidgets import QApplication, QStackedWidget, QToolBar, QWidget
+from PySide6.QtWidgets import QApplication, QSplitter, QStackedWidget, QToolBar, QWidget
 
 from prune_gui.checkpoint.remote.access import FetchLimitError
 from prune_gui.errors import PruneGuiError, one_line
@@ -188,7 +188,7 @@ class MainWindow(PanelWindow):
         zeros = ZeroNotice(self.workbench, self.menu_actions["start_from_zeros"])
         saved = self.commands.saving.notice
         saved.compare_wanted.connect(self._compare_saved)
-        layouts.column(saved, zeros, correction, (self.views, 1), of=page, margin=0, gap=0)
+        layouts.column((self.views, 1), saved, zeros, correction, of=page, margin=0, gap=0)
         return page
 
     def _compare_saved(self, path: Path) -> None:
@@ -198,8 +198,11 @@ class MainWindow(PanelWindow):
         self.views.bring_forward("compare")
 
     def _fill_docks(self) -> None:
-        pruning = QWidget()
-        layouts.column(self.draft, (self.stack, 1), of=pruning, margin=0)
+        pruning = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
+        for panel, stretch in ((self.draft, 3), (self.stack, 2)):
+            pruning.addWidget(panel)
+            pruning.setStretchFactor(pruning.indexOf(panel), stretch)
+        pruning.setSizes([300, 200])  # whatever fits the first form
         area, docks = Qt.DockWidgetArea, self.docks
         left, right = area.LeftDockWidgetArea, area.RightDockWidgetArea
         bottom = area.BottomDockWidgetArea
@@ -280,7 +283,7 @@ class MainWindow(PanelWindow):
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:
             self._opened()
-        elif changes.recipe or changes.saved:
+        elif changes.recipe or changes.draft or changes.saved:
             self._refresh()
 
     def _opened(self) -> None:

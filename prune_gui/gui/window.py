@@ -19,7 +19,7 @@ from prune_gui.gui.actions.keyboard import PaneNavigation, PeekOriginal
 from prune_gui.gui.dialogs import presets
 from prune_gui.gui.dialogs.questions import ErrorBox
 from prune_gui.gui.panel_window import PanelWindow
-from prune_gui.gui.panels.notices import CorrectionNotice, ReloadNotice, ZeroNotice
+from prune_gui.gui.panels.notices import CorrectionNotice, OriginalNotice, ReloadNotice, ZeroNotice
 from prune_gui.gui.panels.welcome import Welcome
 from prune_gui.gui.runtime.log_feed import LogEntry
 from prune_gui.gui.runtime.preferences import Preferences
@@ -189,7 +189,9 @@ class MainWindow(PanelWindow):
         correction = CorrectionNotice(self.workbench)
         correction.draft_wanted.connect(self.draft.change)
         zeros = ZeroNotice(self.workbench, self.menu_actions["start_from_zeros"])
-        layouts.column(zeros, correction, (self.views, 1), of=page, margin=0, gap=0)
+        original = OriginalNotice(self.workbench)
+        original.choice_wanted.connect(self.commands.choose_original)
+        layouts.column(original, zeros, correction, (self.views, 1), of=page, margin=0, gap=0)
         return page
 
     def _fill_docks(self) -> None:
@@ -275,7 +277,7 @@ class MainWindow(PanelWindow):
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:
             self._opened()
-        elif changes.recipe or changes.saved:
+        elif changes.recipe or changes.saved or changes.comparison:
             self._refresh()
 
     def _opened(self) -> None:

@@ -169,7 +169,8 @@ class ViewTabs(QWidget):
 
     def _on_changed(self, changes: Changes) -> None:
         is_concerned = changes.concerns(self._workbench.chosen or "")
-        if changes.file or changes.selection or changes.zeros or is_concerned:
+        is_shown = changes.file or changes.selection or changes.zeros or changes.comparison
+        if is_shown or is_concerned:
             self._update_header()
 
     def _update_header(self) -> None:
@@ -180,11 +181,14 @@ class ViewTabs(QWidget):
             facts, zeros = subject_or_message.pruned_facts(), subject_or_message.zero_facts()
         else:
             facts, zeros = bare_facts(info) if info else "", ""
+        if reference := self._workbench.comparison.reference_text:
+            original = tr("original: {name}", name=reference)
+            facts = tr("{facts} · {more}", facts=facts, more=original) if facts else original
         texts = (one_line(name or ""), facts, zeros)
         for label, text in zip((self._name, self._facts, self._zeros), texts, strict=True):
             label.say(text, tip=text)
         # The line stays for parameters without zeros, so that the views do not move.
-        self._zeros.setVisible(session is not None and session.file_zeros.noticeable() > 0)
+        self._zeros.setVisible(session is not None and session.file_zeros.is_noticeable)
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
         super().showEvent(event)

@@ -191,6 +191,7 @@ class MainWindow(PanelWindow):
         zeros = ZeroNotice(self.workbench, self.menu_actions["start_from_zeros"])
         original = OriginalNotice(self.workbench)
         original.choice_wanted.connect(self.commands.choose_original)
+        original.taken.connect(lambda: self.views.bring_forward("compare"))
         layouts.column(original, zeros, correction, (self.views, 1), of=page, margin=0, gap=0)
         return page
 

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from prune_gui.checkpoint import TensorInfo
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import chunks, run
-from prune_gui.recipe import stack
-from prune_gui.statistics import kernels
+from prune_gui.recipe import Resolution, stack
+from prune_gui.recipe.recipe import IN_FILE
+from prune_gui.statistics import kernels, weight_values
 from prune_gui.statistics.weight_values import Reader, Values
 
 LOSSES: Final = np.dtype(
@@ -37,10 +38,18 @@ zero on the right; `change` is the sum of the squares of the finite differences.
 
 @dataclass(frozen=True, slots=True)
 class WeightState:
-    """The values of a parameter, and the steps that prune it."""
+    """The values of a parameter, and the steps that prune elements which are not zero."""
 
     read: Reader
     applied: Sequence[stack.AppliedStep] = ()
+
+    @classmethod
+    def of(cls, resolution: Resolution, name: str) -> WeightState:
+        """Return a parameter as a recipe leaves it."""
+        applied = resolution.layers.get(name, ())
+        if resolution.checkpoint.tensors[name].pair is None:  # all that is pruned in it is zero
+            applied = tuple(one for one in applied if one.step != IN_FILE)
+        return cls(weight_values.shown(resolution, name), applied)
 
     def remaining(self, start: int, stop: int) -> Values:
         """Return the flat values in [start, stop), with zeros for pruned elements."""

@@ -99,6 +99,7 @@ class OriginalNotice(Notice):
     """Visible for a file with recorded steps until its original is chosen."""
 
     choice_wanted = Signal()  # the user wants to choose a file, because none was found
+    taken = Signal()  # the user wants to compare with the file that was found
 
     def __init__(self, workbench: Workbench) -> None:
         tip = tr("Kept energy is then relative to the checkpoint before pruning")
@@ -130,13 +131,14 @@ class OriginalNotice(Notice):
         if self._found is not None:
             button = tr("Compare with the original: {name}", name=file_text(self._found))
         self.button.setText(escape_mnemonics(button))
-        return tr("This file was pruned: its kept energy is relative to the original.")
+        return tr("This file was pruned.")
 
     def _compare(self) -> None:
         if self._found is None:
             self.choice_wanted.emit()
         else:
             self._workbench.comparison.set_reference(self._found)
+            self.taken.emit()
 
 
 class CorrectionNotice(Notice):

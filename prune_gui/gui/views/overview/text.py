@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from prune_gui.errors import one_line
 from prune_gui.gui.views.layers.columns import UNDEFINED_TEXT
 from prune_gui.language import format_number, join_items, tr
 from prune_gui.number_formats import short_bytes, short_count, sparsity
 from prune_gui.pruning.methods.coupled import DeadUnits
 from prune_gui.recipe.recipe import IN_FILE
-from prune_gui.session.subjects import file_text
 
 if TYPE_CHECKING:
     from prune_gui.recipe import Resolution
@@ -108,7 +108,7 @@ def _facts(
     yield CardRow(tr("Pruned"), tr("{count} ({share})", count=short_count(pruned), share=share))
     yield CardRow(tr("Kept energy"), _kept_energy(statistics))
     if statistics.reference not in (None, statistics.checkpoint):
-        yield CardRow(tr("of the original"), file_text(statistics.reference.path))
+        yield CardRow(tr("Original"), one_line(statistics.reference.path.name))
     if pruned:
         row = int(np.argmax(rows.share))
         share = sparsity(int(rows.pruned[row]), int(rows.total[row]))

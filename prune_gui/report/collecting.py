@@ -92,7 +92,7 @@ def report_on_stack(
         subject = ReportSubject(checkpoint, result, is_measured=reference is not None)
         if reference is not None and reference is not checkpoint:
             subject = replace(subject, origin=_measured_on(reference, result), reference=reference)
-        elif resolution.recipe.steps:
+        elif reference is checkpoint or resolution.recipe.steps:
             subject = replace(subject, origin=result)
         return _report([subject], monitor, with_folders=with_folders)
 

@@ -7,7 +7,7 @@ import torch
 
 from prune_gui.comparison.difference import difference
 from prune_gui.comparison.mask_overlap import overlaps, shares
-from prune_gui.comparison.summary import summarize
+from prune_gui.comparison.state_losses import compute_losses, empty_losses
 from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
 from prune_gui.raster.cell_grid import CellGrid
@@ -25,11 +25,11 @@ WORK = {
     "density": lambda one, monitor: density(one, "w", GRID, monitor),
     "difference": lambda one, monitor: difference(one.checkpoint, one.checkpoint, cancel=monitor),
     "layers": lambda one, monitor: compute(empty_statistics(one), lambda _: True, monitor),
+    "losses": lambda one, monitor: compute_losses(empty_losses(one, one), lambda _: True, monitor),
     "overlaps": lambda one, monitor: overlaps(one, one, ["w"], monitor),
     "patterns": lambda one, monitor: followed_by(one, ["w"], monitor),
     "report": lambda one, monitor: report_on_files([one.checkpoint], None, monitor),
     "shares": lambda one, monitor: shares(one, one, "w", GRID, monitor),
-    "summary": lambda one, monitor: summarize("w", one, one, one, None, lambda _: True, monitor),
 }
 
 

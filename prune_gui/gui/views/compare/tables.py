@@ -1,19 +1,39 @@
-"""The table of what every parameter loses from the left side to the right."""
+"""What every parameter loses from the left side to the right: a table, and cells by block."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from PySide6.QtCore import Qt
 
-from prune_gui.gui.views.compare.text import LOSS_COLUMNS, LOST
+from prune_gui.comparison.state_losses import StateLosses
+from prune_gui.gui.views.compare.text import LOSS_COLUMNS, LOST, UNDEFINED, UNKNOWN
+from prune_gui.gui.views.overview.grid_painter import Cell
 from prune_gui.gui.widgets.table_widgets import ParameterTable
 from prune_gui.language import tr
+from prune_gui.number_formats import sparsity_share
+from prune_gui.raster.colours import Colours
 
-MIN_COLUMN_WIDTH_PX: Final = 76
-MIN_NAME_WIDTH_PX: Final = 200
+MIN_COLUMN_WIDTH_PX: Final = 48
+MIN_NAME_WIDTH_PX: Final = 156
 """Minimum width of the names. Wider tables scroll."""
+
+
+def loss_cells(losses: StateLosses, colours: Colours) -> Callable[[str], Cell]:
+    """Return a function from names to cells, coloured relative to the largest loss."""
+    rows = {name: row for row, name in enumerate(losses)}
+    largest = losses.worst[1] if losses.worst else 1.0
+
+    def cell_of(name: str) -> Cell:
+        row = rows[name]
+        share = float(losses.lost[row])
+        if math.isnan(share):
+            return Cell(UNDEFINED if losses.measures["known"][row] else UNKNOWN, is_faint=True)
+        return Cell(sparsity_share(share), colours.share(share / largest), is_faint=not share)
+
+    return cell_of
 
 
 class LossTable(ParameterTable[str]):
@@ -22,6 +42,7 @@ class LossTable(ParameterTable[str]):
     def __init__(self) -> None:
         widths = {"min_name_px": MIN_NAME_WIDTH_PX, "min_column_px": MIN_COLUMN_WIDTH_PX}
         super().__init__(LOSS_COLUMNS, tr("What every parameter loses"), str, **widths)
+        self.setTextElideMode(Qt.TextElideMode.ElideLeft)  # names of layers differ at the end
         self.horizontalHeader().setSortIndicatorClearable(False)
 
     def show_rows(self, rows: Sequence[str], marked: Callable[[str], bool] | None = None) -> None:

@@ -32,8 +32,14 @@ OBSTACLES: Final[dict[Obstacle, str]] = {
     "not_prunable": deferred("{count:,} that cannot be pruned on both sides"),
 }
 """Texts for the numbers of parameters that cannot be compared, by the reason."""
-LOST: Final = 3
+SCALE_STEPS: Final = 5
+LOST: Final = 1
 """The column of the lost energy, by which the table is sorted at first."""
+
+
+def short_name(name: str) -> str:
+    """Return the name of a parameter; of weights, that of their module."""
+    return name.removesuffix(".weight")
 
 
 def headline(losses: StateLosses) -> str:
@@ -44,11 +50,19 @@ def headline(losses: StateLosses) -> str:
         known = losses.is_complete
         return escape(tr("No energy is lost from left to right.") if known else UNKNOWN)
     name, share = losses.worst
-    link = f'<a href="{escape(name)}">{escape(one_line(name.removesuffix(".weight")))}</a>'
+    link = f'<a href="{escape(name)}">{escape(one_line(short_name(name)))}</a>'
     message = deferred("Most lost: {name}, {share}")
     if not losses.is_complete:
         message = deferred("Most lost so far: {name}, {share}")
     return tr(message, name=link, share=escape(sparsity_share(share)))
+
+
+def loss_legend(losses: StateLosses, colours: Colours) -> str:
+    """Return the colours of shares up to the largest loss as rich text."""
+    largest = losses.worst[1] if losses.worst else 1.0
+    steps = [index / (SCALE_STEPS - 1) for index in range(SCALE_STEPS)]
+    items = (marked(colours.share(step), sparsity_share(step * largest)) for step in steps)
+    return SEPARATOR.join([unbroken(tr("energy lost")), *items])
 
 
 def total_text(losses: StateLosses, excluded: Counter[Obstacle]) -> str:
@@ -104,10 +118,17 @@ def _share_of_largest(losses: StateLosses) -> NDArray[np.float64]:
 LOSS_COLUMNS: Final[tuple[Column[Any], ...]] = (
     Column(
         title=deferred("Parameter"),
-        text=lambda losses, row: losses[row],
+        text=lambda losses, row: short_name(losses[row]),
         values=list,
+        cell_tip=lambda losses, row: one_line(losses[row]),
         is_number=False,
         file_title=deferred("Parameter"),
+    ),
+    _column(
+        deferred("Lost"),
+        lambda losses: losses.lost,
+        lambda losses, row: sparsity_share(float(losses.lost[row])),
+        deferred("Lost energy: share of the sum of squares on the left that is zero on the right"),
     ),
     _column(
         deferred("Before"),
@@ -120,12 +141,6 @@ LOSS_COLUMNS: Final[tuple[Column[Any], ...]] = (
         lambda losses: losses.after,
         lambda losses, row: sparsity(int(losses.measures["right"][row]), int(losses.sizes[row])),
         deferred("Sparsity on the right"),
-    ),
-    _column(
-        deferred("Energy lost"),
-        lambda losses: losses.lost,
-        lambda losses, row: sparsity_share(float(losses.lost[row])),
-        deferred("Share of the sum of squares on the left that is zero on the right"),
     ),
     _column(
         deferred("Change"),

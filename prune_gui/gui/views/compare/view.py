@@ -13,9 +13,11 @@ from prune_gui import comparison, statistics
 from prune_gui.gui.dialogs.questions import ask_checkpoint
 from prune_gui.gui.views.compare.control_bars import SidesBar
 from prune_gui.gui.views.compare.pictures import ComparePictures
-from prune_gui.gui.views.compare.tables import LossTable
-from prune_gui.gui.views.compare.text import headline, total_text
+from prune_gui.gui.views.compare.tables import LossTable, loss_cells
+from prune_gui.gui.views.compare.text import headline, loss_legend, total_text
 from prune_gui.gui.views.maps.viewport import Viewport
+from prune_gui.gui.views.overview.block_grid import BlockGrid
+from prune_gui.gui.views.overview.layout import Arrangement
 from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, bold
@@ -30,17 +32,19 @@ if TYPE_CHECKING:
     from prune_gui.session.changes import Changes
     from prune_gui.table import Table
 
+WIDTHS_PX: Final = (480, 210)  # of the table and of the grid, at first
 MARGINS_PX: Final = (GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranking:
-    """What every parameter loses between two states, and how many cannot be compared, and why."""
+    """What every parameter loses between two states; how many cannot be compared, and why."""
 
     left: ComparedState
     right: ComparedState
     losses: StateLosses
     excluded: Counter[Obstacle]
+    arrangement: Arrangement
 
     @property
     def is_pending(self) -> bool:
@@ -64,6 +68,7 @@ class CompareView(View[ModelSubject]):
         self.sides = SidesBar(workbench, ask_checkpoint)
         self.pictures = ComparePictures(workbench, viewport)
         self.table_widget = LossTable()
+        self.grid = BlockGrid(tr("Energy lost by block and role"))
         self.headline = QLabel(textFormat=Qt.TextFormat.RichText)
         self.headline.setAccessibleName(tr("The parameter that lost most"))
         self.headline.setFont(bold(self.headline.font()))
@@ -80,6 +85,8 @@ class CompareView(View[ModelSubject]):
         open_button.setToolTip(tr("Show both sides of the chosen parameter (Enter in the table)"))
         self._halves = QSplitter(Qt.Orientation.Horizontal, childrenCollapsible=False)
         self._halves.addWidget(self.table_widget)
+        self._halves.addWidget(self.grid)
+        self._halves.setSizes(WIDTHS_PX)
         above = layouts.row((self.headline, 1), open_button, margin=MARGINS_PX)
         self.total.setContentsMargins(*MARGINS_PX)
         below = self.total, self._legend
@@ -94,6 +101,8 @@ class CompareView(View[ModelSubject]):
         self.headline.linkActivated.connect(self._workbench.choose)
         self.table_widget.chosen.connect(self._workbench.choose)
         self.table_widget.activated.connect(self.show_pictures)
+        self.grid.chosen.connect(self._workbench.choose)
+        self.grid.opened.connect(self._open)
         self.table_widget.doubleClicked.connect(self.show_pictures)
         self.pictures.left.connect(self.show_list)
         self.pictures.pictured.connect(self.pictured)
@@ -104,6 +113,13 @@ class CompareView(View[ModelSubject]):
         self._levels.setCurrentWidget(self.pictures)
         self._show_sides()
         self.pictured.emit()
+
+    def _open(self, name: str) -> None:
+        """Choose a parameter, or show the pictures of the chosen one."""
+        if name == self._workbench.chosen:
+            self.show_pictures()
+        else:
+            self._workbench.choose(name)
 
     def show_list(self) -> None:
         self._levels.setCurrentWidget(self._list)
@@ -130,6 +146,7 @@ class CompareView(View[ModelSubject]):
 
     def _mark(self) -> None:
         self.table_widget.mark(lambda name: name == self._workbench.chosen)
+        self.grid.choose(self._workbench.chosen)
 
     def _request_picture(self, subject: ModelSubject) -> None:
         self.sides.offer()
@@ -149,7 +166,11 @@ class CompareView(View[ModelSubject]):
                 sides = left.resolution(), right.resolution()
                 earlier = ranking.losses if ranking is not None else None
                 losses = comparison.state_losses.empty_losses(*sides, earlier)
-                ranking = Ranking(left, right, losses, comparison.mask_overlap.left_out(*sides))
+                excluded = comparison.mask_overlap.left_out(*sides)
+                is_arranged = ranking is not None and ranking.losses.infos == losses.infos
+                arrangement = ranking.arrangement if ranking is not None and is_arranged else None
+                arrangement = arrangement or Arrangement.of(sides[1].checkpoint.tensors, losses)
+                ranking = Ranking(left, right, losses, excluded, arrangement)
             if not ranking.is_pending:
                 return ranking
             budget = statistics.dispatch.read_budget(counted=known)
@@ -161,7 +182,9 @@ class CompareView(View[ModelSubject]):
     def _show(self, ranking: Ranking) -> None:
         self._ranking = ranking
         losses = ranking.losses
-        self.table_widget.show_rows(losses, lambda name: name == self._workbench.chosen)
+        self.table_widget.show_rows(losses)
+        self._recolour()
+        self._mark()
         self.headline.setText(headline(losses))
         self.total.setText(total_text(losses, ranking.excluded))
 
@@ -201,4 +224,7 @@ class CompareView(View[ModelSubject]):
         return self.pictures.cached_bytes
 
     def _recolour(self) -> None:
-        pass
+        if self._ranking is not None:
+            losses, colours = self._ranking.losses, self.colours()
+            self.grid.show_cells(self._ranking.arrangement, loss_cells(losses, colours), colours)
+            self._legend.setText(loss_legend(losses, colours))

@@ -194,17 +194,6 @@ def overlaps(
     )
 
 
-def counted(left: Resolution, right: Resolution, name: str, monitor: Monitor) -> Overlap:
-    """Return the overlap of the masks of one parameter, counted in both."""
-    size = left.counts[name][1]
-    stacks = [side.layers.get(name, ()) for side in (left, right)]
-    monitor.expect(3 * size)
-    both, *each = (
-        count_pruned_by_all((chosen, size), monitor) for chosen in (stacks, stacks[:1], stacks[1:])
-    )
-    return Overlap(name, both, each[0] - both, each[1] - both, size)
-
-
 def summed(rows: Iterable[Overlap]) -> Overlap:
     """Return the sum of several overlaps."""
     columns = [(row.both, row.left, row.right, row.total) for row in rows]

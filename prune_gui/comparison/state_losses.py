@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.checkpoint import TensorInfo
-from prune_gui.comparison.mask_overlap import comparable
+from prune_gui.comparison.mask_overlap import Overlap, comparable
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Resolution
 from prune_gui.statistics.losses import LOSSES, WeightState, loss
@@ -80,6 +80,14 @@ class StateLosses(Sequence[str]):
         np.divide(self.measures["both"], either, out=ratio, where=either > 0)
         return self._where_known(ratio)
 
+    def overlap(self, name: str) -> Overlap | None:
+        """Return the overlap of the zeros of a parameter; None while it is not known."""
+        row = next((row for row, one in enumerate(self) if one == name), None)
+        if row is None or not self.measures["known"][row]:
+            return None
+        left, right, both = (int(self.measures[of][row]) for of in ("left", "right", "both"))
+        return Overlap(name, both, left - both, right - both, int(self.sizes[row]))
+
     @property
     def worst(self) -> tuple[str, float] | None:
         """The parameter that lost the largest share of its energy, and that share, if any did."""
@@ -115,16 +123,16 @@ def empty_losses(
 
 
 def compute_losses(
-    losses: StateLosses, wanted: Callable[[TensorInfo], bool], monitor: Monitor
+    losses: StateLosses, wanted: Callable[[TensorInfo], bool], monitor: Monitor, first: str = ""
 ) -> StateLosses:
-    """Return losses with those of more parameters, of changed ones first, then smallest first.
+    """Return losses with those of more parameters: the `first`, changed ones, then smallest first.
 
     `wanted` is called before each is read; False stops.
     """
     left, right = losses.left, losses.right
     waiting = np.flatnonzero(~losses.measures["known"]).tolist()
     same = {row: _key(left, losses[row]) == _key(right, losses[row]) for row in waiting}
-    waiting.sort(key=lambda row: (same[row], losses.infos[row].nbytes))
+    waiting.sort(key=lambda row: (losses[row] != first, same[row], losses.infos[row].nbytes))
     measures = losses.measures.copy()
     monitor.expect(sum(losses.infos[row].nbytes for row in waiting))
     for row in waiting:

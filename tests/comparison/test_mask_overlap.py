@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from prune_gui.comparison.mask_overlap import (
     Overlap,
     comparable,
-    counted,
     left_out,
     overlaps,
     shares,
@@ -122,10 +121,3 @@ def test_several_overlaps_add_up():
     rows = [Overlap("a", 1, 2, 3, 10), Overlap("b", 5, 0, 1, 7)]
     assert summed(rows) == Overlap("", 6, 2, 4, 17)
     assert summed([]).iou == 1.0
-
-
-def test_an_overlap_is_counted_from_both_masks(resolved):
-    weights = _weights((4, 6))
-    left = resolved({"method": "channels", "channels": [0, 1], "dim": 0}, w=weights)
-    right = resolved({"method": "channels", "channels": [1], "dim": 0}, w=weights)
-    assert counted(left, right, "w", Monitor()) == Overlap("w", 6, 6, 0, 24)

@@ -17,7 +17,6 @@ from prune_gui.raster.parameter_layouts import SliceLayout
 from prune_gui.report.collecting import report_on_files
 from prune_gui.statistics.element_values import weights
 from prune_gui.statistics.layer_statistics import compute, empty_statistics
-from prune_gui.statistics.pattern_scan import followed_by
 
 GRID = CellGrid.over(SliceLayout.flattened((8, 16)), (5, 5))
 WORK = {
@@ -27,7 +26,6 @@ WORK = {
     "layers": lambda one, monitor: compute(empty_statistics(one), lambda _: True, monitor),
     "losses": lambda one, monitor: compute_losses(empty_losses(one, one), lambda _: True, monitor),
     "overlaps": lambda one, monitor: overlaps(one, one, ["w"], monitor),
-    "patterns": lambda one, monitor: followed_by(one, ["w"], monitor),
     "report": lambda one, monitor: report_on_files([one.checkpoint], None, monitor),
     "shares": lambda one, monitor: shares(one, one, "w", GRID, monitor),
 }

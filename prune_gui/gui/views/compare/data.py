@@ -58,13 +58,14 @@ class ComparePainter:
 
     @property
     def resolutions(self) -> tuple[Resolution | None, Resolution | None]:
-        """Both sides. If they are two files, their zeros count as pruned."""
+        """Both sides. Zeros count as pruned."""
         left = None if self.left is None else self.left.resolution
         right = None if self.right is None else self.right.resolution
-        if left is None or right is None or left.checkpoint is right.checkpoint:
+        is_one_file = left is None or right is None or left.checkpoint is right.checkpoint
+        if is_one_file and not self.subject.zeros:
             return left, right
         name = self.subject.name
-        return left.marking_zeros(name), right.marking_zeros(name)
+        return left and left.marking_zeros(name), right and right.marking_zeros(name)
 
     @property
     def has_corrected(self) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QWidget
 
-from prune_gui import comparison, statistics
+from prune_gui import statistics
 from prune_gui.gui.views.compare.control_bars import BlinkBar, FilmBar, SegmentedSwitch
 from prune_gui.gui.views.compare.data import ComparePainter, pictures, split
 from prune_gui.gui.views.compare.picture_pair import MODES, Mode, PicturePair
@@ -29,7 +29,7 @@ from prune_gui.language import deferred, tr
 from prune_gui.session.subjects import ComparedState, Subject, frame_title
 
 if TYPE_CHECKING:
-    from prune_gui.comparison.mask_overlap import Overlap
+    from prune_gui.comparison.state_losses import StateLosses
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
     from prune_gui.session.changes import Changes
@@ -56,7 +56,7 @@ class ComparePictures(TiledView):
         self._switch: SegmentedSwitch[Mode] = SegmentedSwitch(tr("Kind of comparison"), modes)
         self._blink_bar, self._film_bar = BlinkBar(), FilmBar()
         self.pair = PicturePair(viewport)
-        self._overlap: Overlap | None = None  # of the pictures that are shown
+        self._losses: StateLosses | None = None  # of both states, as far as known
         self._element_label = ElidedLabel(tr("Weight under the cursor on both sides"))
         body = QWidget()
         back = layouts.button(tr("← All parameters"), self.left.emit, tr("Back to the list (Esc)"))
@@ -66,6 +66,10 @@ class ComparePictures(TiledView):
         self._connect()
         self._change_mode()
         self._recolour()
+
+    def take_losses(self, losses: StateLosses | None) -> None:
+        self._losses = losses
+        self._show_legend()
 
     @property
     def mode(self) -> Mode:
@@ -153,29 +157,12 @@ class ComparePictures(TiledView):
         self._name_front()
         problems = [state.obstacle(subject.info) or "" for state in (left, right)]
         self.pair.say(*problems)
-        painter = ComparePainter(
+        return ComparePainter(
             subject,
             None if problems[0] else left.subject(subject.name),
             None if problems[1] else right.subject(subject.name),
             self.colours(),
         )
-        self._request_overlap(painter)
-        return painter
-
-    def _request_overlap(self, painter: ComparePainter) -> None:
-        subject, (left, right) = painter.subject, painter.resolutions
-        if left is None or right is None:
-            self._overlap = None
-            return
-
-        def count(monitor: Monitor) -> Overlap:
-            return comparison.mask_overlap.counted(left, right, subject.name, monitor)
-
-        def show(overlap: Overlap) -> None:
-            self._overlap = overlap
-            self._show_legend()
-
-        self._run_job("compare.overlap", subject, count, show)
 
     def _film_painter(self, subject: Subject) -> MaskPainter:
         resolved = self._workbench.resolved
@@ -228,13 +215,13 @@ class ComparePictures(TiledView):
             self._show_again(self._pipeline.shown)
 
     def _show_legend(self) -> None:
-        painter, overlap, text = self._wanted, self._overlap, ""
+        painter, losses, text = self._wanted, self._losses, ""
         if isinstance(painter, MaskPainter):
             text = legend(painter.subject, self.colours())
-        elif overlap is not None and painter and overlap.name == painter.subject.name:
-            assert isinstance(painter, ComparePainter)
-            corrected = painter.has_corrected
-            text = compare_legend(overlap, self.colours(), corrected=corrected)
+        elif isinstance(painter, ComparePainter) and losses is not None:
+            overlap, corrected = losses.overlap(painter.subject.name), painter.has_corrected
+            if overlap is not None:
+                text = compare_legend(overlap, self.colours(), corrected=corrected)
         self._legend.setText(text)
 
     def _fill_in(self) -> None:

@@ -156,7 +156,10 @@ class CompareView(View[ModelSubject]):
             self._show_message(tr("Computing the masks…"))
             return
         known = before is not None and before.is_of(left, right)
-        if known and before is not None and before.losses.is_complete:
+        first = self._workbench.chosen or ""
+        if not known:
+            self.pictures.take_losses(None)
+        elif before is not None and before.losses.is_complete:
             self._show_result(subject, before, self._show)
             return
 
@@ -174,7 +177,7 @@ class CompareView(View[ModelSubject]):
             if not ranking.is_pending:
                 return ranking
             budget = statistics.dispatch.read_budget(counted=known)
-            losses = comparison.state_losses.compute_losses(ranking.losses, budget, monitor)
+            losses = comparison.state_losses.compute_losses(ranking.losses, budget, monitor, first)
             return replace(ranking, losses=losses)
 
         self._run_picture_job(subject, work, self._show)
@@ -183,6 +186,7 @@ class CompareView(View[ModelSubject]):
         self._ranking = ranking
         losses = ranking.losses
         self.table_widget.show_rows(losses)
+        self.pictures.take_losses(losses)
         self._recolour()
         self._mark()
         self.headline.setText(headline(losses))

@@ -248,7 +248,8 @@ def compare(window: MainWindow, _: Path) -> QWidget:
     show(window, "compare", CONVOLUTION)
     window.workbench.comparison.choose("left", NamedState("Global L1"))
     window.workbench.comparison.choose("right", NamedState("LAMP"))
-    window.views.front._switch.choose("difference")
+    window.views.front.show_pictures()
+    window.views.front.pictures._switch.choose("difference")
     return window.views
 
 

@@ -19,7 +19,7 @@ from prune_gui.gui.actions.keyboard import PaneNavigation, PeekOriginal
 from prune_gui.gui.dialogs import presets
 from prune_gui.gui.dialogs.questions import ErrorBox
 from prune_gui.gui.panel_window import PanelWindow
-from prune_gui.gui.panels.notices import CorrectionNotice, ReloadNotice, ZeroNotice
+from prune_gui.gui.panels.notices import CorrectionNotice, OriginalNotice, ReloadNotice, ZeroNotice
 from prune_gui.gui.panels.welcome import Welcome
 from prune_gui.gui.runtime.log_feed import LogEntry
 from prune_gui.gui.runtime.preferences import Preferences
@@ -186,9 +186,13 @@ class MainWindow(PanelWindow):
         correction = CorrectionNotice(self.workbench)
         correction.draft_wanted.connect(self.draft.change)
         zeros = ZeroNotice(self.workbench, self.menu_actions["start_from_zeros"])
+        original = OriginalNotice(self.workbench)
+        original.choice_wanted.connect(self.commands.choose_original)
+        original.taken.connect(lambda: self.views.bring_forward("compare"))
         saved = self.commands.saving.notice
         saved.compare_wanted.connect(self._compare_saved)
-        layouts.column((self.views, 1), saved, zeros, correction, of=page, margin=0, gap=0)
+        notices = saved, original, zeros, correction
+        layouts.column((self.views, 1), *notices, of=page, margin=0, gap=0)
         return page
 
     def _compare_saved(self, path: Path) -> None:
@@ -283,7 +287,7 @@ class MainWindow(PanelWindow):
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:
             self._opened()
-        elif changes.recipe or changes.draft or changes.saved:
+        elif changes.recipe or changes.draft or changes.saved or changes.comparison:
             self._refresh()
 
     def _opened(self) -> None:

@@ -11,7 +11,7 @@ import pyqtgraph as pg
 from numpy.typing import NDArray
 from pyqtgraph.Qt.internals import PrimitiveArray
 from PySide6.QtCore import QEvent, QLineF, QPointF, Signal
-from PySide6.QtGui import QColor, QPainter, QPen
+from PySide6.QtGui import QBrush, QColor, QPainter, QPen
 from PySide6.QtWidgets import QApplication
 
 from prune_gui.architecture.weight_layouts import weight_layout
@@ -123,7 +123,12 @@ class CappedBars(pg.BarGraphItem):  # type: ignore[misc]
 
 
 def bar_item(
-    x0: Ends, x1: Ends, y0: Ends, y1: Ends, colour: str | QColor, cap: QPen | None = None
+    x0: Ends,
+    x1: Ends,
+    y0: Ends,
+    y1: Ends,
+    colour: str | QColor | QBrush,
+    cap: QPen | None = None,
 ) -> CappedBars:
     """Return plain bars, given their sides, and the pen of a line along their tops."""
     return CappedBars(x0=x0, x1=x1, y0=y0, y1=y1, pen=None, brush=colour, cap=cap)

@@ -55,14 +55,19 @@ class VerdictLine(QWidget):
         self.hide()
 
     def show_verdict(
-        self, pattern: GroupPattern | None, verdict: Verdict | None, colours: Colours
+        self,
+        pattern: GroupPattern | None,
+        verdict: Verdict | None,
+        colours: Colours,
+        *,
+        can_move: bool,
     ) -> None:
         """Show a verdict, or only the pattern while the groups are counted."""
         self.setVisible(pattern is not None)
         if pattern is None:
             return
         is_broken = verdict is not None and verdict.broken > 0
-        self._next.setVisible(is_broken)
+        self._next.setVisible(is_broken and can_move)
         palette = QPalette()
         if is_broken:
             palette.setColor(QPalette.ColorRole.WindowText, colours.warning)
@@ -145,7 +150,8 @@ class MaskView(MapView):
         if pattern is not None and pattern.is_guess and verdict is None:
             pattern = None
         self._groups.show(pattern, rendered)
-        self._verdict_line.show_verdict(pattern, verdict, self.colours())
+        can_move = isinstance(rendered.tile_grid.layout, SliceLayout)
+        self._verdict_line.show_verdict(pattern, verdict, self.colours(), can_move=can_move)
 
     def _complete_picture(self) -> None:
         super()._complete_picture()

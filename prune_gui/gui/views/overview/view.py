@@ -160,7 +160,9 @@ class OverviewView(View[ModelSubject]):
     def _show_legend(self, data: OverviewData) -> None:
         colours = self.colours()
         if self._shading is Shading.STEP:
-            self._legend.setText(legend(data.subject, colours, zeros=data.subject.zeros))
+            self._legend.setText(
+                legend(data.subject, colours, zeros=data.subject.zeros, is_dense=True)
+            )
             return
         shares = [index / (SCALE_STEPS - 1) for index in range(SCALE_STEPS)]
         marks = [(colours.share(share), percent(share)) for share in shares]

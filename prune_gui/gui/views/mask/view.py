@@ -31,7 +31,6 @@ from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import format_number, tr
 from prune_gui.raster.colours import Colours
-from prune_gui.raster.parameter_layouts import SliceLayout
 from prune_gui.session.subjects import Subject
 
 if TYPE_CHECKING:
@@ -55,19 +54,14 @@ class VerdictLine(QWidget):
         self.hide()
 
     def show_verdict(
-        self,
-        pattern: GroupPattern | None,
-        verdict: Verdict | None,
-        colours: Colours,
-        *,
-        can_move: bool,
+        self, pattern: GroupPattern | None, verdict: Verdict | None, colours: Colours
     ) -> None:
         """Show a verdict, or only the pattern while the groups are counted."""
         self.setVisible(pattern is not None)
         if pattern is None:
             return
         is_broken = verdict is not None and verdict.broken > 0
-        self._next.setVisible(is_broken and can_move)
+        self._next.setVisible(is_broken)
         palette = QPalette()
         if is_broken:
             palette.setColor(QPalette.ColorRole.WindowText, colours.warning)
@@ -150,8 +144,7 @@ class MaskView(MapView):
         if pattern is not None and pattern.is_guess and verdict is None:
             pattern = None
         self._groups.show(pattern, rendered)
-        can_move = isinstance(rendered.tile_grid.layout, SliceLayout)
-        self._verdict_line.show_verdict(pattern, verdict, self.colours(), can_move=can_move)
+        self._verdict_line.show_verdict(pattern, verdict, self.colours())
 
     def _complete_picture(self) -> None:
         super()._complete_picture()
@@ -175,15 +168,14 @@ class MaskView(MapView):
     def _show_group(self) -> None:
         """Move to the next broken group after the middle of the picture."""
         layout, verdict = self.canvas.layout_shown, self._verdict
-        if verdict is None or not isinstance(layout, SliceLayout):
+        if verdict is None or layout is None:
             return
         middle = self.canvas.sight.center()
         row = min(max(round(middle.y()), 0), layout.rows - 1)
         column = min(max(round(middle.x()), 0), layout.columns - 1)
         found = verdict.after(layout.flat(row, column))
-        if found is not None:
-            row, rest = divmod(found - layout.first, layout.row_stride)
-            self.canvas.show_element(row, rest // layout.column_stride)
+        if found is not None and (position := layout.position(found)) is not None:
+            self.canvas.show_element(*position)
 
     def _recolour(self) -> None:
         super()._recolour()

@@ -134,7 +134,7 @@ def pattern_of(resolution: Resolution, info: TensorInfo, zeros: FileZeros) -> Gr
 def verdict(
     resolution: Resolution, name: str, pattern: GroupPattern, monitor: Monitor
 ) -> Verdict | None:
-    """Count the groups that follow a pattern; None if it was guessed and too few follow it."""
+    """Count the groups that follow a pattern; None without any, or if a guessed one is wrong."""
     info = resolution.checkpoint.tensors[name]
     within = partial(resolution.pruned_by_within, name)
     height, width, columns = pattern.height, pattern.width, pattern.columns

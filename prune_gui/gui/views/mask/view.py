@@ -141,7 +141,7 @@ class MaskView(MapView):
         pattern = self._pattern
         is_counted = self._verdict_key == (subject.marked_key, pattern)
         verdict = self._verdict if is_counted else None
-        if pattern is not None and pattern.is_guess and verdict is None:
+        if pattern is not None and verdict is None and (is_counted or pattern.is_guess):
             pattern = None
         self._groups.show(pattern, rendered)
         self._verdict_line.show_verdict(pattern, verdict, self.colours())

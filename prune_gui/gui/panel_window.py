@@ -67,14 +67,16 @@ class PanelWindow(QMainWindow):
     def show_settings(self) -> None:
         from prune_gui.gui.dialogs.settings import SettingsDialog  # rarely shown
 
-        dialog = deleted_on_close(SettingsDialog(self.commands.settings, self))
+        dialog = deleted_on_close(SettingsDialog(self.commands.preferences, self))
         dialog.changed.connect(self.commands.preferences.change)
         dialog.open()
 
     def show_guide(self) -> None:
         from prune_gui.gui.dialogs.help import HelpWindow  # rarely shown
 
-        deleted_on_close(HelpWindow(self)).show()
+        guide = self.findChild(HelpWindow) or deleted_on_close(HelpWindow(self))
+        guide.show()
+        guide.activateWindow()
 
     def show_last_crash(self) -> None:
         from prune_gui.gui.dialogs.help import show_crash  # rarely shown

@@ -25,7 +25,7 @@ def add_step_and_die(window: MainWindow, by: signal.Signals) -> Iterator[Ready]:
     bench = window.workbench
     yield lambda: bench.resolved is not None
     retype(window.draft.targets.line, "*.weight")
-    yield window.draft.commit.isEnabled
+    yield lambda: not window.draft.obstacle
     QTest.mouseClick(window.draft.commit, LEFT)
     yield window.recovery.journal._path.exists
     os.kill(os.getpid(), by)

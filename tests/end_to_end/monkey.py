@@ -228,7 +228,7 @@ class Monkey:
         if not draft.isEnabled():
             return None
         use = self._random.choice((self._type, self._pick, self._slide, self._press_button))
-        if self._random.random() < 0.25 and draft.commit.isEnabled():
+        if self._random.random() < 0.25 and not draft.obstacle:
             QTest.mouseClick(draft.commit, LEFT)
             return "commit"
         if self._random.random() < 0.2:

@@ -46,7 +46,7 @@ def use_window() -> None:
         bench = window.workbench
         yield lambda: bench.resolved is not None
         retype(window.draft.targets.line, "*.weight")
-        yield window.draft.commit.isEnabled
+        yield lambda: not window.draft.obstacle
         QTimer.singleShot(0, window.close)
 
     show_event = MainWindow.showEvent

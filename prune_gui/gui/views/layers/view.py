@@ -194,9 +194,10 @@ class LayersView(View[ModelSubject]):
 
     def _on_changed(self, changes: Changes) -> None:
         session = self._workbench.session
+        has_zeros = changes.zeros and session is not None and session.file_zeros.is_noticeable
         if changes.file:
             self.refresh()
-        elif changes.resolution or (changes.zeros and session and session.file_zeros.noticeable()):
+        elif changes.resolution or changes.comparison or has_zeros:
             self._paint_timer.start()
         if changes.selection:
             self._mark_chosen()
@@ -259,7 +260,8 @@ class LayersView(View[ModelSubject]):
     def _show_order(self) -> None:
         data = self._data
         if data is not None:
-            self._bars.show_rows(data.rows, self._model.order, data.subject.draft, self.colours())
+            order, draft = self._model.order, data.subject.draft
+            self._bars.show_rows(data.rows, data.names, order, draft, self.colours())
             self._mark_chosen()
 
     def _show_legend(self) -> None:

@@ -30,6 +30,7 @@ from prune_gui.raster.colours import Colours
 from prune_gui.raster.parameter_layouts import ParameterLayout
 
 SIDES = "left", "bottom"
+SHOWN_ELEMENT_PX = 16  # size of an element that the view moves to
 MIN_GRID_CELL_PX = 12  # minimum cell size of one element for grid lines between elements
 MAX_MARKED_CELL_PX = 8  # a ring marks a lone cell that is smaller than this
 MARK_DIAMETER_PX = 13  # diameter of a ring
@@ -60,6 +61,7 @@ class MapCanvas(Plot):
         )
         self._viewport = viewport
         self.layout_shown: ParameterLayout | None = None
+        self._starts_over = False
         self._labels = "", ""
         self.view.invertY(True)
         # The whole picture, if available, is below the visible part, for panning beyond the part.
@@ -105,9 +107,9 @@ class MapCanvas(Plot):
 
     def take(self, layout: ParameterLayout, labels: tuple[str, str]) -> None:
         """Prepare for a layout; the visible region stays if the layout has the same size."""
-        sight, previous = self._visible_rect(layout), self.layout_shown
-        self.layout_shown = layout
-        if previous is None or extent(previous) != extent(layout):
+        sight, is_new = self._visible_rect(layout), not self._is_known(layout)
+        self.layout_shown, self._starts_over = layout, False
+        if is_new:
             self._limit_range()
             self.setRange(sight, padding=0)
             self._update_viewport()
@@ -119,19 +121,27 @@ class MapCanvas(Plot):
         self._labels = labels
         self._label_axes()
 
+    def start_over(self) -> None:
+        """Fit the next layout into the view, unless the viewport has a region for it."""
+        self._starts_over = True
+
     def _label_axes(self) -> None:
         for side, text in zip(SIDES, self._labels, strict=True):
             self.label(side, text)
 
     def _visible_rect(self, layout: ParameterLayout) -> QRectF:
-        previous, view_state = self.layout_shown, self._viewport.within(layout)
+        view_state = self._viewport.within(layout)
         if view_state is not None:
             return view_state.sight
-        known = previous is not None and extent(layout) == extent(previous)
-        return self.sight if known else fitted(layout)
+        return self.sight if self._is_known(layout) else fitted(layout)
+
+    def _is_known(self, layout: ParameterLayout) -> bool:
+        """Return whether the layout on the screen has the same size, and is of the same file."""
+        shown = self.layout_shown
+        return not self._starts_over and shown is not None and extent(layout) == extent(shown)
 
     def _update_viewport(self) -> None:
-        if self.layout_shown is not None and self.isVisible():
+        if self.layout_shown is not None and self.isVisible() and not self._starts_over:
             self._viewport.look(self.layout_shown, self.sight)
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
@@ -148,6 +158,14 @@ class MapCanvas(Plot):
         """Show one element per pixel, around the same centre."""
         region = QRectF(QPointF(), self.view.rect().size() / self.devicePixelRatioF())
         region.moveCenter(self.sight.center())
+        self.setRange(region, padding=0)
+
+    def show_element(self, row: int, column: int) -> None:
+        """Show an element in the middle, and so large that its group can be seen."""
+        size = self.view.rect().size()
+        wide, high = (side / SHOWN_ELEMENT_PX for side in (size.width(), size.height()))
+        region = QRectF(0, 0, min(wide, self.sight.width()), min(high, self.sight.height()))
+        region.moveCenter(QPointF(column, row))
         self.setRange(region, padding=0)
 
     def set_square_cells(self, *, on: bool) -> None:

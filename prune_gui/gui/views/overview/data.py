@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.architecture.blocks import sections
 from prune_gui.errors import one_line
 from prune_gui.gui.views.overview.layout import Arrangement
 from prune_gui.gui.views.overview.text import FileCard, card
@@ -64,7 +63,7 @@ class OverviewRequest:
     shading: Shading
     vectors: bool
     colours: Colours
-    visible: tuple[str, str] | None
+    visible: tuple[str, ...]
     limit: int
 
 
@@ -80,6 +79,12 @@ class OverviewData:
     statistics: LayerStatistics
     rows: Rows
     card: FileCard
+
+    @property
+    def targets(self) -> Mapping[str, int]:
+        """The targets of the draft, with the number of elements that it prunes of each."""
+        resolution, draft = self.subject.resolution, self.subject.draft
+        return {} if draft is None else resolution.outcomes[draft - 1].pruned
 
     @property
     def is_complete(self) -> bool:
@@ -114,13 +119,14 @@ def compute_overview(
     if before is not None and not subject.same_parameter(before.subject):
         before = None
     previous = before.statistics if before else None
-    statistics = previous
-    if statistics is None or statistics.resolution is not resolution:
-        statistics = empty_statistics(resolution, previous)
+    statistics, reference = previous, subject.reference
+    if statistics is None or not statistics.is_of(resolution, reference):
+        statistics = empty_statistics(resolution, previous, reference=reference)
     if before is not None and before.vectors is request.vectors:
         arrangement = before.arrangement
     else:
-        arrangement = _arrange(subject, vectors=request.vectors)
+        tensors, names = resolution.checkpoint.tensors, resolution.counts
+        arrangement = Arrangement.of(tensors, names, vectors=request.vectors)
     drawn = before.pictures if before else {}
     pictures, is_drawn = _draw(subject, arrangement, drawn, request, end, monitor)
     if is_drawn and before is not None and before.is_drawn and statistics.is_pending:
@@ -157,18 +163,6 @@ def name_lines(name: str, max_chars: int = MAX_LINE_CHARS) -> list[str]:
     return lines
 
 
-def _arrange(subject: ModelSubject, *, vectors: bool) -> Arrangement:
-    tensors = subject.resolution.checkpoint.tensors
-    shapes = {name: tensors[name].shape for name in subject.resolution.counts}
-    weights = {name: shape for name, shape in shapes.items() if tensors[name].kind is None}
-    found = sections(shapes if vectors else weights, vectors=vectors)
-    # A file of vectors only would have an empty overview.
-    found = found or sections(shapes, vectors=True)
-    arrangement = Arrangement(tuple(found))
-    _ = arrangement.ranks, arrangement.loose_columns  # computed here, not on the GUI thread
-    return arrangement
-
-
 def _draw(
     subject: ModelSubject,
     arrangement: Arrangement,
@@ -200,7 +194,7 @@ def _draw(
             thumbnail = make_thumbnail(parameter, shading, monitor)
         colours = pixels(thumbnail, shading, style.colours, style.draft)
         zeros = None
-        if parameter.zeros and not shading.needs_weights:
+        if parameter.zeros and shading.measure is Shading.STEP:
             zeros = thumbnail.zeros(parameter.info.shape)
         return name, Picture(thumbnail, style, colours, zeros)
 

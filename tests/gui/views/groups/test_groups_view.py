@@ -18,6 +18,7 @@ from prune_gui.gui.views.groups import view as groups_view
 from prune_gui.gui.views.groups.view import GroupsView
 from prune_gui.raster.colours import LIGHT
 from prune_gui.resources import resource
+from prune_gui.session.draft_request import StepRequest
 
 UP = "encoder.layer.0.intermediate.dense.weight"
 DOWN = "encoder.layer.0.output.dense.weight"
@@ -78,9 +79,9 @@ def test_the_units_and_the_tensors_that_have_them_are_shown(groups, bench):
 
 
 def test_pruned_units_have_the_colour_of_their_step_and_the_cut_is_a_line(groups, bench, share_of):
-    assert share_of(groups._plot, LIGHT.light_of(1)) == 0
+    assert share_of(groups._plot, LIGHT.of(1)) == 0
     bench.add(_coupled(bench))
-    assert share_of(groups._plot, LIGHT.light_of(1)) > 0.02
+    assert share_of(groups._plot, LIGHT.of(1)) > 0.02
     assert "step&nbsp;1:&nbsp;Coupled&nbsp;units&nbsp;5" in groups.legend()
     found = groups._data
     cut = groups._plot._cut
@@ -121,7 +122,6 @@ def test_many_units_are_points_in_the_colour_of_their_step(groups, bench, monkey
     monkeypatch.setattr(bar_view, "MAX_BARS", 3)
     bench.add(_coupled(bench))
     assert share_of(groups._plot, LIGHT.of(1)) > 0
-    assert share_of(groups._plot, LIGHT.light_of(1)) == 0
     drawn = [item.getData() for item in groups._plot._items]
     assert sorted(np.concatenate([x for x, _ in drawn]).tolist()) == list(range(FFN))
     assert "a&nbsp;point&nbsp;per&nbsp;unit" in groups.legend()
@@ -247,6 +247,17 @@ def test_what_remains_of_dead_units_is_drafted_from_the_view(groups, bench, draf
     assert bench.draft.current.step.method.name == "dead_units"
     assert groups._data.pruned_by.nonzero()[0].tolist() == [2, 3]
     assert not label.isVisible()
+
+
+def test_it_follows_the_units_of_the_draft(groups, bench, draft):
+    bench.show(QUERY)
+    assert groups._data.group.space == "heads"
+    draft.change(StepRequest(_coupled(bench)))
+    bench.until_idle()
+    assert (groups._data.group.space, groups._data.group.size) == ("ffn", FFN)
+    draft.preview.setChecked(False)
+    bench.show(KEY)
+    assert groups._data.group.space == "heads"
 
 
 def test_units_of_a_kind_without_a_method_have_a_reason(groups, bench, draft, hand, tmp_path):

@@ -9,11 +9,13 @@ from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel
 from safetensors.torch import save_file
 
 from prune_gui.gui.views import ViewTabs
+from prune_gui.gui.views.overview.block_grid import BlockGrid
 from prune_gui.gui.views.overview.card_panel import CardPanel
+from prune_gui.gui.views.overview.enlarged import Enlarged
 from prune_gui.gui.views.overview.thumbnail import Shading
-from prune_gui.gui.views.overview.thumbnail_grid import Enlarged, ThumbnailGrid
 from prune_gui.raster.colours import DARK, LIGHT
 
+BLOCKS = 200  # too many to be all in sight
 ROLES = ("attention.query", "attention.key", "output.dense")
 
 
@@ -23,10 +25,10 @@ def checkpoint(tmp_path):
     path = tmp_path / "blocks.safetensors"
     tensors = {
         f"layer.{i}.{role}.weight": torch.randn(12, 12, generator=random)
-        for i in range(30)
+        for i in range(BLOCKS)
         for role in ROLES
     }
-    save_file(tensors | {"embed.weight": torch.ones(20, 4), "embed.bias": torch.ones(4)}, path)
+    save_file(tensors | {"head.weight": torch.ones(20, 4), "head.bias": torch.ones(4)}, path)
     return path
 
 
@@ -45,7 +47,7 @@ def view(tabs):
 
 @pytest.fixture
 def grid(view):
-    return view.findChild(ThumbnailGrid)
+    return view.findChild(BlockGrid)
 
 
 @pytest.fixture
@@ -78,9 +80,9 @@ def shades(grid):
 def test_a_checkpoint_opens_on_the_overview_of_all_its_parameters(tabs, view, grid):
     assert tabs.current is view
     assert view._data.pictures.keys() == tabs._workbench.session.checkpoint.tensors.keys() - {
-        "embed.bias"
+        "head.bias"
     }
-    assert len(grid._shown.layout.arrangement.sections[0].rows) == 30
+    assert len(grid.painter.arrangement.sections[0].rows) == BLOCKS
 
 
 def test_another_checkpoint_opens_on_the_overview_but_a_reload_keeps_the_view(
@@ -121,14 +123,14 @@ def test_arrows_choose_a_parameter_and_enter_opens_it(tabs, bench, grid):
 
 def test_the_chosen_parameter_scrolls_into_sight(bench, grid):
     area = grid.viewport().rect()
-    for name in ("layer.29.output.dense.weight", "layer.0.attention.query.weight"):
+    for name in (f"layer.{BLOCKS - 1}.output.dense.weight", "layer.0.attention.query.weight"):
         bench.choose(name)
         assert area.contains(grid.rect_of(name).toRect())
 
 
 def test_headings_stay_in_sight_when_scrolled(bench, grid):
     def heading():
-        height = grid._shown.layout.heading_height(grid._shown.data.arrangement.sections[0])
+        height = grid.painter.layout.placed[0].heading
         return grid.viewport().grab().toImage().copy(0, 0, 300, height - 6)
 
     top = heading()
@@ -138,10 +140,59 @@ def test_headings_stay_in_sight_when_scrolled(bench, grid):
 
 
 def test_biases_and_norms_are_shown_on_request(view, bench):
-    assert "embed.bias" not in view._data.pictures
+    assert "head.bias" not in view._data.pictures
     view.findChild(QCheckBox).click()
     bench.until_idle()
-    assert "embed.bias" in view._data.pictures
+    assert "head.bias" in view._data.pictures
+
+
+def test_magnitudes_are_shown_until_something_is_pruned_unless_the_user_chose(view, bench, prune):
+    box = view.findChild(QComboBox)
+    assert box.currentData() == Shading.MAGNITUDE
+    assert "relative to the matrix" in view.legend()
+    prune(targets=["layer.*"])
+    bench.until_idle()
+    assert box.currentData() == Shading.STEP
+    box.setCurrentIndex(box.findData(Shading.MAGNITUDE))
+    prune(targets=["layer.1.*"])
+    bench.until_idle()
+    assert box.currentData() == Shading.MAGNITUDE
+
+
+def test_headings_and_a_dragged_rectangle_choose_the_targets_of_the_draft(view, bench, grid):
+    wanted = []
+    view.draft_wanted.connect(lambda request: wanted.append(sorted(request.names)))
+    heads = {head.text: head for head in grid.painter.all_heads(grid.visible)}
+
+    def click(text, *modifiers):
+        where = (heads[text].area.center() - grid.visible.topLeft()).toPoint()
+        QTest.mouseClick(grid.viewport(), Qt.MouseButton.LeftButton, *modifiers, pos=where)
+
+    click("q")
+    assert wanted.pop() == sorted(f"layer.{i}.attention.query.weight" for i in range(BLOCKS))
+    click("2")
+    assert wanted.pop() == sorted(f"layer.2.{role}.weight" for role in ROLES)
+    first, last = (at(grid, f"layer.{i}.{r}.weight") for i, r in ((1, ROLES[0]), (2, ROLES[1])))
+    QTest.mousePress(grid.viewport(), Qt.MouseButton.LeftButton, pos=first)
+    QTest.mouseMove(grid.viewport(), last)
+    QTest.mouseRelease(grid.viewport(), Qt.MouseButton.LeftButton, pos=last)
+    dragged = [f"layer.{i}.{role}.weight" for i in (1, 2) for role in sorted(ROLES[:2])]
+    assert wanted.pop() == dragged
+    bench.choose("layer.5.output.dense.weight")
+    QTest.keyClick(grid, Qt.Key.Key_Space, Qt.KeyboardModifier.ShiftModifier)
+    assert wanted.pop() == sorted(f"layer.5.{role}.weight" for role in ROLES)
+    assert not wanted
+
+
+def test_cells_show_targets_of_the_draft_protection_and_patterns(view, bench, grid):
+    bench.session.protect({"layer.1.output.dense.weight"}, on=True)
+    bench.add(bench.step("n_m", targets=["layer.2.*"]))
+    bench.draft_step(bench.step(targets=["layer.3.*"], amount=0.5))
+    cell = grid.painter.cell_of
+    assert cell("layer.1.output.dense.weight").is_locked
+    assert cell("layer.2.output.dense.weight").badge == "2:4"
+    assert cell("layer.3.output.dense.weight").outline == LIGHT.draft
+    assert cell("layer.0.output.dense.weight")[5:] == ("", False, "")
 
 
 @pytest.mark.parametrize("shading", [Shading.DENSITY, Shading.ENERGY])
@@ -189,15 +240,15 @@ def test_the_card_is_above_narrow_thumbnails_and_beside_wide_ones(tabs, view, be
 
 
 def test_with_little_memory_only_thumbnails_in_sight_are_kept(view, bench, grid):
-    view.limit_memory(500_000)
+    view.limit_memory(2_000_000)
     view._data = None
     view.refresh()
     bench.until_idle()
     kept = set(view._data.pictures)
-    assert len(kept) < 40
+    assert len(kept) < 100
     grid.verticalScrollBar().setValue(grid.verticalScrollBar().maximum())
     bench.until_idle()
-    assert "embed.weight" in view._data.pictures
+    assert "head.weight" in view._data.pictures
     assert len(view._data.pictures) == len(kept)
 
 

@@ -24,7 +24,7 @@ from prune_gui.gui.panels.welcome import Welcome
 from prune_gui.gui.runtime.log_feed import LogEntry
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.widgets import layouts
-from prune_gui.gui.widgets.frames import DropHint, FocusFrame, deleted_on_close
+from prune_gui.gui.widgets.frames import DropHint, FitScrollArea, FocusFrame, deleted_on_close
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import join_items, tr
 from prune_gui.pruning.methods import Method
@@ -41,6 +41,10 @@ NARROW_TREE_PX: Final = 330
 """Initial width of the tree on a smaller screen, where all tabs of the views must fit."""
 PRUNING_PX: Final = 344
 """Initial width of the dock with the draft and the stack."""
+FOCUS_PX: Final = 2
+"""Room beside the views for the frame of the focus."""
+LOW_PX: Final = 240
+"""Height below which views and docks are scrolled, for low screens."""
 EVALUATE_PX: Final = 360
 """Initial height of the dock that evaluates, with a readable plot."""
 
@@ -192,8 +196,9 @@ class MainWindow(PanelWindow):
         zeros = ZeroNotice(self.workbench, self.menu_actions["start_from_zeros"])
         saved = self.commands.saving.notice
         saved.compare_wanted.connect(self._compare_saved)
-        layouts.column(saved, zeros, correction, (self.views, 1), of=page, margin=0, gap=0)
-        return page
+        margins = FOCUS_PX, 0, FOCUS_PX, 0
+        layouts.column(saved, zeros, correction, (self.views, 1), of=page, margin=margins, gap=0)
+        return FitScrollArea(page, LOW_PX, grows=True)
 
     def _compare_saved(self, path: Path) -> None:
         comparison = self.workbench.comparison
@@ -210,7 +215,8 @@ class MainWindow(PanelWindow):
         # The draft keeps its height beside the dock that evaluates, whose points change the draft.
         self.setCorner(Qt.Corner.BottomRightCorner, right)
         docks.add("Modules", tr("Modules"), self.tree, left)
-        docks.add("Pruning", tr("Pruning"), pruning, right)
+        scrolled = FitScrollArea(pruning, LOW_PX, grows=True)
+        docks.add("Pruning", tr("Pruning"), scrolled, right)
         docks.add("History", tr("History"), self.history, left, hidden=True)
         docks.add("Evaluate", tr("Evaluate"), self.evaluate, bottom, hidden=True)
         docks.set_first_height("Evaluate", EVALUATE_PX)

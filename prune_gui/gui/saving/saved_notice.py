@@ -66,3 +66,5 @@ class SavedNotice(QWidget):
 
     def _show_icon(self) -> None:
         self._close.setIcon(icon("cancel"))
+        if (more := self._bar.findChild(QToolButton, "qt_toolbar_ext_button")) is not None:
+            more.setIcon(icon("down"))  # Qt's is black in any theme

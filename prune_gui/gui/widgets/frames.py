@@ -81,9 +81,9 @@ class FocusFrame(QFocusFrame):
 
 
 class FitScrollArea(QScrollArea):
-    """A vertical scroll area that is at most as high as its content."""
+    """A vertical scroll area that is at most as high as its content, unless it grows."""
 
-    def __init__(self, content: QWidget, min_height: int) -> None:
+    def __init__(self, content: QWidget, min_height: int, *, grows: bool = False) -> None:
         super().__init__()
         self._content = content
         self.setWidget(content)
@@ -91,7 +91,8 @@ class FitScrollArea(QScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # otherwise a tab stop without a visible focus
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
+        height = QSizePolicy.Policy.Expanding if grows else QSizePolicy.Policy.Maximum
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, height)
         self.setMinimumHeight(min_height)
 
     def sizeHint(self) -> QSize:  # noqa: N802

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from pages import errors
-from PySide6.QtCore import QEvent, QMimeData, QObject, QPoint, QPointF, Qt, QTimer, QUrl
+from PySide6.QtCore import QEvent, QMimeData, QObject, QPoint, QPointF, QSize, Qt, QTimer, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent
 from PySide6.QtWidgets import (
     QApplication,
@@ -34,6 +34,7 @@ from prune_gui.resources import resource
 from prune_gui.session import Settings
 from prune_gui.session.subjects import FILE, OtherCheckpoint
 
+SMALL_SCREEN = QSize(800, 460)
 LOW_SCREEN_PX = 762
 """Height of a window on a screen of 800 pixels, without its title bar."""
 
@@ -498,6 +499,18 @@ def test_a_cancelled_save_says_so_and_its_dialog_keeps_the_input(
     assert not (tmp_path / "out.safetensors").exists()
     changed.menu_actions["save_checkpoint"].trigger()
     assert paths[1] == str(tmp_path / "out.safetensors")
+
+
+@pytest.mark.parametrize("key", [spec.key for spec in VIEWS])
+def test_each_view_fits_a_small_screen_with_the_docks_in_one_place(demo_window, settle, key):
+    demo_window.show()
+    demo_window.docks.stack("Modules", "Pruning")
+    demo_window.views.bring_forward(key)
+    settle()
+    demo_window.resize(SMALL_SCREEN)
+    for _ in range(2):
+        QApplication.processEvents()
+    assert demo_window.size() == SMALL_SCREEN
 
 
 @pytest.mark.parametrize("key", [spec.key for spec in VIEWS])

@@ -24,7 +24,7 @@ from prune_gui.gui.panels.welcome import Welcome
 from prune_gui.gui.runtime.log_feed import LogEntry
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.widgets import layouts
-from prune_gui.gui.widgets.frames import DropHint, FitScrollArea, FocusFrame, deleted_on_close
+from prune_gui.gui.widgets.frames import DropHint, FocusFrame, deleted_on_close, scrolled
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import join_items, tr
 from prune_gui.pruning.methods import Method
@@ -194,7 +194,7 @@ class MainWindow(PanelWindow):
         saved.compare_wanted.connect(self._compare_saved)
         margins = FOCUS_PX, 0, FOCUS_PX, 0
         layouts.column(saved, zeros, correction, (self.views, 1), of=page, margin=margins, gap=0)
-        return FitScrollArea(page, LOW_PX, grows=True)
+        return scrolled(page, LOW_PX)
 
     def _compare_saved(self, path: Path) -> None:
         comparison = self.workbench.comparison
@@ -211,8 +211,7 @@ class MainWindow(PanelWindow):
         # The draft keeps its height beside the dock that evaluates, whose points change the draft.
         self.setCorner(Qt.Corner.BottomRightCorner, right)
         docks.add("Modules", tr("Modules"), self.tree, left)
-        scrolled = FitScrollArea(pruning, LOW_PX, grows=True)
-        docks.add("Pruning", tr("Pruning"), scrolled, right)
+        docks.add("Pruning", tr("Pruning"), scrolled(pruning, LOW_PX), right)
         docks.add("History", tr("History"), self.history, left, hidden=True)
         docks.add("Evaluate", tr("Evaluate"), self.evaluate, bottom, hidden=True)
         docks.set_first_height("Evaluate", EVALUATE_PX)

@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
     QMainWindow,
     QScrollArea,
     QSizePolicy,
+    QSplitter,
     QWidget,
 )
 
@@ -81,9 +82,9 @@ class FocusFrame(QFocusFrame):
 
 
 class FitScrollArea(QScrollArea):
-    """A vertical scroll area that is at most as high as its content, unless it grows."""
+    """A vertical scroll area that is at most as high as its content."""
 
-    def __init__(self, content: QWidget, min_height: int, *, grows: bool = False) -> None:
+    def __init__(self, content: QWidget, min_height: int) -> None:
         super().__init__()
         self._content = content
         self.setWidget(content)
@@ -91,8 +92,7 @@ class FitScrollArea(QScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # otherwise a tab stop without a visible focus
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        height = QSizePolicy.Policy.Expanding if grows else QSizePolicy.Policy.Maximum
-        self.setSizePolicy(QSizePolicy.Policy.Preferred, height)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
         self.setMinimumHeight(min_height)
 
     def sizeHint(self) -> QSize:  # noqa: N802
@@ -108,6 +108,18 @@ class FitScrollArea(QScrollArea):
         if watched is self._content and event.type() == QEvent.Type.LayoutRequest:
             self.updateGeometry()
         return super().eventFilter(watched, event)
+
+
+def scrolled(content: QWidget, min_height: int) -> QScrollArea:
+    """Return an area that fills its place, and scrolls if that is lower than the content allows.
+
+    A splitter has no preferred height for a width, which an area would take for the minimum.
+    """
+    holder = QSplitter(childrenCollapsible=False)
+    holder.addWidget(content)
+    area = FitScrollArea(holder, min_height)
+    area.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Expanding)
+    return area
 
 
 def deleted_on_close(window: Window) -> Window:

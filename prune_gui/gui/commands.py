@@ -73,6 +73,12 @@ class Commands:
         if path is not None:
             self._workbench.bridge.run(open_job(path), self._agree_to_switch)
 
+    def choose_original(self) -> None:
+        """Choose the checkpoint before pruning."""
+        path = questions.ask_checkpoint(self.window, self.folder)
+        if path is not None:
+            self._workbench.comparison.set_reference(path)
+
     def _agree_to_switch(self, other: Session) -> None:
         from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog  # rarely shown
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QActionGroup, QCloseEvent, QDragEnterEvent, QDragLeaveEvent, QDropEvent
-from PySide6.QtWidgets import QApplication, QStackedWidget, QToolBar, QWidget
+from PySide6.QtWidgets import QApplication, QSplitter, QStackedWidget, QToolBar, QWidget
 
 from prune_gui.checkpoint.remote.access import FetchLimitError
 from prune_gui.errors import PruneGuiError, one_line
@@ -19,7 +19,7 @@ from prune_gui.gui.actions.keyboard import PaneNavigation, PeekOriginal
 from prune_gui.gui.dialogs import presets
 from prune_gui.gui.dialogs.questions import ErrorBox
 from prune_gui.gui.panel_window import PanelWindow
-from prune_gui.gui.panels.notices import CorrectionNotice, ReloadNotice, ZeroNotice
+from prune_gui.gui.panels.notices import CorrectionNotice, OriginalNotice, ReloadNotice, ZeroNotice
 from prune_gui.gui.panels.welcome import Welcome
 from prune_gui.gui.runtime.log_feed import LogEntry
 from prune_gui.gui.runtime.preferences import Preferences
@@ -30,7 +30,7 @@ from prune_gui.language import join_items, tr
 from prune_gui.pruning.methods import Method
 from prune_gui.session import Presets
 from prune_gui.session.changes import Changes
-from prune_gui.session.subjects import FILE
+from prune_gui.session.subjects import FILE, OtherCheckpoint
 
 MAX_DROPPED_NAMES: Final = 3
 """Limit of the names that are shown while files are dragged over the window."""
@@ -190,21 +190,28 @@ class MainWindow(PanelWindow):
         correction = CorrectionNotice(self.workbench)
         correction.draft_wanted.connect(self.draft.change)
         zeros = ZeroNotice(self.workbench, self.menu_actions["start_from_zeros"])
+        original = OriginalNotice(self.workbench)
+        original.choice_wanted.connect(self.commands.choose_original)
+        original.taken.connect(lambda: self.views.bring_forward("compare"))
         saved = self.commands.saving.notice
         saved.compare_wanted.connect(self._compare_saved)
-        margins = FOCUS_PX, 0, FOCUS_PX, 0
-        layouts.column(saved, zeros, correction, (self.views, 1), of=page, margin=margins, gap=0)
+        notices, margins = (saved, original, zeros, correction), (FOCUS_PX, 0, FOCUS_PX, 0)
+        layouts.column((self.views, 1), *notices, of=page, margin=margins, gap=0)
         return scrolled(page, LOW_PX)
 
     def _compare_saved(self, path: Path) -> None:
-        comparison = self.workbench.comparison
-        comparison.choose("left", FILE)
+        comparison, session = self.workbench.comparison, self.session
+        original = session.reference_path if session is not None else None
+        comparison.choose("left", OtherCheckpoint(original) if original is not None else FILE)
         comparison.open(path, "right")
         self.views.bring_forward("compare")
 
     def _fill_docks(self) -> None:
-        pruning = QWidget()
-        layouts.column(self.draft, (self.stack, 1), of=pruning, margin=0)
+        pruning = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
+        for panel, stretch in ((self.draft, 3), (self.stack, 2)):
+            pruning.addWidget(panel)
+            pruning.setStretchFactor(pruning.indexOf(panel), stretch)
+        pruning.setSizes([300, 200])  # whatever fits the first form
         area, docks = Qt.DockWidgetArea, self.docks
         left, right = area.LeftDockWidgetArea, area.RightDockWidgetArea
         bottom = area.BottomDockWidgetArea
@@ -285,7 +292,7 @@ class MainWindow(PanelWindow):
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:
             self._opened()
-        elif changes.recipe or changes.saved:
+        elif changes.recipe or changes.draft or changes.saved or changes.comparison:
             self._refresh()
 
     def _opened(self) -> None:

@@ -30,6 +30,7 @@ class BatchRow:
     total: int | None = None
     out: Path | None = None
     error: str = ""
+    details: str = ""
     warnings: tuple[str, ...] = ()
 
     @property
@@ -71,7 +72,7 @@ def prune_file(
     except Cancelled:
         raise
     except PruneGuiError as error:
-        row = replace(row, error=str(error))
+        row = replace(row, error=error.brief, details=error.details)
     return row
 
 

@@ -1,7 +1,5 @@
 """The loader script of a reparametrized checkpoint, run without this package."""
 
-from __future__ import annotations
-
 import copy
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Copies of torch files that name code: with all of it, or with the tensors alone."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

@@ -92,6 +92,17 @@ DOCUMENT_ACTIONS: Final[dict[str, ActionSpec]] = {
         deferred("Write a page that says what was pruned, to read, print and send"),
         lambda w: w.show_report(),
     ),
+    "choose_original": when_open(
+        deferred("Choose the ori&ginal…"),
+        deferred("Choose the checkpoint before pruning, which kept energy is relative to"),
+        lambda w: w.commands.choose_original(),
+    ),
+    "forget_original": ActionSpec(
+        deferred("Forget the or&iginal"),
+        deferred("Do not measure kept energy against another checkpoint"),
+        lambda w: w.workbench.comparison.set_reference(None),
+        when=lambda w: w.session is not None and w.session.reference_path is not None,
+    ),
     "close_window": ActionSpec(
         deferred("Close &window"), deferred("Close this window"), lambda w: w.close(), "Ctrl+W"
     ),

@@ -54,6 +54,9 @@ ARCHITECTURE: Final = FileQuestion(
     deferred("Architecture tables (*.yaml *.yml);;All files (*)"),
 )
 EVALUATOR: Final = FileQuestion(deferred("Choose an evaluator"), PYTHON_FILES)
+NEW_EVALUATOR: Final = FileQuestion(
+    deferred("New evaluator"), deferred("Python files (*.py)"), "py"
+)
 SAVED_RECIPE: Final = FileQuestion(  # all files would offer checkpoints
     deferred("Save the recipe"), deferred("Recipes (*.yaml *.yml)"), "yaml"
 )

@@ -43,8 +43,9 @@ PRUNING_PX: Final = 344
 """Initial width of the dock with the draft and the stack."""
 FOCUS_PX: Final = 2
 """Room beside the views for the frame of the focus."""
+NARROW_PX: Final = 400
 LOW_PX: Final = 240
-"""Height below which views and docks are scrolled, for low screens."""
+"""Size below which views and docks are scrolled, for small screens."""
 EVALUATE_PX: Final = 360
 """Initial height of the dock that evaluates, with a readable plot."""
 
@@ -197,7 +198,7 @@ class MainWindow(PanelWindow):
         saved.compare_wanted.connect(self._compare_saved)
         notices, margins = (saved, original, zeros, correction), (FOCUS_PX, 0, FOCUS_PX, 0)
         layouts.column((self.views, 1), *notices, of=page, margin=margins, gap=0)
-        return scrolled(page, LOW_PX)
+        return scrolled(page, LOW_PX, NARROW_PX)
 
     def _compare_saved(self, path: Path) -> None:
         comparison, session = self.workbench.comparison, self.session

@@ -193,14 +193,6 @@ class SaveDialog(QDialog):
         """Whether the values are compressed; False if the chosen kind of files cannot be."""
         return self._compressed.isEnabled() and self._compressed.isChecked()
 
-    @property
-    def keeps_code(self) -> bool | None:
-        """Whether the code that the file names is copied; None if there is nothing to say of it."""
-        if not self._foreign or self._target is None or self.form != "finalized":
-            return None
-        is_torch = self._target.format.name == TORCH.name
-        return not self._tensors_only.isChecked() if is_torch else None
-
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
         super().showEvent(event)
         has_draft = self._workbench.draft.current is not None

@@ -158,7 +158,6 @@ def test_tensors_only_is_offered_for_code_and_checked_if_it_runs_programs(
         shown_sizes(dialog)
         assert ("only the tensors" in problem(dialog)) is is_checked
         assert ("Prune GUI runs none of it" in problem(dialog)) is not is_checked
-        assert dialog.keeps_code is not is_checked
     split(dialog, "1 GB")
     assert dialog.path == tmp_path / "model-pruned"
     dialog.findChild(QCheckBox).click()

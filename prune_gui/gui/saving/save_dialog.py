@@ -41,7 +41,7 @@ from prune_gui.gui.saving.output_boxes import (
 )
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.frames import FitScrollArea
-from prune_gui.gui.widgets.message import Message, Messages
+from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.theme import WIDE_PX
 from prune_gui.language import deferred, tr, trn
 from prune_gui.location import Location, is_url
@@ -146,7 +146,7 @@ class SaveDialog(QDialog):
         buttons = layouts.dialog_buttons(self, standard.Save | standard.Cancel, self._confirm)
         self._save = buttons.button(standard.Save)
         content = QWidget()
-        layouts.column(forms, path_row, Messages(notes), of=content, margin=0)
+        layouts.column(forms, path_row, *notes, of=content, margin=0)
         scrolled = FitScrollArea(content, MIN_HEIGHT_PX)
         layouts.column((scrolled, 1), layouts.STRETCH, buttons, of=self)
         self._forms.idToggled.connect(self._suggest)

@@ -413,13 +413,14 @@ def test_a_note_says_that_a_draft_is_not_saved(
     assert any("previewed step is not saved" in text for text in texts) is drafted
 
 
-def test_the_dialog_keeps_its_size_while_messages_come_and_go(dialog, qtbot):
-    dialog.show()
-    size = dialog.size()
-    for text in ("", "/", "name.unknown", str(Path("/nowhere/else/model.safetensors"))):
-        dialog._path.setText(text)
-        qtbot.wait(10)
-        assert dialog.size() == size
-    dialog.explain("The disk is full.")
+def test_the_dialog_grows_for_messages_which_squeeze_nothing(dialog, shown_sizes, qtbot):
+    shown_sizes(dialog)
+    radio, height = dialog.findChildren(QRadioButton)[0], dialog.height()
+    needed = radio.height()
+    dialog.explain("The disk is full. " * 20)
+    qtbot.waitUntil(lambda: dialog.height() > height)
+    assert radio.height() == needed
+    height = dialog.height()
+    dialog.explain("")
     qtbot.wait(10)
-    assert dialog.size() == size
+    assert dialog.height() == height  # no button moves again

@@ -156,36 +156,38 @@ class MetricPlot(PointPlot):
         for item in (self._front, self._best):
             item.setData([], [])
         self.levels = {text: value for text, value in levels.items() if math.isfinite(value)}
+        alike: dict[tuple[str, str], list[MetricCurve]] = {}  # drawn at once, for speed
         for at, curve in enumerate(curves):
             if curve.points:
                 shade = shades[at] if shades else curve_colour(colours, at)
                 symbol = "o" if shades else SYMBOLS[at % len(SYMBOLS)]
-                self._draw_curve(curve, shade, symbol, within)
+                alike.setdefault((shade, symbol), []).append(curve)
+                self.curves.append(replace(curve, values=np.clip(curve.values, *within)))
+        for (shade, symbol), members in alike.items():
+            self._draw(members, _style(shade, symbol), within)
         for line in self._level_lines:
             line.hide()
         for at, (text, value) in enumerate(self.levels.items()):
             line = self._level_lines[at]
             line.setPen(pen(colours.foreground, dashed=at == 0))
             line.label.setColor(colours.foreground)
-            line.label.setFormat(text)
             line.setValue(value)
             line.show()
+            line.label.setFormat(text)  # ignored while it is hidden
         self._ring.setPen(pen(colours.foreground, width=2))
         self._fit()
         self._choose(None)
 
-    def _draw_curve(
-        self, curve: MetricCurve, shade: str, symbol: str, within: tuple[float, float]
+    def _draw(
+        self, curves: Sequence[MetricCurve], style: dict[str, object], within: tuple[float, float]
     ) -> None:
-        low, high = within
-        values = np.clip(curve.values, low, high)
-        style = _style(shade, symbol)
-        if not curve.label:
-            marks = np.full(len(values), symbol, object)
-            marks[curve.values < low], marks[curve.values > high] = "t", "t1"
+        sparsity = np.concatenate([np.append(curve.sparsity, np.nan) for curve in curves])
+        values = np.concatenate([np.append(curve.values, np.nan) for curve in curves])
+        if not curves[0].label:
+            marks = np.full(len(values), style["symbol"], object)
+            marks[values < within[0]], marks[values > within[1]] = "t", "t1"
             style |= {"pen": None, "symbol": list(marks)}
-        self.curves.append(replace(curve, values=values))
-        self._lines.append(pg.PlotDataItem(curve.sparsity, values, **style))
+        self._lines.append(pg.PlotDataItem(sparsity, np.clip(values, *within), **style))
         self.addItem(self._lines[-1], ignoreBounds=True)
 
     def draw_front(self, points: NDArray[np.intp], best: Sequence[int], colours: Colours) -> None:
@@ -232,13 +234,20 @@ class MetricPlot(PointPlot):
         return [curve.sparsity[at[1]]], [value if np.isfinite(value) else 0.0]
 
     def _nearest(self, scene: QPointF) -> At | None:
-        distances: dict[At, float] = {}
-        for at, curve in enumerate(self.curves):
-            for point, pair in enumerate(zip(curve.sparsity, curve.values, strict=True)):
-                place = self.view.mapViewToScene(QPointF(*map(float, pair)))
-                distances[at, point] = math.hypot(place.x() - scene.x(), place.y() - scene.y())
-        within = {at: away for at, away in distances.items() if away < REACH_PX}
-        return min(within, key=within.__getitem__, default=None)
+        if not self.curves:
+            return None
+        zero, one = (self.view.mapViewToScene(QPointF(at, at)) for at in (0, 1))
+        sparsity = np.concatenate([curve.sparsity for curve in self.curves])
+        values = np.concatenate([curve.values for curve in self.curves])
+        across = zero.x() + sparsity * (one.x() - zero.x()) - scene.x()
+        down = zero.y() + values * (one.y() - zero.y()) - scene.y()
+        distances = np.nan_to_num(np.hypot(across, down), nan=np.inf)
+        nearest = int(distances.argmin())
+        if distances[nearest] >= REACH_PX:
+            return None
+        ends = np.cumsum(self._counts())
+        curve = int(np.searchsorted(ends, nearest, side="right"))
+        return curve, nearest - int(ends[curve]) + len(self.curves[curve].points)
 
 
 class SweepPlot(PointPlot):

@@ -227,7 +227,9 @@ class SearchTab(EvaluationTab):
         tries = [each.trial for each in self.model.rows]
         self._marking = True
         if shown in tries:
-            self.list.selectRow(self.model.position_of(tries.index(shown)))
+            row = self.model.position_of(tries.index(shown))
+            self.list.selectRow(row)
+            self.list.scrollTo(self.model.index(row, 0))
         else:
             self.list.clearSelection()
         self._marking = False
@@ -242,11 +244,11 @@ class SearchTab(EvaluationTab):
     def _describe(self, trial: Trial | None) -> None:
         evaluation = trial.evaluation if trial is not None else None
         if trial is None or evaluation is None:
-            self.headline.say(trial.error if trial is not None else "")
+            self._say(trial.error if trial is not None else "")
             return
         metric = self._evaluations.metric
         value = metric.value(evaluation)
-        self.headline.say(
+        self._say(
             tr(
                 "{label}: {sparsity} pruned, {metric} {value}, {share} of the unpruned",
                 label=tr("Best, {label}", label=trial.label)

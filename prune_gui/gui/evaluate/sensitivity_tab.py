@@ -207,7 +207,7 @@ class SensitivityTab(EvaluationTab):
             text = tr("Most sensitive, {result}", result=self._result(trial))
         elif trial is not None:
             text = self._result(trial)
-        self.headline.say(join_clauses((text, self._measured_on())))
+        self._say(join_clauses((text, self._measured_on())))
 
     def _result(self, trial: Trial | None) -> str:
         assert trial is not None

@@ -144,11 +144,11 @@ class SweepTab(EvaluationTab):
 
     def _describe(self, point: CurvePoint | None) -> None:
         if point is None or point.evaluation is None:
-            self.headline.say(tr("Click a point to use it.") if self._found else "")
+            self._say("", tr("Click a point to use it.") if self._found else "")
             return
         metric = self._evaluations.metric
         value = metric.value(point.evaluation)
-        self.headline.say(
+        self._say(
             tr(
                 "{curve} at {amount}: {metric} {value}, {share} of the file; sparsity {sparsity}",
                 curve=point.swept.label,

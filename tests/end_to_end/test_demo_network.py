@@ -1,12 +1,23 @@
 """The compact form of the demo network, loaded by the module that belongs to it."""
 
 import runpy
+import sys
 from pathlib import Path
 
+import pytest
 import torch
 
 import prune_gui
 from prune_gui.resources import resource
+
+
+def test_the_evaluator_of_the_demo_needs_only_what_the_program_needs(
+    demo_checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [str(resource("demo")), *sys.path])
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    evaluate = runpy.run_path(str(resource("demo") / "evaluate.py"))["evaluate"]
+    assert evaluate(demo_checkpoint) == {"accuracy": 0.994}
 
 
 def test_compact_demo_equals_masked(demo_checkpoint: Path, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from prune_gui.evaluation.evaluation_jobs import (
     metric_curves,
     of_step,
     pareto_front,
-    sensitivity_curves,
+    sensitivity_curve,
     sensitivity_rows,
     trial_curve,
 )
@@ -130,7 +130,7 @@ def test_a_drop_is_positive_where_the_value_is_worse():
     assert [row.trials for row in rows] == [(trials[0], None), (trials[1], trials[2])]
     assert math.isnan(rows[0].drops[1])
     assert [row.largest_drop for row in rows] == [2.0, 0.0]
-    curves = sensitivity_curves(rows)
+    curves = [sensitivity_curve(row) for row in rows]
     assert [(curve.label, curve.points) for curve in curves] == [
         ("a", (trials[0],)), ("b", (trials[1],)),
     ]  # fmt: skip
@@ -140,7 +140,7 @@ def test_a_drop_is_positive_where_the_value_is_worse():
 def test_the_front_of_a_search_has_the_trials_that_no_other_beats():
     found = [(50, 0.9), (70, 0.9), (70, 0.8), (80, math.nan), (60, 0.95), (90, 0.1)]
     trials = [Trial("x", 0.5, (), evaluation(pruned, acc=value), value) for pruned, value in found]
-    curve = trial_curve([Trial("x", 0.5, (), None, math.nan, "failed"), *trials], Metric())
+    curve = trial_curve("", [Trial("x", 0.5, (), None, math.nan, "failed"), *trials], Metric())
     assert curve.sparsity.tolist() == [50, 60, 70, 70, 80, 90]
     front = pareto_front(curve, higher_is_better=True)
     assert [curve.values[at] for at in front] == [0.95, 0.9, 0.1]

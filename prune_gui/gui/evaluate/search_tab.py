@@ -120,7 +120,7 @@ class SearchTab(EvaluationTab):
             )
         )
         self.take = layouts.button(tr("Use this recipe"), self._take_chosen)
-        self.plot = MetricPlot(tr("sparsity of all prunable parameters, %"))
+        self.plot = MetricPlot(tr("Trials by sparsity"), tr("sparsity, %"))
         self.plot.pointed.connect(self._point)
         self.plot.taken.connect(self._select)
         self.model: SortableModel[Sequence[Try]] = SortableModel(COLUMNS, (), self)
@@ -153,7 +153,7 @@ class SearchTab(EvaluationTab):
             value = metric.value(trial.evaluation)
             tries.append(Try(trial, value, share_of(value, dense), trial is self._best))
         self.model.show(tries)
-        curve, levels = trial_curve(self._found, metric), self._levels()
+        curve, levels = trial_curve("", self._found, metric), self._levels()
         within = -math.inf, math.inf
         if self._dense is not None and self._goal.at_least is not None:
             limit = self._goal.limit(self._dense, metric)

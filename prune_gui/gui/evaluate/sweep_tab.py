@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from html import escape
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import Qt, Signal
@@ -23,7 +22,7 @@ from prune_gui.evaluation.evaluation_jobs import (
 from prune_gui.evaluation.metrics import share_of
 from prune_gui.gui import formatting
 from prune_gui.gui.evaluate.evaluations import Evaluations
-from prune_gui.gui.evaluate.plots import MetricPlot, curve_colour
+from prune_gui.gui.evaluate.plots import MetricPlot
 from prune_gui.gui.evaluate.tab import EvaluationTab, amount_text, field, share_text, value_text
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.table_widgets import number_column, text_column
@@ -76,7 +75,7 @@ class SweepTab(EvaluationTab):
         tip = tr("The parameters that the rankings prune: a glob, or conditions")
         self.targets = field(DEFAULT_TARGETS, tr("Targets"), tip)
         self.amounts = field(DEFAULT_AMOUNTS, tr("Amounts"))
-        self.plot = MetricPlot(tr("sparsity of all prunable parameters, %"))
+        self.plot = MetricPlot(tr("Metric by sparsity"), tr("sparsity, %"))
         self.plot.pointed.connect(self._describe)
         self.plot.taken.connect(self._use)
         targets, amounts = QLabel(tr("Targets")), QLabel(tr("Amounts"))
@@ -101,7 +100,7 @@ class SweepTab(EvaluationTab):
         self.plot.show_curves(
             metric_curves(self._found, metric), self._levels(), self._metric_title(), shades
         )
-        self.curves.mark(self._shades())
+        self.curves.mark(self.plot.shades)
         self._describe(None)
         self._enable()
 
@@ -109,11 +108,7 @@ class SweepTab(EvaluationTab):
         return self.plot if self._found else None
 
     def legend(self) -> str:
-        lines = [
-            f'<span style="color: {shade}">■</span>&nbsp;{escape(label)}'
-            for label, shade in self._shades().items()
-        ]
-        return "<br>".join(lines)
+        return self.plot.legend()
 
     def _table(self, name: str) -> Table:
         values = [_metric_column(metric) for metric in self._evaluations.metrics]
@@ -210,12 +205,7 @@ class SweepTab(EvaluationTab):
 
     def _offer(self) -> None:
         self.curves.show_labels([each.label for each in self._steps(())], [self._draft_label])
-        self.curves.mark(self._shades())
-
-    def _shades(self) -> dict[str, str]:
-        shades = colours(self.palette())
-        labels = dict.fromkeys(point.swept.label for point in self._found)
-        return {label: curve_colour(shades, at) for at, label in enumerate(labels)}
+        self.curves.mark(self.plot.shades)
 
 
 def _metric_column(name: str) -> Column[Sequence[CurvePoint]]:

@@ -297,6 +297,6 @@ def test_the_dock_is_translated(panel, code, run, workbench, make_step):
     dialog = OptionsDialog(choice, panel)
     names = (*names_in(workbench.session.checkpoint), choice.text, DEMO.text, "kept", "loss")
     code_words = (str(code), "evaluate", "{checkpoint}", "looking at the weights")
-    rankings = panel.sweep.curves.boxes
+    rankings = panel.sweep.curves.by_label
     assert untranslated_in(panel, *names, *code_words, *rankings) == set()
     assert untranslated_in(dialog, *names, *code_words) == set()

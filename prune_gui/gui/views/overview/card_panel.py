@@ -116,11 +116,11 @@ class CardPanel(QScrollArea):
         more = unbroken(tr("{count:,} more: see Layers", count=found.total - len(rows)))
         rest = [more] if found.total > len(rows) else []
         links = [self._link(row, unbroken(self._elided(row.label))) for row in rows]
+        texts = [escape(one_line(row.text)) for row in rows]
         if self._flat:
-            return SEPARATOR.join((heading, *links, *rest))
-        texts = (
-            f"{link}<br>{escape(one_line(row.text))}" for link, row in zip(links, rows, strict=True)
-        )
+            pairs = zip(links, texts, strict=True)
+            return SEPARATOR.join((heading, *(f"{link}: {text}" for link, text in pairs), *rest))
+        texts = [f"{link}<br>{text}" for link, text in zip(links, texts, strict=True)]
         parts = (heading, *texts, *rest)
         return "".join(f'<p style="margin: 0 0 6px 0">{part}</p>' for part in parts)
 

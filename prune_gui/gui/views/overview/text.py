@@ -1,4 +1,4 @@
-"""The card beside the overview: the file in numbers, and findings; the badges of cells."""
+"""The card above the overview: the file in numbers, and findings; the badges of cells."""
 
 from __future__ import annotations
 
@@ -26,10 +26,9 @@ if TYPE_CHECKING:
     from prune_gui.statistics.layer_statistics import LayerStatistics
 
 ATTENTION: Final = deferred("{count:,} of {total:,} attention matrices")
-FEED_FORWARD: Final = deferred("{count:,} of {total:,} feed-forward matrices")
 MATRICES: Final = deferred("{count:,} of {total:,} matrices")
-VECTORS: Final = deferred("{count:,} of {total:,} parameters")
-MAX_LISTED: Final = 20
+PARAMETERS: Final = deferred("{count:,} of {total:,} parameters")
+MAX_LISTED: Final = 8
 MAX_GROUPED: Final = 2000
 """Limit of the parameters whose findings are read, so that this takes no time."""
 
@@ -81,24 +80,21 @@ def card(statistics: LayerStatistics, rows: Rows, blocks: int, file_zeros: FileZ
 
 def _kind(info: TensorInfo) -> str:
     if len(info.shape) < 2:
-        return VECTORS
-    kind = projection(info.name)
-    if kind in ATTENTION_PROJECTIONS:
-        return ATTENTION
-    return MATRICES if kind is None else FEED_FORWARD
+        return PARAMETERS
+    return ATTENTION if projection(info.name) in ATTENTION_PROJECTIONS else MATRICES
 
 
 def _findings(texts: Mapping[str, str], kinds: Mapping[str, str], parameters: int) -> Findings:
     """Return findings, given a text by parameter; equal ones together."""
     totals = Counter(kinds.values())
-    totals[MATRICES] = len(kinds) - totals[VECTORS]
+    totals[MATRICES] += totals[ATTENTION]
+    totals[PARAMETERS] += totals[MATRICES]
     rows = []
     for names, text in merged(texts):
         found = {kinds[name] for name in names}
-        kind = next(iter(found)) if len(found) == 1 else MATRICES
-        kind = VECTORS if VECTORS in found else kind
-        total = len(kinds) if len(found) > 1 and VECTORS in found else totals[kind]
-        label = names[0] if len(names) == 1 else tr(kind, count=len(names), total=total)
+        kind = PARAMETERS if PARAMETERS in found else MATRICES
+        kind = ATTENTION if found == {ATTENTION} else kind
+        label = tr(kind, count=len(names), total=totals[kind]) if len(names) > 1 else names[0]
         rows.append(CardRow(label, text, tuple(names)))
     return Findings(tuple(rows[:MAX_LISTED]), len(rows), parameters)
 

@@ -6,7 +6,7 @@ from small_bert import write_bert
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.gui.views.overview import data as overview_data
-from prune_gui.gui.views.overview.data import OverviewRequest, compute_overview, name_lines
+from prune_gui.gui.views.overview.data import OverviewRequest, compute_overview
 from prune_gui.gui.views.overview.text import MAX_LISTED
 from prune_gui.gui.views.overview.thumbnail import Shading
 from prune_gui.monitor import Monitor
@@ -155,13 +155,6 @@ def test_a_parameter_is_described_with_its_steps(resolved):
     assert lines[0] == "layers.0.fc1.weight"
     assert "32 of 64 pruned (50.0 %)" in lines[1]
     assert lines[2] == "all by step 1: L1 unstructured"
-
-
-@pytest.mark.parametrize("name", ["", ".", "a..b", "encoder.layer.0.attention.self.query.weight"])
-def test_the_lines_of_a_name_are_the_name(name):
-    lines = name_lines(name, 16)
-    assert "".join(lines) == name
-    assert all(len(line) <= 17 for line in lines)
 
 
 def test_the_card_lists_zeros_and_patterns_of_the_file(resolved):

@@ -35,6 +35,7 @@ PROJECTIONS: Final = (
     {"Wqkv"},
     {"c_attn", "c_proj"},
 )
+ATTENTION: Final = re.compile("(attn|attention)$", re.IGNORECASE)
 CONVOLUTIONS: Final = {3: "1d", 4: "2d", 5: "3d"}
 GATES: Final = {4: "LSTM", 3: "GRU", 1: "RNN"}
 STAGES: Final = (
@@ -253,6 +254,8 @@ def module_type(name: str, start: int, below: Iterable[TensorInfo]) -> str:
     if "in_proj_weight" in own or {"q_proj_weight", "k_proj_weight", "v_proj_weight"} <= own.keys():
         return "MultiheadAttention"
     if not own:
+        if ATTENTION.search(name):  # the output projection may be beside the module of the others
+            inner = inner.union(part.split(".")[1] for part in shapes if part.count(".") > 1)
         return "Attention" if any(some <= inner for some in PROJECTIONS) else ""
     if len(own) < len(shapes):
         return ""

@@ -158,6 +158,11 @@ class FileZeros:
         )
         return left if is_noticeable else 0
 
+    @cached_property
+    def is_noticeable(self) -> bool:
+        """Whether there are enough zeros to mention."""
+        return self.noticeable() > 0
+
     def describe(self, name: str) -> str:
         """Return the patterns in the zeros of a parameter as a list for the user, or ""."""
         found = self.patterns.get(name)

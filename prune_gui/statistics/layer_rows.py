@@ -45,7 +45,8 @@ def grouping(
     their own; modules include all of theirs.
     """
     index_of = {info.name: index for index, info in enumerate(infos)}
-    names, firsts = [], []
+    names: list[str] = []
+    firsts: list[int] = []
     places = np.full(len(infos), -1, np.intp)
     if depth is None and len(infos) > MAX_IN_ORDER:
         groups: Iterable[tuple[str, tuple[TensorInfo, ...]]] = ((one.name, (one,)) for one in infos)
@@ -109,8 +110,8 @@ class Rows:
         infos: the first parameter of each row; the only one if `size` is 1.
         size, total: numbers of parameters and of elements.
         codes: of each row of `counts`, int64 (codes, rows): steps that pruned something, then 255.
-        energy, kept: sums of the squares of all finite weights, and of the kept ones; NaN while not
-            computed, infinite if they overflow float64.
+        energy, kept: sums of the squares of all finite weights of the reference, and of the kept
+            ones; NaN while not computed, 0 without a reference, infinite if they overflow float64.
         nan, infinite: numbers of such weights; 0 while not computed.
         channels: number of channels along dim 0 of the parameters with at least two dims.
         dead: number of channels that keep only zeros; 0 while not computed.
@@ -162,10 +163,10 @@ class Rows:
         )
         return share
 
-    def warnings(self, row: int) -> list[str]:
-        """Return the problems of a row, for the user."""
+    def warnings(self, row: int, *, was_pruned: bool = True) -> list[str]:
+        """Return the problems of a row, for the user; one is that pruning left it nearly empty."""
         texts, total = [], int(self.total[row])
-        if empty := int(self.nearly_empty[row]):
+        if was_pruned and (empty := int(self.nearly_empty[row])):
             text = tr("no weights remain")
             if self.size[row] > 1:
                 text = trn(

@@ -1,7 +1,5 @@
 """The tree of modules, and the types that are inferred from the parameters of real ones."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -165,6 +163,15 @@ def test_the_type_of_a_torch_module_is_inferred_from_its_parameters(kind):
         (
             {f"attn.{x}_proj.weight": (4, 4) for x in "qkvo"},
             {"attn": "Attention"} | {f"attn.{x}_proj": "Linear" for x in "qkvo"},
+        ),
+        (
+            {
+                f"attention.{x}.weight": (4, 4)
+                for x in ("self.query", "self.key", "self.value", "output.dense")
+            },
+            {"attention": "Attention", "attention.self": "Attention"}
+            | {f"attention.self.{x}": "Linear" for x in ("query", "key", "value")}
+            | {"attention.output.dense": "Linear"},
         ),
         ({"scale.weight": (4,)}, {}),
         ({"a.weight": (4, 4), "a.bias": (7,)}, {}),

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
 from prune_gui.gui.views.bars.data import visible_positions
 from prune_gui.gui.views.controls import add_axis_shortcuts, fill
 from prune_gui.gui.views.layers.data import MAX_BARS, Bars, bars_of
-from prune_gui.gui.views.plot import CountAxis, Plot, bar_item
+from prune_gui.gui.views.plot import CountAxis, Plot, bar_item, kept_cap
 from prune_gui.gui.views.view import SETTLE_MS
 from prune_gui.gui.widgets.theme import SMALL, TIGHT_PX, scaled
 from prune_gui.language import deferred, tr
@@ -299,8 +299,9 @@ class LayerBars(QWidget):
             at = np.array([float(self._chosen)])
             marks = [bar_item(at - 0.5, at + 0.5, at * 0, at * 0 + end, shade) for end in heights]
             self._items[:0] = zip(self.plots, marks, strict=True)
+        kept = colours.kept, kept_cap(colours)
         self._items += [
-            (sparsity, bar_item(*sides, 100 * bars.tops[-1], zeros + 100, colours.kept)),
+            (sparsity, bar_item(*sides, 100 * bars.tops[-1], zeros + 100, *kept)),
             (size, bar_item(*sides, zeros, log_total, colours.scale[2])),
             (energy, bar_item(*sides, zeros, 100 * np.nan_to_num(bars.kept), colours.scale[2])),
             (energy, bar_item(*sides, zeros, zeros + 100 * np.isnan(bars.kept), unknown)),

@@ -6,6 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QApplication
 
 from prune_gui.errors import one_line
 from prune_gui.gui.views.legend_text import SEPARATOR, unbroken
@@ -49,7 +50,7 @@ class CardPanel(Legend):
         self.setText("<br>".join(filter(None, lines)))
 
     def _facts(self, card: FileCard) -> str:
-        faint = self.palette().placeholderText().color().name()
+        faint = QApplication.palette().placeholderText().color().name()
         return SEPARATOR.join(
             f'<span style="color: {faint}">{unbroken(row.label)}</span>&nbsp;'
             f"{self._link(row, unbroken(row.text))}"
@@ -93,7 +94,7 @@ class CardPanel(Legend):
         return self._linked(str(len(self._targets) - 1), text)
 
     def _linked(self, link: str, text: str) -> str:
-        colour = self.palette().link().color().name()
+        colour = QApplication.palette().link().color().name()
         return f'<a style="color: {colour}" href="{link}">{text}</a>'
 
     def _follow(self, link: str) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from prune_gui.architecture.blocks import ATTENTION_PROJECTIONS
 from prune_gui.architecture.projections import projection
+from prune_gui.errors import one_line
 from prune_gui.gui.views.layers.columns import UNDEFINED_TEXT
 from prune_gui.language import deferred, format_number, join_items, merged, tr
 from prune_gui.number_formats import short_bytes, short_count, sparsity
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from prune_gui.statistics.file_zeros import FileZeros
     from prune_gui.statistics.layer_rows import Rows
     from prune_gui.statistics.layer_statistics import LayerStatistics
+
 
 ATTENTION: Final = deferred("{count:,} of {total:,} attention matrices")
 MATRICES: Final = deferred("{count:,} of {total:,} matrices")
@@ -153,6 +155,8 @@ def _facts(
     share = sparsity(pruned, total)
     yield CardRow(tr("Pruned"), tr("{count} ({share})", count=short_count(pruned), share=share))
     yield CardRow(tr("Kept energy"), _kept_energy(statistics))
+    if statistics.reference not in (None, statistics.checkpoint):
+        yield CardRow(tr("Original"), one_line(statistics.reference.path.name))
     if pruned:
         row = int(np.argmax(rows.share))
         share = sparsity(int(rows.pruned[row]), int(rows.total[row]))

@@ -103,7 +103,7 @@ class OverviewView(View[ModelSubject]):
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:
             self.refresh()
-        elif changes.resolution or changes.zeros:
+        elif changes.resolution or changes.zeros or changes.comparison:
             self._paint_timer.start()
         if changes.selection:
             self._grid.choose(self._workbench.chosen)

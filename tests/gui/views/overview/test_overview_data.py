@@ -29,7 +29,7 @@ def request(shading=Shading.STEP, *, vectors=False, colours=LIGHT, visible=(), l
 
 def complete(resolution, wanted, before=None):
     """Return the content after enough slices."""
-    subject = ModelSubject(resolution, None)
+    subject = ModelSubject(resolution, None, reference=resolution.checkpoint)
     found = compute_overview(subject, before, wanted, Monitor())
     while not found.is_complete:
         found = compute_overview(subject, found, wanted, Monitor())
@@ -44,7 +44,7 @@ def no_time(monkeypatch):
 def test_a_slice_computes_at_least_one_thumbnail_and_visible_ones_come_first(resolved, no_time):
     names = ("layers.1.fc2.weight", "layers.2.fc1.weight")
     resolution = resolved(STEP, **WEIGHTS)
-    subject = ModelSubject(resolution, None)
+    subject = ModelSubject(resolution, None, reference=resolution.checkpoint)
     first = compute_overview(subject, None, request(visible=names), Monitor())
     assert list(first.pictures) == ["layers.1.fc2.weight"]
     assert not first.is_drawn
@@ -77,7 +77,10 @@ def test_thumbnails_beyond_the_limit_are_not_kept(resolved):
     assert list(first.pictures) == ["layers.0.fc1.weight", "layers.0.fc2.weight"]
     end = ("layers.2.fc2.weight", "layers.2.fc2.weight")
     moved = compute_overview(
-        ModelSubject(resolution, None), first, request(visible=end, limit=2), Monitor()
+        ModelSubject(resolution, None, reference=resolution.checkpoint),
+        first,
+        request(visible=end, limit=2),
+        Monitor(),
     )
     assert set(moved.pictures) == {"layers.2.fc1.weight", "layers.2.fc2.weight"}
 

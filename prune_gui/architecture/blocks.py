@@ -33,7 +33,7 @@ ATTENTION_PROJECTIONS: Final = frozenset(
 _RANKS: Final = {kind: rank for rank, kind in enumerate(Projection)}
 _STAGE_RANKS: Final = {
     tree.FIRST_NORM: -0.5,
-    tree.ATTENTION: _RANKS[Projection.O] + 0.4,
+    tree.ATTENTION_STAGE: _RANKS[Projection.O] + 0.4,
     tree.SECOND_NORM: _RANKS[Projection.O] + 0.5,
 }
 """The ranks of norms before, in and after the attention."""
@@ -102,7 +102,7 @@ def sections(shapes: Mapping[str, tuple[int, ...]], *, vectors: bool = False) ->
 def _runs_first(name: str, *, default: bool) -> bool:
     """Return whether a parameter outside of blocks runs before them."""
     stages = {stage_of(part) for part in name.split(".")}
-    return tree.EMBEDDING_STAGE in stages or (default and tree.HEAD not in stages)
+    return tree.EMBEDDING_STAGE in stages or (default and tree.HEAD_STAGE not in stages)
 
 
 def _families(matrices: Sequence[str]) -> set[str]:

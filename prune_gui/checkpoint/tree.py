@@ -57,7 +57,8 @@ STAGES: Final = (
     r"^(lm_head|embed_out|classifier|head|score|pooler|qa_outputs|fc|final_.*)$",
 )
 """Regular expressions for names of modules beside each other, in the order in which they run."""
-EMBEDDING_STAGE, FIRST_NORM, ATTENTION, SECOND_NORM, HEAD = 0, 2, 6, 8, len(STAGES) - 1
+FIRST_NORM, ATTENTION_STAGE, SECOND_NORM = 2, 6, 8
+EMBEDDING_STAGE, HEAD_STAGE = 0, len(STAGES) - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +167,7 @@ def in_forward_order(names: Iterable[str]) -> list[str]:
         stage = stage_of(name)
         at = at if stage is None else stage
         keys[name] = at
-        at = min(at, HEAD - 1)  # what follows the head in the file need not follow it
+        at = min(at, HEAD_STAGE - 1)  # what follows the head in the file need not follow it
     return sorted(keys, key=keys.__getitem__)
 
 

@@ -21,6 +21,7 @@ REMOVAL: Final = "removal"
 LINKS: Final = (
     Qt.TextInteractionFlag.LinksAccessibleByMouse | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
 )
+MAX_LINES: Final = 7
 MAX_NAME_PX: Final = 220
 
 
@@ -38,7 +39,7 @@ class CardPanel(Legend):
     removal_wanted = Signal()
 
     def __init__(self) -> None:
-        super().__init__(tr("The file in numbers"))
+        super().__init__(tr("The file in numbers"), MAX_LINES)
         self._targets: list[tuple[str, ...]] = []
         self._label.setTextInteractionFlags(LINKS)
         self._label.linkActivated.connect(self._follow)

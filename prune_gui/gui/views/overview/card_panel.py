@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication
 from prune_gui.errors import one_line
 from prune_gui.gui.views.legend_text import SEPARATOR, unbroken
 from prune_gui.gui.views.view import Legend
-from prune_gui.language import tr, trn
+from prune_gui.language import tr
 
 if TYPE_CHECKING:
     from prune_gui.gui.views.overview.text import CardRow, FileCard, Findings
@@ -47,7 +47,8 @@ class CardPanel(Legend):
 
     def show_card(self, card: FileCard, colours: Colours) -> None:
         self._targets.clear()
-        lines = self._facts(card), self._warnings(card, colours), self._patterns(card.patterns)
+        patterns = self._list(f"<b>{unbroken(tr('Patterns'))}</b>", card.patterns)
+        lines = self._facts(card), self._warnings(card, colours), patterns
         self.setText("<br>".join(filter(None, lines)))
 
     def _facts(self, card: FileCard) -> str:
@@ -58,28 +59,16 @@ class CardPanel(Legend):
             for row in card.facts
         )
 
-    def _patterns(self, found: Findings) -> str:
-        text = trn(
-            "{count:,} parameter with a pattern",
-            "{count:,} parameters with a pattern",
-            found.parameters,
-        )
-        return self._list(f"<b>{unbroken(text)}</b>", found) if found.total else ""
-
     def _warnings(self, card: FileCard, colours: Colours) -> str:
-        found = card.warnings
-        text = trn(
-            "{count:,} parameter with warnings",
-            "{count:,} parameters with warnings",
-            found.parameters,
-        )
-        heading = f'<b style="color: {colours.warning}">{unbroken(text)}</b>'
+        heading = f'<b style="color: {colours.warning}">{unbroken(tr("Warnings"))}</b>'
         if card.has_dead:
             removal = unbroken(tr("Prune what remains of dead units"))
             heading += f"{SEPARATOR}{self._linked(REMOVAL, removal)}"
-        return self._list(heading, found) if found.total else ""
+        return self._list(heading, card.warnings)
 
     def _list(self, heading: str, found: Findings) -> str:
+        if not found.total:
+            return ""
         rows = (
             f"{self._link(row, unbroken(self._elided(row.label)))}: {escape(one_line(row.text))}"
             for row in found.rows

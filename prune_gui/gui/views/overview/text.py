@@ -46,14 +46,10 @@ class CardRow(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """The first `MAX_LISTED` findings, each of all parameters that it is about, and their number.
-
-    `parameters` is the number of parameters that have one.
-    """
+    """The first `MAX_LISTED` findings, each of all parameters that have it, and their number."""
 
     rows: tuple[CardRow, ...]
     total: int
-    parameters: int
 
 
 class FileCard(NamedTuple):
@@ -70,8 +66,9 @@ class FileCard(NamedTuple):
 
 def card(statistics: LayerStatistics, rows: Rows, blocks: int, file_zeros: FileZeros) -> FileCard:
     """Return the card of a file."""
-    problems = np.flatnonzero(rows.nearly_empty + rows.nan + rows.infinite + rows.dead).tolist()
-    warned = {rows.names[row]: rows.warnings(row) for row in problems[:MAX_GROUPED]}
+    by_steps = rows.dead > rows.dead_in_file  # others are patterns of the file
+    problems = np.flatnonzero(rows.nearly_empty + rows.nan + rows.infinite + by_steps)
+    warned = {rows.names[row]: rows.warnings(row) for row in problems[:MAX_GROUPED].tolist()}
     patterns, resolution = {}, statistics.resolution
     for name in {**file_zeros.patterns, **resolution.layers}:
         found, n_m = file_zeros.patterns.get(name), _n_m(resolution, name)
@@ -82,8 +79,8 @@ def card(statistics: LayerStatistics, rows: Rows, blocks: int, file_zeros: FileZ
     kinds = {info.name: _kind(info) for info in infos}
     return FileCard(
         tuple(_facts(statistics, rows, blocks, file_zeros)),
-        _findings(patterns, kinds, len(patterns)),
-        _findings(warned, kinds, len(problems)),
+        _findings(patterns, kinds),
+        _findings(warned, kinds),
         _leaves_dead(resolution, rows),
     )
 
@@ -94,9 +91,7 @@ def _kind(info: TensorInfo) -> str:
     return ATTENTION if projection(info.name) in ATTENTION_PROJECTIONS else MATRICES
 
 
-def _findings(
-    items: Mapping[str, Sequence[str]], kinds: Mapping[str, str], parameters: int
-) -> Findings:
+def _findings(items: Mapping[str, Sequence[str]], kinds: Mapping[str, str]) -> Findings:
     """Return findings, given those of each parameter; equal ones together."""
     by_text = defaultdict[str, list[str]](list)
     for name, texts in items.items():
@@ -112,7 +107,7 @@ def _findings(
         kind = ATTENTION if found == {ATTENTION} else kind
         label = tr(kind, count=len(names), total=totals[kind]) if len(names) > 1 else names[0]
         rows.append(CardRow(label, text, tuple(names)))
-    return Findings(tuple(rows[:MAX_LISTED]), len(rows), parameters)
+    return Findings(tuple(rows[:MAX_LISTED]), len(rows))
 
 
 def badge(subject: Subject) -> str:

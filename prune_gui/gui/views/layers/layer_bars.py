@@ -45,8 +45,8 @@ PERCENT_TICKS: Final = [[(0, "0"), (50, "50"), (100, "100")], [(25, ""), (75, ""
 UNIT_PREFIXES: Final = ("", " k", " M", " G", " T")
 HEADROOM: Final = 1.02
 MARK_ALPHA: Final = 60
-MAX_NAMES_SHARE: Final = 0.35
-"""Maximum height of the names below the bars, which may run upwards, as a share of the plot."""
+MAX_NAMES_PX, MAX_NAMES_SHARE = 64, 0.35
+"""Maximum height of the names below the bars, and the same as a share of the plot."""
 LINE_PX: Final = 18
 """Height of a line of an axis: the blocks, or a remark."""
 REACH_PX: Final = 6
@@ -312,7 +312,8 @@ class LayerBars(QWidget):
             plot.setYRange(0, highest, padding=0)
         count, message = bars.max_rows, deferred("a bar sums up to {count:,} rows: zoom in")
         self.plots[-1].label("bottom", tr(message, count=count) if count > 1 else "")
-        self._axis.show_names(self._names, self._order, MAX_NAMES_SHARE * self.plots[-1].height())
+        limit = min(MAX_NAMES_PX, MAX_NAMES_SHARE * self.plots[-1].height())
+        self._axis.show_names(self._names, self._order, limit)
 
     def _moved(self) -> None:
         if not self._settle_timer.isActive():

@@ -141,7 +141,7 @@ class OverviewView(View[ModelSubject]):
         if picture is None:
             return cell
         if picture.style.shading is Shading.MAGNITUDE:
-            text = format_number(picture.thumbnail.rms, ".2g")
+            text = format_number(picture.thumbnail.rms, "#.2g")
             return cell._replace(text=text, pixels=picture.pixels)
         zeros = max(pruned, picture.zeros or 0)
         text = sparsity(zeros, total)

@@ -43,7 +43,7 @@ RIGHT: Final = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 ROW_MARGIN_PX = 6
 BAR_MARGIN_PX = 2
-BAR_ALPHA = 80  # opacity, of 255, of the bars in cells
+BAR_ALPHA = 100  # opacity, of 255, of the bars in cells
 MIN_COLUMN_WIDTH_PX = 72
 
 

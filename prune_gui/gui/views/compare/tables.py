@@ -17,7 +17,7 @@ from prune_gui.number_formats import sparsity_share
 from prune_gui.raster.colours import Colours
 
 MIN_COLUMN_WIDTH_PX: Final = 48
-MIN_NAME_WIDTH_PX: Final = 156
+MIN_NAME_WIDTH_PX: Final = 176
 """Minimum width of the names. Wider tables scroll."""
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QLabel, QSplitter, QStackedWidget, QWidget
 
 from prune_gui import comparison, statistics
@@ -32,7 +33,10 @@ if TYPE_CHECKING:
     from prune_gui.session.changes import Changes
     from prune_gui.table import Table
 
-WIDTHS_PX: Final = (480, 210)  # of the table and of the grid, at first
+WIDTHS_PX: Final = (510, 176)  # of the table and of the grid, at first
+HEIGHTS_PX: Final = (100, 100)
+MIN_WIDTH_BESIDE_PX: Final = 620
+"""Minimum width of the view for the grid beside the table; else it is below."""
 MARGINS_PX: Final = (GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX)
 
 
@@ -72,6 +76,10 @@ class CompareView(View[ModelSubject]):
         self.headline = QLabel(textFormat=Qt.TextFormat.RichText)
         self.headline.setAccessibleName(tr("The parameter that lost most"))
         self.headline.setFont(bold(self.headline.font()))
+        flags = Qt.TextInteractionFlag
+        self.headline.setTextInteractionFlags(
+            flags.LinksAccessibleByMouse | flags.LinksAccessibleByKeyboard
+        )
         self.total = layouts.remark()
         self.total.setAccessibleName(tr("All parameters that can be compared"))
         self._list = QWidget()
@@ -226,6 +234,15 @@ class CompareView(View[ModelSubject]):
     @property
     def cached_bytes(self) -> int:
         return self.pictures.cached_bytes
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        is_wide = event.size().width() >= MIN_WIDTH_BESIDE_PX
+        directions = Qt.Orientation
+        direction = directions.Horizontal if is_wide else directions.Vertical
+        if direction != self._halves.orientation():
+            self._halves.setOrientation(direction)
+            self._halves.setSizes(WIDTHS_PX if is_wide else HEIGHTS_PX)
 
     def _recolour(self) -> None:
         if self._ranking is not None:

@@ -197,7 +197,8 @@ class CompareView(View[ModelSubject]):
         self.pictures.take_losses(losses)
         self._recolour()
         self._mark()
-        self.headline.setText(headline(losses))
+        has_reference = self._workbench.comparison.reference is not None
+        self.headline.setText(headline(losses, has_reference=has_reference))
         self.total.setText(total_text(losses, ranking.excluded))
 
     def _continue(self) -> None:

@@ -147,7 +147,7 @@ class CompareView(View[ModelSubject]):
         if changes.file:
             self._ranking = None
             self.show_list()
-        if changes.resolution or changes.comparison or changes.recipe:
+        if changes.resolution or changes.comparison or changes.recipe or changes.zeros:
             self.refresh()
         if changes.selection:
             self._mark()

@@ -1,7 +1,7 @@
 """Make the pictures of the documentation, by driving the real window.
 
 Usage: ``python docs/screenshots.py [NAME ...]``; the default is all pictures. It needs
-``pip install ".[demo,docs]"`` and, on a machine without a display, Xvfb. Each picture is a function
+``pip install ".[docs]"`` and, on a machine without a display, Xvfb. Each picture is a function
 below, which shows something in the window and returns the widget to grab.
 """
 

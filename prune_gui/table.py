@@ -156,8 +156,10 @@ def table_of(
 
 
 def sorted_rows(values: Values, *, descending: bool) -> NDArray[np.intp]:
-    """Return the row at each position after a stable sort; NaN in an array comes last."""
+    """Return the row at each position after a stable sort; None, and NaN in an array, come last."""
     if isinstance(values, np.ndarray):
         return np.argsort(-values if descending else values, kind="stable")
-    order = sorted(range(len(values)), key=values.__getitem__, reverse=descending)
-    return np.array(order, np.intp)
+    known = [row for row, value in enumerate(values) if value is not None]
+    known.sort(key=values.__getitem__, reverse=descending)
+    unknown = [row for row, value in enumerate(values) if value is None]
+    return np.array(known + unknown, np.intp)

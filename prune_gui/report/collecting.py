@@ -14,14 +14,13 @@ from string import ascii_uppercase
 from typing import Final
 
 from prune_gui.checkpoint import Checkpoint, TensorInfo
-from prune_gui.checkpoint.formats import format_named
 from prune_gui.comparison import mask_overlap
 from prune_gui.errors import RecipeError
 from prune_gui.language import join_clauses, tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import run
 from prune_gui.recipe import Recipe, Resolution, initial_resolution, stack
-from prune_gui.recipe.extra_files import reading_without_code
+from prune_gui.recipe.loading_code import reading_code
 from prune_gui.recipe.outcome import Outcome
 from prune_gui.recipe.recipe import IN_FILE, KEPT, Provenance, own_version, pruned_before
 from prune_gui.report.records import FileRecord, Layer, PairRecord, Report, StepRecord
@@ -216,7 +215,7 @@ def _file_record(
         steps=tuple(_steps(applied.recipe, applied.outcomes)) if applied else (),
         retraced=subject.retraced,
         recipe=recipe.to_yaml() if recipe and (with_folders or not names_files) else "",
-        load_code=tuple(_load_code(checkpoint)),
+        load_code=tuple(reading_code(checkpoint, Path())),
         layers=tuple(_layers(subject, monitor)),
         warnings=warnings,
     )
@@ -236,23 +235,6 @@ def _without_folders(
     for name in sorted(names, key=len, reverse=True):
         messages = tuple(text.replace(f"{name.rstrip(os.sep)}{os.sep}", "") for text in messages)
     return messages
-
-
-def _load_code(checkpoint: Checkpoint) -> Iterator[str]:
-    """Yield lines of Python that read the tensors of a checkpoint from the working folder."""
-    file_format = format_named(checkpoint.format)
-    if not checkpoint.loads_without_code:
-        yield from reading_without_code(checkpoint, ascii(checkpoint.path.name))
-        return
-    yield file_format.load_import or "import torch"
-    if checkpoint.files == (checkpoint.path,):
-        loaded = file_format.load_code.format(path=ascii(checkpoint.path.name))
-        yield f"state = {checkpoint.state_code(loaded)}"
-        return
-    yield "from pathlib import Path"
-    yield "state = {}"
-    yield f"for shard in Path().glob({'*' + file_format.shard_suffix!r}):"
-    yield f"    state |= {file_format.load_code.format(path='shard')}"
 
 
 def _steps(recipe: Recipe, outcomes: Sequence[Outcome] = ()) -> Iterator[StepRecord]:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.errors import PruneGuiError, RecipeError
 from prune_gui.language import tr
-from prune_gui.recipe import Recipe
+from prune_gui.recipe import Recipe, Step
 from prune_gui.session.session import Session
 from prune_gui.session.state_file import StateFile, StatePath, files_of, remove
 
@@ -39,6 +39,7 @@ class Unsaved(BaseModel):
     """An unsaved recipe and the checkpoint that it belongs to.
 
     Attributes:
+        draft: a recipe whose only step is the draft; "" without one.
         process: the writing process: its id, and its start time in seconds since 1970.
     """
 
@@ -47,6 +48,7 @@ class Unsaved(BaseModel):
     checkpoint: StatePath
     state: str = ""
     recipe: str
+    draft: str = ""
     recipe_path: StatePath | None = None
     written: Time
     process: tuple[PositiveInt, Time]
@@ -56,11 +58,12 @@ class Unsaved(BaseModel):
         """Return the unsaved recipe of a session."""
         import psutil  # not needed to show the window
 
-        checkpoint, recipe = session.checkpoint, session.recipe
+        checkpoint, recipe, draft = session.checkpoint, session.recipe, session.drafted
         return cls(
             checkpoint=_absolute(checkpoint.path),
             state=checkpoint.state_dict,
             recipe=recipe.anchored().to_yaml(),
+            draft=Recipe(steps=(draft,)).anchored().to_yaml() if draft is not None else "",
             recipe_path=session.recipe_path,
             written=time.time(),
             process=(os.getpid(), psutil.Process().create_time()),
@@ -69,6 +72,12 @@ class Unsaved(BaseModel):
     def parsed(self) -> Recipe:
         """Return the recipe."""
         return Recipe.from_yaml(self.recipe, source=tr("The unsaved recipe"))
+
+    def parsed_draft(self) -> Step | None:
+        """Return the draft, if there is one."""
+        if not self.draft:
+            return None
+        return next(iter(Recipe.from_yaml(self.draft, source=tr("The draft")).steps), None)
 
     @property
     def writer_lives(self) -> bool:
@@ -92,8 +101,8 @@ class Journal:
         self._path = self._folder / f"{uuid4().hex}{SUFFIX}"
 
     def keep(self, session: Session) -> None:
-        """Write the recipe of a session to the file; delete the file if the recipe is saved."""
-        if not session.unsaved:
+        """Write the recipe and the draft of a session; delete the file if nothing is unsaved."""
+        if not session.unsaved and session.drafted is None:
             self.forget()
             return
         try:

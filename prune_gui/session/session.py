@@ -16,7 +16,7 @@ from prune_gui.recipe.patterns import most_targeted
 from prune_gui.recipe.recipe import Provenance
 from prune_gui.recipe.resolver import Resolver
 from prune_gui.resources import is_shipped
-from prune_gui.session.history import History, describe_change
+from prune_gui.session.history import DraftState, History, describe_change
 from prune_gui.session.module_index import ModuleIndex
 from prune_gui.statistics.file_zeros import FileZeros
 
@@ -149,10 +149,19 @@ class Session:
         self._saved_recipe = other._saved_recipe
         self._recipe_in_file = other._recipe_in_file
 
-    def bring_back(self, recipe: Recipe, path: Path | None) -> None:
-        """Restore the unsaved recipe of a crashed run; it is still unsaved."""
+    @property
+    def drafted(self) -> Step | None:
+        """The previewed draft of the next step, also while another step is edited."""
+        draft = self.history.draft
+        next_step = draft.aside if draft is not None and draft.editing is not None else draft
+        return next_step.step if next_step is not None and next_step.previewed else None
+
+    def bring_back(self, recipe: Recipe, path: Path | None, draft: Step | None = None) -> None:
+        """Restore the unsaved recipe and the draft of a crashed run; they are still unsaved."""
         self.history = self.history.act(tr("Restore unsaved steps"), recipe)
         self.recipe_path = path
+        if draft is not None:
+            self.note_draft(DraftState.of(draft))
 
     def add(self, step: Step) -> None:
         """Append a step."""
@@ -248,6 +257,10 @@ class Session:
         if before == self._recipe_in_file:
             self._recipe_in_file = renewed
 
+    def note_draft(self, draft: DraftState, *, merge: bool = False, amend: bool = False) -> None:
+        """Note a change of the draft, which can be undone; see `History.with_draft`."""
+        self.history = self.history.with_draft(draft, merge=merge, amend=amend)
+
     def go_to(self, index: int) -> None:
         """Go to the entry of the history with this index."""
         self.history = self.history.at(index)
@@ -266,11 +279,11 @@ class Session:
         del self.named_states[name]
 
     def undo(self) -> None:
-        """Undo the last edit."""
+        """Undo the last edit, or the last change of the draft after it."""
         self.history = self.history.undo()
 
     def redo(self) -> None:
-        """Redo the last undone edit."""
+        """Redo the last undone change."""
         self.history = self.history.redo()
 
     def _set_steps(self, label: str, steps: Sequence[Step]) -> None:

@@ -159,7 +159,10 @@ DOCUMENT_ACTIONS: Final[dict[str, ActionSpec]] = {
         "Ctrl+,",
     ),
     "guide": ActionSpec(
-        deferred("&User guide"), deferred("How to use this program"), lambda w: w.show_guide()
+        deferred("&User guide"),
+        deferred("How to use this program"),
+        lambda w: w.show_guide(),
+        Key.HelpContents,
     ),
     "palette": ActionSpec(
         deferred("&Command palette…"),
@@ -171,7 +174,7 @@ DOCUMENT_ACTIONS: Final[dict[str, ActionSpec]] = {
         deferred("&Keyboard shortcuts"),
         deferred("All keyboard shortcuts"),
         lambda w: w.shortcuts_wanted.emit(),
-        "F1",
+        "Ctrl+F1",
     ),
     "demo": ActionSpec(
         deferred("Open the &demo"),

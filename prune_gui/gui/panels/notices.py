@@ -39,7 +39,7 @@ class Notice(QWidget):
         self._workbench = workbench
         self._is_closed = False
         self._text = ""
-        self._label = ElidedLabel(tr("Notice"))
+        self._label = ElidedLabel(tr("Notice"), wrapped=True)
         self.button = QPushButton(action)
         self.button.setToolTip(tool_tip)
         self._close = QToolButton(autoRaise=True)
@@ -163,7 +163,7 @@ class CorrectionNotice(Notice):
         method = session.correction.method
         [path] = method.files.values()
         return tr(
-            "{name} is a recording of this model: {method} can correct kept weights.",
+            "{method} can correct kept weights with the recording {name}.",
             name=one_line(Path(path).name, MAX_RECORDING_CHARS),
             method=tr(method.title),
         )
@@ -222,11 +222,11 @@ class ReloadNotice(QWidget):
         changed = self._stamps.changed()
         if changed:
             name, more = one_line(changed[0].name, MAX_NAME_CHARS), len(changed) - 1
-            text = tr("{name} changed on disk", name=name)
+            text = tr("Changed on disk: {name}", name=name)
             if more:
                 text = trn(
-                    "{name} and {count:,} more file changed on disk",
-                    "{name} and {count:,} more files changed on disk",
+                    "Changed on disk: {name} and {count:,} more file",
+                    "Changed on disk: {name} and {count:,} more files",
                     more,
                     name=name,
                 )

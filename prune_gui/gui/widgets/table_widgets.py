@@ -312,9 +312,12 @@ class CellDelegate(QStyledItemDelegate):
 
 
 class ResultTable(TableView):
-    """A table of results with columns as wide as their texts; column `wide` takes the rest."""
+    """A table of results with columns as wide as their texts; column `wide` takes the rest.
 
-    def __init__(self, model: RecordModel[Any], name: str, wide: int) -> None:
+    A `SortableModel` is sorted by a click on a heading; a third click restores its order.
+    """
+
+    def __init__(self, model: TableModel[Any], name: str, wide: int) -> None:
         super().__init__(model, name)
         self.verticalHeader().hide()
         header = self.horizontalHeader()
@@ -322,8 +325,12 @@ class ResultTable(TableView):
         self._wide = wide
         self._fit()
         header.setMinimumSectionSize(MIN_COLUMN_WIDTH_PX)
-        for changed in (model.rowsInserted, model.dataChanged):
+        for changed in (model.rowsInserted, model.dataChanged, model.modelReset):
             changed.connect(self._fit)
+        if isinstance(model, SortableModel):
+            header.setSortIndicatorClearable(True)
+            header.setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
+            self.setSortingEnabled(True)
 
     def _fit(self) -> None:
         """Make Qt measure the columns; after a change of rows, it does not do so by itself."""

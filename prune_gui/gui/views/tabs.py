@@ -53,9 +53,12 @@ class ViewTabs(QWidget):
         self._name = ElidedLabel(tr("Chosen parameter"), elide=Qt.TextElideMode.ElideMiddle)
         self._name.setFont(bold(self._name.font()))
         self._facts = ElidedLabel(tr("Shape, type and sparsity"))
-        for label in (self._name, self._facts):
+        self._original = layouts.remark(wrapped=False)
+        self._original.setAccessibleName(tr("The checkpoint before pruning"))
+        for label in (self._name, self._facts, self._original):
             label.setContentsMargins(GAP_PX, TIGHT_PX, GAP_PX, 0)
-        layouts.column(self._name, self._facts, (self._tabs, 1), of=self, margin=0, gap=0)
+        above = layouts.row((self._name, 1), self._original, margin=0, gap=0)
+        layouts.column(above, self._facts, (self._tabs, 1), of=self, margin=0, gap=0)
         workbench.changed.connect(self._on_changed)
         workbench.files.opened.connect(self._on_opened)
         self._tabs.currentChanged.connect(self._tab_changed)
@@ -179,9 +182,8 @@ class ViewTabs(QWidget):
             facts = subject_or_message.facts()
         else:
             facts = bare_facts(info) if info else ""
-        if reference := self._workbench.comparison.reference_text:
-            original = tr("original: {name}", name=reference)
-            facts = tr("{facts} · {more}", facts=facts, more=original) if facts else original
+        reference = self._workbench.comparison.reference_text
+        self._original.setText(tr("original: {name}", name=reference) if reference else "")
         for label, text in ((self._name, one_line(name or "")), (self._facts, facts)):
             label.say(text, tip=text)
 

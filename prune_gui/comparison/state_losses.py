@@ -141,6 +141,8 @@ def compute_losses(
             break
         before, after = (WeightState.of(side, info.name) for side in (left, right))
         measures[row] = loss(before, after, info, monitor)
+    for side in (left, right):
+        side.checkpoint.check()  # values of a file that changed meanwhile are invalid
     measures.flags.writeable = False
     return replace(losses, measures=measures)
 

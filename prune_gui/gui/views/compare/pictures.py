@@ -238,9 +238,7 @@ class ComparePictures(TiledView):
         if self.mode == "film":
             frame = self._film_bar.title.accessibleDescription()
             return name, tr("{what}. {frame}", what=what, frame=frame)
-        chosen = self._workbench.comparison
-        left, right = (chosen.text(side) for side in chosen.chosen.values())
-        return name, tr("{what}. Left: {left}. Right: {right}", what=what, left=left, right=right)
+        return name, self._workbench.comparison.captioned(what)
 
     def _set_cursor(self, cell: tuple[int, int] | None) -> None:
         if cell != self._cursor:

@@ -87,6 +87,7 @@ class CompareView(View[ModelSubject]):
         self._fill()
         self._paint_timer = self._timer(0, self.refresh)
         self._connect()
+        self._mark()
 
     def _fill(self) -> None:
         open_button = layouts.button(tr("Show the weights"), self.show_pictures)
@@ -196,7 +197,7 @@ class CompareView(View[ModelSubject]):
         self.table_widget.show_rows(losses)
         self.pictures.take_losses(losses)
         self._recolour()
-        self._mark()
+        self.grid.choose(self._workbench.chosen)
         has_reference = self._workbench.comparison.reference is not None
         self.headline.setText(headline(losses, has_reference=has_reference))
         self.total.setText(total_text(losses, ranking.excluded))
@@ -212,11 +213,8 @@ class CompareView(View[ModelSubject]):
     def caption(self) -> tuple[str, str]:
         if not self._shows_list:
             return self.pictures.caption()
-        (name, what), ranking = super().caption(), self._ranking
-        if ranking is None:
-            return name, what
-        left, right = ranking.left.text, ranking.right.text
-        return name, tr("{what}. Left: {left}. Right: {right}", what=what, left=left, right=right)
+        name, what = super().caption()
+        return name, self._workbench.comparison.captioned(what)
 
     def legend(self) -> str:
         return "" if self._shows_list else self.pictures.legend()

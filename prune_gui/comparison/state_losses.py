@@ -80,13 +80,10 @@ class StateLosses(Sequence[str]):
         np.divide(self.measures["both"], either, out=ratio, where=either > 0)
         return self._where_known(ratio)
 
-    def overlap(self, name: str) -> Overlap | None:
-        """Return the overlap of the zeros of a parameter; None while it is not known."""
-        row = next((row for row, one in enumerate(self) if one == name), None)
-        if row is None or not self.measures["known"][row]:
-            return None
+    def overlap(self, row: int) -> Overlap:
+        """Return the overlap of the zeros of a parameter that is read."""
         left, right, both = (int(self.measures[of][row]) for of in ("left", "right", "both"))
-        return Overlap(name, both, left - both, right - both, int(self.sizes[row]))
+        return Overlap(self[row], both, left - both, right - both, int(self.sizes[row]))
 
     @property
     def worst(self) -> tuple[str, float] | None:

@@ -219,9 +219,11 @@ class ComparePictures(TiledView):
         if isinstance(painter, MaskPainter):
             text = legend(painter.subject, self.colours())
         elif isinstance(painter, ComparePainter) and losses is not None:
-            overlap, corrected = losses.overlap(painter.subject.name), painter.has_corrected
-            if overlap is not None:
-                text = compare_legend(overlap, self.colours(), corrected=corrected)
+            names, name = list(losses), painter.subject.name
+            row = names.index(name) if name in names else None
+            if row is not None and losses.measures["known"][row]:
+                corrected = painter.has_corrected
+                text = compare_legend(losses.overlap(row), self.colours(), corrected=corrected)
         self._legend.setText(text)
 
     def _fill_in(self) -> None:

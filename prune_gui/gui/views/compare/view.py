@@ -113,7 +113,7 @@ class CompareView(View[ModelSubject]):
         self.grid.chosen.connect(self._workbench.choose)
         self.grid.opened.connect(self._open)
         self.table_widget.doubleClicked.connect(self.show_pictures)
-        self.pictures.left.connect(self.show_list)
+        self.pictures.list_wanted.connect(self.show_list)
         self.pictures.pictured.connect(self.pictured)
         self.pictures.mode_changed.connect(self._show_sides)
         self.pictured.connect(self._continue)

@@ -74,11 +74,11 @@ class StateLosses(Sequence[str]):
 
     @cached_property
     def iou(self) -> NDArray[np.float64]:
-        """Intersection over union of the zeros; 1.0 if there are none."""
+        """Intersection over union of the zeros; NaN if there are none."""
         either = self.measures["left"] + self.measures["right"] - self.measures["both"]
-        ratio = np.ones(len(self))
+        ratio = np.full(len(self), np.nan)
         np.divide(self.measures["both"], either, out=ratio, where=either > 0)
-        return self._where_known(ratio)
+        return ratio
 
     def overlap(self, row: int) -> Overlap:
         """Return the overlap of the zeros of a parameter that is read."""

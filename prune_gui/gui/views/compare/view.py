@@ -121,6 +121,7 @@ class CompareView(View[ModelSubject]):
     def show_pictures(self) -> None:
         self._levels.setCurrentWidget(self.pictures)
         self._show_sides()
+        self.pictures.pair.visible_plot.setFocus()
         self.pictured.emit()
 
     def _open(self, name: str) -> None:

@@ -221,8 +221,11 @@ def test_a_double_click_shows_the_pictures_and_escape_the_list(compare, bench, q
     assert compare.picture() is compare.pictures.pair
     assert compare.pictures.subject.name == bench.chosen
     assert bench.chosen.removesuffix(".weight") == table.currentIndex().data()
-    qtbot.keyClick(compare.pictures, Qt.Key.Key_Escape)
+    qtbot.keyClick(compare.window().focusWidget(), Qt.Key.Key_Escape)
     assert table.isVisible()
+    qtbot.keyClick(compare.window().focusWidget(), Qt.Key.Key_Return)
+    assert compare.pictures.isVisible()
+    qtbot.keyClick(compare.window().focusWidget(), Qt.Key.Key_Escape)
     assert not compare.pictures.isVisible()
 
 

@@ -227,6 +227,12 @@ def test_a_double_click_shows_the_pictures_and_escape_the_list(compare, bench, q
     assert compare.pictures.isVisible()
     qtbot.keyClick(compare.window().focusWidget(), Qt.Key.Key_Escape)
     assert not compare.pictures.isVisible()
+    cell = compare.grid.rect_of("conv.weight").center().toPoint()
+    for click in (qtbot.mouseClick, qtbot.mouseDClick):
+        assert not compare.pictures.isVisible()
+        click(compare.grid.viewport(), Qt.MouseButton.LeftButton, pos=cell)
+    assert compare.pictures.isVisible()
+    assert bench.chosen == "conv.weight"
 
 
 def test_the_reference_is_the_left_side_and_kept_energy_is_relative_to_it(

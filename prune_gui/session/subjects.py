@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+from prune_gui.checkpoint.sharded.index import has_several_files
 from prune_gui.errors import one_line
 from prune_gui.language import deferred, tr, trn
 from prune_gui.number_formats import shape_text, sparsity
@@ -333,6 +334,7 @@ def text_of(side: Side, steps: Sequence[Step], *, drafted: bool) -> str:
 
 def file_text(path: Path) -> str:
     """Return the name of a file and of its folder: many checkpoints have the same name."""
+    path = path.parent if has_several_files(path) else path
     return one_line(f"{path.parent.name}/{path.name}", MAX_NAME_LENGTH)
 
 

@@ -249,8 +249,6 @@ class MainWindow(PanelWindow):
         self.shortcuts_wanted.connect(self._show_shortcuts)
         self.tree.selected.connect(self.draft.targets.follow)
         self.tree.targeted.connect(self.draft.target)
-        self.tree.found.connect(self.draft.targets.offer)
-        self.draft.targets.filtered_wanted.connect(self.tree.target_matches)
         self.stack.edit_wanted.connect(self.draft.edit)
         self.stack.current_changed.connect(self.menu_actions.refresh)
         self.status.busy_changed.connect(self.menu_actions.refresh)

@@ -378,7 +378,7 @@ class DraftPanel(QWidget):
         self.targets.use(method)
         # The tab order is from the top to the bottom, including new rows.
         targets = self.targets
-        before = (self.method, targets.chips, targets.line, targets.following, targets.use_filtered)
+        before = (self.method, targets.chips, targets.line, targets.following)
         after = (self.preview, self.cancel, self.commit)
         for widget, next_widget in pairwise((*before, *self.form.inputs, *after)):
             QWidget.setTabOrder(widget, next_widget)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -13,12 +13,11 @@ from PySide6.QtCore import (
     QObject,
     QPersistentModelIndex,
     QSignalBlocker,
-    QSize,
     QStringListModel,
     Qt,
     Signal,
 )
-from PySide6.QtGui import QMouseEvent
+from PySide6.QtGui import QCursor
 from PySide6.QtWidgets import (
     QAbstractButton,
     QAbstractItemView,
@@ -38,7 +37,7 @@ from prune_gui.gui.formatting import wrapped
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLineEdit
 from prune_gui.gui.widgets.message import Message, keep_room
-from prune_gui.gui.widgets.theme import TIGHT_PX, icon
+from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, icon
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr, trn
 from prune_gui.recipe import patterns_for, select
@@ -60,7 +59,6 @@ class TargetsField(QWidget):
     """The globs as chips or, while they are typed, in a line edit; and the number of matches."""
 
     changed = Signal(bool)  # (by_user) the globs changed
-    filtered_wanted = Signal()  # the user wants the matches of the filter as the targets
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -91,8 +89,6 @@ class TargetsField(QWidget):
         self._pages = QStackedLayout()
         self._pages.addWidget(self.chips)
         self._pages.addWidget(self.line)
-        self.use_filtered = QToolButton()  # sets the matches of the filter of the tree
-        self.use_filtered.clicked.connect(self.filtered_wanted)
         self.following = layouts.described(
             QToolButton(),
             tr("Follow the selection"),
@@ -104,15 +100,11 @@ class TargetsField(QWidget):
         self.following.toggled.connect(self._toggled)
         self.count = Message()
         keep_room(self.count, lines=2)
-        ConditionCompleter(self.line, workbench, r"[\s,!]", [self.count])
+        ConditionCompleter(self.line, workbench, r"[\s,!]", self.count)
         self.count.setAccessibleName(tr("Number of parameters that match the targets"))
-        for button in (self.following, self.use_filtered):
-            button.setIconSize(QSize(16, 16))
-        self._draw_icons()
-        buttons = layouts.column(self.following, self.use_filtered, gap=TIGHT_PX)
-        row = layouts.row(self._pages, buttons)
+        self.following.setIcon(icon("link"))
+        row = layouts.row(self._pages, layouts.column(self.following, layouts.STRETCH))
         layouts.column(row, self.count, of=self, margin=0, gap=TIGHT_PX)
-        self.offer(0)
 
     def patterns(self) -> tuple[str, ...]:
         """Return the globs; () while they are invalid."""
@@ -165,18 +157,6 @@ class TargetsField(QWidget):
         self._set_following(following=False)
         self._write(names, by_user=True)
 
-    def offer(self, count: int) -> None:
-        """Offer the matches of the filter as targets; 0 without a filter."""
-        self.use_filtered.setEnabled(count > 0)
-        tip = tr("Use what the filter of the tree shows as targets; there is no filter now")
-        if count:
-            tip = trn(
-                "Use the {count:,} parameter of the filter as the target",
-                "Use the {count:,} parameters of the filter as targets",
-                count,
-            )
-        layouts.described(self.use_filtered, tip, tip)
-
     @property
     def typed(self) -> tuple[str, ...]:
         """The globs, also while they are invalid."""
@@ -197,13 +177,9 @@ class TargetsField(QWidget):
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         if event.type() == QEvent.Type.PaletteChange:
-            self._draw_icons()
+            self.following.setIcon(icon("link"))
             self._show_chips()
         super().changeEvent(event)
-
-    def _draw_icons(self) -> None:
-        self.following.setIcon(icon("link"))
-        self.use_filtered.setIcon(icon("filter"))
 
     def _show_chips(self) -> None:
         self.chips.show_texts(patterns_in(self.line.text()))
@@ -343,15 +319,13 @@ class TargetsField(QWidget):
 class ConditionCompleter(QCompleter):
     """Completes the word before the cursor to a condition that some parameter satisfies.
 
-    The list of conditions covers none of the widgets `uncovered` below the line.
+    The list of conditions does not cover the widget `below` the line.
     """
 
-    def __init__(
-        self, line: QLineEdit, workbench: Workbench, parts: str, uncovered: Sequence[QWidget]
-    ) -> None:
+    def __init__(self, line: QLineEdit, workbench: Workbench, parts: str, below: QWidget) -> None:
         super().__init__(line)
         self._line, self._workbench, self._separators = line, workbench, parts
-        self._uncovered = uncovered
+        self._below = below
         self._words_checkpoint: Checkpoint | None = None
         self._words: list[str] = []
         self._offered = QStringListModel(self)
@@ -362,21 +336,16 @@ class ConditionCompleter(QCompleter):
         line.textEdited.connect(self._offer)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
-        """Move the list below the uncovered widgets, and let a click outside press a button."""
+        """Move the list below `below`, and let a click outside press a button."""
         if isinstance(watched, QAbstractItemView):
-            if event.type() in (QEvent.Type.Show, QEvent.Type.Move):
-                parent = self._line.parentWidget()
-                if parent is not None and (layout := parent.layout()) is not None:
-                    layout.activate()  # the widgets may have appeared just now
-                visible = [widget for widget in self._uncovered if widget.isVisible()]
-                lowest = max((w.mapToGlobal(w.rect().bottomLeft()).y() for w in visible), default=0)
+            if event.type() in (QEvent.Type.Show, QEvent.Type.Move) and self._below.isVisible():
                 line = self._line.mapToGlobal(self._line.rect().topLeft()).y()
+                lowest = line + self._line.height() + self._below.minimumHeight() + GAP_PX
                 if line < watched.y() < lowest:
-                    watched.move(watched.x(), lowest + 1)
+                    watched.move(watched.x(), lowest)
             elif event.type() == QEvent.Type.MouseButtonPress and not watched.underMouse():
-                assert isinstance(event, QMouseEvent)
-                pressed = QApplication.widgetAt(event.globalPosition().toPoint())
                 watched.hide()
+                pressed = QApplication.widgetAt(QCursor.pos())
                 if isinstance(pressed, QAbstractButton):
                     pressed.click()
                 return True

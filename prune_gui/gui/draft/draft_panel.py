@@ -97,7 +97,7 @@ class DraftPanel(QWidget):
         self.cancel = layouts.button(tr("Cancel"), self.stop_editing)
         rows = layouts.form(
             (row_label(tr("Method"), self.method), self.method),
-            (row_label(tr("&Targets"), self.targets.chips), self.targets),
+            (row_label(tr("&Targets"), self.targets.line), self.targets),
         )
         fields = QWidget()
         layouts.column(rows, self.form, layouts.STRETCH, of=fields, margin=0)
@@ -378,7 +378,7 @@ class DraftPanel(QWidget):
         self.targets.use(method)
         # The tab order is from the top to the bottom, including new rows.
         targets = self.targets
-        before = (self.method, targets.chips, targets.line, targets.following)
+        before = (self.method, targets.line, targets.following)
         after = (self.preview, self.cancel, self.commit)
         for widget, next_widget in pairwise((*before, *self.form.inputs, *after)):
             QWidget.setTabOrder(widget, next_widget)
@@ -451,8 +451,8 @@ class DraftPanel(QWidget):
     @property
     def obstacle(self) -> str:
         """Why the draft cannot become a step; "" if it can, or if that is not known yet."""
-        if not self.targets.patterns():
-            return self.targets.error or tr("Choose parameters, or type globs.")
+        if error := self.targets.error:
+            return error
         if (problem := self.form.problem) is not None:
             return problem[1]
         resolved = self._resolved()
@@ -462,7 +462,7 @@ class DraftPanel(QWidget):
     def _show_missing(self) -> None:
         """Say what is missing, and mark it with the focus."""
         self._outcome.say(self.obstacle)
-        if not self.targets.patterns():
+        if self.targets.error:
             self.targets.mark()
         elif (problem := self.form.problem) is not None:
             problem[0].setFocus(Qt.FocusReason.ShortcutFocusReason)

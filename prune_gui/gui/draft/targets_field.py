@@ -17,27 +17,25 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtGui import QCursor
+from PySide6.QtGui import QColor, QCursor, QPalette
 from PySide6.QtWidgets import (
     QAbstractButton,
     QAbstractItemView,
     QApplication,
     QCompleter,
     QLineEdit,
-    QStackedLayout,
     QToolButton,
     QWidget,
 )
 
 from prune_gui.checkpoint.tree import is_usually_pruned
 from prune_gui.errors import RecipeError
-from prune_gui.gui.draft.chips import Chips
 from prune_gui.gui.draft.fields import UndoBeyond
 from prune_gui.gui.formatting import wrapped
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLineEdit
 from prune_gui.gui.widgets.message import Message, keep_room
-from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, icon
+from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, colours, icon
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr, trn
 from prune_gui.recipe import patterns_for, select
@@ -56,7 +54,7 @@ NO_WORD: Final = "\0"
 
 
 class TargetsField(QWidget):
-    """The globs as chips or, while they are typed, in a line edit; and the number of matches."""
+    """The globs in a line edit, and the number of matches."""
 
     changed = Signal(bool)  # (by_user) the globs changed
 
@@ -80,15 +78,8 @@ class TargetsField(QWidget):
         self.line.setAcceptDrops(False)  # the window handles dropped files
         UndoBeyond(self.line)
         self.line.textEdited.connect(self._typed)
-        self.line.textChanged.connect(self._show_chips)
+        self.line.textChanged.connect(lambda: self.line.setPalette(QPalette()))
         self.line.editingFinished.connect(self._end_typing)
-        self.chips = layouts.described(Chips(), name)
-        self.chips.removed.connect(self._remove)
-        self.chips.edit_wanted.connect(self._edit)
-        self.chips.typed.connect(self._replace)
-        self._pages = QStackedLayout()
-        self._pages.addWidget(self.chips)
-        self._pages.addWidget(self.line)
         self.following = layouts.described(
             QToolButton(),
             tr("Follow the selection"),
@@ -103,8 +94,9 @@ class TargetsField(QWidget):
         ConditionCompleter(self.line, workbench, r"[\s,!]", self.count)
         self.count.setAccessibleName(tr("Number of parameters that match the targets"))
         self.following.setIcon(icon("link"))
-        row = layouts.row(self._pages, layouts.column(self.following, layouts.STRETCH))
-        layouts.column(row, self.count, of=self, margin=0, gap=TIGHT_PX)
+        layouts.column(
+            layouts.row(self.line, self.following), self.count, of=self, margin=0, gap=TIGHT_PX
+        )
 
     def patterns(self) -> tuple[str, ...]:
         """Return the globs; () while they are invalid."""
@@ -112,13 +104,13 @@ class TargetsField(QWidget):
 
     @property
     def error(self) -> str:
-        """Why the globs are invalid; "" if they are valid."""
+        """Why the globs cannot be targets; "" if they can."""
         try:
-            for pattern in patterns_in(self.line.text()):
+            for pattern in self.typed:
                 Pattern.parse(pattern)
         except RecipeError as error:
             return str(error)
-        return ""
+        return "" if self.typed else tr("Choose parameters, or type globs.")
 
     def use(self, method: type[Method]) -> None:
         """Count and describe the targets as a method takes them; see `select`."""
@@ -170,52 +162,20 @@ class TargetsField(QWidget):
             self._write_selection()
 
     def mark(self) -> None:
-        """Give the focus to the globs and mark them, until they change."""
-        self.chips.mark(on=True)
-        field = self.line if self._pages.currentWidget() is self.line else self.chips
-        field.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        """Give the globs the focus, in the colour of warnings until they change."""
+        palette = self.line.palette()
+        for role in (QPalette.ColorRole.Highlight, QPalette.ColorRole.Accent):
+            palette.setColor(role, QColor(colours(palette).warning))
+        self.line.setPalette(palette)
+        self.line.setFocus(Qt.FocusReason.OtherFocusReason)  # another reason selects the text
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         if event.type() == QEvent.Type.PaletteChange:
             self.following.setIcon(icon("link"))
-            self._show_chips()
         super().changeEvent(event)
 
-    def _show_chips(self) -> None:
-        self.chips.show_texts(patterns_in(self.line.text()))
-
-    def _edit(self, index: int) -> None:
-        """Show the line edit, with a glob selected; with the cursor behind the last for -1."""
-        self._pages.setCurrentWidget(self.line)
-        self.line.setFocus(Qt.FocusReason.ShortcutFocusReason)
-        text = self.line.text()
-        if index < 0:
-            if text.strip() and not text.rstrip().endswith(","):
-                self.line.setText(f"{text.rstrip()}, ")
-            self.line.setCursorPosition(len(self.line.text()))
-            return
-        patterns = patterns_in(text)
-        start = sum(map(len, patterns[:index]))  # at least; separators follow
-        self.line.setSelection(text.find(patterns[index], start), len(patterns[index]))
-
-    def _replace(self, character: str) -> None:
-        self._edit(-1)
-        self.line.selectAll()
-        self.line.insert(character)
-        self.line.textEdited.emit(self.line.text())
-
-    def _remove(self, index: int) -> None:
-        patterns = patterns_in(self.line.text())
-        self.line.setText(", ".join((*patterns[:index], *patterns[index + 1 :])))
-        self._typed()
-
     def _end_typing(self) -> None:
-        """Show the chips again, with the focus if it was kept."""
-        focused = self.line.hasFocus()
-        self.line.setText(", ".join(patterns_in(self.line.text())))
-        self._pages.setCurrentWidget(self.chips)
-        if focused:
-            self.chips.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self.line.setText(", ".join(self.typed))
 
     def _toggled(self, following: bool) -> None:
         self._await(None)

@@ -26,6 +26,7 @@ class Changes:
             shown before; None if any may differ.
         stopped: the user cancelled resolving, or the cluster failed; the resolution stays out of
             date.
+        comparison: a side of the comparison, or the reference.
     """
 
     file: bool = False

@@ -1,4 +1,4 @@
-"""Recipes on disk: the unsaved one, so that it survives a crash, and the named states."""
+"""What is kept on disk: the unsaved recipe, and named states and reference of a checkpoint."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Final, Self
 from uuid import uuid4
@@ -141,12 +142,13 @@ MAX_STATES_BYTES: Final = 1 << 24
 
 
 class _StatesFile(BaseModel):
-    """The content of a file of named states."""
+    """What is kept of a checkpoint."""
 
     model_config = ConfigDict(defer_build=True, frozen=True, extra="ignore")
 
     checkpoint: StatePath = Path()  # for a person who reads the file
     states: dict[str, str] = {}
+    reference: StatePath | None = None
 
 
 def load_states(checkpoint: Checkpoint, folder: Path | None = None) -> dict[str, Recipe]:
@@ -184,13 +186,36 @@ def keep_states(session: Session, folder: Path | None = None) -> None:
         return
 
     def change(kept: _StatesFile | None) -> _StatesFile:
-        on_disk = kept.states if kept else {}
+        kept = kept or _StatesFile()
         removed = before.keys() - now.keys()
-        unchanged = {name: text for name, text in on_disk.items() if name not in removed}
-        return _StatesFile(checkpoint=path, states=unchanged | changed)
+        unchanged = {name: text for name, text in kept.states.items() if name not in removed}
+        return kept.model_copy(update={"checkpoint": path, "states": unchanged | changed})
 
     if file.update(change) is not None:
         session.kept_states = dict(now)
+
+
+def load_reference(checkpoint: Checkpoint, folder: Path | None = None) -> Path | None:
+    """Return the checkpoint before pruning that the user chose, if it still exists."""
+    with suppress(OSError):
+        kept = _states_file(checkpoint, folder).load()
+        if kept and kept.reference and kept.reference.exists():
+            return kept.reference
+    return None
+
+
+def keep_reference(session: Session, folder: Path | None = None) -> None:
+    """Write the reference of a checkpoint."""
+    checkpoint, reference = session.checkpoint, session.reference_path
+
+    def change(kept: _StatesFile | None) -> _StatesFile:
+        update = {"checkpoint": checkpoint.path.absolute(), "reference": reference}
+        return (kept or _StatesFile()).model_copy(update=update)
+
+    try:
+        _states_file(checkpoint, folder).update(change)
+    except (OSError, ValueError, PruneGuiError) as error:
+        log.warning("The reference of %s cannot be stored: %s", checkpoint.path, error)
 
 
 def _states_file(checkpoint: Checkpoint, folder: Path | None) -> StateFile[_StatesFile]:

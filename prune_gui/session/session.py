@@ -32,6 +32,7 @@ class Session:
         zero_scan: only for the engine's thread; None until it begins to count zeros.
         kept_states: the named states that are on disk, see `session/kept_recipes.py`.
         recipe_path: file from which the recipe was read, or to which it was last saved; or None.
+        reference_path: the checkpoint before pruning, as the user chose it; None for no choice.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Session:
         recipe: Recipe | None = None,
         recipe_path: Path | None = None,
         named_states: Mapping[str, Recipe] | None = None,
+        reference_path: Path | None = None,
     ) -> None:
         # torch: slow to import
         from prune_gui.recipe.correction.corrected_values import correction_beside
@@ -64,6 +66,8 @@ class Session:
         self.kept_states = dict(self.named_states)
         self._last_protected: dict[tuple[str, ...], frozenset[str]] = {(): frozenset()}
         self.recipe_path = recipe_path
+        self.reference_path = reference_path
+        self._has_originals = any(info.pair for info in checkpoint.tensors.values())
         self._saved_recipe = self.recipe
         self.most_targeted = most_targeted(self.recipe, checkpoint)
         self._recipe_in_file = self.recipe if recipe_path is not None else None
@@ -105,6 +109,13 @@ class Session:
         """The enabled steps that made the checkpoint, if this program wrote it."""
         recipe = self.made.recipe if self.made is not None else None
         return tuple(step for step in recipe.steps if step.enabled) if recipe is not None else ()
+
+    @property
+    def is_pruned(self) -> bool:
+        """Whether the file lost weights that only the checkpoint before pruning has."""
+        if self._has_originals:
+            return False
+        return bool(self.past_steps) or self.file_zeros.is_noticeable
 
     def apply_past_recipe(self) -> None:
         """Replace the recipe by the one that made the checkpoint, which prunes once more."""

@@ -5,8 +5,6 @@ process; ``... crash CHECKPOINT`` ends it with SIGSEGV. ``... return`` restores 
 next start offers, copies the report of the last crash if there is one, and prints the result.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """A generator of random user actions on a window: see `test_monkey.py`."""
 
-from __future__ import annotations
-
 import random
 from collections import deque
 from collections.abc import Callable, Sequence

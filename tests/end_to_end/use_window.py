@@ -5,8 +5,6 @@ targets, picks the scope, sets the amount, adds the step, saves from the dialog,
 window. It sends key and mouse events to the widgets that a user would use.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import traceback

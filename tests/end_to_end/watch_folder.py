@@ -5,8 +5,6 @@ working folder; ``... window`` opens it in the window, drafts a step and closes 
 print, as JSON, the paths in the working folder that Python opened, listed, imported or loaded.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

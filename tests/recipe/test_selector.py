@@ -1,7 +1,5 @@
 """Selecting parameters by globs."""
 
-from __future__ import annotations
-
 import re
 import time
 from contextlib import suppress

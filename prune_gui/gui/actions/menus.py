@@ -40,7 +40,7 @@ MENUS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
             "fetch_all",
         ),
         ("open_recipe", "use_masks", "use_elsewhere", "save_recipe", "save_recipe_as"),
-        ("save_checkpoint", "report"),
+        ("save_checkpoint", "report", "choose_original", "forget_original"),
         ("close_window", "quit"),
     ),
     deferred("&Edit"): (

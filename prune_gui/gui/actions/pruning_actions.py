@@ -244,7 +244,7 @@ PRUNING_ACTIONS: Final[dict[str, ActionSpec]] = {
     "evaluate": when_open(
         deferred("Evaluate…"),
         deferred("See what the file and the stack are worth by your own measure"),
-        lambda w: w.show_evaluation(),
+        lambda w: w.docks.toggle("Evaluate"),
         "Ctrl+Shift+E",
     ),
     "sweep": when_open(

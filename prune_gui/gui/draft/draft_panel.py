@@ -25,8 +25,7 @@ from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
 from prune_gui.pruning.methods import METHODS, Method
 from prune_gui.recipe import Step
-from prune_gui.recipe.amounts import Amount
-from prune_gui.recipe.target_amounts import allocated, with_own_amount, with_shares_of
+from prune_gui.recipe.amounts import Amount, allocated, with_own_amount, with_shares_of
 from prune_gui.session.amount_from_cut import FIELD_FOR
 from prune_gui.session.changes import Changes
 from prune_gui.session.draft_request import (
@@ -36,6 +35,7 @@ from prune_gui.session.draft_request import (
     DraftRequest,
     SharesRequest,
     StepRequest,
+    TargetsRequest,
     UnitRequest,
     listed,
     listed_units,
@@ -257,6 +257,8 @@ class DraftPanel(QWidget):
                 self._cuts.apply(partial(FIELD_FOR[request.quantity], value=request.value, **own))
             case StepRequest(step):
                 self._draft_made(step)
+            case TargetsRequest(names):
+                self.target(names)
             case AmountRequest():
                 self._load(request.step)
                 method = self.form.method()

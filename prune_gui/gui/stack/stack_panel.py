@@ -312,8 +312,9 @@ class StepDelegate(QStyledItemDelegate):
         style.drawPrimitive(indicator, check, painter, option.widget)
 
         painter.save()
-        view_colours = colours(option.palette)
-        fill = QColor(view_colours.of(index.row() + 1) if enabled else view_colours.in_file)
+        fill = QColor(colours(option.palette).of(index.row() + 1))
+        if not enabled:
+            fill = option.palette.placeholderText().color()
         _paint_number(painter, card.badge, option.font, index.row() + 1, fill)
         for line in card.lines:
             painter.setFont(line.font)

@@ -167,7 +167,8 @@ class ViewTabs(QWidget):
 
     def _on_changed(self, changes: Changes) -> None:
         is_concerned = changes.concerns(self._workbench.chosen or "")
-        if changes.file or changes.selection or changes.zeros or is_concerned:
+        is_shown = changes.file or changes.selection or changes.zeros or changes.comparison
+        if is_shown or is_concerned:
             self._update_header()
 
     def _update_header(self) -> None:
@@ -178,6 +179,9 @@ class ViewTabs(QWidget):
             facts = subject_or_message.facts()
         else:
             facts = bare_facts(info) if info else ""
+        if reference := self._workbench.comparison.reference_text:
+            original = tr("original: {name}", name=reference)
+            facts = tr("{facts} · {more}", facts=facts, more=original) if facts else original
         for label, text in ((self._name, one_line(name or "")), (self._facts, facts)):
             label.say(text, tip=text)
 

@@ -496,7 +496,8 @@ class DraftPanel(QWidget):
         else:
             number = current.draft_number or 0
             idle = formatting.idle_reason(preview, number)
-            self._outcome.say(idle or formatting.prospect(preview, number), warning=bool(idle))
+            prospect = idle or formatting.prospect(preview, number)
+            self._outcome.say(prospect, warning=False, caution=bool(idle))
             outcome = preview.outcomes[number - 1]
             limits = formatting.notes(outcome.limits)
             remarks = formatting.notes(outcome.warnings)

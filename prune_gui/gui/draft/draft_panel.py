@@ -94,7 +94,8 @@ class DraftPanel(QWidget):
         self._limits, self._remarks = Message(), Message()
         self.commit = QPushButton()
         self.commit.clicked.connect(self.add)
-        self.cancel = layouts.button(tr("Cancel"), self.stop_editing)
+        tip = tr("Leave the step as it is; the draft of the next step returns")
+        self.cancel = layouts.button(tr("Cancel"), lambda: self.stop_editing(), tip)
         rows = layouts.form(
             (row_label(tr("Method"), self.method), self.method),
             (row_label(tr("&Targets"), self.targets.line), self.targets),
@@ -232,12 +233,15 @@ class DraftPanel(QWidget):
         amend = amend or not changed
         merge = changed == self._changed_last and self._merge_timer.isActive()
         session.note_draft(state, merge=merge, amend=amend)
-        self._noted = state
-        if not amend:
-            self._changed_last = changed
-            self._merge_timer.start()
-            if not merge:
-                self._announce_change()
+        self._noted = session.history.draft
+        if amend:
+            return
+        self._changed_last = changed
+        self._merge_timer.start()
+        if self._noted is not state:  # it is what it was before
+            self._merge_timer.stop()
+        if not merge:
+            self._announce_change()
 
     def _announce_change(self) -> None:
         self._workbench.changed.emit(Changes(draft=True))

@@ -16,6 +16,7 @@ from prune_gui.pruning.methods.fields import GROUPS
 from prune_gui.resources import resource
 
 MASK_PX: Final = QSize(24, 24)  # size of the picture of a mask
+ICON_PX: Final = QSize(20, 20)  # of that of the chosen method
 POPUP_PX: Final = 680  # width of the list
 MAX_VISIBLE: Final = 40
 
@@ -37,6 +38,7 @@ class MethodBox(QComboBox):
         self._methods = QStandardItemModel(0, 2, self)
         self._list = QTreeView(rootIsDecorated=False, headerHidden=True)
         self._list.setIconSize(MASK_PX)
+        self.setIconSize(ICON_PX)
         self._list.setMinimumWidth(POPUP_PX)
         self.setModel(self._methods)
         self.setView(self._list)

@@ -139,7 +139,11 @@ def test_changes_of_the_draft_are_undone_before_the_edits_of_the_stack(
     assert undo() == set_up.step  # and not in the stack any more
     assert len(workbench.session.steps) == 1
     draft.edit(0)
+    draft.stop_editing()  # nothing was changed
+    draft.edit(0)
+    draft.form.set_value("amount", 0.75)
     draft.stop_editing()
+    assert undo().method.amount == 0.75
     assert undo() == workbench.session.steps[0]
     assert draft.editing
     assert (undo(), draft.editing) == (set_up.step, False)

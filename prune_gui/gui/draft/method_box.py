@@ -16,7 +16,7 @@ from prune_gui.pruning.methods.fields import GROUPS
 from prune_gui.resources import resource
 
 MASK_PX: Final = QSize(24, 24)  # size of the picture of a mask
-ICON_PX: Final = QSize(20, 20)  # of that of the chosen method
+ICON_PX: Final = QSize(18, 18)  # of that of the chosen method
 POPUP_PX: Final = 680  # width of the list
 MAX_VISIBLE: Final = 40
 

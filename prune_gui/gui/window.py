@@ -261,7 +261,7 @@ class MainWindow(PanelWindow):
         self.palette_wanted.connect(self._show_palette)
         self.shortcuts_wanted.connect(self._show_shortcuts)
         self.tree.selected.connect(self.draft.targets.follow)
-        self.tree.targeted.connect(self.draft.target)
+        self.tree.targeted.connect(self.draft.targets.choose)
         self.stack.edit_wanted.connect(self.draft.edit)
         self.stack.current_changed.connect(self.menu_actions.refresh)
         self.status.busy_changed.connect(self.menu_actions.refresh)

@@ -246,11 +246,6 @@ class DraftPanel(QWidget):
     def _announce_change(self) -> None:
         self._workbench.changed.emit(Changes(draft=True))
 
-    def target(self, names: frozenset[str]) -> None:
-        """Set parameters as the targets, until the user follows the selection again."""
-        self.targets.choose(names)
-        self._turn_preview(on=True)
-
     def change(self, request: DraftRequest) -> None:
         """Change the draft as the user wants it in a view."""
         bench = self._workbench
@@ -262,7 +257,7 @@ class DraftPanel(QWidget):
             case StepRequest(step):
                 self._draft_made(step)
             case TargetsRequest(names):
-                self.target(names)
+                self.targets.choose(names)
             case AmountRequest():
                 self._load(request.step)
                 method = self.form.method()

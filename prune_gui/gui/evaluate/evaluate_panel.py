@@ -39,7 +39,8 @@ from prune_gui.number_formats import parse_bytes, short_bytes
 from prune_gui.session.session import start_folder
 
 if TYPE_CHECKING:
-    from prune_gui.gui.export import Exporter
+    from prune_gui.gui.figures.exporter import Exporter
+    from prune_gui.gui.figures.picture import PictureSource
 
 
 NO_EVALUATOR: Final = deferred(
@@ -113,6 +114,12 @@ class EvaluatePanel(QWidget):
         workbench.changed.connect(lambda changes: self._show() if changes.file else None)
         evaluations.begin()
         self._show()
+
+    @property
+    def curves(self) -> PictureSource | None:
+        """The page that shows results by the sparsity; None without any."""
+        tabs = (self.sweep, self.search) if self.evaluations is not None else ()
+        return next((tab for tab in tabs if tab.picture() is not None), None)
 
     def _show(self) -> None:
         has_file = self._workbench.session is not None

@@ -22,7 +22,7 @@ from prune_gui.session.changes import Changes
 
 if TYPE_CHECKING:
     from prune_gui.evaluation import Evaluation
-    from prune_gui.gui.export import Exporter
+    from prune_gui.gui.figures.exporter import Exporter
     from prune_gui.recipe.amounts import Amount
     from prune_gui.session import Session
     from prune_gui.table import Table
@@ -53,7 +53,9 @@ class EvaluationTab(QWidget):
         self.run = layouts.button(tr(self.title), self._on_run)
         self.note = Message()
         menu = QMenu(self)
-        self.save_picture = menu.addAction(tr("Save picture…"), lambda: exporter.save_picture(self))
+        self.save_picture = menu.addAction(
+            tr("Export figure…"), lambda: exporter.export_figure(self, "picture")
+        )
         copy_picture = menu.addAction(tr("Copy picture"), lambda: exporter.copy_picture(self))
         self.save_table = menu.addAction(
             tr("Save table as CSV…"), lambda: exporter.save_table(self)

@@ -113,7 +113,7 @@ def test_invalid_input_is_explained_and_nothing_runs(sweep, amounts, targets):
 
 
 def test_each_chosen_ranking_is_a_curve_exported_with_its_legend_and_all_metrics(
-    sweep, run, monkeypatch, tmp_path
+    sweep, run, monkeypatch, tmp_path, export_figure
 ):
     assert sweep.picture() is None
     run(sweep)
@@ -122,9 +122,8 @@ def test_each_chosen_ranking_is_a_curve_exported_with_its_legend_and_all_metrics
     assert [curve.values.tolist() for curve in curves] == [[0.5, 0.25]] * 2
     assert sweep.plot.dense == 1.0
     assert sweep.legend().count("■") == 2
-    monkeypatch.setattr(questions, "ask_picture_target", lambda *_: (tmp_path / "curve.svg", 1))
     monkeypatch.setattr(questions, "ask_target", lambda *_: tmp_path / "curve.csv")
-    sweep.save_picture.trigger()
+    export_figure(sweep.save_picture.trigger, tmp_path / "curve.svg")
     sweep.save_table.trigger()
     picture = (tmp_path / "curve.svg").read_text()
     assert "global L1" in picture
@@ -136,7 +135,7 @@ def test_each_chosen_ranking_is_a_curve_exported_with_its_legend_and_all_metrics
 
 
 def test_a_scan_is_a_heat_map_whose_rows_choose_their_parameter(
-    panel, choose, run, workbench, monkeypatch, tmp_path
+    panel, choose, run, workbench, monkeypatch, tmp_path, export_figure
 ):
     choose()
     tab = panel.sensitivity
@@ -156,9 +155,8 @@ def test_a_scan_is_a_heat_map_whose_rows_choose_their_parameter(
     tab.heat.clicked.emit(tab.model.index(2, 1))
     assert workbench.chosen == "features.conv3.weight"
     assert "kept without pruning: 1" in tab.legend()
-    monkeypatch.setattr(questions, "ask_picture_target", lambda *_: (tmp_path / "heat.svg", 1))
     monkeypatch.setattr(questions, "ask_target", lambda *_: tmp_path / "heat.csv")
-    tab.save_picture.trigger()
+    export_figure(tab.save_picture.trigger, tmp_path / "heat.svg")
     tab.save_table.trigger()
     assert "features.conv2.weight" in (tmp_path / "heat.svg").read_text()
     rows = (tmp_path / "heat.csv").read_bytes().decode().split("\r\n")

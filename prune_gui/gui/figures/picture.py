@@ -1,0 +1,140 @@
+"""The picture of a view or a dialog as a panel of a figure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html import escape
+from typing import TYPE_CHECKING, Final, Protocol
+
+from PySide6.QtCore import QObject, QPoint, QRectF, SignalInstance
+from PySide6.QtGui import QFontInfo, QPalette, QRegion
+from PySide6.QtWidgets import QWidget
+
+from prune_gui.engine import Dropped, Event, Failed, Finished
+from prune_gui.errors import one_line
+from prune_gui.gui.figures.canvas import Canvas
+from prune_gui.gui.figures.panels import Panel
+from prune_gui.gui.views.view import View
+from prune_gui.gui.widgets.theme import colours, theme_palette
+from prune_gui.raster.colours import DARK
+
+if TYPE_CHECKING:
+    from prune_gui.gui.workbench import Workbench
+
+MIN_ASPECT: Final = 0.3
+MAX_ASPECT: Final = 1.6
+"""Limits of the height of a picture, relative to its width."""
+
+
+class PictureSource(Protocol):
+    """A widget whose picture can be exported: a view, or a dialog with a picture."""
+
+    ticket: int | None  # of the last job that computed the picture; None if there was none
+    pictured: SignalInstance  # emitted when there is a new picture
+
+    def picture(self) -> QWidget | None:
+        """Return the widget that shows the picture; None while there is none."""
+
+    def caption(self) -> tuple[str, str]:
+        """Return the name of the subject, and a description of the picture."""
+
+    def legend(self) -> str:
+        """Return the legend as rich text, in the colours of the picture."""
+
+    def accessibleName(self) -> str:  # noqa: N802 - as Qt has it
+        """Return the name of the kind of picture."""
+
+    def window(self) -> QWidget: ...
+
+    def palette(self) -> QPalette: ...
+
+    def setPalette(self, palette: QPalette, /) -> None:  # noqa: N802 - as Qt has it
+        """Set the palette; the picture follows it at once, or with a job."""
+
+
+class PicturePanel(Panel):
+    """Draws the picture of a source as if it had the size of the figure."""
+
+    def __init__(self, source: PictureSource) -> None:
+        picture = source.picture()
+        assert picture is not None
+        self.picture: QWidget = picture
+        self._source = source
+        self.title = source.accessibleName()
+        parts = escape(one_line(source.caption()[1])), source.legend()
+        self.legend = "<br>".join(filter(None, parts))
+
+    def height(self, canvas: Canvas, width: float) -> float:
+        aspect = self.picture.height() / max(1, self.picture.width())
+        return width * min(max(aspect, MIN_ASPECT), MAX_ASPECT)
+
+    def draw(self, canvas: Canvas, area: QRectF) -> None:
+        source, picture, before = self._source, self.picture, self.picture.size()
+        scale = canvas.text_pt / QFontInfo(picture.font()).pixelSize()
+        if isinstance(source, View):
+            source.show_selection(on=False)
+        picture.resize((area.size() / scale).toSize())
+        canvas.painter.translate(area.topLeft())
+        canvas.painter.scale(scale, scale)
+        # A plot overrides `render`, and would draw less.
+        flags = QWidget.RenderFlag.DrawChildren
+        QWidget.render(picture, canvas.painter, QPoint(), QRegion(), flags)
+        picture.resize(before)
+        if isinstance(source, View):
+            source.show_selection(on=True)
+
+
+class Recoloured(QObject):
+    """Shows a source in light or dark, calls a function at each picture, and restores the colours.
+
+    They are also restored after the first picture if it is wanted `once`, and after a failed one.
+    """
+
+    def __init__(
+        self,
+        source: PictureSource,
+        workbench: Workbench,
+        use: Callable[[], None],
+        *,
+        dark: bool,
+        once: bool = False,
+    ) -> None:
+        super().__init__(source if isinstance(source, QWidget) else None)
+        self._source = source
+        self._workbench = workbench
+        self._use = use
+        self._once = once
+        self._is_rendered = self._is_restored = False
+        source.pictured.connect(self._on_pictured)
+        workbench.bridge.happened.connect(self._follow)
+        old_ticket = source.ticket
+        source.setPalette(theme_palette(dark=dark))  # it handles the change, and renders again
+        if source.ticket == old_ticket:  # it had this picture in its cache
+            self._is_rendered = True
+            self._on_pictured()
+
+    def _follow(self, event: Event) -> None:
+        """Handle events of the latest job; earlier ones may still finish the old colours."""
+        if event.ticket == self._source.ticket and isinstance(event, Finished):
+            self._is_rendered = True
+        elif event.ticket == self._source.ticket and isinstance(event, Dropped | Failed):
+            self.restore()
+
+    def _on_pictured(self) -> None:
+        if self._is_rendered:
+            self._use()
+            if self._once:
+                self.restore()
+
+    def restore(self) -> None:
+        if not self._is_restored:
+            self._is_restored = True
+            self._source.pictured.disconnect(self._on_pictured)
+            self._workbench.bridge.happened.disconnect(self._follow)
+            self._source.setPalette(QPalette())
+            self.deleteLater()
+
+
+def is_dark(source: PictureSource) -> bool:
+    """Return whether a source shows its picture in the dark colours."""
+    return colours(source.palette()) is DARK

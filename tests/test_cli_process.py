@@ -112,7 +112,7 @@ def test_a_deleted_working_folder_is_one_line_on_standard_error(folder):
         (["inspect", ""], "path is empty"),
         (["apply", "recipe.yaml", "small.safetensors", "-o", ""], "path is empty"),
         ([""], "path is empty"),
-        (["frobnicate"], "neither a file or folder nor a command (inspect, apply, diff"),
+        (["frobnicate"], "neither a file or folder nor a command (apply, compact, demo"),
         (["--recipe", "recipe.yaml", "frobnicate"], "neither a file or folder nor a command"),
         (["x" * 5000], "neither a file or folder nor a command"),
     ],

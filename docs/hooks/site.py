@@ -192,8 +192,9 @@ def command_line_page() -> str:
 
     context = click.Context(cli, info_name="prune-gui")
     parts = [COMMANDS_INTRO, "## prune-gui\n", _help_text(cli, context)]
-    for name, command in sorted(cli.commands.items()):
-        if not command.hidden:
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
+        if command and not command.hidden:
             parts.append(f"## {name}\n")
             parts.append(_help_text(command, click.Context(command, context, info_name=name)))
     return "\n".join(parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +10,6 @@ from typing import Any, Final
 
 import click
 
-from prune_gui.cli.apply import prune_and_save
 from prune_gui.cli.arguments import checkpoint_or_url, file, file_or_url, own_methods, use_methods
 from prune_gui.cli.printing import print_line
 from prune_gui.errors import PruneGuiError
@@ -30,7 +30,7 @@ def _checked_path(
     if checkpoint.url is None and not os.path.exists(checkpoint):  # noqa: PTH110 - never raises
         group = ctx.find_root().command
         assert isinstance(group, click.Group)
-        names = (name for name, command in group.commands.items() if not command.hidden)
+        names = (name for name in group.list_commands(ctx) if name != "open")
         problem = f"is neither a file or folder nor a command ({', '.join(names)})."
         raise click.UsageError(f"{str(checkpoint)!r} {problem}", ctx)
     return checkpoint.path
@@ -51,6 +51,7 @@ def open_window(
 def _open(
     checkpoint: Path | None, recipe: Path | None, own: Sequence[Path], *, new_instance: bool
 ) -> int:
+    gc.disable()  # until the window collects by itself: imports leave no garbage, but take longer
     from prune_gui.gui.runtime.qt_import import import_qt  # Qt: slow to import
 
     import_qt()  # before the modules that use it
@@ -79,6 +80,7 @@ def demo(out: Path, own: Sequence[Path], new_instance: bool) -> int:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise PruneGuiError(f"{out} cannot be created: {error.strerror}.") from error
+    from prune_gui.cli.apply import prune_and_save  # not for the window
     from prune_gui.recipe import OutputOptions, Recipe  # pydantic: slow to import
 
     outputs = {

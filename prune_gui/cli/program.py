@@ -6,23 +6,15 @@ import logging
 import os
 import sys
 from contextlib import suppress
+from importlib import import_module
 from io import StringIO, TextIOWrapper
 from pathlib import Path
 from typing import Final, NoReturn
 
 import click
 
-from prune_gui.cli.apply import apply, merge, part
-from prune_gui.cli.compact import compact
-from prune_gui.cli.diff import diff
-from prune_gui.cli.evaluate import evaluate, scan
-from prune_gui.cli.inspect import inspect
-from prune_gui.cli.launching import demo, install_desktop, open_window, uninstall_desktop
-from prune_gui.cli.methods import methods, record
+from prune_gui.cli.launching import install_desktop, uninstall_desktop
 from prune_gui.cli.printing import Interrupted
-from prune_gui.cli.recipe_search import search
-from prune_gui.cli.report import report
-from prune_gui.cli.verify import verify
 from prune_gui.errors import Cancelled, PruneGuiError, one_line
 from prune_gui.memory import OutOfMemoryError, is_out_of_memory
 from prune_gui.pruning.kernels.numba_control import ignore_config_file
@@ -34,14 +26,44 @@ INPUT_PROBLEM: Final = 1
 INTERRUPTED: Final = 130
 
 
+COMMANDS: Final = {
+    "open": "launching:open_window",
+    "demo": "launching:demo",
+    "apply": "apply:apply",
+    "merge": "apply:merge",
+    "part": "apply:part",
+    "compact": "compact:compact",
+    "diff": "diff:diff",
+    "evaluate": "evaluate:evaluate",
+    "scan": "evaluate:scan",
+    "inspect": "inspect:inspect",
+    "methods": "methods:methods",
+    "record": "methods:record",
+    "report": "report:report",
+    "search": "recipe_search:search",
+    "verify": "verify:verify",
+}
+"""The function of each command, as "module:name" in this package; imported when it is needed."""
+
+
 class _WindowByDefault(click.Group):
     """A group whose first argument may be a checkpoint instead of a command."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         own_options = (name for option in self.get_params(ctx) for name in option.opts)
-        if not args or args[0] not in (*self.commands, *own_options):
+        if not args or args[0] not in (*COMMANDS, *own_options):
             args = ["open", *args]
         return super().parse_args(ctx, args)
+
+    def list_commands(self, _: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, _: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module, function = COMMANDS[name].split(":")
+        command: click.Command = getattr(import_module(f"{__package__}.{module}"), function)
+        return command
 
 
 @click.group(
@@ -56,16 +78,6 @@ def cli() -> None:
 
     Without a COMMAND, the window opens, with CHECKPOINT if it is given.
     """
-
-
-COMMANDS: Final = (
-    *(open_window, inspect, apply, diff, compact, report, verify, methods, demo),
-    *(evaluate, record, scan, search, part, merge),
-)
-"""All commands, in no particular order: help lists them by name."""
-
-for command in COMMANDS:
-    cli.add_command(command)
 
 
 def run() -> NoReturn:

@@ -67,7 +67,7 @@ class PanelWindow(QMainWindow):
     def show_settings(self) -> None:
         from prune_gui.gui.dialogs.settings import SettingsDialog  # rarely shown
 
-        dialog = deleted_on_close(SettingsDialog(self.commands.settings, self))
+        dialog = deleted_on_close(SettingsDialog(self.commands.preferences, self))
         dialog.changed.connect(self.commands.preferences.change)
         dialog.open()
 

@@ -107,8 +107,6 @@ class MainWindow(PanelWindow):
         deleted_on_close(palette.Shortcuts(self.menu_actions, self)).open()
 
     def _follow_setting(self, name: str) -> None:
-        from prune_gui.gui.dialogs.settings import SettingsDialog  # rarely shown
-
         settings = self.commands.settings
         if name == "threads":
             self.workbench.bridge.use_threads(settings.threads)
@@ -116,8 +114,6 @@ class MainWindow(PanelWindow):
             self.share_memory(self._window_count)
         elif name == "group_by":
             self.tree.group_by(settings.group_by)
-        for dialog in self.findChildren(SettingsDialog):
-            dialog.show_settings(settings)  # another window may have changed the setting
         self._refresh()
 
     def share_memory(self, windows: int) -> None:

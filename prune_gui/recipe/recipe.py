@@ -69,7 +69,9 @@ class Step(BaseModel):
         enabled: a disabled step keeps its position in the recipe and prunes nothing.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
+    model_config = ConfigDict(
+        defer_build=True, frozen=True, extra="forbid", ser_json_inf_nan="constants"
+    )
 
     method: SerializeAsAny[Method]
     targets: Annotated[tuple[PatternText, ...], Field(min_length=1)]
@@ -128,7 +130,9 @@ class Recipe(BaseModel):
         steps: the steps, applied in order.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
+    model_config = ConfigDict(
+        defer_build=True, frozen=True, extra="forbid", ser_json_inf_nan="constants"
+    )
 
     version: Literal[1] = 1
     start: Literal["dense", "zeros"] = "dense"

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from prune_gui.architecture.blocks import BlockRow, Section, sections
-from prune_gui.raster.colours import LIGHT, Colours, rgb
+from prune_gui.raster.colours import LIGHT, Colours, readable_on
 from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.report.records import Layer
 
@@ -92,18 +92,8 @@ def theme_colours(colours: Colours) -> dict[str, str]:
     variables |= {f"c{code}": colours.of(code) for code in CODES}
     for shade in range(SHADES + 1):
         fill = colours.share(shade / SHADES)
-        variables |= {f"d{shade}": fill, f"t{shade}": _readable_on(fill)}
+        variables |= {f"d{shade}": fill, f"t{shade}": readable_on(fill)}
     return variables
-
-
-def _readable_on(fill: str) -> str:
-    """Return black or white, whichever contrasts more with a colour (WCAG 2.2, luminance)."""
-    linear = [
-        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
-        for part in (channel / 255 for channel in rgb(fill))
-    ]
-    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-    return "#101418" if luminance > 0.18 else "#ffffff"
 
 
 def shade_of(share: float) -> int:

@@ -41,7 +41,7 @@ class Unsaved(BaseModel):
         process: the writing process: its id, and its start time in seconds since 1970.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="ignore")
 
     checkpoint: StatePath
     state: str = ""
@@ -134,7 +134,7 @@ MAX_STATES_BYTES: Final = 1 << 24
 class _StatesFile(BaseModel):
     """The content of a file of named states."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="ignore")
 
     checkpoint: StatePath = Path()  # for a person who reads the file
     states: dict[str, str] = {}

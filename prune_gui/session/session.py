@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prune_gui.architecture.weight_layouts import weight_layouts
+from prune_gui import architecture
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.file_stamps import FileStamps
 from prune_gui.language import deferred, tr, trn
@@ -51,7 +51,7 @@ class Session:
             checkpoint.tensors.values(),
             lambda: checkpoint.module_types,
             checkpoint.module_classes,
-            lambda: weight_layouts(checkpoint),
+            lambda: architecture.weight_layouts.weight_layouts(checkpoint),
         )
         self.resolver = Resolver(checkpoint)
         self.score_histograms = ScoreHistogramCache(checkpoint)

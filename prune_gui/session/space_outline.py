@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.architecture.groups import coupled_groups, spaces
+from prune_gui import architecture
 from prune_gui.checkpoint import Checkpoint, ModuleNode
 from prune_gui.checkpoint.tree import without_shared_start
 from prune_gui.language import deferred, tr
@@ -96,9 +96,9 @@ class SpaceOutline(Outline):
     @classmethod
     def of(cls, checkpoint: Checkpoint, table: Path | None, index: ModuleIndex) -> SpaceOutline:
         """Return the outline of a checkpoint."""
-        rules = spaces(checkpoint, table)
+        rules = architecture.groups.spaces(checkpoint, table)
         found = [
-            UnitSpace(rule.title, coupled_groups(checkpoint, name, table))
+            UnitSpace(rule.title, architecture.groups.coupled_groups(checkpoint, name, table))
             for name, rule in rules.items()
         ]
         return cls(index, found)

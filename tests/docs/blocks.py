@@ -16,7 +16,7 @@ from typing import Any, Final
 import click
 import yaml
 
-from prune_gui.cli.program import cli
+from prune_gui.cli.program import COMMANDS, cli
 from prune_gui.recipe import Recipe
 
 ROOT: Final = Path(__file__).parents[2]
@@ -149,11 +149,11 @@ def run_command(words: list[str]) -> None:
         runpy.run_path(script, run_name="__main__")
         return
     assert program == "prune-gui", f"no rule for {program}"
-    name = arguments[0] if arguments and arguments[0] in cli.commands else "open"
+    name = arguments[0] if arguments and arguments[0] in COMMANDS else "open"
     if name in WINDOW_COMMANDS:
         own = arguments[1:] if arguments[:1] == [name] else arguments
         context = click.Context(cli, info_name="prune-gui")
-        cli.commands[name].make_context(name, own, context)
+        cli.get_command(context, name).make_context(name, own, context)
         return
     consent = ["--yes"] if name in EVALUATING else []
     cli.main([*arguments, *consent], standalone_mode=False)

@@ -7,11 +7,12 @@ import re
 import runpy
 from types import SimpleNamespace
 
+import click
 import pytest
 from blocks import ROOT
 
 import prune_gui
-from prune_gui.cli.program import COMMANDS
+from prune_gui.cli.program import COMMANDS, cli
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Recipe, Step
 
@@ -34,7 +35,8 @@ def test_every_method_and_field_is_in_the_reference(site):
 
 def test_every_command_and_option_is_in_the_reference(site):
     text = site.command_line_page()
-    for command in COMMANDS:
+    for name in COMMANDS:
+        command = cli.get_command(click.Context(cli), name)
         if command.hidden:
             continue
         section = text.partition(f"\n## {command.name}\n")[2].partition("\n## ")[0]

@@ -75,7 +75,7 @@ def test_opening_shows_a_parameter_and_adds_the_file_to_the_recent_ones(
     assert window.views.isVisible()
     assert window.workbench.chosen == "classifier.hidden.weight"
     assert window.windowTitle().startswith("mine.safetensors")
-    assert Settings.load().recent == (str(path),)
+    assert window.commands.settings.recent == (str(path),)
     window._recent.aboutToShow.emit()
     assert [action.text() for action in window._recent.actions()] == [f"&1  {path}"]
 
@@ -104,7 +104,7 @@ def test_a_folder_of_shards_is_opened_as_one_checkpoint(window, qtbot, answer, s
     assert len(window.workbench.session.checkpoint.tensors) == 22
     assert window.windowTitle().startswith(f"{index.name}[*] – {shards}")  # noqa: RUF001
     assert window.tree.tree.header().toolTip() == "cnn"
-    assert Settings.load().recent == (str(index),)
+    assert window.commands.settings.recent == (str(index),)
 
 
 def test_the_suggested_recipe_name_for_shards_is_that_of_their_folder(

@@ -36,9 +36,11 @@ class PaneNavigation:
     def __init__(self, window: QMainWindow, panes: Sequence[QWidget]) -> None:
         self._window = window
         self._panes = panes
+        once = QTimer(window, singleShot=True, interval=0)  # several docks move at once
+        once.timeout.connect(self._order_tabs)
         for dock in window.findChildren(QDockWidget):
-            dock.dockLocationChanged.connect(self._order_tabs)
-        self._order_tabs()
+            dock.dockLocationChanged.connect(lambda _: once.start())
+        once.start()
 
     def go(self, by: int) -> None:
         """Move to the next pane (`by` = 1) or the previous one (-1), to its last focus widget."""

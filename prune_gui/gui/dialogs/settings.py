@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 
 from prune_gui.gui.cluster import RunOnField
 from prune_gui.gui.runtime.locale import SYSTEM, without_mnemonics
+from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.saving.save_dialog import FORMS
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
@@ -45,8 +46,9 @@ class SettingsDialog(QDialog):
 
     changed = Signal(str, object)  # (name, value) the user changed this attribute of `Settings`
 
-    def __init__(self, settings: Settings, parent: QWidget | None = None) -> None:
+    def __init__(self, preferences: Preferences, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self._preferences = preferences
         self.setWindowTitle(tr("Settings"))
         themes = {theme: tr(text) for theme, text in THEMES.items()}
         self.theme = _choice(themes)
@@ -97,9 +99,10 @@ class SettingsDialog(QDialog):
         for button in (self.restore, close):
             button.setAutoDefault(False)  # Return in a field accepts its text
         layouts.column(self._rows, layouts.STRETCH, buttons, of=self)
-        self.show_settings(settings)
+        self._follow()
         for name, field in self._fields.items():
             self._connect(name, field)
+        preferences.changed.connect(self._follow)  # another window may change a setting
 
     def _add(self, name: str, text: str, about: str) -> None:
         self._fields[name] = field = getattr(self, name)
@@ -113,6 +116,9 @@ class SettingsDialog(QDialog):
         note = layouts.remark(about, wrapped=False)
         note.setContentsMargins(0, 0, 0, GAP_PX)
         self._rows.addRow("", note)
+
+    def _follow(self) -> None:
+        self.show_settings(self._preferences.now)
 
     def show_settings(self, settings: Settings) -> None:
         """Show other settings; emits `changed` for values that differ."""

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from prune_gui.session import Settings
 
 Change = Callable[[Settings], Settings]
+
+WRITE_DELAY_MS: Final = 500
+"""Delay of the list of recent files, which would be written while a file is being painted."""
 
 
 class Preferences(QObject):
@@ -26,20 +30,28 @@ class Preferences(QObject):
         super().__init__(parent)
         self.now = settings
         self._unwritten: list[Change] = []
+        self._write_timer = QTimer(self, singleShot=True, interval=WRITE_DELAY_MS)
+        self._write_timer.timeout.connect(self._write)
 
     def change(self, name: str, value: object) -> None:
-        self._apply(lambda settings: settings.model_copy(update={name: value}))
+        self._unwritten.append(lambda settings: settings.model_copy(update={name: value}))
+        self._write()
 
     def remember(self, path: Path) -> None:
-        self._apply(lambda settings: settings.with_recent(path))
+        """Add a recent file. It is written soon, or with a change that comes before."""
+        self._unwritten.append(lambda settings: settings.with_recent(path))
+        self._use(self._unwritten[-1](self.now))
+        self._write_timer.start()
 
-    def _apply(self, change: Change) -> None:
-        before = self.now
-        self._unwritten.append(change)
+    def _write(self) -> None:
+        self._write_timer.stop()
         written = Settings.update(self._with_unwritten)
+        self._use(written or self._with_unwritten(self.now))
         if written is not None:
             self._unwritten.clear()
-        self.now = written or change(before)
+
+    def _use(self, settings: Settings) -> None:
+        before, self.now = self.now, settings
         for name in Settings.model_fields:
             if getattr(before, name) != getattr(self.now, name):
                 self.changed.emit(name)

@@ -52,6 +52,7 @@ from prune_gui.gui.widgets.table_widgets import Index
 from prune_gui.gui.widgets.theme import TIGHT_PX, WIDE_PX, bold, colours
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
+from prune_gui.raster.colours import readable_on
 from prune_gui.session.changes import Changes
 
 MAX_STEPS: Final = 6  # limit of the past steps that are listed; the tool tip lists all
@@ -303,7 +304,7 @@ class StepDelegate(QStyledItemDelegate):
 
         painter.save()
         view_colours = colours(option.palette)
-        fill = QColor(view_colours.badge(index.row() + 1) if enabled else view_colours.in_file)
+        fill = QColor(view_colours.of(index.row() + 1) if enabled else view_colours.in_file)
         _paint_number(painter, card.badge, option.font, index.row() + 1, fill)
         for line in card.lines:
             painter.setFont(line.font)
@@ -439,7 +440,7 @@ def _paint_number(painter: QPainter, badge: QRect, font: QFont, number: int, fil
     painter.setPen(Qt.PenStyle.NoPen)
     painter.setBrush(fill)
     painter.drawRoundedRect(badge, 4, 4)
-    painter.setPen(Qt.GlobalColor.white if fill.lightness() < 140 else Qt.GlobalColor.black)
+    painter.setPen(QColor(readable_on(fill.name())))
     painter.setFont(bold(font))
     painter.drawText(badge, Qt.AlignmentFlag.AlignCenter, str(number))
 

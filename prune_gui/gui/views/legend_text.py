@@ -9,12 +9,16 @@ from typing import Final, Protocol
 from prune_gui.errors import one_line
 from prune_gui.language import tr, trn
 from prune_gui.number_formats import sparsity
-from prune_gui.raster.colours import Colours
+from prune_gui.raster.colours import Colours, mixed
 from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO
 
 SEPARATOR: Final = "&nbsp;&nbsp; "
 """Separator of legend items. Lines break after it, so that all lines start with an item."""
 MAX_NAMED_COLOURS = 12  # maximum number of colours with a name; the others are counted together
+RAMP: Final = (0.25, 0.5, 0.75, 1.0)
+"""Pruned shares of the squares that show how the colour of a cell changes."""
+OUTLINE: Final = "#8a8f96"
+"""Visible on both themes, so that the pale colour of kept elements is, too."""
 BREAKABLE_CHARACTERS: Final = re.compile("[…\u2e80-\uffef]")
 """Characters that allow a line break after them: the ellipsis, and those of some scripts."""
 
@@ -37,40 +41,34 @@ def legend(
     subject: HasCounts,
     colours: Colours,
     *,
-    plain: bool = False,
     marks: int = 0,
     zeros: int = 0,
-    filled: bool = True,
+    is_dense: bool = False,
 ) -> str:
     """Return the legend of a picture as rich text, with an item per colour that occurs.
 
     Args:
-        plain: whether all steps have the colour of the first.
         marks: number of cells with a ring around them.
         zeros: number of zeros in the file that have the colour of `ZERO` where no step prunes
             them. It is shown if there is no step, because steps may prune some of them.
-        filled: whether the picture has the colours of steps now; else their squares are hollow.
+        is_dense: whether cells have several elements; then a step has a ramp from kept to pruned.
     """
     counts = list(subject.counts().items())
     if are_exact := {code for code, _ in counts} <= {KEPT, IN_FILE}:
         counts = _without_zeros(counts, zeros)
     total = sum(count for _, count in counts)
-    if plain:
-        kept = subject.counts().get(KEPT, 0)
-        parts = [(colours.kept, tr("kept"), kept), (colours.steps[0], tr("pruned"), total - kept)]
-    else:
-        named, rest = counts[:MAX_NAMED_COLOURS], counts[MAX_NAMED_COLOURS:]
-        parts = [(colours.of(code, subject.draft), subject.title(code), n) for code, n in named]
-        if rest:
-            more = tr("{count:,} more", count=len(rest))
-            parts.append((colours.grid, more, sum(count for _, count in rest)))
-    hollow = set() if filled else {colour for colour, _, _ in parts} - {colours.kept}
-    items = [
-        marked(colour, counted(title, count, total), "□" if colour in hollow else "■")
-        for colour, title, count in parts
-    ]
+
+    def item(code: int, text: str) -> str:
+        return f"{_squares(colours, code, subject.draft, is_dense)}&nbsp;{unbroken(text)}"
+
+    named, rest = counts[:MAX_NAMED_COLOURS], counts[MAX_NAMED_COLOURS:]
+    items = [item(code, counted(subject.title(code), count, total)) for code, count in named]
+    if rest:
+        more = tr("{count:,} more", count=len(rest))
+        others = sum(count for _, count in rest)
+        items.append(marked(colours.grid, counted(more, others, total)))
     if zeros and not are_exact:
-        items.insert(1, marked(colours.zero, subject.title(ZERO), "■" if filled else "□"))
+        items.insert(1, item(ZERO, subject.title(ZERO)))
     if marks:
         items.append(unbroken(trn("○ {count:,} lone cell", "○ {count:,} lone cells", marks)))
     return SEPARATOR.join(items)
@@ -85,7 +83,21 @@ def _without_zeros(counts: list[tuple[int, int]], zeros: int) -> list[tuple[int,
 
 def marked(colour: str, text: str, mark: str = "■") -> str:
     """Return a mark in a colour and a text beside it, as rich text in which no line breaks."""
-    return f'<span style="color: {colour}">{mark}</span>&nbsp;{unbroken(text)}'
+    return f"{coloured_text(mark, colour)}&nbsp;{unbroken(text)}"
+
+
+def coloured_text(text: str, colour: str, background: str = "transparent") -> str:
+    """Return a text in a colour as rich text."""
+    return f'<span style="color: {colour}; background: {background}">{text}</span>'
+
+
+def _squares(colours: Colours, code: int, draft: int | None, is_dense: bool) -> str:
+    """Return a square in the colour of a code, or several from kept to pruned."""
+    if code == KEPT:
+        return coloured_text("□", OUTLINE, colours.kept)
+    shares = RAMP if is_dense else RAMP[-1:]
+    shades = (mixed(colours.kept, colours.of(code, draft), share) for share in shares)
+    return "".join(coloured_text("■", shade) for shade in shades)
 
 
 def counted(title: str, count: int, total: int) -> str:

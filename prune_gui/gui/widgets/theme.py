@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final, Literal, NamedTuple
 
 from PySide6.QtCore import QByteArray, QObject, QSize, Qt
@@ -57,8 +57,9 @@ TITLE: Final = 1.8  # scale of the title of a page
 TIGHT_PX: Final = 4  # between parts of one thing: a bar and its label, the lines of a legend
 GAP_PX: Final = 8  # between neighbours, and from the edge of a panel
 WIDE_PX: Final = 16  # between groups
-SIZES_PX: Final = (16, 20, 24, 32, 48, 64)
-"""Sizes of the pixmaps in physical pixels; Qt chooses the smallest that is large enough."""
+APP_SIZES_PX: Final = (16, 24, 32, 48, 64, 128)
+SIZES_PX: Final = (16, 20, 24, 32)
+"""Sizes of icons; Qt chooses the smallest pixmap that is large enough."""
 
 
 class Spacing(NamedTuple):
@@ -205,28 +206,49 @@ def icon(name: str) -> QIcon:
 @lru_cache(maxsize=256)
 def _coloured(name: str, _palette: int) -> QIcon:
     """Cache the icons per palette, because the tree needs an icon in every row that it paints."""
-    palette, group, role = QApplication.palette(), QPalette.ColorGroup, QPalette.ColorRole
-    normal = palette.color(group.Active, role.WindowText).name()
-    disabled = palette.color(group.Disabled, role.WindowText).name()
-    return _draw(name, normal, disabled, palette.color(group.Active, role.HighlightedText).name())
+    palette, mode = QApplication.palette(), QIcon.Mode
+    result, source = QIcon(), _source(name)
+    shades = {
+        mode.Normal: palette.color(_Role.WindowText),
+        mode.Disabled: palette.color(QPalette.ColorGroup.Disabled, _Role.WindowText),
+        mode.Selected: palette.color(_Role.HighlightedText),
+    }
+    for size in _sizes():
+        shape = _drawn(source, size)
+        for each, shade in shades.items():
+            pixmap = QPixmap(shape)
+            painter = QPainter(pixmap)
+            painter.setCompositionMode(QPainter.CompositionMode.CompositionMode_SourceIn)
+            painter.fillRect(pixmap.rect(), shade)
+            painter.end()
+            result.addPixmap(pixmap, each)
+    return result
 
 
+@cache
 def app_icon() -> QIcon:
     """Return the application icon."""
-    return _draw("app", "", "", "")
-
-
-@lru_cache(maxsize=256)
-def _draw(name: str, colour: str, disabled: str, selected: str) -> QIcon:
-    source = resource("icons", f"{name}.svg").read_text(encoding="utf-8")
-    result, modes = QIcon(), (QIcon.Mode.Normal, QIcon.Mode.Disabled, QIcon.Mode.Selected)
-    for mode, shade in zip(modes, (colour, disabled, selected), strict=True):
-        renderer = QSvgRenderer(QByteArray(source.replace("currentColor", shade).encode()))
-        for size in SIZES_PX:
-            pixmap = QPixmap(size, size)
-            pixmap.fill(Qt.GlobalColor.transparent)
-            painter = QPainter(pixmap)
-            renderer.render(painter)
-            painter.end()
-            result.addPixmap(pixmap, mode)
+    result, source = QIcon(), _source("app")
+    for size in APP_SIZES_PX:
+        result.addPixmap(_drawn(source, size))
     return result
+
+
+@cache
+def _source(name: str) -> QSvgRenderer:
+    return QSvgRenderer(QByteArray(resource("icons", f"{name}.svg").read_bytes()))
+
+
+def _sizes() -> list[int]:
+    """Return the sizes of pixmaps, in physical pixels of all screens."""
+    ratios = {screen.devicePixelRatio() for screen in QApplication.screens()}
+    return sorted({round(ratio * size) for ratio in ratios for size in SIZES_PX})
+
+
+def _drawn(source: QSvgRenderer, size: int) -> QPixmap:
+    pixmap = QPixmap(size, size)
+    pixmap.fill(Qt.GlobalColor.transparent)
+    painter = QPainter(pixmap)
+    source.render(painter)
+    painter.end()
+    return pixmap

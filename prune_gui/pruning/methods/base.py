@@ -87,7 +87,9 @@ class Method(BaseModel):
     """A pruning method of recipes. Subclasses add fields."""
 
     # Infinity as null in JSON would be omitted from a recipe, and read as the default.
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
+    model_config = ConfigDict(
+        defer_build=True, frozen=True, extra="forbid", ser_json_inf_nan="constants"
+    )
 
     name: ClassVar[str]
     """Name in recipes and on the command line; torch's name if torch has the method."""

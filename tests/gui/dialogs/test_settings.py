@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QComboBox, QSpinBox, QWidget
 from prune_gui.engine import Job
 from prune_gui.gui.cluster import RunOnField
 from prune_gui.gui.dialogs.settings import SettingsDialog
+from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.saving.save_dialog import SaveDialog
 from prune_gui.pruning import parallel
 from prune_gui.session import Settings
@@ -56,7 +57,7 @@ def test_a_change_is_saved_immediately_and_changes_nothing_else(dialog, window, 
 
 
 def test_the_dialog_shows_the_settings_and_restores_the_defaults(qtbot):
-    dialog = SettingsDialog(Settings(**NON_DEFAULTS))
+    dialog = SettingsDialog(Preferences(Settings(**NON_DEFAULTS)))
     qtbot.addWidget(dialog)
     changes = {}
     dialog.changed.connect(lambda name, value: changes.update({name: value}))

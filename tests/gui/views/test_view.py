@@ -60,9 +60,9 @@ def test_a_view_follows_the_stack_and_the_draft(view, bench, share_of):
     assert share_of(view, LIGHT.kept) > 0.1
     assert share_of(view, LIGHT.draft) == 0
     bench.add(bench.step(amount=0.5))
-    assert share_of(view, LIGHT.steps[0]) + share_of(view, LIGHT.light_of(1)) > 0.01
+    assert share_of(view, LIGHT.steps[0]) + share_of(view, LIGHT.of(1)) > 0.01
     bench.draft_step(bench.step("random_unstructured", amount=0.5))
-    assert share_of(view, LIGHT.draft) + share_of(view, LIGHT.light_of(2, draft=2)) > 0.01
+    assert share_of(view, LIGHT.draft) + share_of(view, LIGHT.of(2, draft=2)) > 0.01
     bench.draft_step(None)
     assert share_of(view, LIGHT.draft) < 0.001
 

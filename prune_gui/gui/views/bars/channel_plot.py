@@ -14,7 +14,6 @@ from prune_gui.gui.views.bars.data import ChannelData, ChannelRow, ScoreOf
 from prune_gui.gui.views.plot import IndexAxis, OverflowMark, Plot, bar_item, pen
 from prune_gui.language import tr
 from prune_gui.raster.colours import Colours
-from prune_gui.recipe.recipe import KEPT
 
 DEAD_STRIP_SHARE: Final = 0.04
 """Height of the strip below the bars that marks dead channels, as a share of the tallest bar."""
@@ -222,8 +221,7 @@ def _bars(row: ChannelRow, colours: Colours) -> list[pg.GraphicsObject]:
     left, right = bars.edges[:-1] - 0.5 + gap, bars.edges[1:] - 0.5 - gap
     items: list[pg.GraphicsObject] = []
     for part, code in enumerate(row.measured.channels.codes):
-        shade = colours.of if code == KEPT else colours.light_of
-        colour = shade(code, row.measured.subject.draft)
+        colour = colours.of(code, row.measured.subject.draft)
         items.append(bar_item(left, right, bars.tops[part], bars.tops[part + 1], colour))
     beyond = bars.tops[-1] > HEADROOM * top
     if 0 < np.count_nonzero(beyond) <= MAX_ARROWS:

@@ -223,7 +223,7 @@ class CompareView(TiledView):
     def _pictures(self, rendered: RenderedView) -> list[Pixels]:
         pixels, arrangement = rendered.painted.pixels, self.pair.arrangement
         if pixels.ndim == 2:  # levels of a mask
-            return [coloured(pixels, step_table(self.colours(), plain=False))]
+            return [coloured(pixels, step_table(self.colours()))]
         painted = pictures(pixels)
         if arrangement == "single":
             return painted[-1:]

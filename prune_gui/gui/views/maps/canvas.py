@@ -60,6 +60,7 @@ class MapCanvas(Plot):
         )
         self._viewport = viewport
         self.layout_shown: ParameterLayout | None = None
+        self._starts_over = False
         self._labels = "", ""
         self.view.invertY(True)
         # The whole picture, if available, is below the visible part, for panning beyond the part.
@@ -105,9 +106,9 @@ class MapCanvas(Plot):
 
     def take(self, layout: ParameterLayout, labels: tuple[str, str]) -> None:
         """Prepare for a layout; the visible region stays if the layout has the same size."""
-        sight, previous = self._visible_rect(layout), self.layout_shown
-        self.layout_shown = layout
-        if previous is None or extent(previous) != extent(layout):
+        sight, is_new = self._visible_rect(layout), not self._is_known(layout)
+        self.layout_shown, self._starts_over = layout, False
+        if is_new:
             self._limit_range()
             self.setRange(sight, padding=0)
             self._update_viewport()
@@ -119,19 +120,27 @@ class MapCanvas(Plot):
         self._labels = labels
         self._label_axes()
 
+    def start_over(self) -> None:
+        """Fit the next layout into the view, unless the viewport has a region for it."""
+        self._starts_over = True
+
     def _label_axes(self) -> None:
         for side, text in zip(SIDES, self._labels, strict=True):
             self.label(side, text)
 
     def _visible_rect(self, layout: ParameterLayout) -> QRectF:
-        previous, view_state = self.layout_shown, self._viewport.within(layout)
+        view_state = self._viewport.within(layout)
         if view_state is not None:
             return view_state.sight
-        known = previous is not None and extent(layout) == extent(previous)
-        return self.sight if known else fitted(layout)
+        return self.sight if self._is_known(layout) else fitted(layout)
+
+    def _is_known(self, layout: ParameterLayout) -> bool:
+        """Return whether the layout on the screen has the same size, and is of the same file."""
+        shown = self.layout_shown
+        return not self._starts_over and shown is not None and extent(layout) == extent(shown)
 
     def _update_viewport(self) -> None:
-        if self.layout_shown is not None and self.isVisible():
+        if self.layout_shown is not None and self.isVisible() and not self._starts_over:
             self._viewport.look(self.layout_shown, self.sight)
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802

@@ -15,7 +15,7 @@ from PySide6.QtGui import QHideEvent, QImage, QPainter, QShowEvent
 from PySide6.QtWidgets import QLabel, QStackedWidget, QVBoxLayout, QWidget
 
 from prune_gui.gui.views.controls import IconToggle, note
-from prune_gui.gui.views.legend_text import SEPARATOR
+from prune_gui.gui.views.legend_text import SEPARATOR, coloured_text
 from prune_gui.gui.views.maps.canvas import MapCanvas, extent, zoom_buttons
 from prune_gui.gui.views.maps.margins import Titles
 from prune_gui.gui.views.maps.readers import (
@@ -37,7 +37,7 @@ from prune_gui.raster.parameter_layouts import ParameterLayout
 from prune_gui.session.changes import Changes
 from prune_gui.session.subjects import Subject
 
-SWATCHES: Final = 12  # number of colours of a colour bar as rich text
+SWATCH_STOPS: Final = 12  # number of colours of a colour bar as rich text
 BACKGROUND_DELAY_MS: Final = 200
 """Delay between the last change and the rendering of the overview and the profiles."""
 
@@ -58,16 +58,17 @@ class ColourBar(QWidget):
 
     @abstractmethod
     def _table(self) -> NDArray[np.uint8]:
-        """Return the colours from the left, uint8 (colours, 4): red, green, blue, opaque."""
+        """Return the colours from the left, uint8 (stripes, colours, 4); the first one is first."""
 
-    def _swatches(self) -> list[str]:
-        table = self._table()
-        shown = table[np.linspace(0, len(table) - 1, SWATCHES).astype(int)]
-        return [f'<span style="color: #{bytes(s[:3]).hex()}">■</span>' for s in shown]
+    def _swatch(self) -> str:
+        table = self._table()[0]
+        shown = table[np.linspace(0, len(table) - 1, SWATCH_STOPS).astype(int), :3]
+        return "".join(coloured_text("■", f"#{bytes(stop).hex()}") for stop in shown)
 
     def _draw_colours(self, painter: QPainter, rect: QRectF) -> None:
-        table = np.ascontiguousarray(self._table())
-        image = QImage(table.tobytes(), len(table), 1, QImage.Format.Format_RGBA8888)
+        table = self._table()
+        stripes, length, _ = table.shape
+        image = QImage(table.tobytes(), length, stripes, QImage.Format.Format_RGBA8888)
         painter.drawImage(rect, image)
 
     def sizeHint(self) -> QSize:  # noqa: N802
@@ -89,6 +90,8 @@ class TiledView(View[Subject]):
         self, workbench: Workbench, viewport: Viewport, name: str, *, kernel_grids: bool = True
     ) -> None:
         super().__init__(workbench, lambda: workbench.subject, name)
+        self._viewport = viewport
+        self._enter_file()
         self._chooser = LayoutChooser(viewport, kernel_grids=kernel_grids)
         self._chooser.changed.connect(self.refresh)
         self._overview: RenderedView | None = None
@@ -108,7 +111,14 @@ class TiledView(View[Subject]):
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:
             self._pipeline.tiles.clear()
+            self._enter_file()
+            for canvas in self._canvases:
+                canvas.start_over()
         super()._on_changed(changes)
+
+    def _enter_file(self) -> None:
+        if (session := self._workbench.session) is not None:
+            self._viewport.enter(session.checkpoint.path)
 
     def _request_tiles(self, painter: Painter, canvas: MapCanvas, tile_grid: TileGrid) -> bool:
         """Request a picture; return whether it is on the screen already."""
@@ -168,7 +178,7 @@ class MapView(TiledView):
         self, workbench: Workbench, viewport: Viewport, name: str, picture: str, profiles_tip: str
     ) -> None:
         super().__init__(workbench, viewport, name)
-        lane, self._viewport = self.lane, viewport
+        lane = self.lane
         self.canvas = canvas = MapCanvas(viewport)
         canvas.setAccessibleName(picture)
         run = self._run_job
@@ -197,6 +207,8 @@ class MapView(TiledView):
         """Lay out controls above the picture, and below it the colour bar and what sets it up."""
         below_picture, margin = QWidget(), (0, TIGHT_PX, 0, TIGHT_PX)
         layouts.row(*scale[:-1], (scale[-1], 1), of=below_picture, margin=margin)
+        heights = [widget.sizeHint().height() for widget in scale]
+        below_picture.setMinimumHeight(max(heights) + 2 * TIGHT_PX)  # some may be hidden
         shared = [self._profiles.box, self._square, *zoom_buttons(self.canvas, self)]
         self._lay_out(  # the chooser is last, so that the others do not move when it is hidden
             [*controls, *shared, self._heads.box, self._chooser],

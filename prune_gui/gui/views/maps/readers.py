@@ -30,6 +30,7 @@ from prune_gui.gui.views.maps.text import (
     describe,
     describe_ranks,
     is_bright,
+    step_rows,
 )
 from prune_gui.gui.views.maps.tile_pipeline import MapPainter, RenderedView, RunJob
 from prune_gui.gui.views.maps.tiles import Pixels
@@ -242,7 +243,7 @@ def _bands_of(subject: Subject, layout: ParameterLayout, count: int) -> HeadBand
 
 VISIBLE_ROWS: Final = 3  # number of steps that are visible at once; more are scrolled
 ROW_MARGIN_PX: Final = 3
-LABEL_CHARS: Final = 19  # width of the labels, in average characters
+LABEL_WIDTHS: Final = (3, 4, 5, 3)  # of index, value, state and note, relative to each other
 COLUMNS: Final[tuple[Column[Sequence[StepRow]], ...]] = (
     record_column(deferred("Step"), lambda row: row.step, lambda row: row.step, is_number=False),
     record_column(deferred("Score"), lambda row: row.score, lambda row: row.score),
@@ -252,7 +253,7 @@ COLUMNS: Final[tuple[Column[Sequence[StepRow]], ...]] = (
 
 
 class ElementInspector(QWidget):
-    """Describes an element. Its height is the same for all elements, and without one."""
+    """Describes an element. Its height is the same for all elements of a parameter."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -270,23 +271,23 @@ class ElementInspector(QWidget):
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
         header.setMinimumSectionSize(1)
-        self._side = QWidget()
-        layouts.column(*self._labels, of=self._side, margin=(GAP_PX, 0, 0, 0), gap=0)
+        labels = zip(self._labels, LABEL_WIDTHS, strict=True)
+        line = layouts.row(*labels, margin=(GAP_PX, 0, 0, 0))
         margin = (0, TIGHT_PX, 0, 0)
-        layouts.row(self._side, (self._table, 1), of=self, margin=margin, gap=GAP_PX)
+        layouts.column(line, (self._table, 1), of=self, margin=margin, gap=0)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        self._fit_font()
         self.clear()
+        self._fit()
 
     def show_element(self, text: ElementText, *, pinned: bool) -> None:
         note = tr("pinned (Esc)") if pinned else tr("click to pin")
         self._say(text.index, text.value, text.state, note)
-        if text.rows != self._model.rows:
-            self._model.show(text.rows)
+        self._show_rows(text.rows)
 
-    def clear(self) -> None:
+    def clear(self, steps: Sequence[StepRow] = ()) -> None:
+        """Describe no element; `steps` are those that touch the parameter."""
         self._say("", tr("point at a weight"), "", "")
-        self._model.show(())
+        self._show_rows(steps)
 
     @property
     def texts(self) -> list[str]:
@@ -302,20 +303,27 @@ class ElementInspector(QWidget):
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)
         if event.type() == QEvent.Type.FontChange:
-            self._fit_font()
+            self._fit()
 
     def _say(self, *texts: str) -> None:
         for label, text in zip(self._labels, texts, strict=True):
             label.say(text, tip=text)
 
-    def _fit_font(self) -> None:
-        metrics = self.fontMetrics()
-        row_px = metrics.height() + ROW_MARGIN_PX
-        self._table.verticalHeader().setDefaultSectionSize(row_px)
-        header_px = self._table.horizontalHeader().sizeHint().height()
-        margins = self.contentsMargins()
-        self._side.setFixedWidth(LABEL_CHARS * metrics.averageCharWidth())
-        self.setFixedHeight(header_px + VISIBLE_ROWS * row_px + margins.top() + 2)
+    def _show_rows(self, rows: Sequence[StepRow]) -> None:
+        if rows != self._model.rows:
+            is_longer = len(rows) != len(self._model.rows)
+            self._model.show(tuple(rows))
+            if is_longer:
+                self._fit()
+
+    def _fit(self) -> None:
+        """Fit the height to the font and to the number of steps; the table is hidden without."""
+        line_px, rows = self.fontMetrics().height() + ROW_MARGIN_PX, len(self._model.rows)
+        self._table.setVisible(rows > 0)
+        self._table.verticalHeader().setDefaultSectionSize(line_px)
+        header_px = self._table.horizontalHeader().sizeHint().height() + 2
+        table_px = header_px + min(rows, VISIBLE_ROWS) * line_px if rows else 0
+        self.setFixedHeight(TIGHT_PX + line_px + table_px)
 
 
 REST_MS: Final = 200
@@ -370,7 +378,7 @@ class ElementReader(Reader):
         shown, cursor = self._shown(), self.cursor
         if shown is None or cursor is None:
             self.rest_timer.stop()
-            self.inspector.clear()
+            self.inspector.clear(step_rows(shown[0]) if shown else ())
             return
         subject, layout = shown
         if subject.info.numel <= MAX_RESTED_ELEMENTS:

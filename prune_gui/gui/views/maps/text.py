@@ -86,15 +86,24 @@ def describe_state(subject: Subject, code: int) -> str:
     return tr("pruned by step {number}", number=code)
 
 
+def step_rows(subject: Subject) -> tuple[StepRow, ...]:
+    """Return a row without numbers for each step that touches a parameter."""
+    return tuple(StepRow(subject.title(step)) for step in _steps(subject))
+
+
+def _steps(subject: Subject) -> list[int]:
+    applied_steps = subject.resolution.layers.get(subject.name, ())
+    return [applied.step for applied in applied_steps if applied.step != IN_FILE]
+
+
 def _element_text(
     subject: Subject, index: tuple[int, ...], value: float, code: int, row: Callable[[int], StepRow]
 ) -> ElementText:
-    steps = (applied.step for applied in subject.resolution.layers.get(subject.name, ()))
     return ElementText(
         _index_text(index),
         format_number(value, ".6g"),
         describe_state(subject, ZERO if code == KEPT and value == 0 else code),
-        tuple(row(step) for step in steps if step != IN_FILE),
+        tuple(map(row, _steps(subject))),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from itertools import combinations
+from pathlib import Path
 
 from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtWidgets import QLabel, QSlider, QWidget
@@ -52,6 +53,13 @@ class Viewport:
         self.view_state: ViewState | None = None
         self.square_cells = Settings.load().square_cells
         self.head_counts: dict[str, int] = {}
+        self._file: Path | None = None
+
+    def enter(self, file: Path) -> None:
+        """Forget the visible region and the choices of another checkpoint."""
+        if file != self._file:
+            self._file, self.choice, self.view_state = file, None, None
+            self.head_counts.clear()
 
     def keep_square_cells(self, *, on: bool) -> None:
         """Set it for later runs, too."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from prune_gui import raster, statistics
 from prune_gui.gui.views.maps.text import Texts, texts
 from prune_gui.gui.views.maps.tiles import MIN_SHADE, Pixels, RasterBlock, TileRegion
-from prune_gui.raster.colours import TABLE_SIZE, Colours, Ramp, rgb
+from prune_gui.raster.colours import Colours, pruned_ramps, rgb
 from prune_gui.raster.parameter_layouts import flat_span
 from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO
 from prune_gui.session.subjects import Subject
@@ -34,11 +34,6 @@ ALL: Final = (1 << SHARE_BITS) - 1  # the share of a cell whose elements are all
 GAP: Final = 1
 """Level of a cell without elements. Level 0 is of a tile that is missing."""
 STEP_COLOURS: Final = 8  # number of colours of steps, after which they repeat
-MIN_DENSITY_STEP: Final = 0.12
-"""Distance of the colours of partly pruned cells from both ends of the ramp, as a share of it.
-
-The ends are reserved for cells without any pruned and without any kept element.
-"""
 MIN_CONTRAST: Final = 0.05  # minimum length of a contrast range
 OUTLIERS: Final = 0.01
 """Share of the visible cells at each end that a local contrast range leaves out."""
@@ -49,10 +44,13 @@ Table = NDArray[np.uint8]  # uint8 (65536, 4): red, green, blue and opacity of e
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """The kept shares between which the colours of a density change."""
+    """The pruned shares of cells between which their colours change."""
 
     low: float = 0.0
     high: float = 1.0
+
+
+FULL: Final = Contrast()
 
 
 def mask_levels(density: Density, draft: int | None) -> Levels:
@@ -62,12 +60,12 @@ def mask_levels(density: Density, draft: int | None) -> Levels:
     """
     share = np.nan_to_num(density.share)
     levels = np.clip(np.rint(share * ALL), share > 0, ALL - (share < 1)).astype(np.uint16)
-    levels |= _colour_indices(draft)[density.step] << SHARE_BITS
+    levels |= colour_indices(draft)[density.step] << SHARE_BITS
     levels[np.isnan(density.share)] = GAP
     return levels
 
 
-def _colour_indices(draft: int | None) -> Levels:
+def colour_indices(draft: int | None) -> Levels:
     """Return the index of the colour of each code, from 1; see `Resolution.pruned_by`."""
     indices = 2 + (np.arange(256, dtype=np.uint16) - 1) % STEP_COLOURS
     if draft is not None:
@@ -76,37 +74,27 @@ def _colour_indices(draft: int | None) -> Levels:
     return indices
 
 
-def step_table(colours: Colours, *, plain: bool) -> Table:
-    """Return colours blended from that of kept elements to that of the step, or the first one."""
-    weights = np.linspace(0.0, 1.0, ALL + 1)
-    weights[1:-1] = MIN_SHADE + weights[1:-1] * (1 - 2 * MIN_SHADE)
-    kept = np.array(rgb(colours.kept), np.float64)
-    shades = [colours.kept, *colours.steps, colours.draft, colours.in_file, colours.zero]
-    if plain:
-        shades = [colours.kept, *len(shades[1:-1]) * [colours.steps[0]], colours.kept]
-    table = _empty_table(colours)
-    for index, shade in enumerate(shades, start=1):
-        end = rgb(shade)
-        table[index, :, :3] = np.rint(kept + weights[:, None] * (end - kept))
-    return table.reshape(-1, 4)
-
-
 @lru_cache(maxsize=4)
-def density_table(colours: Colours, contrast: Contrast) -> Table:
-    """Return read-only colours of a ramp over the share kept, whose lightness is monotonic."""
-    kept = 1 - np.arange(ALL + 1) / ALL
-    share = np.clip((contrast.high - kept) / (contrast.high - contrast.low), 0, 1)
-    share = MIN_DENSITY_STEP + share * (1 - 2 * MIN_DENSITY_STEP)
-    share[0], share[ALL] = 0, 1
-    table = _empty_table(colours)
-    ramp = Ramp(colours.dense, signed=False).table()
-    table[1:] = ramp[np.rint(share * (TABLE_SIZE - 1)).astype(np.intp)]
+def step_table(colours: Colours, contrast: Contrast = FULL) -> Table:
+    """Return read-only colours from that of kept elements to that of the step.
+
+    They change between the shares of a contrast. The ends are reserved for cells without any
+    pruned and without any kept element.
+    """
+    shares = np.arange(ALL + 1) / ALL
+    weights = np.clip((shares - contrast.low) / (contrast.high - contrast.low), 0, 1)
+    weights = MIN_SHADE + weights * (1 - 2 * MIN_SHADE)
+    weights[0], weights[ALL] = 0, 1
+    table = np.zeros((1 << (16 - SHARE_BITS), ALL + 1, 4), np.uint8)  # missing: transparent
+    ramps = pruned_ramps(colours, weights)
+    table[1 : 1 + len(ramps)] = ramps
+    table[0, GAP] = (*rgb(colours.background), 255)
     table.flags.writeable = False
     return table.reshape(-1, 4)
 
 
 def local_contrast(levels: Pixels) -> Contrast | None:
-    """Return the range of the shares kept of partly pruned cells; None if there are none."""
+    """Return the range of the pruned shares of partly pruned cells; None if there are none."""
     histogram = np.bincount((levels & ALL)[levels > ALL], minlength=ALL + 1)
     histogram[[0, ALL]] = 0
     total = histogram.sum()
@@ -114,7 +102,7 @@ def local_contrast(levels: Pixels) -> Contrast | None:
         return None
     quantiles = np.array([OUTLIERS, 1 - OUTLIERS]) * total
     first, last = np.searchsorted(np.cumsum(histogram), quantiles)
-    low, high = 1 - last / ALL, 1 - first / ALL
+    low, high = first / ALL, last / ALL
     missing = max(0.0, MIN_CONTRAST - (high - low)) / 2
     return Contrast(max(0.0, float(low - missing)), min(1.0, float(high + missing)))
 
@@ -123,14 +111,6 @@ def coloured(levels: Pixels, table: Table) -> NDArray[np.uint8]:
     """Return the pixels of levels: uint8 (cells down, cells across, 4)."""
     packed = np.ascontiguousarray(table).view(np.uint32)[:, 0]
     return packed.take(levels, mode="clip").view(np.uint8).reshape(*levels.shape, 4)
-
-
-def _empty_table(colours: Colours) -> Table:
-    """Return a table by colour index and share. Missing tiles are transparent, gaps are blank."""
-    table = np.zeros((1 << (16 - SHARE_BITS), ALL + 1, 4), np.uint8)
-    table[1:, :, 3] = 255
-    table[0, GAP] = (*rgb(colours.background), 255)
-    return table
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPalette
 from PySide6.QtWidgets import QSizePolicy
 
-from prune_gui.gui.views.controls import Choice, switch
-from prune_gui.gui.views.legend_text import legend
+from prune_gui.gui.views.controls import switch
+from prune_gui.gui.views.legend_text import legend, unbroken
 from prune_gui.gui.views.maps.map_view import ColourBar, MapView
 from prune_gui.gui.views.maps.margins import Titles
 from prune_gui.gui.views.maps.tile_pipeline import RenderedView
@@ -23,8 +23,8 @@ from prune_gui.gui.views.mask.data import (
     SHARE_BITS,
     Contrast,
     MaskPainter,
+    colour_indices,
     coloured,
-    density_table,
     local_contrast,
     step_table,
 )
@@ -32,6 +32,7 @@ from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import format_number, tr
 from prune_gui.raster.colours import Colours
+from prune_gui.recipe.recipe import KEPT, ZERO
 from prune_gui.session.changes import Changes
 from prune_gui.session.subjects import Subject
 
@@ -40,7 +41,6 @@ THICKNESS_PX: Final = 12
 HANDLE_WIDTH_PX: Final = 7
 TEXT_GAP_PX: Final = 6  # minimum space between the texts of both handles
 KEY_STEP: Final = 0.01  # distance by which a key moves a handle
-DISABLED_OPACITY: Final = 0.35
 
 
 class DensityBar(ColourBar):
@@ -50,36 +50,39 @@ class DensityBar(ColourBar):
 
     def __init__(self) -> None:
         tip = tr(
-            "Share kept of the weights in a cell. Cells with all or no weights kept have the "
-            "colours at the ends.\nDrag the handles for more contrast; a double click resets "
-            "them.\nKeys: Left and Right move the upper handle, with Shift the lower one; Home "
-            "resets both."
+            "Share pruned of the weights in a cell, in the colour of the step that pruned most of "
+            "them.\nDrag the handles for more contrast; a double click resets them.\nKeys: Left "
+            "and Right move the upper handle, with Shift the lower one; Home resets both."
         )
-        super().__init__(tr("Share kept"), tip, LENGTH_PX + HANDLE_WIDTH_PX, THICKNESS_PX)
+        super().__init__(tr("Share pruned"), tip, LENGTH_PX + HANDLE_WIDTH_PX, THICKNESS_PX)
         self.contrast = Contrast()
         self._colours: Colours | None = None
+        self._shown: tuple[int, ...] = (2,)  # indices of the colours in the picture
         self._drags_low = False
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         self._describe()
 
-    def show_contrast(self, contrast: Contrast, colours: Colours) -> None:
-        if (contrast, colours) != (self.contrast, self._colours):
-            self.contrast, self._colours = contrast, colours
+    def show_contrast(
+        self, contrast: Contrast, colours: Colours, shown: tuple[int, ...] = (2,)
+    ) -> None:
+        """Show a stripe for each colour in the picture, given by its index in `step_table`."""
+        if (contrast, colours, shown) != (self.contrast, self._colours, self._shown):
+            self.contrast, self._colours, self._shown = contrast, colours, shown
             self._describe()
             self.update()
 
     @property
     def texts(self) -> tuple[str, str]:
         low, high = (format_number(100 * end, ".3g") for end in self._ends)
-        return tr("{share} %", share=low), tr("{share} % kept", share=high)
+        return tr("{share} %", share=low), tr("{share} % pruned", share=high)
 
     @property
     def html(self) -> str:
-        if self._colours is None or not self.isEnabled():
+        if self._colours is None or self.isHidden():
             return ""
-        low, high = (escape(tr("{share} %", share=share)) for share in ("0", "100"))
-        return "&nbsp;".join((low, "".join(self._swatches()), high, escape(tr("kept"))))
+        low = escape(tr("{share} %", share="0"))
+        return "&nbsp;".join((low, self._swatch(), unbroken(tr("{share} % pruned", share="100"))))
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802
         return self.sizeHint()
@@ -90,8 +93,6 @@ class DensityBar(ColourBar):
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         role = QPalette.ColorRole
-        if not self.isEnabled():
-            painter.setOpacity(DISABLED_OPACITY)
         bar = QRectF(HANDLE_WIDTH_PX / 2, 2, self._length, THICKNESS_PX - 4)
         self._draw_colours(painter, bar)
         painter.setPen(self.palette().color(role.WindowText))
@@ -139,8 +140,8 @@ class DensityBar(ColourBar):
 
     def _table(self) -> NDArray[np.uint8]:
         assert self._colours is not None
-        one_step = slice(1 << SHARE_BITS, 2 << SHARE_BITS)
-        return density_table(self._colours, self.contrast)[one_step][::-1]
+        levels = step_table(self._colours, self.contrast).reshape(-1, 1 << SHARE_BITS, 4)
+        return levels[list(self._shown)]
 
     def _text_positions(self) -> tuple[float, float]:
         """Return the left ends of both texts: centred at the handles, inside, not overlapping."""
@@ -178,29 +179,16 @@ class MaskView(MapView):
     def __init__(self, workbench: Workbench, viewport: Viewport) -> None:
         tip = tr("Show the share of each row and column that is pruned, or zero in the file")
         super().__init__(workbench, viewport, tr("Mask"), tr("Picture of the mask"), tip)
-        self._colour_by = Choice(
-            tr("Colour by"),
-            [
-                (tr("Density and steps"), "step"),
-                (tr("Density, kept or pruned"), "plain"),
-                (tr("Main step of each cell"), "main_step"),
-            ],
-            self._repaint,
-            tip=tr(
-                "Meaning of the colours. Zoomed out, a cell of several weights shows the share "
-                "that is kept,\nor the colour of the step that pruned most of them."
-            ),
-        )
         self.bar = DensityBar()
         self.bar.moved.connect(self._set_contrast)
         tip = tr(
             "Fit the contrast to the visible cells: between the smallest and the largest share "
-            "kept,\nwithout 1 % of the cells at either end"
+            "pruned,\nwithout 1 % of the cells at either end"
         )
         self._local = switch(tr("Local range"), tip)
         self._local.clicked.connect(self._toggle_local)
         self._cell_size = ElidedLabel(tr("Size of a cell"))
-        self._lay_out_map([self._colour_by], [self.bar, self._local, self._cell_size])
+        self._lay_out_map([], [self.bar, self._local, self._cell_size])
 
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:  # the contrast was set for the previous file
@@ -219,16 +207,13 @@ class MaskView(MapView):
     def _painter(self, subject: Subject) -> MaskPainter:
         return MaskPainter(subject)
 
-    def _shows_density(self, cell: tuple[int, int]) -> bool:
-        """Return whether cells of a size show densities in place of steps."""
-        return cell != (1, 1) and self._colour_by.value != "main_step"
-
     def _fit_bar(self, visible: Pixels, cell: tuple[int, int]) -> bool:
-        before, dense = self.bar.contrast, self._shows_density(cell)
+        before, dense = self.bar.contrast, cell != (1, 1)
+        shown = _pruned_colours(self.subject)
         for widget in (self.bar, self._local):
-            widget.setEnabled(dense)
+            widget.setVisible(dense and bool(shown))
         local = local_contrast(visible) if dense and self._local.isChecked() else None
-        self.bar.show_contrast(local or before, self.colours())
+        self.bar.show_contrast(local or before, self.colours(), shown)
         down, across = cell
         size = tr(
             "{down:,} \N{MULTIPLICATION SIGN} {across:,} weights per cell", down=down, across=across
@@ -237,16 +222,16 @@ class MaskView(MapView):
         return self.bar.contrast != before
 
     def _pixels(self, levels: Pixels, cell: tuple[int, int]) -> Pixels:
-        if self._shows_density(cell):
-            return coloured(levels, density_table(self.colours(), self.bar.contrast))
-        plain = self._colour_by.value == "plain"
-        return coloured(levels, step_table(self.colours(), plain=plain))
+        return coloured(levels, step_table(self.colours(), self.bar.contrast))
 
     def _picture_legend(self, subject: Subject, rendered: RenderedView) -> str:
-        plain, marks = self._colour_by.value == "plain", len(rendered.painted.marks)
-        zeros, colours = 0 if plain else subject.zeros, self.colours()
-        filled = not self._shows_density(rendered.tile_grid.cell)
-        return legend(subject, colours, plain=plain, marks=marks, zeros=zeros, filled=filled)
+        return legend(
+            subject,
+            self.colours(),
+            marks=len(rendered.painted.marks),
+            zeros=subject.zeros,
+            is_dense=rendered.tile_grid.cell != (1, 1),
+        )
 
     def _profile_titles(self, subject: Subject) -> Titles:
         if subject.zeros:
@@ -255,3 +240,13 @@ class MaskView(MapView):
         else:
             columns, rows = tr("Share pruned of each column"), tr("Share pruned of each row")
         return Titles(columns, rows, shares=True)
+
+
+def _pruned_colours(subject: Subject | None) -> tuple[int, ...]:
+    """Return the indices of the colours of what is pruned of a parameter, the most first."""
+    if subject is None:
+        return ()
+    counts = subject.counts() | ({ZERO: subject.zeros} if subject.zeros else {})
+    indices = colour_indices(subject.draft)
+    codes = sorted(counts.keys() - {KEPT}, key=lambda code: -counts[code])
+    return tuple(dict.fromkeys(int(indices[code]) for code in codes))

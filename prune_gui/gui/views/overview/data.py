@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.architecture.blocks import sections
 from prune_gui.errors import one_line
 from prune_gui.gui.views.overview.layout import Arrangement
 from prune_gui.gui.views.overview.text import FileCard, card
@@ -64,7 +63,7 @@ class OverviewRequest:
     shading: Shading
     vectors: bool
     colours: Colours
-    visible: tuple[str, str] | None
+    visible: tuple[str, ...]
     limit: int
 
 
@@ -120,7 +119,8 @@ def compute_overview(
     if before is not None and before.vectors is request.vectors:
         arrangement = before.arrangement
     else:
-        arrangement = _arrange(subject, vectors=request.vectors)
+        tensors, names = resolution.checkpoint.tensors, resolution.counts
+        arrangement = Arrangement.of(tensors, names, vectors=request.vectors)
     drawn = before.pictures if before else {}
     pictures, is_drawn = _draw(subject, arrangement, drawn, request, end, monitor)
     if is_drawn and before is not None and before.is_drawn and statistics.is_pending:
@@ -155,18 +155,6 @@ def name_lines(name: str, max_chars: int = MAX_LINE_CHARS) -> list[str]:
             lines.append("")
         lines[-1] += part
     return lines
-
-
-def _arrange(subject: ModelSubject, *, vectors: bool) -> Arrangement:
-    tensors = subject.resolution.checkpoint.tensors
-    shapes = {name: tensors[name].shape for name in subject.resolution.counts}
-    weights = {name: shape for name, shape in shapes.items() if tensors[name].kind is None}
-    found = sections(shapes if vectors else weights, vectors=vectors)
-    # A file of vectors only would have an empty overview.
-    found = found or sections(shapes, vectors=True)
-    arrangement = Arrangement(tuple(found))
-    _ = arrangement.ranks, arrangement.loose_columns  # computed here, not on the GUI thread
-    return arrangement
 
 
 def _draw(

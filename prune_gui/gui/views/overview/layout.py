@@ -1,22 +1,34 @@
-"""Where each thumbnail of the overview is: by block and role, and in pixels."""
+"""Where the cell of each parameter is: by block and role, and in pixels."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate
-from typing import Final, NamedTuple
+from itertools import chain, product
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from prune_gui.architecture.blocks import Section
+from prune_gui.architecture.blocks import Section, sections
+
+if TYPE_CHECKING:
+    from prune_gui.checkpoint import TensorInfo
 
 MIN_SIDE_PX: Final = 28
 PREFERRED_MIN_SIDE_PX: Final = 40
-"""Thumbnails are not smaller than this only to show all rows at once."""
-MAX_SIDE_PX: Final = 96
+"""Tiles are not smaller than this only to show all rows at once."""
+READABLE_SIDE_PX: Final = 48
+"""Height of tiles that do not all fit."""
+DENSE_SIDE_PX: Final = 16
+"""Tiles without texts are not smaller than this."""
+MAX_SIDE_PX: Final = 160
+MAX_STRETCH: Final = 2.0
+"""Maximum width of a tile, relative to its height."""
+MAX_STRIPS: Final = 8
 GAP_PX: Final = 8
+DENSE_GAP_PX: Final = 4
 PADDING_PX: Final = 10
 """Gap between the heading of a section and its rows, and around the whole."""
 
@@ -29,7 +41,7 @@ class Position(NamedTuple):
     column: int
 
 
-class ThumbnailRect(NamedTuple):
+class PixelRect(NamedTuple):
     """A rectangle in pixels."""
 
     x: float
@@ -43,6 +55,21 @@ class Arrangement:
     """Parameters in sections: the blocks, and the parameters outside of blocks."""
 
     sections: tuple[Section, ...]
+
+    @classmethod
+    def of(
+        cls, tensors: Mapping[str, TensorInfo], names: Iterable[str], *, vectors: bool = False
+    ) -> Arrangement:
+        """Arrange some parameters of a checkpoint; without vectors, unless there is nothing else.
+
+        Vectors have less than two dimensions, or are no weights (see `TensorInfo.kind`).
+        """
+        shapes = {name: tensors[name].shape for name in names}
+        weights = {name: shape for name, shape in shapes.items() if tensors[name].kind is None}
+        found = sections(shapes if vectors else weights, vectors=vectors)
+        arrangement = cls(tuple(found or sections(shapes, vectors=True)))
+        _ = arrangement.ranks, arrangement.positions  # computed here, not on the GUI thread
+        return arrangement
 
     @cached_property
     def positions(self) -> Mapping[str, Position]:
@@ -58,19 +85,16 @@ class Arrangement:
     def ranks(self) -> Mapping[str, int]:
         return {name: index for index, name in enumerate(self.positions)}
 
-    @cached_property
-    def loose_columns(self) -> int:
-        return max((section_columns(part) for part in self.sections if not part.roles), default=0)
-
-    def nearest_first(self, visible: tuple[str, str] | None) -> list[str]:
-        """Return all names: those between the first and last visible one, then by distance."""
-        names = list(self.positions)
-        if visible is None or not self.ranks.keys() >= set(visible):
+    def nearest_first(self, visible: Sequence[str]) -> list[str]:
+        """Return all names: the visible ones, then those at the least distance from one."""
+        names, ranks = list(self.positions), np.arange(len(self.positions))
+        shown = np.sort([self.ranks[name] for name in visible if name in self.ranks])
+        if not shown.size:
             return names
-        first, last = (self.ranks[name] for name in visible)
-        ranks = np.arange(len(names))
-        distances = np.maximum(np.maximum(first - ranks, ranks - last), 0)
-        return [names[rank] for rank in np.lexsort((ranks < first, distances)).tolist()]
+        after = np.searchsorted(shown, ranks)
+        nearest = shown[[np.minimum(after, shown.size - 1), np.maximum(after - 1, 0)]]
+        distances = np.abs(nearest - ranks).min(axis=0)
+        return [names[rank] for rank in np.lexsort((ranks < shown[0], distances)).tolist()]
 
     def neighbour(self, name: str, across: int, down: int) -> str:
         """Return the next parameter in a direction, without gaps; at the border the outermost."""
@@ -85,98 +109,154 @@ class Arrangement:
         return result
 
 
+class PlacedSection(NamedTuple):
+    """A section in pixels: `strips` beside each other, with `length` rows below each other.
+
+    Each strip begins with the labels of its rows. `space` is the width that a column can have, and
+    `pitch` the width that it has.
+    """
+
+    section: Section
+    strips: int
+    length: int
+    columns: int
+    label_width: int
+    space: int
+    pitch: int
+    top: int
+    heading: int
+    row_height: int
+
+    @property
+    def strip_width(self) -> int:
+        return self.label_width + self.columns * self.pitch
+
+    @property
+    def bottom(self) -> int:
+        return self.top + self.heading + self.length * self.row_height + PADDING_PX
+
+    def origin(self, row: int, column: int) -> tuple[int, int]:
+        """Return the left and top of a cell."""
+        strip, down = divmod(row, self.length)
+        x = strip * self.strip_width + self.label_width + column * self.pitch
+        return x, self.top + self.heading + down * self.row_height
+
+
+@dataclass(frozen=True, slots=True)
+class TextSizes:
+    """The sizes of texts in pixels.
+
+    Attributes:
+        line: height of a line.
+        labels: width of the row labels of each section.
+        number: width of the text of a cell.
+        caption: width of a caption, which cells outside of blocks have if there is space.
+    """
+
+    line: int
+    labels: Sequence[int]
+    number: int
+    caption: int
+
+
 @dataclass(frozen=True, eq=False)
-class OverviewLayout:
+class GridLayout:
     """The arrangement in pixels. Sections are below each other, with a heading above the rows.
 
-    Columns are at least `min_pitch` apart, so that their texts fit, and `loose_pitch` outside of
-    blocks, where each has a caption. A thumbnail has `side` as the longer side, and a text has
-    `line`.
+    A section with more than `strip_rows` rows is divided into strips beside each other. Tiles have
+    the height `side`, and are wider if there is space. Many small tiles have no texts.
     """
 
     arrangement: Arrangement
+    width: int
+    texts: TextSizes
     side: int
-    line: int
-    label_width: int
-    min_pitch: int
-    loose_pitch: int
+    strip_rows: int
+    has_texts: bool = True
 
     @classmethod
     def fitting(
-        cls,
-        arrangement: Arrangement,
-        size: tuple[int, int],
-        line: int,
-        label_width: int,
-        min_pitch: int,
-        caption_width: int,
-    ) -> OverviewLayout:
-        """Return the layout with the largest thumbnails that all fit into `size`.
+        cls, arrangement: Arrangement, width: int, height: int, texts: TextSizes
+    ) -> GridLayout:
+        """Return the layout with the largest tiles that all fit into a width and height.
 
-        If that would make them too small, they fit across only, or not at all. Captions outside of
-        blocks get up to `caption_width`, as far as there is space.
+        If that would make them too small, they have no texts, or fit across only, or not at all.
         """
-        room = (size[0] - label_width - PADDING_PX) // max(1, arrangement.loose_columns) - GAP_PX
-        loose_pitch = max(min_pitch, min(caption_width, room))
+        rows = max(len(section.rows) for section in arrangement.sections)
+        choices: list[tuple[tuple[int, int], GridLayout]] = []
+        for has_texts, strips in product((True, False), range(1, min(MAX_STRIPS, rows) + 1)):
+            strip_rows = math.ceil(rows / strips)
+            layout = cls(arrangement, width, texts, 0, strip_rows, has_texts)
+            across = min(placed.space for placed in layout.placed) - layout.gap
+            down = (height - layout.size[1]) // sum(placed.length for placed in layout.placed)
+            least = PREFERRED_MIN_SIDE_PX if has_texts else DENSE_SIDE_PX
+            if down >= least and across >= (texts.number if has_texts else least):
+                side = min(across, down, MAX_SIDE_PX)
+                rank = 1 + has_texts, side
+            elif has_texts and (strips == 1 or across >= READABLE_SIDE_PX):
+                rank, side = (0, strips), max(MIN_SIDE_PX, min(across, READABLE_SIDE_PX))
+            else:
+                continue
+            choices.append((rank, replace(layout, side=side)))
+        return max(choices, key=lambda choice: choice[0])[1]
 
-        def layout(side: int) -> OverviewLayout:
-            return cls(arrangement, side, line, label_width, min_pitch, loose_pitch)
+    @property
+    def gap(self) -> int:
+        return GAP_PX if self.has_texts else DENSE_GAP_PX
 
-        sizes = {side: layout(side).size for side in range(MAX_SIDE_PX, MIN_SIDE_PX - 1, -1)}
-        across = [side for side, (width, _) in sizes.items() if width <= size[0]]
-        for side in across:
-            if side >= PREFERRED_MIN_SIDE_PX and sizes[side][1] <= size[1]:
-                return layout(side)
-        return layout(min([*across[:1], PREFERRED_MIN_SIDE_PX + 8]) if across else MIN_SIDE_PX)
+    @cached_property
+    def placed(self) -> Sequence[PlacedSection]:
+        result: list[PlacedSection] = []
+        for index, section in enumerate(self.arrangement.sections):
+            top = result[-1].bottom if result else 0
+            result.append(self._placed(section, self.texts.labels[index], top))
+        return result
 
-    def pitch(self, section: Section) -> int:
-        return max(self.side, self.min_pitch if section.roles else self.loose_pitch) + GAP_PX
+    def _placed(self, section: Section, label_width: int, top: int) -> PlacedSection:
+        line, roles = self.texts.line, section.roles
+        strips = math.ceil(len(section.rows) / self.strip_rows)
+        length = math.ceil(len(section.rows) / strips)
+        columns = section_columns(section)
+        space = (self.width - PADDING_PX - strips * label_width) // (strips * columns)
+        least = self.gap + (max(MIN_SIDE_PX, self.texts.number) if self.has_texts else 0)
+        caption = 0 if roles else self.texts.caption + GAP_PX
+        widest = max(caption, round(MAX_STRETCH * self.side) + self.gap)
+        pitch = max(least, min(space, widest))
+        lines = bool(section.title) + bool(roles) + any(role.group for role in roles)
+        row_height = self.side + line * (self.has_texts + (not roles)) + self.gap
+        heading = lines * line + PADDING_PX
+        return PlacedSection(
+            section, strips, length, columns, label_width, space, pitch, top, heading, row_height
+        )
 
     @cached_property
     def size(self) -> tuple[int, int]:
-        sections = self.arrangement.sections
-        columns = max(section_columns(section) * self.pitch(section) for section in sections)
-        return self.label_width + columns + PADDING_PX, self.tops[-1] + PADDING_PX
+        width = max(placed.strips * placed.strip_width for placed in self.placed)
+        return width + PADDING_PX, self.placed[-1].bottom
 
-    @cached_property
-    def tops(self) -> Sequence[int]:
-        heights = (
-            self.heading_height(section) + len(section.rows) * self.row_height(section) + PADDING_PX
-            for section in self.arrangement.sections
-        )
-        return tuple(accumulate(heights, initial=0))
-
-    def heading_height(self, section: Section) -> int:
-        lines = int(bool(section.title) or len(self.arrangement.sections) > 1)
-        lines += bool(section.roles) + any(role.group for role in section.roles)
-        return lines * self.line + PADDING_PX
-
-    def row_height(self, section: Section) -> int:
-        return self.side + self.line * (1 if section.roles else 2) + GAP_PX
-
-    def tile(self, position: Position) -> ThumbnailRect:
-        """Return the square in which the thumbnail of a parameter is centred."""
+    def tile(self, position: Position) -> PixelRect:
+        """Return the rectangle in which the picture of a parameter is, above its text."""
         cell = self.cell(position)
-        x = cell.x + (cell.width - self.side) / 2
-        return ThumbnailRect(x, cell.y + cell.height - self.side - self.line, self.side, self.side)
+        above = cell.height - self.side - self.texts.line * self.has_texts
+        return PixelRect(cell.x + self.gap / 2, cell.y + above, cell.width - self.gap, self.side)
 
-    def cell(self, position: Position) -> ThumbnailRect:
-        section = self.arrangement.sections[position.section]
-        pitch, height = self.pitch(section), self.row_height(section)
-        top = self.tops[position.section] + self.heading_height(section)
-        x, y = self.label_width + position.column * pitch, top + position.row * height
-        return ThumbnailRect(x, y, pitch, height - GAP_PX)
+    def cell(self, position: Position) -> PixelRect:
+        placed = self.placed[position.section]
+        x, y = placed.origin(position.row, position.column)
+        return PixelRect(x, y, placed.pitch, placed.row_height - self.gap)
 
-    def rows_between(self, top: float, bottom: float) -> Iterator[tuple[int, range]]:
+    def rows_between(self, top: float, bottom: float) -> Iterator[tuple[int, Sequence[int]]]:
         """Yield each section that overlaps a range of y, with the overlapping rows."""
-        for index, section in enumerate(self.arrangement.sections):
-            if self.tops[index + 1] <= top or self.tops[index] >= bottom:
+        for index, placed in enumerate(self.placed):
+            if placed.bottom <= top or placed.top >= bottom:
                 continue
-            start = self.tops[index] + self.heading_height(section)
-            height = self.row_height(section)
-            first = max(0, int((top - start) // height))
-            last = min(len(section.rows), max(0, int((bottom - start) // height) + 1))
-            yield index, range(min(first, last), last)
+            start = placed.top + placed.heading
+            first = max(0, int((top - start) // placed.row_height))
+            last = min(placed.length, max(0, int((bottom - start) // placed.row_height) + 1))
+            count = len(placed.section.rows)
+            starts = range(0, count, placed.length)
+            strips = (range(start + first, min(start + last, count)) for start in starts)
+            yield index, list(chain.from_iterable(strips))
 
 
 def section_columns(section: Section) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.gui.views.mask.data import Table, coloured, mask_levels, step_table
+from prune_gui.gui.views.mask.data import coloured, mask_levels, step_table
 from prune_gui.raster.colours import rgb
 from prune_gui.raster.parameter_layouts import SliceLayout
 
@@ -98,13 +98,8 @@ def pixels(
     """Return the pixels of a thumbnail, uint8 (cells down, cells across, 4): RGB and 255."""
     density = thumbnail.density
     if shading is Shading.STEP:
-        return coloured(mask_levels(density, draft), _steps(colours))
+        return coloured(mask_levels(density, draft), step_table(colours))
     return _scale(colours)[np.rint(np.nan_to_num(density.share) * 255).astype(np.uint8)]
-
-
-@cache
-def _steps(colours: Colours) -> Table:
-    return step_table(colours, plain=False)
 
 
 @cache

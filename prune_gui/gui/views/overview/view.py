@@ -11,16 +11,18 @@ from PySide6.QtWidgets import QBoxLayout, QWidget
 from prune_gui.errors import one_line
 from prune_gui.gui.views.controls import Choice, fill, note, switch
 from prune_gui.gui.views.legend_text import SEPARATOR, legend, marked
+from prune_gui.gui.views.overview.block_grid import BlockGrid
 from prune_gui.gui.views.overview.card_panel import CardPanel
 from prune_gui.gui.views.overview.data import OverviewData, OverviewRequest, compute_overview
-from prune_gui.gui.views.overview.thumbnail import MAX_CELLS, Shading
-from prune_gui.gui.views.overview.thumbnail_grid import Enlarged, ThumbnailGrid
+from prune_gui.gui.views.overview.enlarged import Enlarged
+from prune_gui.gui.views.overview.grid_painter import Cell
+from prune_gui.gui.views.overview.thumbnail import MAX_CELLS, Shading, proportions
 from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
-from prune_gui.number_formats import percent
+from prune_gui.number_formats import percent, sparsity
 from prune_gui.session.changes import Changes
 from prune_gui.session.draft_request import StepRequest, dead_units
 from prune_gui.session.subjects import ModelSubject
@@ -50,7 +52,7 @@ class OverviewView(View[ModelSubject]):
         self._shading_box = Choice(tr("What the colours show"), shadings, self.refresh)
         tip = tr("Also show parameters with less than two dimensions")
         self._vectors_box = switch(tr("Biases and norms"), tip, self.refresh)
-        self._grid, self._card = ThumbnailGrid(), CardPanel()
+        self._grid, self._card = BlockGrid(tr("Thumbnails of the parameters")), CardPanel()
         self._enlarged = Enlarged(self._grid)
         page = QWidget()
         self._beside = QBoxLayout(QBoxLayout.Direction.LeftToRight, page)
@@ -101,13 +103,26 @@ class OverviewView(View[ModelSubject]):
 
     def _show(self, data: OverviewData) -> None:
         before, self._data = self._data, data
-        self._grid.show_data(data, self.colours())
+        self._grid.show_cells(data.arrangement, self._cell_of, self.colours())
         self._grid.choose(self._workbench.chosen)
         if before is None or before.card is not data.card:
             self._card.show_card(data.card, self.colours())
         self._show_legend(data)
         self._point_at(self._name_pointed)
         self._progress.setText("" if data.is_drawn else tr("Drawing…"))
+
+    def _cell_of(self, name: str) -> Cell:
+        assert self._data is not None
+        resolution, picture = self._data.subject.resolution, self._data.pictures.get(name)
+        pruned, total = resolution.counts[name]
+        zeros = max(pruned, (picture.zeros if picture else None) or 0)
+        return Cell(
+            sparsity(zeros, total),
+            self.colours().share(pruned / total),
+            picture.pixels if picture else None,
+            proportions(resolution.checkpoint.tensors[name].shape),
+            is_faint=not zeros,
+        )
 
     def _show_legend(self, data: OverviewData) -> None:
         colours = self.colours()

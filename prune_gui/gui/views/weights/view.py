@@ -17,7 +17,7 @@ from prune_gui.gui.dialogs.questions import ask_checkpoint
 from prune_gui.gui.runtime.locale import escape_mnemonics
 from prune_gui.gui.views.controls import Choice, switch
 from prune_gui.gui.views.legend_text import SEPARATOR, marked, unbroken
-from prune_gui.gui.views.maps.map_view import SWATCHES, ColourBar, MapView
+from prune_gui.gui.views.maps.map_view import ColourBar, MapView
 from prune_gui.gui.views.maps.margins import Titles
 from prune_gui.gui.views.maps.tile_pipeline import RenderedView
 from prune_gui.gui.views.maps.viewport import Viewport
@@ -70,14 +70,12 @@ class RampBar(ColourBar):
     def html(self) -> str:
         if self._ramp is None:
             return ""
-        swatches, half = self._swatches(), SWATCHES // 2
-        low, middle, high = self.numbers
-        parts = (low, "".join(swatches[:half]), middle, "".join(swatches[half:]), high)
-        return "&nbsp;".join(parts)
+        low, _, high = self.numbers
+        return "&nbsp;".join((low, self._swatch(), high))
 
     def _table(self) -> NDArray[np.uint8]:
         assert self._ramp is not None
-        return self._ramp.table()
+        return self._ramp.table()[None]
 
     def paintEvent(self, _: QPaintEvent) -> None:  # noqa: N802
         if self._ramp is None:

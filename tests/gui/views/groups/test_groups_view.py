@@ -78,9 +78,9 @@ def test_the_units_and_the_tensors_that_have_them_are_shown(groups, bench):
 
 
 def test_pruned_units_have_the_colour_of_their_step_and_the_cut_is_a_line(groups, bench, share_of):
-    assert share_of(groups._plot, LIGHT.light_of(1)) == 0
+    assert share_of(groups._plot, LIGHT.of(1)) == 0
     bench.add(_coupled(bench))
-    assert share_of(groups._plot, LIGHT.light_of(1)) > 0.02
+    assert share_of(groups._plot, LIGHT.of(1)) > 0.02
     assert "step&nbsp;1:&nbsp;Coupled&nbsp;units&nbsp;5" in groups.legend()
     found = groups._data
     cut = groups._plot._cut
@@ -121,7 +121,6 @@ def test_many_units_are_points_in_the_colour_of_their_step(groups, bench, monkey
     monkeypatch.setattr(bar_view, "MAX_BARS", 3)
     bench.add(_coupled(bench))
     assert share_of(groups._plot, LIGHT.of(1)) > 0
-    assert share_of(groups._plot, LIGHT.light_of(1)) == 0
     drawn = [item.getData() for item in groups._plot._items]
     assert sorted(np.concatenate([x for x, _ in drawn]).tolist()) == list(range(FFN))
     assert "a&nbsp;point&nbsp;per&nbsp;unit" in groups.legend()

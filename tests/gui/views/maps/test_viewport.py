@@ -1,3 +1,5 @@
+import shutil
+
 import pytest
 from PySide6.QtCore import QRectF
 from PySide6.QtWidgets import QComboBox, QSlider, QTabWidget
@@ -48,6 +50,21 @@ def test_the_pin_stays_in_layouts_of_the_same_size():
     viewport.look(SliceLayout.flattened((8, 7)), SIGHT)
     assert viewport.within(layout) is None
     assert viewport.view_state.pinned is None
+
+
+def test_another_checkpoint_is_shown_whole_and_the_same_one_as_before(
+    tabs, show, bench, checkpoint, tmp_path
+):
+    mask, weights = tabs.view("mask"), tabs.view("weights")
+    whole = mask.canvas.sight
+    show(weights)
+    show(mask).canvas.setRange(SIGHT, padding=0)
+    bench.until_idle()
+    other = shutil.copy(checkpoint, tmp_path / "other.safetensors")
+    for path, sight in ((checkpoint, SIGHT), (other, whole)):
+        bench.open_and_choose(path, "fc.weight")
+        assert show(mask).canvas.sight.getCoords() == _corners(sight)
+        assert show(weights).canvas.sight.getCoords() == _corners(sight)
 
 
 def test_all_views_of_a_parameter_share_the_visible_region(tabs, show, bench):

@@ -12,7 +12,6 @@ from prune_gui.gui.views.mask.data import (
     Contrast,
     MaskPainter,
     coloured,
-    density_table,
     local_contrast,
     mask_levels,
     step_table,
@@ -42,12 +41,12 @@ def _rgb(text):
 
 
 def _picture(shares, steps, theme, draft=None):
-    return coloured(_levels(shares, steps, draft), step_table(theme, plain=False))
+    return coloured(_levels(shares, steps, draft), step_table(theme))
 
 
 def _density(shares, theme, contrast):
     steps = np.where(np.array(shares) > 0, 1, 0)
-    return coloured(_levels(shares, steps), density_table(theme, contrast))
+    return coloured(_levels(shares, steps), step_table(theme, contrast))
 
 
 def _lightness(pixels):
@@ -86,13 +85,6 @@ def test_the_themes_have_as_many_step_colours_as_levels():
     assert len(LIGHT.steps) == len(DARK.steps) == STEP_COLOURS
 
 
-def test_all_steps_can_have_one_colour():
-    levels = _levels([[0, 1, 1, 1]], [[0, 1, 2, 255]])
-    pixels = coloured(levels, step_table(LIGHT, plain=True))[0]
-    assert pixels[0].tolist() == [*_rgb(LIGHT.kept), 255]
-    assert {tuple(pixel) for pixel in pixels[1:].tolist()} == {(*_rgb(LIGHT.steps[0]), 255)}
-
-
 @given(THEMES, RANGES, LONE)
 def test_a_density_never_hides_a_lone_pruned_or_kept_element(theme, contrast, share):
     full, lone_pruned, lone_kept, empty = _density([[0, share, 1 - share, 1]], theme, contrast)[
@@ -108,7 +100,7 @@ def test_a_density_never_hides_a_lone_pruned_or_kept_element(theme, contrast, sh
 def test_the_lightness_of_a_density_is_monotonic(theme, contrast):
     lightness = _lightness(_density(np.linspace(0, 1, 800)[None], theme, contrast)[0])
     differences = np.diff(lightness) * (1 if theme is DARK else -1)
-    assert np.all(differences >= 0)
+    assert np.all(differences >= -0.01)  # of rounded colours
     assert abs(lightness[-1] - lightness[0]) > 0.4
 
 
@@ -124,16 +116,15 @@ def test_a_narrow_contrast_range_spreads_the_colours_of_its_shares(theme):
 
 def test_gaps_are_blank_and_missing_tiles_are_transparent():
     levels = np.concatenate([_levels([[np.nan]], [[0]]), np.zeros((1, 1), np.uint16)], axis=1)
-    for table in (step_table(LIGHT, plain=False), density_table(LIGHT, Contrast())):
-        gap, missing = coloured(levels, table)[0]
-        assert gap.tolist() == [*_rgb(LIGHT.background), 255]
-        assert missing[3] == 0
+    gap, missing = coloured(levels, step_table(LIGHT))[0]
+    assert gap.tolist() == [*_rgb(LIGHT.background), 255]
+    assert missing[3] == 0
 
 
 def test_the_local_range_is_that_of_partly_pruned_cells_without_outliers():
     shares = np.concatenate([np.full(500, 0.3), np.full(500, 0.6), [0.01], np.zeros(9), np.ones(9)])
     contrast = local_contrast(_levels(shares[None], (shares > 0)[None]))
-    np.testing.assert_allclose((contrast.low, contrast.high), (0.4, 0.7), atol=1 / ALL)
+    np.testing.assert_allclose((contrast.low, contrast.high), (0.3, 0.6), atol=1 / ALL)
 
 
 def test_without_partly_pruned_cells_there_is_no_local_range():
@@ -160,7 +151,7 @@ def test_a_pruned_element_has_the_colour_of_its_step_and_is_rare(resolved):
     block = painter.paint(SliceLayout.flattened((2, 3)), region, Monitor())
     pruned = np.array([[True, True, False], [False, False, False]])
     colour = [int(LIGHT.steps[0][i : i + 2], 16) for i in (1, 3, 5)]
-    pixels = coloured(block.pixels, step_table(LIGHT, plain=False))
+    pixels = coloured(block.pixels, step_table(LIGHT))
     np.testing.assert_array_equal((pixels[..., :3] == colour).all(2), pruned)
     with_pruned, with_kept = block.rare
     np.testing.assert_array_equal(with_pruned, pruned)
@@ -193,7 +184,7 @@ def test_kept_zeros_of_the_file_have_their_colour_once_they_are_counted(resolved
 
     def has(colour, painter):
         levels = painter.paint(SliceLayout.flattened((2, 3)), region, Monitor()).pixels
-        pixels = coloured(levels, step_table(LIGHT, plain=False))[..., :3]
+        pixels = coloured(levels, step_table(LIGHT))[..., :3]
         return (pixels == [int(colour[i : i + 2], 16) for i in (1, 3, 5)]).all(2).tolist()
 
     assert has(LIGHT.zero, marked) == [[False] * 3, [False, True, True]]

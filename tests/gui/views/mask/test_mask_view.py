@@ -174,11 +174,14 @@ def test_the_picture_does_not_move_when_an_element_is_hovered_or_pinned(mask, be
     assert (plot.geometry(), inspector.geometry(), sight(mask.canvas)) == before
 
 
-def test_zoomed_out_the_mask_shows_densities_and_zoomed_in_steps(mask, bench, large, share_of):
+def test_zoomed_out_cells_have_the_hue_of_their_step_and_zoomed_in_its_colour(
+    mask, bench, large, share_of
+):
     bench.open_and_choose(large, "fc.weight")
-    bench.add(bench.step(amount=0.5))
     bar = mask.bar
-    assert bar.isEnabled()
+    assert bar.isHidden()  # nothing is pruned
+    bench.add(bench.step(amount=0.5))
+    assert bar.isVisible()
     assert share_of(mask.canvas, LIGHT.steps[0]) == 0
     pixels = mask.canvas.whole.image
     mask._local.click()
@@ -186,12 +189,11 @@ def test_zoomed_out_the_mask_shows_densities_and_zoomed_in_steps(mask, bench, la
     assert not np.array_equal(mask.canvas.whole.image, pixels)
     mask._local.click()
     np.testing.assert_array_equal(mask.canvas.whole.image, pixels)
-    mask._colour_by.setCurrentIndex(2)
-    assert not bar.isEnabled()
-    mask._colour_by.setCurrentIndex(0)
+    before = mask.canvas.geometry()
     mask.canvas.setRange(xRange=(10, 40), yRange=(10, 40), padding=0)
     bench.until_idle()
-    assert not bar.isEnabled()
+    assert bar.isHidden()
+    assert mask.canvas.geometry() == before
     assert share_of(mask.canvas, LIGHT.steps[0]) > 0.2
 
 
@@ -278,12 +280,12 @@ def test_keys_move_the_handles(bar, qtbot):
     qtbot.keyClick(bar, Qt.Key.Key_Left)
     qtbot.keyClick(bar, Qt.Key.Key_Right, Qt.KeyboardModifier.ShiftModifier)
     assert (bar.contrast.low, bar.contrast.high) == pytest.approx((0.01, 0.99))
-    assert bar.texts == ("1 %", "99 % kept")
+    assert bar.texts == ("1 %", "99 % pruned")
 
 
 def test_the_bar_is_in_the_legend_of_a_picture_only_while_it_applies(bar):
     assert bar.html.count("■") == 12
-    bar.setEnabled(False)
+    bar.hide()
     assert bar.html == ""
 
 

@@ -4,16 +4,9 @@ import pytest
 import torch
 from small_bert import write_bert
 
-from prune_gui.architecture.blocks import sections
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.gui.views.overview import data as overview_data
 from prune_gui.gui.views.overview.data import OverviewRequest, compute_overview, name_lines
-from prune_gui.gui.views.overview.layout import (
-    MAX_SIDE_PX,
-    MIN_SIDE_PX,
-    Arrangement,
-    OverviewLayout,
-)
 from prune_gui.gui.views.overview.text import MAX_LISTED
 from prune_gui.gui.views.overview.thumbnail import Shading
 from prune_gui.monitor import Monitor
@@ -30,7 +23,7 @@ WEIGHTS = {
 }
 
 
-def request(shading=Shading.STEP, *, vectors=False, colours=LIGHT, visible=None, limit=1000):
+def request(shading=Shading.STEP, *, vectors=False, colours=LIGHT, visible=(), limit=1000):
     return OverviewRequest(shading, vectors, colours, visible, limit)
 
 
@@ -160,86 +153,3 @@ def test_the_card_lists_zeros_and_patterns_of_the_file(resolved):
     assert [(row.parameter, row.text) for row in found.card.patterns.rows] == [("a", "1:4")]
     assert found.pictures["a"].zeros == 12
     assert found.pictures["b"].zeros is None
-
-
-NAMES = [f"layers.{i}.{path}.weight" for i in range(4) for path in ("fc1", "fc2")]
-
-
-@pytest.fixture
-def arrangement():
-    shapes = dict.fromkeys([*NAMES, "embed.weight", "head.weight"], (4, 4))
-    return Arrangement(tuple(sections(shapes)))
-
-
-@pytest.fixture
-def layout(arrangement):
-    return OverviewLayout(arrangement, 40, 12, 30, 36, 60)
-
-
-def test_visible_parameters_come_first_then_those_around_them(arrangement):
-    first = arrangement.nearest_first((NAMES[3], NAMES[4]))
-    assert first[:6] == [NAMES[3], NAMES[4], NAMES[5], NAMES[2], NAMES[6], NAMES[1]]
-    assert sorted(first) == sorted(arrangement.positions)
-    assert arrangement.nearest_first(None) == list(arrangement.positions)
-    assert arrangement.nearest_first(("gone", "gone")) == list(arrangement.positions)
-
-
-@pytest.mark.parametrize(
-    ("start", "across", "down", "end"),
-    [
-        ("layers.0.fc1.weight", 1, 0, "layers.0.fc2.weight"),
-        ("layers.0.fc2.weight", 1, 0, "layers.0.fc2.weight"),
-        ("layers.0.fc2.weight", 0, 2, "layers.2.fc2.weight"),
-        ("layers.3.fc2.weight", 0, 1, "head.weight"),
-        ("head.weight", 0, -1, "layers.3.fc2.weight"),
-        ("layers.1.fc1.weight", 0, -9, "layers.0.fc1.weight"),
-        ("embed.weight", 9, 0, "head.weight"),
-    ],
-)
-def test_arrows_move_to_the_adjacent_parameter(arrangement, start, across, down, end):
-    assert arrangement.neighbour(start, across, down) == end
-
-
-def test_moves_skip_gaps():
-    names = [*NAMES[:6], "layers.3.fc2.weight"]
-    gapped = Arrangement(tuple(sections(dict.fromkeys(names, (4, 4)))))
-    assert gapped.neighbour("layers.2.fc1.weight", 0, 1) == "layers.3.fc2.weight"
-    assert gapped.neighbour("layers.3.fc2.weight", -1, 0) == "layers.3.fc2.weight"
-
-
-def test_thumbnails_are_in_their_cells_and_these_within_the_whole(arrangement, layout):
-    cells = {position: layout.cell(position) for position in arrangement.positions.values()}
-    assert len({(cell.x, cell.y) for cell in cells.values()}) == len(cells)
-    for position, cell in cells.items():
-        tile = layout.tile(position)
-        assert cell.x <= tile.x <= tile.x + tile.width <= cell.x + cell.width <= layout.size[0]
-        assert cell.y <= tile.y <= tile.y + tile.height < cell.y + cell.height <= layout.size[1]
-
-
-def test_rows_that_overlap_a_range_are_found(arrangement, layout):
-    assert [(i, list(rows)) for i, rows in layout.rows_between(0, layout.size[1])] == [
-        (0, [0, 1, 2, 3]),
-        (1, [0]),
-    ]
-    tile = layout.tile(arrangement.positions[NAMES[4]])
-    assert [(i, list(rows)) for i, rows in layout.rows_between(tile.y + 1, tile.y + 9)] == [
-        (0, [2])
-    ]
-
-
-@pytest.mark.parametrize("size", [(400, 500), (900, 900), (250, 400)])
-def test_thumbnails_fill_the_space_without_scrolling_if_they_fit(arrangement, size):
-    layout = OverviewLayout.fitting(arrangement, size, 12, 30, 36, 60)
-    assert layout.size[0] <= size[0]
-    assert layout.size[1] <= size[1]
-    larger = OverviewLayout(arrangement, layout.side + 1, 12, 30, 36, layout.loose_pitch)
-    too_large = larger.size[0] > size[0] or larger.size[1] > size[1]
-    assert too_large or layout.side == MAX_SIDE_PX
-
-
-def test_many_rows_scroll_down_and_keep_a_readable_size(arrangement):
-    layout = OverviewLayout.fitting(arrangement, (400, 100), 12, 30, 36, 60)
-    assert layout.size[0] <= 400
-    assert layout.size[1] > 100
-    assert layout.side > MIN_SIDE_PX
-    assert OverviewLayout.fitting(arrangement, (50, 100), 12, 30, 36, 60).side == MIN_SIDE_PX

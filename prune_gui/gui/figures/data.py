@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.architecture.blocks import Section, sections
 from prune_gui.gui.views.mask.data import mask_levels
+from prune_gui.gui.views.overview.layout import Arrangement
 from prune_gui.raster.parameter_layouts import KernelLayout, SliceLayout
 from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO
 from prune_gui.session.subjects import ModelSubject, Subject
@@ -58,7 +58,7 @@ class FigureData:
     """The content of the layouts. `masks` are of the chosen parameter, in the file and now."""
 
     subject: ModelSubject
-    sections: Sequence[Section]
+    arrangement: Arrangement
     bars: Mapping[str, Bar]
     chosen: Subject | None
     masks: tuple[MaskCells, MaskCells] | None
@@ -67,7 +67,7 @@ class FigureData:
     def listed(self) -> list[Bar]:
         """The bars in the order of the sections; one per block if there are too many."""
         listed = []
-        for section in self.sections:
+        for section in self.arrangement.sections:
             for row in section.rows:
                 bars = [self.bars[name] for name in row.names if name is not None]
                 if section.roles and len(self.bars) > MAX_BARS:
@@ -82,10 +82,9 @@ def figure_data(
 ) -> FigureData:
     """Return the content of the layouts; `before` is the file without the stack."""
     tensors, counts = subject.resolution.checkpoint.tensors, subject.resolution.counts
-    shapes = {name: tensors[name].shape for name in counts if tensors[name].kind is None}
-    found = sections(shapes) or sections(shapes, vectors=True)
+    found = Arrangement.of(tensors, counts)
     bars = {}
-    for section in found:
+    for section in found.sections:
         for row in section.rows:
             heading, block = section.title or row.label, row.label if section.roles else ""
             labels = row.captions or [" ".join(filter(None, role)) for role in section.roles]

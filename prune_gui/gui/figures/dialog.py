@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal, SignalInstance
-from PySide6.QtGui import QGuiApplication, QPalette, QPixmap, QResizeEvent
+from PySide6.QtGui import QGuiApplication, QImage, QPalette, QPixmap, QResizeEvent
 from PySide6.QtWidgets import (
     QCheckBox,
     QDialog,
@@ -52,11 +52,14 @@ from prune_gui.session.settings import FigureSettings
 from prune_gui.session.subjects import ModelSubject, Subject
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from prune_gui.gui.figures.panels import Panel
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
     from prune_gui.session.changes import Changes
 
+Made = TypeVar("Made")
 Access = tuple[Callable[[], Any], Callable[[Any], None], SignalInstance]
 SETTLE_MS: Final = 40
 PREVIEW_PX: Final = QSize(440, 400)
@@ -256,10 +259,8 @@ class FigureDialog(QDialog):
             return
         size, room = figure.size, self.preview.size() - QSize(2 * WIDE_PX, 2 * WIDE_PX)
         scale = min(room.width() / size.width(), room.height() / size.height(), MAX_SCALE)
-        ratio = self.devicePixelRatioF()
-        picture = QPixmap.fromImage(image_of(figure, scale * ratio * POINTS_PER_INCH))
-        picture.setDevicePixelRatio(ratio)
-        self.preview.setPixmap(picture)
+        dpi = scale * self.devicePixelRatioF() * POINTS_PER_INCH
+        self._make(figure, lambda: image_of(figure, dpi), self._show_preview, "figure preview")
         pixels = figure.pixel_size(self.settings.dpi)
         facts = {
             "width": round(size.width() * MM_PER_INCH / POINTS_PER_INCH),
@@ -275,6 +276,29 @@ class FigureDialog(QDialog):
         is_large = pixels.width() * pixels.height() > MAX_PIXELS
         self.note.say(tr("Too many pixels: choose a lower resolution.") if is_large else "")
         self.export.setEnabled(not is_large)
+
+    def _show_preview(self, image: QImage) -> None:
+        image.setDevicePixelRatio(self.devicePixelRatioF())
+        self.preview.setPixmap(QPixmap.fromImage(image))
+
+    def _make(
+        self,
+        figure: Figure,
+        make: Callable[[], Made],
+        then: Callable[[Made], object],
+        lane: str | None = None,
+    ) -> None:
+        """Draw a figure: pictures of widgets at once, others on the engine's thread."""
+        if figure.has_widgets:
+            then(make())
+        else:
+
+            def use(made: Made) -> None:
+                if isValid(self):
+                    then(made)
+
+            job = Job(deferred("Drawing"), lambda _: make(), lane=lane, urgent=True)
+            self._workbench.bridge.run(job, use)
 
     def _copy(self) -> None:
         if (figure := self._figure()) is not None:
@@ -299,11 +323,13 @@ class FigureDialog(QDialog):
         except PruneGuiError as error:
             self.note.say(str(error))
             return
-        made = drawn(figure)
+        overwrite = target == path  # else nobody was asked
+        self._make(figure, lambda: drawn(figure), lambda it: self._write(target, it, overwrite))
 
+    def _write(self, target: Path, made: QImage | bytes, overwrite: bool) -> None:
         def write(_: Monitor) -> int:
             content = content_of(made)
-            write_documents({target: content}, overwrite=target == path)  # else nobody was asked
+            write_documents({target: content}, overwrite=overwrite)
             return len(content)
 
         def written(size: int) -> None:

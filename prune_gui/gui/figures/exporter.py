@@ -13,7 +13,7 @@ from prune_gui.checkpoint.write.documents import TABLE_SUFFIXES, document_path, 
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.figures.figure import Figure
-from prune_gui.gui.figures.picture import PicturePanel, PictureSource, Recoloured, is_dark
+from prune_gui.gui.figures.picture import PicturePanel, PictureSource, is_dark
 from prune_gui.gui.figures.writing import clipboard_data
 from prune_gui.gui.widgets.frames import deleted_on_close
 from prune_gui.language import deferred, tr
@@ -54,19 +54,11 @@ class Exporter:
         self._curves = curves
 
     def copy_picture(self, source: PictureSource) -> None:
-        """Copy a picture with the settings of figures."""
-        settings = self._preferences.now.figure
-
-        def copy() -> None:
-            if source.picture() is not None:
-                title, panel = source.caption()[0], PicturePanel(source)
-                figure = Figure([panel], title, settings)
-                self._copy(clipboard_data(figure), tr("Copied the picture"))
-
-        if settings.dark == is_dark(source):
-            copy()
-        else:
-            Recoloured(source, self._workbench, copy, dark=settings.dark, once=True)
+        """Copy a picture as a figure, in the colours of the window."""
+        if source.picture() is not None:
+            settings = self._preferences.now.figure.model_copy(update={"dark": is_dark(source)})
+            figure = Figure([PicturePanel(source)], source.caption()[0], settings)
+            self._copy(clipboard_data(figure), tr("Copied the picture"))
 
     def export_figure(self, source: PictureSource, layout: str | None = None) -> None:
         """Show the dialog that exports figures, with the layout of the last time if not given."""

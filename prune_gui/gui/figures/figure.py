@@ -12,9 +12,9 @@ from PySide6.QtCore import QPointF, QRectF, QSize, QSizeF
 from PySide6.QtGui import QFontInfo, QGuiApplication, QPainter, QTextDocument
 
 from prune_gui.errors import one_line
-from prune_gui.gui.figures.canvas import Canvas
+from prune_gui.gui.figures.drawing import Canvas
 from prune_gui.gui.figures.data import FigureData
-from prune_gui.gui.figures.panels import WIDE, BarsPanel, MaskPanel, Panel
+from prune_gui.gui.figures.panels import WIDE, BarsPanel, GridPanel, MaskPanel, Panel
 from prune_gui.gui.views.legend_text import legend
 from prune_gui.language import deferred, tr
 from prune_gui.number_formats import short_count, sparsity
@@ -32,6 +32,7 @@ MASK: Final = "mask"
 PAGE: Final = "page"
 LAYOUTS: Final[Mapping[str, str]] = {
     PICTURE: deferred("Current picture"),
+    "blocks": deferred("Blocks and roles by sparsity"),
     "layers": deferred("Layers, stacked by step"),
     CURVES: deferred("Metric by sparsity"),
     MASK: deferred("Mask before and after"),
@@ -46,6 +47,11 @@ class Figure:
     panels: Sequence[Panel]
     title: str
     settings: FigureSettings
+
+    @property
+    def has_widgets(self) -> bool:
+        """Whether only the thread of the window can draw it."""
+        return any(panel.is_widget for panel in self.panels)
 
     @property
     def family(self) -> str:
@@ -77,7 +83,8 @@ class Figure:
             stretch = max(MIN_STRETCH, (self.size.height() - low) / (high - low))
         for number, (panel, box) in enumerate(self._boxes(canvas, stretch)):
             if len(self.panels) > 1:
-                line = QRectF(box.left(), box.top() - canvas.line, box.width(), canvas.line)
+                top = box.top() - canvas.line - TITLE_GAP
+                line = QRectF(box.left(), top, box.width(), canvas.line)
                 canvas.text(line, f"{ascii_lowercase[number]}  {panel.title}", bold=True)
             painter.save()
             panel.draw(canvas, box)
@@ -107,7 +114,7 @@ class Figure:
         bottoms, boxes = [top - GAP] * columns, []
         for panel in self.panels:
             column = bottoms.index(min(bottoms))
-            top = bottoms[column] + GAP + (canvas.line if len(self.panels) > 1 else 0)
+            top = bottoms[column] + GAP + (canvas.line + TITLE_GAP if len(self.panels) > 1 else 0)
             left = MARGIN + column * (width + 2 * GAP)
             boxes.append((panel, QRectF(left, top, width, stretch * panel.height(canvas, width))))
             bottoms[column] = self._foot(canvas, panel, boxes[-1][1])
@@ -130,7 +137,8 @@ def panels_of(data: FigureData, axes: tuple[str, str], colours: Colours) -> dict
     model, chosen = data.subject, data.chosen
     text = legend(model, colours, zeros=model.zeros)
     panels: dict[str, Panel] = {
-        "layers": BarsPanel(tr("Sparsity of each layer"), text, data.listed, model.draft)
+        "blocks": GridPanel(tr("Sparsity by block and role"), "", data.arrangement, data.bars),
+        "layers": BarsPanel(tr("Sparsity of each layer"), text, data.listed, model.draft),
     }
     if chosen is not None and data.masks is not None:
         text = legend(chosen, colours, zeros=chosen.zeros)

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Final
+from typing import ClassVar, Final
 
 from PySide6.QtCore import QPointF, QRectF
 
-from prune_gui.gui.figures.canvas import Canvas, Centre, Right
+from prune_gui.gui.figures.drawing import Canvas, Centre, Left, Right
 from prune_gui.gui.figures.data import Bar, MaskCells, shortened
 from prune_gui.gui.views.mask.data import coloured, step_table
+from prune_gui.gui.views.overview.grid_painter import Cell, GridPainter
+from prune_gui.gui.views.overview.layout import Arrangement
 from prune_gui.language import tr
 from prune_gui.number_formats import percent, sparsity_share
+from prune_gui.raster.colours import ramp_table
 from prune_gui.recipe.recipe import KEPT
 
 GAP: Final = 4.0  # points between neighbours
 WIDE: Final = 360.0
 """Width in points from which panels and long lists of bars stand side by side."""
+GRID_FONT_PX: Final = 11  # size of texts for which the grid of blocks is laid out
+GRID_PT: Final = 400.0  # height into which the grid is to fit
+GRID_ASPECT: Final = 0.75  # the same of wide grids, relative to their width
+SHADES: Final = 100  # of the colour bar
 MAX_IN_COLUMN: Final = 14  # lines of a list that is not divided
 BAR: Final = 0.72  # thickness of a bar, relative to the distance of bars
 LABEL_SHARE: Final = 0.4  # maximum width of the names of layers, as a share of a column
@@ -33,6 +40,7 @@ class Panel:
 
     title: str
     legend: str
+    is_widget: ClassVar[bool] = False  # whether only the thread of the window can draw it
 
     @abstractmethod
     def height(self, canvas: Canvas, width: float) -> float:
@@ -41,6 +49,52 @@ class Panel:
     @abstractmethod
     def draw(self, canvas: Canvas, area: QRectF) -> None:
         """Draw into an area, which may be lower than `height`."""
+
+
+@dataclass(frozen=True, eq=False)
+class GridPanel(Panel):
+    """The sparsity of each parameter by block and role, with a bar of the colours."""
+
+    title: str
+    legend: str
+    arrangement: Arrangement
+    bars: Mapping[str, Bar]
+
+    def _painter(self, canvas: Canvas, width: float, height: float) -> tuple[GridPainter, float]:
+        """Return the painter of the cells for a size, and the points per pixel of it."""
+        font = canvas.font()
+        scale = font.pixelSize() / GRID_FONT_PX
+        font.setPixelSize(GRID_FONT_PX)
+
+        def cell_of(name: str) -> Cell:
+            share = self.bars[name].sparsity
+            return Cell(sparsity_share(share), canvas.colours.share(share), is_faint=not share)
+
+        painter = GridPainter(self.arrangement, cell_of, canvas.colours, font)
+        painter.fit(int(width / scale), int(height / scale))
+        return painter, scale
+
+    def height(self, canvas: Canvas, width: float) -> float:
+        painter, scale = self._painter(canvas, width, max(GRID_PT, GRID_ASPECT * width))
+        return scale * painter.size[1] + 2 * canvas.line
+
+    def draw(self, canvas: Canvas, area: QRectF) -> None:
+        cells, bar = area.adjusted(0, 0, 0, -2 * canvas.line), area.adjusted(0, 0, 0, -canvas.line)
+        bar = QRectF(area.left(), cells.bottom() + GAP, area.width() / 2, canvas.line - GAP)
+        table = ramp_table(canvas.colours.scale, SHADES)
+        canvas.pixels(bar, table[None])
+        for share in (0.0, 0.5, 1.0):
+            x = bar.left() + share * bar.width()
+            label = QRectF(x - share * 40, bar.bottom(), 40, canvas.line)
+            canvas.text(label, percent(share), (Left, Centre, Right)[int(2 * share)])
+        what = QRectF(bar.right() + GAP, bar.top(), area.right() - bar.right() - GAP, bar.height())
+        canvas.text(what, tr("sparsity"))
+        painter, scale = self._painter(canvas, area.width(), cells.height())
+        width, height = painter.size
+        scale = min(scale, area.width() / width, cells.height() / height)
+        canvas.painter.translate(area.topLeft())
+        canvas.painter.scale(scale, scale)
+        painter.paint(canvas.painter, QRectF(0, 0, width, height))
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +195,7 @@ class MaskPanel(Panel):
         line, side = canvas.line, self._side(canvas, area.width())
         height = area.height() - 2 * line
         canvas.upright(QRectF(area.left(), area.top() + line, line, height), self.axes[0])
-        table = step_table(canvas.colours, plain=False)
+        table = step_table(canvas.colours)
         left = area.left() + line + GAP
         for mask, state in zip(self.masks, (tr("Before"), tr("After")), strict=True):
             text = f"{state}: {sparsity_share(mask.sparsity)}"

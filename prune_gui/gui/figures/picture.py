@@ -6,13 +6,13 @@ from collections.abc import Callable
 from html import escape
 from typing import TYPE_CHECKING, Final, Protocol
 
-from PySide6.QtCore import QObject, QPoint, QRectF, SignalInstance
+from PySide6.QtCore import QObject, QPoint, QRectF, QSize, SignalInstance
 from PySide6.QtGui import QFontInfo, QPalette, QRegion
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QAbstractScrollArea, QWidget
 
 from prune_gui.engine import Dropped, Event, Failed, Finished
 from prune_gui.errors import one_line
-from prune_gui.gui.figures.canvas import Canvas
+from prune_gui.gui.figures.drawing import Canvas
 from prune_gui.gui.figures.panels import Panel
 from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets.theme import colours, theme_palette
@@ -55,6 +55,8 @@ class PictureSource(Protocol):
 class PicturePanel(Panel):
     """Draws the picture of a source as if it had the size of the figure."""
 
+    is_widget = True
+
     def __init__(self, source: PictureSource) -> None:
         picture = source.picture()
         assert picture is not None
@@ -66,14 +68,25 @@ class PicturePanel(Panel):
 
     def height(self, canvas: Canvas, width: float) -> float:
         aspect = self.picture.height() / max(1, self.picture.width())
-        return width * min(max(aspect, MIN_ASPECT), MAX_ASPECT)
+        least = self._scale(canvas) * self.picture.minimumSizeHint().height()
+        return max(least, width * min(max(aspect, MIN_ASPECT), MAX_ASPECT))
+
+    def _scale(self, canvas: Canvas) -> float:
+        """Return the points per pixel of the screen, with which texts get their size."""
+        return canvas.text_pt / QFontInfo(self.picture.font()).pixelSize()
 
     def draw(self, canvas: Canvas, area: QRectF) -> None:
         source, picture, before = self._source, self.picture, self.picture.size()
-        scale = canvas.text_pt / QFontInfo(picture.font()).pixelSize()
+        scale = self._scale(canvas)
         if isinstance(source, View):
             source.show_selection(on=False)
-        picture.resize((area.size() / scale).toSize())
+        size = (area.size() / scale).toSize()
+        picture.resize(size)
+        if isinstance(picture, QAbstractScrollArea):  # make space for all of its content
+            across, down = picture.horizontalScrollBar(), picture.verticalScrollBar()
+            size += QSize(across.maximum(), down.maximum())
+            picture.resize(size)
+            scale = min(area.width() / size.width(), area.height() / size.height())
         canvas.painter.translate(area.topLeft())
         canvas.painter.scale(scale, scale)
         # A plot overrides `render`, and would draw less.
@@ -87,23 +100,16 @@ class PicturePanel(Panel):
 class Recoloured(QObject):
     """Shows a source in light or dark, calls a function at each picture, and restores the colours.
 
-    They are also restored after the first picture if it is wanted `once`, and after a failed one.
+    They are also restored after a picture that fails.
     """
 
     def __init__(
-        self,
-        source: PictureSource,
-        workbench: Workbench,
-        use: Callable[[], None],
-        *,
-        dark: bool,
-        once: bool = False,
+        self, source: PictureSource, workbench: Workbench, use: Callable[[], None], *, dark: bool
     ) -> None:
         super().__init__(source if isinstance(source, QWidget) else None)
         self._source = source
         self._workbench = workbench
         self._use = use
-        self._once = once
         self._is_rendered = self._is_restored = False
         source.pictured.connect(self._on_pictured)
         workbench.bridge.happened.connect(self._follow)
@@ -123,8 +129,6 @@ class Recoloured(QObject):
     def _on_pictured(self) -> None:
         if self._is_rendered:
             self._use()
-            if self._once:
-                self.restore()
 
     def restore(self) -> None:
         if not self._is_restored:

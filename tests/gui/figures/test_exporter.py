@@ -8,13 +8,13 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QColor, QGuiApplication, QImage, QPalette
+from PySide6.QtGui import QColor, QGuiApplication, QImage
 from PySide6.QtWidgets import QApplication, QMenu
 
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.figures import exporter
 from prune_gui.gui.figures.exporter import MAX_NAME_CHARS, file_name
-from prune_gui.raster.colours import DARK, LIGHT
+from prune_gui.raster.colours import DARK
 
 
 @pytest.fixture
@@ -25,10 +25,6 @@ def failures(workbench):
     return found
 
 
-def base(view):
-    return view.palette().color(QPalette.ColorRole.Base).name()
-
-
 @pytest.fixture
 def dark(pruned):
     pruned.commands.preferences.change("theme", "dark")
@@ -37,35 +33,13 @@ def dark(pruned):
     pruned.commands.preferences.change("theme", "light")
 
 
-def test_a_dark_view_is_copied_in_the_colours_of_figures(dark, look_at, qtbot):
-    view = look_at(dark.views.view("mask"))
+def test_a_view_is_copied_in_its_colours_as_an_image_and_as_svg(dark, look_at, qtbot):
+    look_at(dark.views.view("mask"))
     dark.menu_actions["copy_picture"].trigger()
-    qtbot.waitUntil(lambda: not QGuiApplication.clipboard().image().isNull(), timeout=60_000)
     mime = QGuiApplication.clipboard().mimeData()
-    image = QImage(mime.imageData())
-    shades = {image.pixelColor(x, y).name() for x in range(image.width()) for y in range(0, 700, 5)}
-    assert image.pixelColor(1, 1) == QColor(LIGHT.background)
-    assert not {DARK.background, DARK.kept, DARK.steps[0]} & shades
+    assert QImage(mime.imageData()).pixelColor(1, 1) == QColor(DARK.background)
     assert ET.fromstring(bytes(mime.data("image/svg+xml").data())) is not None
     assert dark.status._note.text() == "Copied the picture"
-    assert base(view) == DARK.background
-
-
-def test_a_cancelled_copy_restores_the_dark_view(dark, look_at, qtbot, monkeypatch):
-    view, bridge = look_at(dark.views.view("norms")), dark.workbench.bridge
-    submit = bridge._engine.submit
-
-    def submit_and_cancel(job):
-        ticket = submit(job)
-        bridge.cancel(ticket)
-        return ticket
-
-    with monkeypatch.context() as patch:
-        patch.setattr(bridge._engine, "submit", submit_and_cancel)
-        dark.menu_actions["copy_picture"].trigger()
-        assert base(view) == LIGHT.background
-        qtbot.waitUntil(lambda: base(view) == DARK.background, timeout=60_000)
-    assert QGuiApplication.clipboard().image().isNull()
 
 
 def read(text, separator=","):

@@ -7,10 +7,13 @@ from xml.etree import ElementTree as ET
 import pytest
 from PySide6.QtGui import QColor, QGuiApplication, QImage, QPalette
 
-from prune_gui.gui.figures.figure import PAGE, PICTURE
+from prune_gui.gui.figures.figure import PAGE, PICTURE, Figure
+from prune_gui.gui.figures.picture import PicturePanel
+from prune_gui.gui.figures.writing import image_of
 from prune_gui.gui.views import registry
 from prune_gui.raster.colours import DARK, LIGHT
 from prune_gui.session import Settings
+from prune_gui.session.settings import FigureSettings
 
 
 def choose(dialog, box, value, qtbot):
@@ -118,6 +121,18 @@ def test_the_picture_of_a_dark_view_is_exported_light_without_its_selection(
     dialog.close()
     assert view.palette().color(QPalette.ColorRole.Base) == QColor(DARK.background)
     pruned.commands.preferences.change("theme", "light")
+
+
+@pytest.mark.parametrize("name", ["overview", "layers"])
+def test_the_picture_of_a_view_shows_no_selection(pruned, look_at, name):
+    view, workbench = look_at(pruned.views.view(name)), pruned.workbench
+    workbench.choose("features.conv3.weight")
+    shown = view.picture().grab().toImage()
+    with_choice = image_of(Figure([PicturePanel(view)], "", FigureSettings()), 100)
+    assert view.picture().grab().toImage() == shown
+    workbench.choose(None)
+    assert view.picture().grab().toImage() != shown
+    assert image_of(Figure([PicturePanel(view)], "", FigureSettings()), 100) == with_choice
 
 
 def test_a_figure_is_copied_as_an_image_and_as_svg(pruned, look_at, open_dialog, qtbot):

@@ -1,7 +1,7 @@
 """Make the pictures of the documentation, by driving the real window.
 
 Usage: ``python docs/screenshots.py [NAME ...]``; the default is all pictures. It needs
-``pip install ".[demo,docs]"`` and, on a machine without a display, Xvfb. Each picture is a function
+``pip install ".[docs]"`` and, on a machine without a display, Xvfb. Each picture is a function
 below, which shows something in the window and returns the widget to grab.
 """
 
@@ -248,7 +248,8 @@ def compare(window: MainWindow, _: Path) -> QWidget:
     show(window, "compare", CONVOLUTION)
     window.workbench.comparison.choose("left", NamedState("Global L1"))
     window.workbench.comparison.choose("right", NamedState("LAMP"))
-    window.views.front._switch.choose("difference")
+    window.views.front.show_pictures()
+    window.views.front.pictures._switch.choose("difference")
     return window.views
 
 

@@ -38,6 +38,8 @@ def wheel_problems(path: Path, version: str, root: Path = ROOT) -> Iterator[str]
         entry_points = f"{prefix}entry_points.txt"
         scripts = wheel.read(entry_points).decode() if entry_points in names else ""
     resources = {f"prune_gui/{name}" for name in files_of("resources", root)}
+    pictures = {Path(name).name for name in files_of("docs/pictures", root)}
+    resources |= {f"prune_gui/resources/guide/pictures/{name}" for name in pictures}
     expected = files_of("prune_gui", root) | resources | {prefix + name for name in METADATA}
     yield from (f"{path.name} lacks {name}" for name in sorted(expected - names))
     yield from (f"{path.name} should not contain {name}" for name in sorted(names - expected))

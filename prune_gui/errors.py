@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator
+from pathlib import PurePath
 from typing import Final
 
 from prune_gui.language import deferred, tr
@@ -32,10 +33,15 @@ class PruneGuiError(Exception):
     Args:
         message: in English, with the names of its fields, or translated already; see `tr`.
         fields: what is filled in.
+        brief: the message with the names of files in place of their paths, which hide the cause.
+        details: what to show on demand: the message with the paths, the output of a process.
     """
 
     def __init__(self, message: str, /, **fields: object) -> None:
         super().__init__(one_line(tr(message, **fields)))
+        names = {key: one.name if isinstance(one, PurePath) else one for key, one in fields.items()}
+        self.brief = one_line(tr(message, **names))
+        self.details = "" if self.brief == str(self) else str(self)
 
 
 class CheckpointError(PruneGuiError):
@@ -72,7 +78,11 @@ class PluginError(PruneGuiError):
 
 
 class EvaluationError(PruneGuiError):
-    """An evaluator cannot be run, or its result cannot be used."""
+    """An evaluator cannot be run, or its result cannot be used; `details` is its output."""
+
+    def __init__(self, message: str, /, *, details: str = "", **fields: object) -> None:
+        super().__init__(message, **fields)
+        self.details = details or self.details
 
 
 class ClusterError(PruneGuiError):

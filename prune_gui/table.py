@@ -86,6 +86,7 @@ class Column(Generic[Rows]):
         values: returns the value of each row: the sort key, and the cell in a file.
         cell_tip: returns the tool tip of a row, in which names are printable; None for its text.
         descending_first: whether the first click on the heading sorts in descending order.
+        bar: returns the length of a bar in each cell, in [0, 1], or NaN; None for no bars.
         file_title: heading in files, to be translated; "" for a column that is only on the screen.
         file_rank: columns in files are ordered by rank; those of equal rank as on the screen.
         file_values: returns the cell of each row in a file; None for `values`.
@@ -99,6 +100,7 @@ class Column(Generic[Rows]):
     is_number: bool = True
     descending_first: bool = False
     width_px: int | None = None
+    bar: Callable[[Rows], NDArray[np.float64]] | None = None
     file_title: str = ""
     file_rank: int = LAST
     file_values: Callable[[Rows], Values] | None = None
@@ -154,8 +156,10 @@ def table_of(
 
 
 def sorted_rows(values: Values, *, descending: bool) -> NDArray[np.intp]:
-    """Return the row at each position after a stable sort; NaN in an array comes last."""
+    """Return the row at each position after a stable sort; None, and NaN in an array, come last."""
     if isinstance(values, np.ndarray):
         return np.argsort(-values if descending else values, kind="stable")
-    order = sorted(range(len(values)), key=values.__getitem__, reverse=descending)
-    return np.array(order, np.intp)
+    known = [row for row, value in enumerate(values) if value is not None]
+    known.sort(key=values.__getitem__, reverse=descending)
+    unknown = [row for row, value in enumerate(values) if value is None]
+    return np.array(known + unknown, np.intp)

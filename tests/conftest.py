@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from textwrap import dedent
 from types import ModuleType, SimpleNamespace
@@ -102,6 +103,39 @@ def resolved() -> Callable[..., Resolution]:
     from in_memory import resolved
 
     return resolved
+
+
+@pytest.fixture
+def close_reopened(monkeypatch) -> Iterator[None]:
+    """Close the checkpoints that jobs and workers of this process open again."""
+    from prune_gui.checkpoint import opening
+
+    opened: list[Checkpoint] = []
+    open_checkpoint = opening.open_checkpoint
+
+    def open_and_note(*arguments) -> Checkpoint:
+        opened.append(open_checkpoint(*arguments))
+        return opened[-1]
+
+    monkeypatch.setattr(opening, "open_checkpoint", open_and_note)
+    yield
+    opening._reopened.cache_clear()
+    for one in opened:
+        one.close()
+
+
+@pytest.fixture(scope="module")
+def saved_family(tmp_path_factory) -> Callable[[str], Path]:
+    """Return a function that gives the folder of a model of a family of networks."""
+    from transformer_families import save_model
+
+    @cache
+    def folder_of(family: str) -> Path:
+        folder = tmp_path_factory.mktemp(family)
+        save_model(family, folder)
+        return folder
+
+    return folder_of
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,5 @@
 """`prune-gui compact` and `prune-gui apply --form compact`."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """What desktops need: options that install menu entries, `file:` URLs, the version."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`prune-gui evaluate`, `scan` and `search` as processes: output, consent, Ctrl-C."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

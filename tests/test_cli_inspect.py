@@ -1,16 +1,14 @@
 """`prune-gui inspect`, `diff` and `verify` as processes."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
 import torch
+from applied import applied
 from command_line import prune_gui
 from safetensors.torch import save_file
 
-from prune_gui.checkpoint import open_checkpoint
-from prune_gui.recipe import Recipe, export, resolve
+from prune_gui.recipe import Recipe, export
 
 
 @pytest.fixture
@@ -100,24 +98,12 @@ def test_json_is_one_object_with_every_tensor(two_files):
     assert rows["n"]["a"] is None
 
 
-@pytest.mark.slow
-def test_a_file_is_byte_identical_to_itself(two_files):
-    result = prune_gui("diff", two_files[0], two_files[0])
-    assert result.returncode == 0
-    assert result.stdout.splitlines()[-1].startswith("3 tensors: all byte-identical")
-    assert (
-        json.loads(prune_gui("diff", two_files[0], two_files[0], "--json").stdout)["identical"]
-        is True
-    )
-
-
 @pytest.fixture
 def saved_files(tmp_path):
     """Return an intact file, and one with a changed byte."""
     save_file({"w": torch.arange(1.0, 9), "b": torch.ones(2)}, tmp_path / "in.safetensors")
     step = {"method": "l1_unstructured", "targets": ["w"], "amount": 0.5}
-    with open_checkpoint(tmp_path / "in.safetensors") as checkpoint:
-        resolution = resolve(Recipe(steps=[step]), checkpoint)
+    with applied(tmp_path / "in.safetensors", Recipe(steps=[step])) as resolution:
         for name in ("good", "bad"):
             export(resolution, tmp_path / f"{name}.safetensors")
     with (tmp_path / "bad.safetensors").open("r+b") as file:

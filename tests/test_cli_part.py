@@ -1,7 +1,5 @@
 """`prune-gui part` and `merge`: their arguments, and what they print."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -10,10 +8,9 @@ import pytest
 from safetensors.torch import load_file, save_file
 from sharded_files import INDEX, write_shards
 
-from prune_gui.checkpoint import Checkpoint, open_checkpoint, opening
 from prune_gui.cli.program import cli
-from prune_gui.errors import PartsMissingError
 
+pytestmark = pytest.mark.usefixtures("close_reopened")
 RECIPE = """
 steps:
   - {method: l1_unstructured, targets: ["*.weight"], scope: global, importance: scores.safetensors}
@@ -32,21 +29,6 @@ def files(demo_checkpoint, tmp_path, monkeypatch) -> list[str]:
     save_file(tensors, tmp_path / "recipes" / "scores.safetensors")
     monkeypatch.chdir(tmp_path)
     return ["recipes/recipe.yaml", "demo"]
-
-
-@pytest.fixture(autouse=True)
-def _close_reopened(monkeypatch):
-    opened: list[Checkpoint] = []
-
-    def open_and_note(*arguments) -> Checkpoint:
-        opened.append(open_checkpoint(*arguments))
-        return opened[-1]
-
-    monkeypatch.setattr(opening, "open_checkpoint", open_and_note)
-    yield
-    opening._reopened.cache_clear()
-    for one in opened:
-        one.close()
 
 
 def run(*arguments: str) -> None:
@@ -81,12 +63,6 @@ def test_parts_and_merge_write_what_apply_writes(files, tmp_path, capsys):
     assert "Wrote" in capsys.readouterr().out
     assert contents(tmp_path / "out") == contents(tmp_path / "alone")
     assert (tmp_path / "out" / INDEX).exists()
-
-
-def test_merge_before_the_parts_is_an_error(files, tmp_path):
-    run("part", "1/2", *files, "-o", "out", "--work", "work")
-    with pytest.raises(PartsMissingError, match="part 2 of 2"):
-        run("merge", "work")
 
 
 @pytest.mark.parametrize("number", ["0/2", "3/2", "1", "1/0", "a/b", "-1/2", "1/2/3", "1/²"])

@@ -1,7 +1,5 @@
 """`prune-gui report` as a process."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The warnings of opening a checkpoint reach every command that writes or judges."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -10,6 +10,7 @@ import pytest
 from check_distributions import METADATA, SDIST_FILES, sdist_problems, wheel_problems
 
 INFO = "prune_gui-1.0.dist-info"
+PICTURE = "prune_gui/resources/guide/pictures/c.png"
 CONTENTS = {
     f"{INFO}/METADATA": "Metadata-Version: 2.4\nName: prune-gui\nVersion: 1.0\n",
     f"{INFO}/entry_points.txt": "[console_scripts]\nprune-gui = prune_gui.cli:main\n",
@@ -18,7 +19,8 @@ CONTENTS = {
 
 @pytest.fixture
 def checkout(tmp_path):
-    for name in ("prune_gui/a.py", "resources/icons/b.svg", "tests/test_a.py", *SDIST_FILES):
+    sources = ("prune_gui/a.py", "resources/icons/b.svg", "docs/pictures/c.png")
+    for name in (*sources, "tests/test_a.py", *SDIST_FILES):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
     (tmp_path / "prune_gui" / "__pycache__").mkdir()
@@ -31,7 +33,7 @@ def wheel(checkout):
     """Return a function that checks a wheel with these files besides, or without them."""
 
     def check(more=(), without=(), version="1.0"):
-        names = {"prune_gui/a.py", "prune_gui/resources/icons/b.svg"}
+        names = {"prune_gui/a.py", "prune_gui/resources/icons/b.svg", PICTURE}
         names |= {f"{INFO}/{name}" for name in METADATA}
         path = checkout / "a.whl"
         with zipfile.ZipFile(path, "w") as file:
@@ -44,7 +46,7 @@ def wheel(checkout):
 
 def test_what_a_wheel_lacks_and_what_does_not_belong_into_it_is_found(wheel):
     assert wheel() == []
-    for name in ("prune_gui/resources/icons/b.svg", f"{INFO}/licenses/LICENSE"):
+    for name in ("prune_gui/resources/icons/b.svg", PICTURE, f"{INFO}/licenses/LICENSE"):
         assert wheel(without=[name]) == [f"a.whl lacks {name}"]
     for name in ("tests/test_a.py", "prune_gui/__pycache__/a.pyc"):
         assert wheel(more=[name]) == [f"a.whl should not contain {name}"]
@@ -58,6 +60,7 @@ def test_an_sdist_must_have_the_tests_and_no_bytecode(checkout):
             member = tarfile.TarInfo(f"prune_gui-1.0/{name}")
             file.addfile(member, io.BytesIO())
     assert list(sdist_problems(path, "1.0", checkout)) == [
+        "a.tar.gz lacks docs/pictures/c.png",
         "a.tar.gz lacks tests/test_a.py",
         "a.tar.gz should not contain prune_gui/a.pyc",
     ]

@@ -1,7 +1,4 @@
-"""The demo network of the program: the accuracy on test images of handwritten digits.
-
-Needs scikit-learn (``pip install "prune-gui[demo]"``).
-"""
+"""The demo network of the program: the accuracy on test images of handwritten digits."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from prune_gui.architecture.projections import ATTENTION, FUSED_PARAMETERS, Projection, projection
+from prune_gui.checkpoint.tree import STAGES, stage_of, without_shared_start
 from prune_gui.memory import gc_paused
 
 NUMBER: Final = re.compile(r"\d+")
@@ -29,6 +30,14 @@ ATTENTION_PROJECTIONS: Final = frozenset(
     {Projection.Q, Projection.K, Projection.V, Projection.QKV, Projection.O}
 )
 _RANKS: Final = {kind: rank for rank, kind in enumerate(Projection)}
+_STAGE_RANKS: Final = {
+    STAGES.index("first_norm"): -0.5,
+    STAGES.index("attention"): _RANKS[Projection.O] + 0.4,
+    STAGES.index("second_norm"): _RANKS[Projection.O] + 0.5,
+}
+"""The ranks of norms before, in and after the attention."""
+EMBEDDING: Final = STAGES.index("embedding")
+HEAD: Final = STAGES.index("head")
 NaturalKey = tuple[tuple[str, tuple[tuple[int, str], ...]], ...]
 """For each component of a path the words, with "*" for numbers, and the numbers."""
 
@@ -62,15 +71,17 @@ class Section:
 
 @gc_paused()
 def sections(shapes: Mapping[str, tuple[int, ...]], *, vectors: bool = False) -> list[Section]:
-    """Arrange parameters by blocks and roles; those outside of blocks come last.
+    """Arrange parameters by blocks and roles, in the order in which they run.
 
+    Those outside of blocks are before or after all blocks.
     Takes time linear in the number of parameters. Only matrices decide what a block is; `vectors`
     have less than two dimensions.
     """
     matrices = [name for name, shape in shapes.items() if len(shape) > 1]
     families = _families(matrices)
     members: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    loose = []
+    first: list[str] = []
+    last: list[str] = []
     for name in shapes if vectors else matrices:
         # The innermost block counts.
         for block in _numbered_prefixes(name):
@@ -78,9 +89,21 @@ def sections(shapes: Mapping[str, tuple[int, ...]], *, vectors: bool = False) ->
                 members[pattern].append((block, name))
                 break
         else:
-            loose.append(name)
-    result = [_section(pattern, found) for pattern, found in members.items()]
-    return [*result, Section("", (), tuple(_loose_rows(loose)))] if loose else result
+            (first if _runs_first(name, default=not members) else last).append(name)
+    if not members:
+        first, last = [*first, *last], []
+    ordered = sorted(members, key=lambda pattern: "decoder" in pattern)
+    found = [_section(pattern, members[pattern]) for pattern in ordered]
+    before, after = (
+        [Section("", (), tuple(_loose_rows(names)))] if names else [] for names in (first, last)
+    )
+    return [*before, *found, *after]
+
+
+def _runs_first(name: str, *, default: bool) -> bool:
+    """Return whether a parameter outside of blocks runs before them."""
+    stages = {stage_of(part) for part in name.split(".")}
+    return EMBEDDING in stages or (default and HEAD not in stages)
 
 
 def _families(matrices: Sequence[str]) -> set[str]:
@@ -147,7 +170,7 @@ def _ordered(examples: Mapping[str, str]) -> dict[str, BlockRole]:
     """Return roles by path: attention first, other projections, the rest as in the file."""
     roles = {path: _role(path, name) for path, name in examples.items()}
     ranks = {path: _rank(name) for path, name in examples.items()}
-    group_ranks: dict[str, int] = {}
+    group_ranks: dict[str, float] = {}
     first: dict[str, int] = {}
     for index, (path, role) in enumerate(roles.items()):
         group_ranks[role.group] = min(ranks[path], group_ranks.get(role.group, ranks[path]))
@@ -156,7 +179,12 @@ def _ordered(examples: Mapping[str, str]) -> dict[str, BlockRole]:
 
     def key(path: str) -> tuple[object, ...]:
         group, module = roles[path].group, path.rpartition(".")[0]
-        of_group = group_ranks[group], first[_pattern(group)], _numbers(group), group
+        of_group = (
+            group_ranks[group] if group else ranks[path],
+            first[_pattern(group)],
+            _numbers(group),
+            group,
+        )
         of_module = ranks[path], first[_pattern(module)], _numbers(module), module
         return *of_group, *of_module, path != f"{module}.weight"
 
@@ -180,9 +208,12 @@ def _role(path: str, name: str) -> BlockRole:
     return BlockRole(group, f"{label}.{leaf}" if label else leaf)
 
 
-def _rank(name: str) -> int:
+def _rank(name: str) -> float:
     kind = projection(name)
-    return len(_RANKS) if kind is None else _RANKS[kind]
+    if kind is not None:
+        return _RANKS[kind]
+    stages = map(stage_of, name.split("."))
+    return next((_STAGE_RANKS[stage] for stage in stages if stage in _STAGE_RANKS), len(_RANKS))
 
 
 def _loose_rows(names: Sequence[str]) -> Iterator[BlockRow]:
@@ -211,12 +242,48 @@ def _wrapped(label: str, names: Sequence[str], skip: int) -> Iterator[BlockRow]:
 
 def _common_depth(names: Iterable[str]) -> int:
     modules = [name.split(".")[:-1] for name in names]
+    if len(modules) == 1:
+        return 0
     shared = 0
     for parts in zip(*modules, strict=False):
         if len(set(parts)) > 1:
             break
         shared += 1
     return min(shared, min(map(len, modules)) - 1) if shared else 0
+
+
+class ShortName(NamedTuple):
+    """The part of a name that distinguishes it from others: in the block "3", "q"."""
+
+    block: str
+    label: str
+
+
+def short_names(names: Sequence[str]) -> list[ShortName]:
+    """Return short names of parameters or modules that differ within a block, if the names do."""
+    blocks = [_first_block(name) for name in names]
+    paths = [name[len(block) + bool(block) :] for name, block in zip(names, blocks, strict=True)]
+    labels = list(map(_label, paths, names))
+    counts = Counter(zip(blocks, labels, strict=True))
+    short = without_shared_start([f"{block}." for block in set(blocks) if block])
+    return [
+        ShortName(
+            short.get(f"{block}.", "").rstrip("."), label if counts[block, label] == 1 else path
+        )
+        for block, label, path in zip(blocks, labels, paths, strict=True)
+    ]
+
+
+def _first_block(name: str) -> str:
+    """Return the path of the outermost numbered module that contains a parameter or module."""
+    parts = name.split(".")
+    return ".".join(parts[: next((i for i, one in enumerate(parts[:-1], 1) if one.isdecimal()), 0)])
+
+
+def _label(path: str, name: str) -> str:
+    role = _role(path, name)
+    is_number = role.label[:1].isdecimal()
+    return f"{role.group}.{role.label}" if is_number and role.group else role.label
 
 
 def natural_key(path: str) -> NaturalKey:

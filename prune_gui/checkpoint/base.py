@@ -13,10 +13,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Self
 
-from prune_gui.checkpoint.parameters import parameters
+from prune_gui.checkpoint.parameters import dequantized, parameters
 from prune_gui.checkpoint.refusal import refusing, refusing_read
 from prune_gui.checkpoint.remote.access import fetch_limit
-from prune_gui.checkpoint.scales import dequantized
 from prune_gui.checkpoint.source import Source, byte_chunks
 from prune_gui.checkpoint.tensor_info import RawTensor, TensorInfo
 from prune_gui.checkpoint.tree import module_tree, module_types_around

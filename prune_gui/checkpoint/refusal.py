@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -86,6 +87,18 @@ def refusing_read(read: Callable[..., Any]) -> Callable[..., Any]:
             return read(checkpoint, *arguments)
 
     return guarded
+
+
+def refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return an object of JSON; the `object_pairs_hook` of parsers that need unique keys."""
+    unique = dict(pairs)
+    if len(unique) < len(pairs):
+        [(duplicate, _)] = Counter(key for key, _ in pairs).most_common(1)
+        raise FalseClaimError(
+            "{key!r} appears more than once, so it is ambiguous which one counts",
+            key=duplicate[:200],
+        )
+    return unique
 
 
 def invalid_file(

@@ -8,6 +8,7 @@ import hashlib
 import io
 import mmap
 import os
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -159,3 +160,13 @@ def byte_chunks(flat: torch.Tensor) -> Iterator[memoryview]:
 
     for chunk in torch.split(flat.detach(), CHUNK_BYTES // flat.itemsize):
         yield chunk.contiguous().view(torch.uint8).numpy().data
+
+
+def crc32_of(chunks: Iterable[bytes | memoryview], monitor: Monitor | None = None) -> int:
+    """Return the CRC-32 of chunks, whose bytes the monitor counts."""
+    checksum = 0
+    for chunk in chunks:
+        checksum = zlib.crc32(chunk, checksum)
+        if monitor is not None:
+            monitor.advance(len(chunk))
+    return checksum

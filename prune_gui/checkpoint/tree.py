@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import takewhile
 from types import MappingProxyType
 from typing import Final
@@ -35,8 +35,34 @@ PROJECTIONS: Final = (
     {"Wqkv"},
     {"c_attn", "c_proj"},
 )
+ATTENTION: Final = re.compile("(attn|attention)$", re.IGNORECASE)
 CONVOLUTIONS: Final = {3: "1d", 4: "2d", 5: "3d"}
 GATES: Final = {4: "LSTM", 3: "GRU", 1: "RNN"}
+STAGE: Final = re.compile(
+    r"(?P<head>lm_head|^(embed_out|classifier|head|score|pooler|qa_outputs|fc|final_.*)$)"
+    r"|(?P<embedding>emb|^(w[tp]e|shared|stem|patch.*)$)"
+    r"|(?P<second_norm>post_attention|layernorm_after|^(ln|norm)_?2$|ffn_norm|pre_feedforward)"
+    r"|(?P<first_norm>input_layernorm|layernorm_before|^(ln|norm)_?1$|att\w*_norm$)"
+    r"|(?P<cross>cross|enc\w*_?att)"
+    r"|(?P<attention>att|^self$)"
+    r"|(?P<q>^(w?q|q_.*|.*_q|query)$)"
+    r"|(?P<k>^(w?k|k_.*|.*_k|key)$)"
+    r"|(?P<v>^(w?v|v_.*|.*_v|value)$)"
+    r"|(?P<gate>gate|^wi_0$)"
+    r"|(?P<up>^up|_up$|^(wi|wi_1|fc1|c_fc|lin\w*1)$)"
+    r"|(?P<down>^down|_down$|^(fc2|lin\w*2)$)"
+    r"|(?P<mlp>mlp|ffn|feed_?forward|intermediate|moe|expert)"
+    r"|(?P<out>^(w?o|o_.*|out.*|c_proj|proj)$)"
+    r"|(?P<encoder>^(encoder|vision.*)$)"
+    r"|(?P<decoder>^decoder$)",
+    re.IGNORECASE,
+)
+"""Names of modules that say when they run."""
+STAGES: Final = (
+    *("embedding", "encoder", "first_norm", "q", "k", "v", "attention", "cross", "second_norm"),
+    *("gate", "up", "mlp", "down", "out", "decoder", "head"),
+)
+"""The groups of `STAGE` in the order in which they run."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +85,7 @@ class ModuleNode:
 
     @cached_property
     def children(self) -> tuple[ModuleNode, ...]:
-        """The next level, in numerical order if all names are numbers, else in file order.
+        """The next level, in numerical order if all names are numbers, else `in_forward_order`.
 
         Computed on first use, so that only the expanded part of a large tree costs time.
         """
@@ -73,6 +99,8 @@ class ModuleNode:
         names = list(groups)
         if all(name.isascii() and name.isdigit() for name in names):
             names.sort(key=_number_order)
+        else:
+            names = in_forward_order(names)
         return tuple(self._child(name, groups[name]) for name in names)
 
     def _child(self, name: str, tensors: list[TensorInfo]) -> ModuleNode:
@@ -131,6 +159,27 @@ def module_tree(
 ) -> ModuleNode:
     """Return the root of the tree of `tensors`, whose names must be unique; see `ModuleNode`."""
     return ModuleNode("", "", None, tuple(tensors), 0, module_classes)
+
+
+def in_forward_order(names: Iterable[str]) -> list[str]:
+    """Return the names of modules beside each other in the order in which they run.
+
+    A name that does not say when it runs stays behind the one before it.
+    """
+    keys, at = {}, 0
+    for name in names:
+        stage = stage_of(name)
+        at = at if stage is None else stage
+        keys[name] = at
+        at = min(at, len(STAGES) - 2)  # what follows the head in the file need not follow it
+    return sorted(keys, key=keys.__getitem__)
+
+
+@lru_cache(maxsize=1 << 12)
+def stage_of(name: str) -> int | None:
+    """Return the index in `STAGES` of the name of a module; None if it does not say."""
+    found = STAGE.search(name)
+    return None if found is None or found.lastgroup is None else STAGES.index(found.lastgroup)
 
 
 def without_shared_start(names: Sequence[str]) -> dict[str, str]:
@@ -210,6 +259,8 @@ def module_type(name: str, start: int, below: Iterable[TensorInfo]) -> str:
     if "in_proj_weight" in own or {"q_proj_weight", "k_proj_weight", "v_proj_weight"} <= own.keys():
         return "MultiheadAttention"
     if not own:
+        if ATTENTION.search(name):  # the output projection may be beside the module of the others
+            inner = inner.union(part.split(".")[1] for part in shapes if part.count(".") > 1)
         return "Attention" if any(some <= inner for some in PROJECTIONS) else ""
     if len(own) < len(shapes):
         return ""

@@ -87,7 +87,7 @@ def _lines(checkpoints: Sequence[Checkpoint], result: Report) -> Iterator[str]:
             f"{each.zeros:,}",
             f"{each.total:,}",
             f"{each.sparsity:.1%}",
-            "" if each.kept_energy is None else f"{each.kept_energy:.2%}",
+            "-" if each.kept_energy is None else f"{each.kept_energy:.2%}",
         )
         for checkpoint, each in zip(checkpoints, result.files, strict=True)
     ]

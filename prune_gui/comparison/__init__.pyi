@@ -1,2 +1,2 @@
 from . import mask_overlap as mask_overlap
-from . import summary as summary
+from . import state_losses as state_losses

@@ -20,7 +20,6 @@ from prune_gui.recipe.recipe import IN_FILE, KEPT
 from prune_gui.statistics import weight_values
 from prune_gui.statistics.dispatch import map_parameters
 from prune_gui.statistics.kernels import CodeIndex
-from prune_gui.statistics.pattern_scan import followed_by
 
 RIGHT: Final = 1
 LEFT: Final = 2
@@ -44,8 +43,6 @@ class Overlap:
 
     Attributes:
         name: name of the parameter; "" for several.
-        patterns: the n:m patterns of the left and of the right mask; empty unless requested with
-            `with_patterns`.
     """
 
     name: str
@@ -53,7 +50,6 @@ class Overlap:
     left: int
     right: int
     total: int
-    patterns: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
     @property
     def kept(self) -> int:
@@ -195,24 +191,6 @@ def overlaps(
     return tuple(
         Overlap(name, both, pruned[name][0] - both, pruned[name][1] - both, left.counts[name][1])
         for name, both in found.items()
-    )
-
-
-def with_patterns(
-    rows: Iterable[Overlap], left: Resolution, right: Resolution, monitor: Monitor
-) -> tuple[Overlap, ...]:
-    """Return overlaps with the n:m patterns that each of the masks follows."""
-    rows = list(rows)
-    of_left = followed_by(left, [row.name for row in rows], monitor)
-
-    def differs(row: Overlap) -> bool:
-        return left.layers.get(row.name) != right.layers.get(row.name) or row.left + row.right > 0
-
-    differing = [row.name for row in rows if differs(row)]
-    of_right = dict(zip(differing, followed_by(right, differing, monitor), strict=True))
-    return tuple(
-        replace(row, patterns=(own, of_right.get(row.name, own)))
-        for row, own in zip(rows, of_left, strict=True)
     )
 
 

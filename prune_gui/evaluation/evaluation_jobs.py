@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,7 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Dense:
-    """The result to compare with: of the file, or of the recipe before the step that is tried."""
+    """The result to compare with: that of the unpruned file."""
 
     evaluation: Evaluation
 
@@ -49,6 +49,13 @@ class Goal:
     at_least: float | None = None  # the most sparsity that holds this share of the dense value
     trials: int = 0
 
+    def limit(self, dense: Evaluation, metric: Metric) -> float:
+        """Return the value to hold; NaN if none is to be held."""
+        value = metric.value(dense)
+        if self.at_least is None:
+            return math.nan
+        return value * self.at_least if metric.higher_is_better(dense) else value / self.at_least
+
 
 @dataclass(frozen=True, slots=True)
 class SweptStep:
@@ -58,6 +65,7 @@ class SweptStep:
     step_at: Callable[[Amount], Step] = field(compare=False)
     replaces: int | None = None  # the index of a step of the recipe; None: it is appended
     alone: bool = False  # without the other steps of the recipe
+    is_ranking: bool = False  # whether this is no step of the user
 
     def recipe_at(self, amount: Amount, base: Recipe) -> Recipe:
         """Return a recipe in which this step has an amount."""
@@ -80,21 +88,22 @@ class CurvePoint:
     recipe: Recipe | None
     evaluation: Evaluation | None = None
     error: str = ""
+    details: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MetricCurve:
-    """The points of one step, by ascending sparsity."""
+    """Points of a metric, by ascending sparsity."""
 
     label: str
-    points: tuple[CurvePoint, ...]
-    sparsity: NDArray[np.float64]  # (points,), of all prunable parameters, in percent
+    points: tuple[Any, ...]  # a `CurvePoint` or a `Trial` each
+    sparsity: NDArray[np.float64]  # (points,), in percent
     values: NDArray[np.float64]  # (points,), the metric; NaN where it is not defined
 
 
-def of_step(label: str, step: Step, replaces: int | None) -> SweptStep:
+def of_step(label: str, step: Step, replaces: int | None, *, alone: bool = False) -> SweptStep:
     """Return a step of the user as a curve; it has an amount."""
-    return SweptStep(label, partial(with_amount, step), replaces)
+    return SweptStep(label, partial(with_amount, step), replaces, alone)
 
 
 def rankings(targets: Sequence[str], *, alone: bool) -> Iterator[SweptStep]:
@@ -106,7 +115,7 @@ def rankings(targets: Sequence[str], *, alone: bool) -> Iterator[SweptStep]:
         return step_of(ranking.step(targets, float(amount)))
 
     for ranking in PORTFOLIO:
-        yield SweptStep(ranking.name, partial(step_at, ranking), alone=alone)
+        yield SweptStep(ranking.name, partial(step_at, ranking), alone=alone, is_ranking=True)
 
 
 def metric_curves(points: Sequence[CurvePoint], metric: Metric) -> list[MetricCurve]:
@@ -134,42 +143,73 @@ class SensitivityRow:
     label: str
     values: tuple[float, ...]  # the metric; NaN where it failed or is not known yet
     drops: tuple[float, ...]  # how much worse than the dense value that is; negative if better
-    errors: tuple[str, ...]  # why an amount failed, or ""
+    trials: tuple[Trial | None, ...]  # None: not known yet
+
+    @property
+    def largest_drop(self) -> float:
+        """The largest finite drop; 0.0 if nothing is worse."""
+        return max((*filter(math.isfinite, self.drops), 0.0))
 
 
 def sensitivity_rows(
     groups: Mapping[str, Sequence[str]],
     amounts: Sequence[float],
     trials: Sequence[Trial],
-    dense: Evaluation,
+    start: Evaluation,
     metric: Metric,
 ) -> list[SensitivityRow]:
-    """Return a row for each group of a scan, in its order."""
+    """Return a row for each group of a scan, in its order; `start` is without its step."""
     found = {(trial.label, trial.amount): trial for trial in trials}
-    before = metric.value(dense)
-    sign = 1 if metric.higher_is_better(dense) else -1
+    before = metric.value(start)
+    sign = 1 if metric.higher_is_better(start) else -1
     rows = []
     for label in groups:
-        own = [found.get((label, amount)) for amount in amounts]
+        own = tuple(found.get((label, amount)) for amount in amounts)
         values = tuple(metric.value(each.evaluation) if each else math.nan for each in own)
         rows.append(
             SensitivityRow(
                 label,
                 values,
                 tuple(sign * (before - value) for value in values),
-                tuple(each.error if each else "" for each in own),
+                own,
             )
         )
     return rows
 
 
-def largest_drop(rows: Sequence[SensitivityRow]) -> float:
-    """Return the largest finite drop; 0.0 if nothing is worse."""
-    drops = (drop for row in rows for drop in row.drops if math.isfinite(drop))
-    return max((*drops, 0.0))
+def sensitivity_curves(rows: Sequence[SensitivityRow]) -> list[MetricCurve]:
+    """Return a curve for each row: the metric by the amount."""
+    curves = []
+    for row in rows:
+        found = [each for each in row.trials if each is not None and each.evaluation is not None]
+        values = [row.values[row.trials.index(each)] for each in found]
+        amounts = 100 * np.array([each.amount for each in found], np.float64)
+        curves.append(MetricCurve(row.label, tuple(found), amounts, np.array(values, np.float64)))
+    return curves
 
 
-StateKind = Literal["file", "stack", "named"]
+def trial_curve(trials: Sequence[Trial], metric: Metric) -> MetricCurve:
+    """Return the trials of a search that did not fail, by ascending sparsity."""
+    found = [(each.evaluation, each) for each in trials if each.evaluation is not None]
+    found.sort(key=lambda pair: pair[0].sparsity)
+    return MetricCurve(
+        "",
+        tuple(trial for _, trial in found),
+        100 * np.array([evaluation.sparsity for evaluation, _ in found], np.float64),
+        np.array([metric.value(evaluation) for evaluation, _ in found], np.float64),
+    )
+
+
+def pareto_front(curve: MetricCurve, *, higher_is_better: bool) -> NDArray[np.intp]:
+    """Return the indices of points for which no other is better and at least as sparse."""
+    values = curve.values if higher_is_better else -curve.values
+    values = np.nan_to_num(values, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
+    order = np.lexsort((values, curve.sparsity))
+    best_from = np.maximum.accumulate(np.append(values[order], -np.inf)[::-1])[::-1]
+    return order[values[order] > best_from[1:]]
+
+
+StateKind = Literal["file", "stack", "draft", "named"]
 FILE: Final = deferred("File")
 STACK: Final = deferred("Stack")
 
@@ -181,6 +221,7 @@ class EvaluatedRecipe:
     recipe: Recipe
     evaluation: Evaluation | None = None
     error: str = ""
+    details: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,9 +262,12 @@ class StateResults:
         """Return the outcome of a recipe; None if there is none."""
         return next((each for each in self._known if each.recipe == recipe), None)
 
-    def rows(self, stack: Recipe, named: Mapping[str, Recipe]) -> tuple[StateRow, ...]:
-        """Return a row for the file, for the stack, and for each named state."""
+    def rows(
+        self, stack: Recipe, named: Mapping[str, Recipe], draft: Recipe | None = None
+    ) -> tuple[StateRow, ...]:
+        """Return a row for the file, for the stack, for the draft, and for each named state."""
         states: list[tuple[StateKind, str, Recipe]] = [("file", "", Recipe()), ("stack", "", stack)]
+        states += [("draft", "", draft)] if draft is not None else []
         states += [("named", name, recipe) for name, recipe in named.items()]
         rows = []
         for kind, name, recipe in states:
@@ -276,7 +320,7 @@ def metric_sweep_job(
         monitor.expect(1 + len(steps) * len(amounts))
         dense = _outcome(evaluator, own_resolver, Recipe(), SEARCH, monitor)
         if dense.evaluation is None:
-            raise EvaluationError(dense.error)
+            raise EvaluationError(dense.error, details=dense.details)
         monitor.report(Dense(dense.evaluation))
         monitor.advance(1)
         for amount in amounts:
@@ -284,10 +328,11 @@ def metric_sweep_job(
                 try:
                     recipe = step.recipe_at(amount, base)
                 except RecipeError as error:
-                    point = CurvePoint(step, amount, None, error=str(error))
+                    point = CurvePoint(step, amount, None, None, error.brief, error.details)
                 else:
                     found = _outcome(evaluator, own_resolver, recipe, SEARCH, monitor)
-                    point = CurvePoint(step, amount, recipe, found.evaluation, found.error)
+                    outcome = found.evaluation, found.error, found.details
+                    point = CurvePoint(step, amount, recipe, *outcome)
                 monitor.report(point)
                 monitor.advance(1)
 
@@ -302,14 +347,18 @@ def scan_job(
     amounts: Sequence[float],
     metric: Metric,
 ) -> Job:
-    """Prune one group of patterns at a time after a recipe; reports `Dense`, then each `Trial`."""
+    """Prune one group of patterns at a time after a recipe.
+
+    Reports `Dense`, then an `EvaluatedRecipe` of the recipe alone, then each `Trial`.
+    """
 
     def work(monitor: Monitor) -> None:
         from prune_gui.evaluation.trials import Trials, scan_trials  # slow to import
 
         monitor.expect(1 + len(groups) * len(amounts))
-        monitor.report(Dense(_choose_metric(evaluator, checkpoint, base, metric, monitor)))
+        monitor.report(Dense(_choose_metric(evaluator, checkpoint, metric, monitor)))
         trials = Trials(evaluator, checkpoint, base, monitor, monitor.report)
+        monitor.report(EvaluatedRecipe(base, trials.dense))
         monitor.advance(1)
         for trial in scan_trials(trials, groups, amounts, "l1_unstructured"):
             monitor.report(trial)
@@ -326,17 +375,24 @@ def search_job(
     goal: Goal,
     metric: Metric,
 ) -> Job:
-    """Search for a step after a recipe, a `SearchResult`; reports `Dense`, then each `Trial`."""
+    """Search for a step after a recipe, a `SearchResult`; reports as `scan_job` does.
+
+    The share of the goal is that of the value of the unpruned file.
+    """
 
     def work(monitor: Monitor) -> SearchResult:
         from prune_gui.evaluation.search import Search  # slow to import
 
-        monitor.report(Dense(_choose_metric(evaluator, checkpoint, base, metric, monitor)))
+        dense = _choose_metric(evaluator, checkpoint, metric, monitor)
+        monitor.report(Dense(dense))
         search = Search(
             evaluator, checkpoint, targets=targets, recipe=base, trials=goal.trials,
             cancel=monitor, show=monitor.report, show_trial=monitor.report,
         )  # fmt: skip
-        return search.run(goal.at_least, goal.amount)
+        monitor.report(EvaluatedRecipe(base, search.dense))
+        if goal.at_least is None or not base.steps:
+            return search.run(goal.at_least, goal.amount)
+        return search.run(goal.limit(dense, metric), None, absolute=True)
 
     return Job(deferred("Searching for a recipe"), work, evaluates=True)
 
@@ -347,10 +403,10 @@ def close_job(evaluator: Evaluator) -> Job:
 
 
 def _choose_metric(
-    evaluator: Evaluator, checkpoint: Checkpoint, base: Recipe, metric: Metric, monitor: Monitor
+    evaluator: Evaluator, checkpoint: Checkpoint, metric: Metric, monitor: Monitor
 ) -> Evaluation:
-    """Evaluate the base recipe, and make the evaluator use a metric; return the result."""
-    dense = evaluator.evaluate(checkpoint, base, split=SEARCH, cancel=monitor, show=monitor.report)
+    """Evaluate the unpruned file, and make the evaluator use a metric; return the result."""
+    dense = evaluator.evaluate(checkpoint, split=SEARCH, cancel=monitor, show=monitor.report)
     evaluator.metric = metric.name_in(dense)
     return dense
 
@@ -366,5 +422,5 @@ def _outcome(
             resolver.checkpoint, recipe, lambda: resolver.resolve(recipe, steps), split, steps
         )
     except (EvaluationError, RecipeError) as error:
-        return EvaluatedRecipe(recipe, None, str(error))
+        return EvaluatedRecipe(recipe, None, error.brief, error.details)
     return EvaluatedRecipe(recipe, evaluation)

@@ -39,6 +39,7 @@ def serve(connection: socket.socket) -> None:
         request, descriptors = receive(connection)
         try:
             if request["do"] == "load":
+                own_file = request["path"]
                 function = load(request)
                 reply = describe(function)
             else:
@@ -50,7 +51,9 @@ def serve(connection: socket.socket) -> None:
             traceback.print_exc()
             told = str(error)[:MAX_TEXT_LENGTH]
             told = f"{type(error).__name__}: {told}" if told else type(error).__name__
-            reply = {"fault": ["raised", {"told": told}]}
+            frames = traceback.extract_tb(error.__traceback__)
+            lines = [frame.lineno for frame in frames if frame.filename == own_file]
+            reply = {"fault": ["raised", {"told": told, "line": (lines or [None])[-1]}]}
         if os.getpid() != own_pid:  # a forked child returned from the function
             os._exit(0)
         for descriptor in descriptors:

@@ -17,6 +17,7 @@ from prune_gui.evaluation.spec import CHECKPOINT, FOLDER, OUTPUT, SPLIT, Evaluat
 from prune_gui.isolated.messages import ask
 from prune_gui.isolated.watching import (
     CONNECTION,
+    MAX_LOGGED_LINES,
     ProcessTree,
     Watch,
     end_message,
@@ -40,15 +41,13 @@ START_CODE: Final = (
 )
 """Runs the worker without its folder, or the working folder, on the import path."""
 FAULTS: Final = {
-    "raised": deferred("{function} raised {told}"),
-    "no_function": deferred("{function} does not exist: its file has the functions {names}"),
-    "no_parameter": deferred("{function} takes no argument: it must take a checkpoint"),
+    "raised": deferred("{told} ({place})"),
+    "no_function": deferred("No function {name}: the file has {names} ({place})"),
+    "no_parameter": deferred("The function takes no argument: it must take a checkpoint ({place})"),
     "not_a_number": deferred(
-        "{function} returned a {kind}: it must return a number, or numbers by name"
+        "The function returned a {kind}: it must return a number, or numbers by name ({place})"
     ),
-    "no_dtype": deferred(
-        "{function} cannot be given {name}, since its version of torch has no dtype {dtype}"
-    ),
+    "no_dtype": deferred("The evaluator's torch has no dtype {dtype}, that of {name} ({place})"),
 }
 """By the code that the worker sends."""
 
@@ -137,18 +136,11 @@ class FunctionProcess:
             output = self._tree.output.take() + self._tree.errors.take()
             log_lines(self._spec.function, output)
         if reply is None and self._tree.has_ended:
-            raise EvaluationError(
-                tr(
-                    "The evaluator {text} failed: {how}. {last}",
-                    text=self._spec.text,
-                    how=end_message(self._tree.exit_code or 0),
-                    last=last_line(output),
-                ).rstrip()
-            )
+            raise _ended(self._spec, self._tree.exit_code or 0, output)
         if not isinstance(reply, dict):
-            raise self._invalid()
+            raise self._invalid(output)
         if "fault" in reply:
-            raise self._fault(reply["fault"])
+            raise self._fault(reply["fault"], output)
         return reply
 
     def _wait_for_end(self) -> None:
@@ -157,20 +149,41 @@ class FunctionProcess:
         while not self._tree.has_ended and time.monotonic() < deadline:
             self._tree.wait()
 
-    def _invalid(self) -> EvaluationError:
+    def _invalid(self, output: str) -> EvaluationError:
         return EvaluationError(
-            "The evaluator {text} corrupted its connection to this program.", text=self._spec.text
+            "The evaluator corrupted its connection to this program.",
+            details=_details(self._spec, output),
         )
 
-    def _fault(self, fault: object) -> EvaluationError:
+    def _fault(self, fault: object, output: str) -> EvaluationError:
         if isinstance(fault, list) and len(fault) == 2 and isinstance(fault[1], dict):
             message, fields = FAULTS.get(str(fault[0])), fault[1]
             if message is not None:
                 with suppress(KeyError):
                     shown = {key: one_line(str(value), 300) for key, value in fields.items()}
-                    problem = tr(message, **{**shown, "function": self._spec.text})
-                    return ReportedError(tr("{problem}.", problem=problem))
-        return self._invalid()
+                    place = Path(self._spec.text).name
+                    if fields.get("line"):
+                        file = place.rpartition(":")[0]
+                        place = tr("{file}, line {line}", file=file, line=shown["line"])
+                    problem = tr(message, **{**shown, "place": place})
+                    return ReportedError(problem, details=_details(self._spec, output))
+        return self._invalid(output)
+
+
+def _ended(spec: EvaluatorSpec, exit_code: int, output: str) -> EvaluationError:
+    """Return the error of an evaluator that has ended: the cause, which it printed last, first."""
+    how, last = end_message(exit_code), last_line(output)
+    return EvaluationError(
+        tr("{cause} (the evaluator failed: {how})", cause=last, how=how)
+        if last
+        else tr("The evaluator failed: {how}.", how=how),
+        details=_details(spec, output),
+    )
+
+
+def _details(spec: EvaluatorSpec, output: str) -> str:
+    lines = output.splitlines()[-MAX_LOGGED_LINES:]
+    return "\n".join((spec.text, spec.python, "", *lines))
 
 
 MAX_RESULT_BYTES: Final = 1 << 24
@@ -202,15 +215,7 @@ def run_command(
             printed, errors = tree.output.take(), tree.errors.take()
             log_lines(spec.argv[0], errors)
         if tree.exit_code:
-            last = last_line(errors) or last_line(printed)
-            raise EvaluationError(
-                tr(
-                    "The command {command!r} failed: {how}. {last}",
-                    command=spec.text,
-                    how=end_message(tree.exit_code),
-                    last=last,
-                ).rstrip()
-            )
+            raise _ended(spec, tree.exit_code, errors.strip() or printed)
         return _result(output, printed), tree.peak
 
 

@@ -224,7 +224,7 @@ class Search:
             )
         if dense != limit and not self._run.is_better(dense, limit):
             raise EvaluationError(
-                "The dense checkpoint has the value {value}, which does not hold {limit}.",
+                "Without the step there is the value {value}, which does not hold {limit}.",
                 value=number_text(dense),
                 limit=number_text(limit),
             )

@@ -35,6 +35,7 @@ class Trial:
     evaluation: Evaluation | None
     value: float
     error: str = ""
+    details: str = ""
 
 
 ShowTrial = Callable[[Trial], None]
@@ -67,7 +68,7 @@ class Trials:
             evaluation = self.evaluate(steps, SEARCH)
             return Trial(label, amount, steps, evaluation, self._evaluator.value(evaluation))
         except (EvaluationError, RecipeError) as error:
-            return Trial(label, amount, steps, None, math.nan, str(error))
+            return Trial(label, amount, steps, None, math.nan, error.brief, error.details)
 
     def evaluate(self, steps: tuple[Step, ...], split: str) -> Evaluation:
         """Evaluate the base recipe with further steps; see `Evaluator.evaluate`."""

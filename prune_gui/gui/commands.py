@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +22,7 @@ from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.saving.checkpoint_saving import CheckpointSaving
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
+from prune_gui.location import Location
 from prune_gui.recipe import Recipe
 from prune_gui.resources import is_shipped, resource
 from prune_gui.session import Settings
@@ -43,14 +44,16 @@ class Commands:
         self._workbench = workbench
         self.preferences = preferences
         self.remote = RemoteFiles(window, workbench, preferences)
-        self._saving = CheckpointSaving(window, workbench, self.remote)
+        self.saving = CheckpointSaving(window, workbench, self.remote)
+        self.saving.notice.open_wanted.connect(self.open_path)
         workbench.changed.connect(self._on_changed)
+        workbench.files.saved.connect(preferences.remember)
 
     def open(self) -> None:
-        self.open_path(questions.ask_checkpoint(self.window, self.folder))
+        self.open_path(questions.ask_checkpoint(self.window, self.last_folder))
 
     def open_folder(self) -> None:
-        self.open_path(questions.ask_folder(self.window, self.folder))
+        self.open_path(questions.ask_folder(self.window, self.last_folder))
 
     def open_location(self) -> None:
         self.open_path(ask_location(self.window))
@@ -59,14 +62,22 @@ class Commands:
         self, path: Path | None, recipe: Path | None = None, state: str | None = None
     ) -> None:
         """Open a checkpoint if there is one, unless the user decides to keep an unsaved recipe."""
-        if path is not None and self._may_drop_recipe():
-            self._workbench.files.open(path, recipe, state)
+        if path is not None:
+            again = partial(self.open_path, path, recipe, state)
+            may_replace = partial(self._may_drop_recipe, again)
+            self._workbench.files.open(path, recipe, state, may_replace)
 
     def use_elsewhere(self) -> None:
         """Open another checkpoint with the current recipe, if the user accepts how it matches."""
-        path = questions.ask_checkpoint(self.window, self.folder)
+        path = questions.ask_checkpoint(self.window, self.last_folder)
         if path is not None:
             self._workbench.bridge.run(open_job(path), self._agree_to_switch)
+
+    def choose_original(self) -> None:
+        """Choose the checkpoint before pruning."""
+        path = questions.ask_checkpoint(self.window, self.folder)
+        if path is not None:
+            self._workbench.comparison.set_reference(path)
 
     def _agree_to_switch(self, other: Session) -> None:
         from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog  # rarely shown
@@ -201,7 +212,7 @@ class Commands:
     def save_checkpoint(self) -> None:
         session = self._workbench.session
         if session is not None:
-            self._saving.ask(session, self.settings)
+            self.saving.ask(session, self.settings)
 
     def copy_recipe(self) -> None:
         session = self._workbench.session
@@ -239,18 +250,21 @@ class Commands:
         QGuiApplication.clipboard().setText(text)
         self._workbench.noted.emit(note)
 
-    def may_close(self) -> bool:
-        """Ask about running saves and an unsaved recipe; return whether the window may close."""
+    def may_close(self, close: Callable[[], object]) -> bool:
+        """Ask about running saves and an unsaved recipe; return whether the window may close.
+
+        If the user chooses to save the pruned checkpoint first, `close` is called after that.
+        """
         from prune_gui.gui.dialogs.batch import BatchDialog  # rarely shown
 
         batches = self.window.findChildren(BatchDialog)
-        if self._saving.is_running or any(batch.writing for batch in batches):
+        if self.saving.is_running or any(batch.writing for batch in batches):
             if not questions.ask_cancel_saving(self.window):
                 return False
-            self._saving.cancel()
+            self.saving.cancel()
             for batch in batches:
                 batch.stop()
-        return self._may_drop_recipe()
+        return self._may_drop_recipe(close)
 
     @property
     def settings(self) -> Settings:
@@ -261,11 +275,22 @@ class Commands:
         """The start folder of dialogs: that of the open checkpoint, or home for the demo."""
         return start_folder(self._workbench.session)
 
-    def _may_drop_recipe(self) -> bool:
+    @property
+    def last_folder(self) -> Path:
+        """The start folder of dialogs that open: that of the file that was opened or saved last."""
+        for path in map(Path, self.settings.recent[:1]):
+            folder = Location.at(path).own_folder
+            return folder if folder.is_dir() else self.folder
+        return self.folder
+
+    def _may_drop_recipe(self, then: Callable[[], object]) -> bool:
+        """Ask about an unsaved recipe; `then` is called after the pruned checkpoint is saved."""
         session = self._workbench.session
         if session is None or not session.unsaved:
             return True
         answer = questions.ask_unsaved(self.window, session.checkpoint.path.name)
+        if answer == "checkpoint":
+            self.saving.ask(session, self.settings, then)
         return self.save_recipe() if answer == "save" else answer == "discard"
 
     def _write_recipe(self, path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""The two sides that a window compares, and the checkpoints and named states that they need."""
+"""The two sides that a window compares, the reference, and the checkpoints that they need."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from prune_gui.engine import Job
 from prune_gui.gui.bridge import Bridge
 from prune_gui.language import deferred, tr
 from prune_gui.recipe.resolver import Resolver
+from prune_gui.session import kept_recipes
 from prune_gui.session.subjects import (
     FILE,
     AfterStep,
@@ -22,6 +23,7 @@ from prune_gui.session.subjects import (
     Side,
     Stack,
     Which,
+    file_text,
     text_of,
 )
 from prune_gui.worker.jobs import Resolved, compare_job
@@ -29,6 +31,7 @@ from prune_gui.worker.jobs import Resolved, compare_job
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from prune_gui.checkpoint import Checkpoint
     from prune_gui.monitor import Monitor
     from prune_gui.recipe import Recipe, Resolution, Step
     from prune_gui.session import Session
@@ -64,7 +67,7 @@ class WindowState(Protocol):
 class Comparison(QObject):
     """Keeps the chosen sides, and opens and closes the checkpoints that they need."""
 
-    changed = Signal()  # a side was chosen, or is resolved now
+    changed = Signal()  # a side or the reference was chosen, or is resolved now
 
     def __init__(self, bridge: Bridge, source: WindowState, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -73,8 +76,51 @@ class Comparison(QObject):
         self.chosen = dict(DEFAULTS)
         self.notice = ""  # that a side was replaced, until the user chooses one
         self._others: dict[Path, Resolution] = {}
+        self._reference: Path | None = None  # of another checkpoint
         self._states: dict[str, tuple[Recipe, Resolution]] = {}
         self._tickets: dict[str, int] = {}  # of the jobs that resolve named states
+
+    @property
+    def reference(self) -> Checkpoint | None:
+        """The checkpoint before pruning, if it is known and open; the file if it is not pruned."""
+        session = self._source.session
+        if session is None:
+            return None
+        if session.reference_path is None:
+            return None if session.is_pruned else session.checkpoint
+        if self._reference is None:
+            return session.checkpoint
+        return self._others[self._reference].checkpoint if self._reference in self._others else None
+
+    @property
+    def reference_text(self) -> str:
+        """The name of the reference for a header; "" if it is the file itself, or there is none."""
+        session, reference = self._source.session, self.reference
+        if session is None or reference is None or reference is session.checkpoint:
+            return ""
+        return file_text(reference.path)
+
+    def set_reference(self, path: Path | None) -> None:
+        """Measure kept energy against another checkpoint, and compare with it; None for none."""
+        session = self._source.session
+        if session is None:
+            return
+        session.reference_path = path and path.absolute()
+        kept_recipes.keep_reference(session)
+        self._take_reference()
+        self.changed.emit()
+
+    def _take_reference(self) -> None:
+        """Open the reference of the session for the left side, in place of the one before."""
+        session, before = self._source.session, self._reference
+        path = session.reference_path if session is not None else None
+        own = session.checkpoint.path.absolute() if session is not None else None
+        self._reference = None if path in (None, own) else path
+        for which, side in self.chosen.items():
+            if before not in (None, self._reference) and side == OtherCheckpoint(before):
+                self.chosen[which] = DEFAULTS[which]
+        if self._reference is not None:
+            self.open(self._reference)
 
     @property
     def sides(self) -> list[Side]:
@@ -124,8 +170,9 @@ class Comparison(QObject):
             self._close_other(path)
             self._others[path] = resolution
             self._choose(which, OtherCheckpoint(path))
-            # Those opened first are closed, beyond `MAX_OTHERS`, if no side shows them.
-            unused = [p for p in self._others if OtherCheckpoint(p) not in self.chosen.values()]
+            # Those opened first are closed, beyond `MAX_OTHERS`, if nothing uses them.
+            used = {*self.chosen.values(), OtherCheckpoint(self._reference or path)}
+            unused = [p for p in self._others if OtherCheckpoint(p) not in used]
             for other in unused[: max(0, len(self._others) - MAX_OTHERS)]:
                 self._close_other(other)
 
@@ -146,13 +193,15 @@ class Comparison(QObject):
             ):
                 self._resolve(side.name, self.changed.emit)
 
-    def forget_session(self, *, continued: bool) -> None:
+    def take_session(self, *, continued: bool) -> None:
+        """Forget the states of the session before, and open the reference of this one."""
         self._states.clear()
         if not continued:
             self.notice = ""
             for which, side in self.chosen.items():
                 if not isinstance(side, OtherCheckpoint):
                     self.chosen[which] = DEFAULTS[which]
+        self._take_reference()
 
     def close(self) -> None:
         """Close the other checkpoints. The engine must have ended."""

@@ -63,6 +63,14 @@ class Docks:
             self._window.resizeDocks([dock], [height], Qt.Orientation.Vertical)
         dock.widget().setFocus(Qt.FocusReason.ShortcutFocusReason)
 
+    def toggle(self, name: str) -> None:
+        """Hide a dock that can be seen, else show it."""
+        dock = self._docks[name]
+        if dock.visibleRegion().isEmpty():
+            self.show(name)
+        else:
+            dock.hide()
+
     def show_floating(self) -> None:
         """Show the floating docks again.
 

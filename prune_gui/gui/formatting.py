@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from prune_gui.errors import one_line
-from prune_gui.language import join_clauses, merged, tr, trn
+from prune_gui.language import join_clauses, join_items, merged, tr, trn
 from prune_gui.number_formats import sparsity
 from prune_gui.pruning.methods.fields import text_of
 from prune_gui.recipe.amounts import has_amount
@@ -93,6 +93,36 @@ def prospect(resolution: Resolution, number: int) -> str:
         all_share=sparsity(pruned_in_targets, total),
         **zeroed,
     )
+
+
+def idle_reason(resolution: Resolution, number: int) -> str:
+    """Return that step `number` prunes nothing, and why; "" if it does, or is not meant to."""
+    step, outcome = resolution.recipe.steps[number - 1], resolution.outcomes[number - 1]
+    method = step.method
+    if outcome.total[0] or not step.enabled or method.corrects or method.name == "identity":
+        return ""
+    pruned, total = resolution.of_targets(number)
+    earlier = [
+        str(other)
+        for other, one in enumerate(resolution.outcomes[: number - 1], start=1)
+        if any(one.pruned.get(name) for name in outcome.pruned)
+    ]
+    if has_amount(method) and not method.own_amounts:
+        of_remaining = getattr(method, "amount_of", "remaining") == "remaining"
+        if not dict(method)["amount"]:
+            return tr("Prunes nothing: the amount is 0.")
+        if of_remaining and pruned < total:
+            return tr("Prunes nothing: the amount is less than one unit of each target.")
+    if earlier:
+        return trn(
+            "Prunes nothing: step {steps} already did.",
+            "Prunes nothing: steps {steps} already did.",
+            len(earlier),
+            steps=join_items(earlier),
+        )
+    if pruned:
+        return tr("Prunes nothing: it is already pruned in the file.")
+    return tr("Prunes nothing: nothing in the targets meets its condition.")
 
 
 def _zeroed(resolution: Resolution, number: int) -> dict[str, object]:

@@ -74,7 +74,9 @@ class PanelWindow(QMainWindow):
     def show_guide(self) -> None:
         from prune_gui.gui.dialogs.help import HelpWindow  # rarely shown
 
-        deleted_on_close(HelpWindow(self)).show()
+        guide = self.findChild(HelpWindow) or deleted_on_close(HelpWindow(self))
+        guide.show()
+        guide.activateWindow()
 
     def show_last_crash(self) -> None:
         from prune_gui.gui.dialogs.help import show_crash  # rarely shown

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -49,9 +48,24 @@ class SessionFiles(QObject):
     def is_opening(self) -> bool:
         return self._last_opening is not None and self._bridge.waits_for(self._last_opening[0])
 
-    def open(self, path: Path, recipe_path: Path | None = None, state: str | None = None) -> int:
-        """Open a checkpoint; return the job's ticket. The current one stays open until it is."""
-        opened = partial(self._replace, continued=False)
+    def open(
+        self,
+        path: Path,
+        recipe_path: Path | None = None,
+        state: str | None = None,
+        may_replace: Callable[[], bool] = lambda: True,
+    ) -> int:
+        """Open a checkpoint; return the job's ticket. The current one stays open until it is.
+
+        `may_replace` is asked after the file was found good, before it takes the place.
+        """
+
+        def opened(session: Session) -> None:
+            if may_replace():
+                self._replace(session, continued=False)
+            else:
+                session.checkpoint.close()
+
         ticket = self._bridge.run(open_job(path, recipe_path, state), opened)
         self._last_opening = ticket, path
         return ticket

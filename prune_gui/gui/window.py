@@ -10,7 +10,7 @@ from typing import Final
 
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QActionGroup, QCloseEvent, QDragEnterEvent, QDragLeaveEvent, QDropEvent
-from PySide6.QtWidgets import QApplication, QStackedWidget, QToolBar, QWidget
+from PySide6.QtWidgets import QApplication, QSplitter, QStackedWidget, QToolBar, QWidget
 
 from prune_gui.checkpoint.remote.access import FetchLimitError
 from prune_gui.errors import PruneGuiError, one_line
@@ -19,7 +19,7 @@ from prune_gui.gui.actions.keyboard import PaneNavigation, PeekOriginal
 from prune_gui.gui.dialogs import presets
 from prune_gui.gui.dialogs.questions import ErrorBox
 from prune_gui.gui.panel_window import PanelWindow
-from prune_gui.gui.panels.notices import CorrectionNotice, ReloadNotice, ZeroNotice
+from prune_gui.gui.panels.notices import CorrectionNotice, OriginalNotice, ReloadNotice, ZeroNotice
 from prune_gui.gui.panels.welcome import Welcome
 from prune_gui.gui.runtime.log_feed import LogEntry
 from prune_gui.gui.runtime.preferences import Preferences
@@ -30,6 +30,7 @@ from prune_gui.language import join_items, tr
 from prune_gui.pruning.methods import Method
 from prune_gui.session import Presets
 from prune_gui.session.changes import Changes
+from prune_gui.session.subjects import FILE
 
 MAX_DROPPED_NAMES: Final = 3
 """Limit of the names that are shown while files are dragged over the window."""
@@ -119,7 +120,7 @@ class MainWindow(PanelWindow):
     def share_memory(self, windows: int) -> None:
         """Limit the picture memory of this window to an equal share among `windows` windows."""
         self._window_count = windows
-        self.views.limit_memory((self.commands.settings.picture_memory << 20) // windows)
+        self.views.limit_memory(self.commands.settings.picture_memory * 10**6 // windows)
 
     def setVisible(self, visible: bool) -> None:  # noqa: N802
         super().setVisible(visible)
@@ -128,7 +129,7 @@ class MainWindow(PanelWindow):
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802
         """Close, unless the user declines because something would be lost."""
-        if not self._close_confirmed and not self.commands.may_close():
+        if not self._close_confirmed and not self.commands.may_close(self.close):
             event.ignore()
             return
         self.commands.preferences.change("window", self.docks.layout())
@@ -139,7 +140,7 @@ class MainWindow(PanelWindow):
     def may_close(self) -> bool:
         """Raise the window, ask as `Commands.may_close` does, and return the answer."""
         self.bring_to_front()
-        return self.commands.may_close()
+        return self.commands.may_close(self.quit_wanted.emit)
 
     def bring_to_front(self, token: str = "") -> None:
         self.setWindowState(self.windowState() & ~Qt.WindowState.WindowMinimized)
@@ -185,12 +186,27 @@ class MainWindow(PanelWindow):
         correction = CorrectionNotice(self.workbench)
         correction.draft_wanted.connect(self.draft.change)
         zeros = ZeroNotice(self.workbench, self.menu_actions["start_from_zeros"])
-        layouts.column(zeros, correction, (self.views, 1), of=page, margin=0, gap=0)
+        original = OriginalNotice(self.workbench)
+        original.choice_wanted.connect(self.commands.choose_original)
+        original.taken.connect(lambda: self.views.bring_forward("compare"))
+        saved = self.commands.saving.notice
+        saved.compare_wanted.connect(self._compare_saved)
+        notices = saved, original, zeros, correction
+        layouts.column((self.views, 1), *notices, of=page, margin=0, gap=0)
         return page
 
+    def _compare_saved(self, path: Path) -> None:
+        comparison = self.workbench.comparison
+        comparison.choose("left", FILE)
+        comparison.open(path, "right")
+        self.views.bring_forward("compare")
+
     def _fill_docks(self) -> None:
-        pruning = QWidget()
-        layouts.column(self.draft, (self.stack, 1), of=pruning, margin=0)
+        pruning = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
+        for panel, stretch in ((self.draft, 3), (self.stack, 2)):
+            pruning.addWidget(panel)
+            pruning.setStretchFactor(pruning.indexOf(panel), stretch)
+        pruning.setSizes([300, 200])  # whatever fits the first form
         area, docks = Qt.DockWidgetArea, self.docks
         left, right = area.LeftDockWidgetArea, area.RightDockWidgetArea
         bottom = area.BottomDockWidgetArea
@@ -271,7 +287,7 @@ class MainWindow(PanelWindow):
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:
             self._opened()
-        elif changes.recipe or changes.saved:
+        elif changes.recipe or changes.draft or changes.saved or changes.comparison:
             self._refresh()
 
     def _opened(self) -> None:

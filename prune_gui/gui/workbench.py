@@ -109,7 +109,8 @@ class Workbench(QObject):
     @property
     def model_subject(self) -> ModelSubject | str:
         """All parameters, or a message that says why there are none."""
-        return model_subject_of(self.session, self.shown, self.draft_number)
+        reference = self.comparison.reference
+        return model_subject_of(self.session, self.shown, self.draft_number, reference)
 
     def module_type_of(self, parameter: str) -> str:
         """Return the inferred type of the module that holds a parameter; "" if it is unknown."""
@@ -250,7 +251,7 @@ class Workbench(QObject):
     def _on_opened(self, continued: bool) -> None:
         chosen, self.chosen, self.chosen_group = self.chosen, None, None
         self.resolved = self.draft.current = None
-        self.comparison.forget_session(continued=continued)
+        self.comparison.take_session(continued=continued)
         self.changed.emit(OPENED)
         self.resolve()
         if self.session is not None:

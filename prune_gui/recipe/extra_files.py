@@ -108,22 +108,32 @@ def _config_bytes(config: Json) -> bytes:
     return valid_text(f"{json.dumps(config, indent=2, ensure_ascii=False)}\n").encode()
 
 
+LOADER_START: Final = '"""Written by Prune GUI.'
 NOT_IDENTIFIER: Final = re.compile(r"\W")  # a character that a Python identifier cannot contain
 
 
 def loader_path(target: OutputPath) -> Path:
     """Return the path of the loader script, a module; a folder may have one for each suffix."""
     stem = target.main.partition(".")[0] if target.is_folder else target.path.name
-    return _folder(target) / f"load_{NOT_IDENTIFIER.sub('_', stem)}.py"
+    return _folder(target) / _loader_name(stem)
 
 
-def loader_text(
-    checkpoint: Checkpoint, target: OutputPath, *, compact: bool = False, anywhere: bool = False
-) -> str:
-    """Return a script whose `load(model)` loads the checkpoint that is written to `target`.
+def _loader_name(stem: str) -> str:
+    return f"load_{NOT_IDENTIFIER.sub('_', stem)}.py"
 
-    It looks in its own folder, unless it is to work wherever it is pasted (`anywhere`).
-    """
+
+def script_beside(checkpoint: Checkpoint) -> Path | None:
+    """Return the loader script that was saved with a checkpoint; None if there is none."""
+    name, folder = checkpoint.path.name, checkpoint.path.absolute().parent
+    for path in (folder / _loader_name(stem) for stem in (name, name.partition(".")[0])):
+        with suppress(OSError, ValueError):
+            if path.read_text(encoding="utf-8").startswith(LOADER_START):
+                return path
+    return None
+
+
+def loader_text(checkpoint: Checkpoint, target: OutputPath, *, compact: bool = False) -> str:
+    """Return a script whose `load(model)` loads the checkpoint that is written to `target`."""
     main, load_code = ascii(target.main), target.format.load_code
     reader = [target.format.load_import] if target.format.load_import else []
     imports = ["import warnings", "from pathlib import Path", "", "import torch", *reader]
@@ -141,15 +151,12 @@ def loader_text(
         is_nested = checkpoint.format == target.format.name and not is_plain
         keys = "".join(f"[{key!a}]" for key in (checkpoint.root if is_nested else ()))
         reading = [f"state = {load_code.format(path=f'folder / {main}')}{keys}"]
-    is_fixed = anywhere and target.url is None
-    absolute = f"Path({str(_folder(target).absolute())!a})"
     return Template(
         shipped_script("load_compact.py.template" if compact else "load.py.template")
     ).substitute(
         imports="\n".join(imports),
         reading="\n".join(f"    {line}" for line in reading),
         filling=shipped_script("fill.py.template"),
-        folder=absolute if is_fixed else "Path(__file__).parent",
     )
 
 
@@ -166,8 +173,9 @@ def _folder(target: OutputPath) -> Path:
 def reading_without_code(checkpoint: Checkpoint, path: str) -> Iterator[str]:
     """Yield the lines that build the dictionary `state` of a file that torch.load refuses."""
     state = f", {checkpoint.state_dict!a}" if len(checkpoint.candidates) > 1 else ""
-    yield "# torch.load refuses this file with weights_only=True, and runs the code in it without."
-    yield "# Prune GUI reads the tensors, and runs no code of the file."
-    yield "import prune_gui"
+    if not checkpoint.loads_without_code:
+        yield "# torch.load refuses this file with weights_only=True, or runs the code in it."
+        yield "# Prune GUI reads the tensors, and runs no code of the file."
+    yield "import prune_gui\n"
     yield f"with prune_gui.open_checkpoint({path}{state}) as checkpoint:"
     yield "    state = {key: checkpoint.read_key(key) for key in checkpoint.keys}"

@@ -16,7 +16,7 @@ from prune_gui.checkpoint import TensorInfo, TensorWriter
 from prune_gui.checkpoint.parameters import MASK_SUFFIX, ORIGINAL_SUFFIX
 from prune_gui.checkpoint.tensor_info import PACKED_DTYPES, size_in_bytes
 from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
-from prune_gui.checkpoint.torch.moments import moments
+from prune_gui.checkpoint.torch.state_dict_search import moments
 from prune_gui.errors import CheckpointError
 from prune_gui.pruning.arrays import Bits
 from prune_gui.pruning.parallel import chunks

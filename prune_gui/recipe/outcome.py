@@ -20,8 +20,7 @@ from prune_gui.pruning.parallel import spread
 from prune_gui.pruning.predicates import ElementRank, Predicate, RowCut
 from prune_gui.pruning.predicates.element_cuts import ElementCut
 from prune_gui.pruning.predicates.unit_cuts import BlockCut, ChannelCut, PrunedUnits
-from prune_gui.pruning.selection.radix_select import Cut
-from prune_gui.pruning.selection.rows import RowCuts
+from prune_gui.pruning.selection.radix_select import Cut, RowCuts
 from prune_gui.recipe.amounts import Amount
 from prune_gui.recipe.vocabulary.encoding import TokenSelection
 

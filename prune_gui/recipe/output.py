@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, get_args
@@ -21,6 +22,12 @@ from prune_gui.location import Location
 
 Form = Literal["finalized", "reparametrized", "masks", "compact"]
 FORMS: tuple[Form, ...] = get_args(Form)
+
+
+def with_ending(name: str, ending: str = "pruned") -> str:
+    """Return a name with an ending, or with the next number if it has that ending already."""
+    before = re.fullmatch(rf"(.+-{ending})(?:-(\d{{1,6}}))?", name)
+    return f"{before[1]}-{int(before[2] or 1) + 1}" if before else f"{name}-{ending}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,8 +36,13 @@ def patterns_for(wanted: Collection[str], tensors: Iterable[TensorInfo]) -> tupl
         is_exact = [tensor.name for tensor in select(both, prunable)] == names
         return both if is_exact else tuple(map(exact_pattern, names))
     module = _common_module(names)
-    others = [t.name for t in prunable if t.name.startswith(module) and t.name not in wanted]
-    for patterns in sorted(_proposals(names, others), key=lambda globs: len("".join(globs))):
+    within = [tensor for tensor in prunable if tensor.name.startswith(module)]
+    proposals = list(_proposals(names, [t.name for t in within if t.name not in wanted]))
+    matrices = {tensor.name for tensor in within if len(tensor.shape) > 1}
+    if wanted & {tensor.name for tensor in within} <= matrices:
+        some = _proposals(names, [name for name in matrices if name not in wanted])
+        proposals += [[_of_matrices(glob) for glob in globs] for globs in some]
+    for patterns in sorted(proposals, key=lambda globs: len("".join(globs))):
         if len(patterns) > len(names):
             continue
         # An alias or an unusual name can make a glob match more or fewer names than intended.
@@ -72,6 +77,13 @@ def _proposals(wanted: Sequence[str], others: Sequence[str]) -> Iterator[list[st
             yield [*include, *_exclusions(include, excludable)]
 
 
+def _of_matrices(glob: str) -> str:
+    """Return a glob that selects no vectors, such as biases and weights of norms."""
+    if glob.startswith("!") or "*" not in glob:
+        return glob
+    return "dims>1" if glob == "*" else f"{glob} dims>1"
+
+
 def _common_module(names: Sequence[str]) -> str:
     """Return the longest dotted path that all names begin with, with its last dot, or ""."""
     first, last = min(names), max(names)  # a common prefix of these two is one of all names
@@ -89,6 +101,7 @@ def _general_globs(name: str) -> Iterator[str]:
     *modules, last = name.split(".")
     if modules:
         yield f"*.{exact_pattern(last)}"
+        yield f"{exact_pattern(modules[0])}.*"
     for part in modules[1:]:
         if part and not part.isdigit():
             yield f"*.{exact_pattern(part)}.*"

@@ -14,7 +14,7 @@ from prune_gui.checkpoint.formats import stem_and_suffix
 from prune_gui.checkpoint.sharded.index import has_several_files, index_with, is_index, part_names
 from prune_gui.errors import Cancelled, CheckpointError, PruneGuiError
 from prune_gui.monitor import Monitor
-from prune_gui.recipe.output import OutputOptions, OutputPath
+from prune_gui.recipe.output import OutputOptions, OutputPath, with_ending
 from prune_gui.recipe.patterns import match_recipe
 from prune_gui.recipe.recipe import Recipe
 
@@ -30,6 +30,7 @@ class BatchRow:
     total: int | None = None
     out: Path | None = None
     error: str = ""
+    details: str = ""
     warnings: tuple[str, ...] = ()
 
     @property
@@ -71,7 +72,7 @@ def prune_file(
     except Cancelled:
         raise
     except PruneGuiError as error:
-        row = replace(row, error=str(error))
+        row = replace(row, error=error.brief, details=error.details)
     return row
 
 
@@ -127,7 +128,7 @@ def _names(path: Path) -> Iterator[str]:
         stem, suffix, parent = absolute.parent.name, "", absolute.parent.parent.name
     else:
         (stem, suffix), parent = stem_and_suffix(absolute), absolute.parent.name
-    yield f"{stem}-pruned{suffix}"
+    yield f"{with_ending(stem)}{suffix}"
     yield f"{parent}-{stem}-pruned{suffix}"
     for number in count(2):
         yield f"{stem}-pruned-{number}{suffix}"

@@ -35,9 +35,8 @@ from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import run
 from prune_gui.pruning.predicates.unit_cuts import PrunedUnits
 from prune_gui.pruning.selection.histogram_cache import DigitHistogram
-from prune_gui.pruning.selection.radix_select import Cut
+from prune_gui.pruning.selection.radix_select import Cut, RowCuts
 from prune_gui.pruning.selection.row_column_scores import BlockSums
-from prune_gui.pruning.selection.rows import RowCuts
 from prune_gui.recipe.exporting import is_written_by_tasks, write
 from prune_gui.recipe.output import OutputOptions, OutputPath
 from prune_gui.recipe.recipe import Recipe

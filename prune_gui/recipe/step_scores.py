@@ -13,7 +13,7 @@ from prune_gui.architecture.groups import coupled_groups, spaces
 from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
-from prune_gui.checkpoint.torch.moments import moments
+from prune_gui.checkpoint.torch.state_dict_search import moments
 from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.language import deferred
 from prune_gui.pruning.decisions.target import Content, GroupScores, Target

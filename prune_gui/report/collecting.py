@@ -14,16 +14,15 @@ from string import ascii_uppercase
 from typing import Final
 
 from prune_gui.checkpoint import Checkpoint, TensorInfo
-from prune_gui.checkpoint.formats import format_named
 from prune_gui.comparison import mask_overlap
 from prune_gui.errors import RecipeError
 from prune_gui.language import join_clauses, tr
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.parallel import run
 from prune_gui.recipe import Recipe, Resolution, initial_resolution, stack
-from prune_gui.recipe.extra_files import reading_without_code
+from prune_gui.recipe.loading_code import reading_code
 from prune_gui.recipe.outcome import Outcome
-from prune_gui.recipe.recipe import KEPT, Provenance, own_version
+from prune_gui.recipe.recipe import IN_FILE, KEPT, Provenance, own_version, pruned_before
 from prune_gui.report.records import FileRecord, Layer, PairRecord, Report, StepRecord
 from prune_gui.statistics.dispatch import map_parameters
 from prune_gui.statistics.file_zeros import ZeroPatterns
@@ -47,6 +46,7 @@ class ReportSubject:
         origin: prunes the same elements of the checkpoint before pruning, as far as both have the
             same parameters, each with the step that did; None if that checkpoint is not known.
         retraced: whether the steps of `origin` are those that the metadata of the file record.
+        is_measured: whether the energy before pruning is that of `origin`.
     """
 
     checkpoint: Checkpoint
@@ -54,6 +54,7 @@ class ReportSubject:
     origin: Resolution | None = None
     reference: Checkpoint | None = None
     retraced: bool = False
+    is_measured: bool = True
     warnings: tuple[str, ...] = ()
 
 
@@ -73,14 +74,25 @@ def report_on_files(
 
 
 def report_on_stack(
-    resolution: Resolution, monitor: Monitor, *, with_folders: bool = False
+    resolution: Resolution,
+    reference: Checkpoint | None,
+    monitor: Monitor,
+    *,
+    with_folders: bool = False,
 ) -> Report:
-    """Report on what a recipe prunes in an open checkpoint, and on the other zeros in it."""
+    """Report on what a recipe prunes in an open checkpoint, and on the other zeros in it.
+
+    The `reference` is the checkpoint before pruning, often the open one; None if it is not known.
+    """
     checkpoint = resolution.checkpoint
     with monitor.plan(READS * _nbytes(checkpoint)):
         zeros = initial_resolution(Recipe(start="zeros"), checkpoint, monitor)
         result = _combined(resolution, zeros, monitor)
-        subject = ReportSubject(checkpoint, result, result if resolution.recipe.steps else None)
+        subject = ReportSubject(checkpoint, result, is_measured=reference is not None)
+        if reference is not None and reference is not checkpoint:
+            subject = replace(subject, origin=_measured_on(reference, result), reference=reference)
+        elif reference is checkpoint or resolution.recipe.steps:
+            subject = replace(subject, origin=result)
         return _report([subject], monitor, with_folders=with_folders)
 
 
@@ -132,6 +144,15 @@ def _combined(resolution: Resolution, zeros: Resolution, monitor: Monitor) -> Re
     counts |= {info.name: (n, info.numel) for info, n in zip(to_count, pruned, strict=True)}
     layers = {name: applied for name, applied in layers.items() if applied}
     return replace(resolution, layers=layers, counts=counts)
+
+
+def _measured_on(reference: Checkpoint, result: Resolution) -> Resolution:
+    """Return a resolution with its masks for the weights of a reference of the same shapes."""
+    known, own = reference.tensors, result.checkpoint.tensors
+    names = [one for one in result.counts if one in known and known[one].shape == own[one].shape]
+    counts = {name: result.counts[name] for name in names}
+    layers = {name: result.layers[name] for name in names if name in result.layers}
+    return replace(result, checkpoint=reference, counts=counts, layers=layers)
 
 
 def _nbytes(checkpoint: Checkpoint) -> int:
@@ -194,7 +215,7 @@ def _file_record(
         steps=tuple(_steps(applied.recipe, applied.outcomes)) if applied else (),
         retraced=subject.retraced,
         recipe=recipe.to_yaml() if recipe and (with_folders or not names_files) else "",
-        load_code=tuple(_load_code(checkpoint)),
+        load_code=tuple(reading_code(checkpoint, Path())),
         layers=tuple(_layers(subject, monitor)),
         warnings=warnings,
     )
@@ -214,23 +235,6 @@ def _without_folders(
     for name in sorted(names, key=len, reverse=True):
         messages = tuple(text.replace(f"{name.rstrip(os.sep)}{os.sep}", "") for text in messages)
     return messages
-
-
-def _load_code(checkpoint: Checkpoint) -> Iterator[str]:
-    """Yield lines of Python that read the tensors of a checkpoint from the working folder."""
-    file_format = format_named(checkpoint.format)
-    if not checkpoint.loads_without_code:
-        yield from reading_without_code(checkpoint, ascii(checkpoint.path.name))
-        return
-    yield file_format.load_import or "import torch"
-    if checkpoint.files == (checkpoint.path,):
-        loaded = file_format.load_code.format(path=ascii(checkpoint.path.name))
-        yield f"state = {checkpoint.state_code(loaded)}"
-        return
-    yield "from pathlib import Path"
-    yield "state = {}"
-    yield f"for shard in Path().glob({'*' + file_format.shard_suffix!r}):"
-    yield f"    state |= {file_format.load_code.format(path='shard')}"
 
 
 def _steps(recipe: Recipe, outcomes: Sequence[Outcome] = ()) -> Iterator[StepRecord]:
@@ -260,13 +264,21 @@ def _layers(subject: ReportSubject, monitor: Monitor) -> Iterator[Layer]:
     has_originals = any(info.pair for info in rows.infos)  # reparametrized: nothing is lost
     index_of = {name: index for index, name in enumerate(before.names)} if before else {}
     patterns = _patterns(result, rows.infos, monitor)
+    recorded = pruned_before(subject.checkpoint.metadata)
     for row, info in enumerate(rows.infos):
         known = (before, index_of[info.name]) if before and info.name in index_of else None
         if before is None and has_originals:
             known = rows, row
         of, at = known or (rows, row)
         codes, counts = of.codes, of.counts[:, at].tolist()
-        energy_kept = float(known[0].kept[known[1]]) if known else None
+        measured = known if subject.is_measured else None
+        energy_kept = float(measured[0].kept[measured[1]]) if measured else None
+        energy_before = float(measured[0].energy[measured[1]]) if measured else None
+        by_code = {code: count for code, count in zip(codes, counts, strict=True) if count}
+        # Biases often begin as zeros.
+        may_be_pruned = info.name in recorded if recorded else len(info.shape) > 1
+        may_be_pruned |= any(code != IN_FILE for code in by_code)
+        was_pruned = may_be_pruned and energy_before != 0
         zeros, total = result.counts[info.name]
         monitor.advance()
         yield Layer(
@@ -275,13 +287,13 @@ def _layers(subject: ReportSubject, monitor: Monitor) -> Iterator[Layer]:
             dtype=info.dtype,
             total=total,
             zeros=zeros,
-            by_code={code: count for code, count in zip(codes, counts, strict=True) if count},
+            by_code=by_code,
             dead_channels=int(rows.dead[row]),
             patterns=patterns.get(info.name),
             energy=energy_kept if info.not_prunable else float(rows.kept[row]),  # a mask
-            energy_before=float(known[0].energy[known[1]]) if known else None,
+            energy_before=energy_before,
             energy_kept=energy_kept,
-            warnings=tuple(rows.warnings(row)),
+            warnings=tuple(rows.warnings(row, was_pruned=was_pruned)),
         )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from prune_gui.errors import StepError
 from prune_gui.pruning.methods.base import Setting, UnitCounts
 from prune_gui.pruning.methods.coupled import Coupled
-from prune_gui.recipe.target_amounts import with_own_amount
+from prune_gui.recipe.amounts import with_own_amount
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor

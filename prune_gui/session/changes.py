@@ -21,14 +21,17 @@ class Changes:
         file: another session is open; `recipe`, `saved` and `selection` are set too. Its
             resolution follows as a change of its own.
         recipe: the recipe, its history, or the named states.
+        draft: the user changed the draft, which can be undone.
         parameters: the names of the parameters that this resolution treats differently from the one
             shown before; None if any may differ.
         stopped: the user cancelled resolving, or the cluster failed; the resolution stays out of
             date.
+        comparison: a side of the comparison, or the reference.
     """
 
     file: bool = False
     recipe: bool = False
+    draft: bool = False
     saved: bool = False
     resolution: bool = False
     parameters: frozenset[str] | None = None

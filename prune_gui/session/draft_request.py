@@ -178,6 +178,13 @@ class StepRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class TargetsRequest:
+    """The draft is to have these parameters as its targets."""
+
+    names: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class AmountRequest:
     """A step that ranks each target by itself is to have an amount for one of them.
 
@@ -199,5 +206,11 @@ class SharesRequest:
 
 
 DraftRequest = (
-    CutRequest | ChannelRequest | UnitRequest | StepRequest | AmountRequest | SharesRequest
+    CutRequest
+    | ChannelRequest
+    | UnitRequest
+    | StepRequest
+    | TargetsRequest
+    | AmountRequest
+    | SharesRequest
 )

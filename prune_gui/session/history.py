@@ -1,8 +1,9 @@
-"""Undo and redo: a list of recipes, each with the label of the edit that made it."""
+"""Undo and redo of the recipe, and of the draft of its next step."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from prune_gui.language import listed, tr
@@ -15,16 +16,72 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class DraftState:
+    """What the form of the draft holds, whether it can become a step or not.
+
+    Attributes:
+        step: the step that it makes; None if it is incomplete.
+        values: of the fields of the method, not validated.
+        follows: whether the targets follow the selection.
+        editing: index of the step that the draft is to replace.
+        aside: the draft that returns when editing ends.
+    """
+
+    step: Step | None
+    method: str
+    values: Mapping[str, object]
+    targets: tuple[str, ...]
+    follows: bool = False
+    previewed: bool = True
+    made_by_view: bool = False
+    editing: int | None = None
+    aside: DraftState | None = None
+
+    @classmethod
+    def of(cls, step: Step) -> DraftState:
+        """Return the state of a form that shows a step."""
+        return cls(step, step.method.name, dict(step.method), step.targets)
+
+    def changed(self, before: DraftState) -> frozenset[str]:
+        """Return the names of what the user changed; not what follows the selection."""
+        names = {"method"}
+        if self.method == before.method:
+            names = {
+                name for name, value in self.values.items() if before.values.get(name) != value
+            }
+        if self.editing != before.editing:
+            names.add("editing")
+        by_hand = not self.follows and self.targets != before.targets
+        if by_hand or self.follows != before.follows:
+            names.add("targets")
+        return frozenset(names)
+
+
+@dataclass(frozen=True, slots=True)
+class DraftChange:
+    """The draft after one change, with a label of that change; both may be missing."""
+
+    label: str = ""
+    draft: DraftState | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """The recipe after one edit, with a label of that edit in the language of the user."""
+    """The recipe after one edit, with a label of it, and the changes of the draft since then."""
 
     label: str
     recipe: Recipe
+    changes: tuple[DraftChange, ...] = (DraftChange(),)
+    at: int = 0  # the current one of the changes
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """All recipes of a session. Immutable; a new edit discards the entries that redo would use."""
+    """All recipes of a session. Immutable; a new edit discards the entries that redo would use.
+
+    Undo reverts the changes of the draft since the last edit of the recipe, then that edit. A
+    change of the draft discards only undone changes of the draft, so that it loses no steps.
+    """
 
     entries: tuple[HistoryEntry, ...]
     position: int = 0
@@ -37,16 +94,25 @@ class History:
     @property
     def recipe(self) -> Recipe:
         """The current recipe."""
-        return self.entries[self.position].recipe
+        return self._entry.recipe
+
+    @property
+    def draft(self) -> DraftState | None:
+        """The current draft; None until it is noted."""
+        return self._entry.changes[self._entry.at].draft
 
     @property
     def undo_label(self) -> str | None:
-        """Label of the edit that undo reverts; None if there is none."""
-        return self.entries[self.position].label if self.position else None
+        """Label of the change that undo reverts; None if there is none."""
+        if self._entry.at:
+            return self._entry.changes[self._entry.at].label
+        return self._entry.label if self.position else None
 
     @property
     def redo_label(self) -> str | None:
-        """Label of the edit that redo repeats; None if there is none."""
+        """Label of the change that redo repeats; None if there is none."""
+        for change in self._entry.changes[self._entry.at + 1 :]:
+            return change.label
         undone = self.entries[self.position + 1 :]
         return undone[0].label if undone else None
 
@@ -55,19 +121,49 @@ class History:
         if recipe == self.recipe:
             return self
         past = self.entries[: self.position + 1]
-        return History((*past, HistoryEntry(label, recipe)), len(past))
+        entry = HistoryEntry(label, recipe, (DraftChange("", self.draft),))
+        return History((*past, entry), len(past))
+
+    def with_draft(self, draft: DraftState, *, merge: bool = False, amend: bool = False) -> History:
+        """Return the history after a change of the draft, which becomes an undo entry.
+
+        Args:
+            merge: whether it continues the last change, as while a slider moves.
+            amend: whether it is no change of the user.
+        """
+        entry, at = self._entry, self._entry.at
+        if amend:
+            renewed = replace(entry.changes[at], draft=draft)
+            changes = (*entry.changes[:at], renewed, *entry.changes[at + 1 :])
+            return self._with(replace(entry, changes=changes))
+        past = entry.changes[: at if merge and at else at + 1]
+        label = describe_draft(past[-1].draft, draft)
+        changes = (*past, DraftChange(label, draft))
+        return self._with(replace(entry, changes=changes, at=len(past)))
 
     def at(self, position: int) -> History:
         """Return the history at another position, clamped to the valid range."""
         return History(self.entries, min(max(position, 0), len(self.entries) - 1))
 
     def undo(self) -> History:
-        """Return the history one entry back; at the first entry unchanged."""
+        """Return the history one change back; at the first one unchanged."""
+        if self._entry.at:
+            return self._with(replace(self._entry, at=self._entry.at - 1))
         return self.at(self.position - 1)
 
     def redo(self) -> History:
-        """Return the history one entry forward; at the last entry unchanged."""
+        """Return the history one change forward; at the last one unchanged."""
+        if self._entry.at + 1 < len(self._entry.changes):
+            return self._with(replace(self._entry, at=self._entry.at + 1))
         return self.at(self.position + 1)
+
+    @property
+    def _entry(self) -> HistoryEntry:
+        return self.entries[self.position]
+
+    def _with(self, entry: HistoryEntry) -> History:
+        before, after = self.entries[: self.position], self.entries[self.position + 1 :]
+        return History((*before, entry, *after), self.position)
 
 
 MAX_CHANGES: Final = 2
@@ -87,6 +183,18 @@ def describe_change(before: Step, after: Step) -> str:
     if before.targets != after.targets:
         changes.append(tr("other targets"))
     return listed(changes, limit=MAX_CHANGES)
+
+
+def describe_draft(before: DraftState | None, after: DraftState) -> str:
+    """Return a label for a change of the draft."""
+    if before is not None and before.editing != after.editing:
+        if after.editing is None:
+            return tr("Cancel editing")
+        return tr("Edit step {number}", number=after.editing + 1)
+    change = ""
+    if before is not None and before.step and after.step:
+        change = describe_change(before.step, after.step)
+    return tr("Draft: {change}", change=change) if change else tr("Change the draft")
 
 
 def _arrow(before: str, after: str) -> str:

@@ -1,4 +1,4 @@
-"""Recipes on disk: the unsaved one, so that it survives a crash, and the named states."""
+"""What is kept on disk: the unsaved recipe, and named states and reference of a checkpoint."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Final, Self
 from uuid import uuid4
@@ -17,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.errors import PruneGuiError, RecipeError
 from prune_gui.language import tr
-from prune_gui.recipe import Recipe
+from prune_gui.recipe import Recipe, Step
 from prune_gui.session.session import Session
 from prune_gui.session.state_file import StateFile, StatePath, files_of, remove
 
@@ -38,6 +39,7 @@ class Unsaved(BaseModel):
     """An unsaved recipe and the checkpoint that it belongs to.
 
     Attributes:
+        draft: a recipe whose only step is the draft; "" without one.
         process: the writing process: its id, and its start time in seconds since 1970.
     """
 
@@ -46,6 +48,7 @@ class Unsaved(BaseModel):
     checkpoint: StatePath
     state: str = ""
     recipe: str
+    draft: str = ""
     recipe_path: StatePath | None = None
     written: Time
     process: tuple[PositiveInt, Time]
@@ -55,11 +58,12 @@ class Unsaved(BaseModel):
         """Return the unsaved recipe of a session."""
         import psutil  # not needed to show the window
 
-        checkpoint, recipe = session.checkpoint, session.recipe
+        checkpoint, recipe, draft = session.checkpoint, session.recipe, session.drafted
         return cls(
             checkpoint=_absolute(checkpoint.path),
             state=checkpoint.state_dict,
             recipe=recipe.anchored().to_yaml(),
+            draft=Recipe(steps=(draft,)).anchored().to_yaml() if draft is not None else "",
             recipe_path=session.recipe_path,
             written=time.time(),
             process=(os.getpid(), psutil.Process().create_time()),
@@ -68,6 +72,12 @@ class Unsaved(BaseModel):
     def parsed(self) -> Recipe:
         """Return the recipe."""
         return Recipe.from_yaml(self.recipe, source=tr("The unsaved recipe"))
+
+    def parsed_draft(self) -> Step | None:
+        """Return the draft, if there is one."""
+        if not self.draft:
+            return None
+        return next(iter(Recipe.from_yaml(self.draft, source=tr("The draft")).steps), None)
 
     @property
     def writer_lives(self) -> bool:
@@ -91,8 +101,8 @@ class Journal:
         self._path = self._folder / f"{uuid4().hex}{SUFFIX}"
 
     def keep(self, session: Session) -> None:
-        """Write the recipe of a session to the file; delete the file if the recipe is saved."""
-        if not session.unsaved:
+        """Write the recipe and the draft of a session; delete the file if nothing is unsaved."""
+        if not session.unsaved and session.drafted is None:
             self.forget()
             return
         try:
@@ -132,12 +142,13 @@ MAX_STATES_BYTES: Final = 1 << 24
 
 
 class _StatesFile(BaseModel):
-    """The content of a file of named states."""
+    """What is kept of a checkpoint."""
 
     model_config = ConfigDict(defer_build=True, frozen=True, extra="ignore")
 
     checkpoint: StatePath = Path()  # for a person who reads the file
     states: dict[str, str] = {}
+    reference: StatePath | None = None
 
 
 def load_states(checkpoint: Checkpoint, folder: Path | None = None) -> dict[str, Recipe]:
@@ -175,13 +186,36 @@ def keep_states(session: Session, folder: Path | None = None) -> None:
         return
 
     def change(kept: _StatesFile | None) -> _StatesFile:
-        on_disk = kept.states if kept else {}
+        kept = kept or _StatesFile()
         removed = before.keys() - now.keys()
-        unchanged = {name: text for name, text in on_disk.items() if name not in removed}
-        return _StatesFile(checkpoint=path, states=unchanged | changed)
+        unchanged = {name: text for name, text in kept.states.items() if name not in removed}
+        return kept.model_copy(update={"checkpoint": path, "states": unchanged | changed})
 
     if file.update(change) is not None:
         session.kept_states = dict(now)
+
+
+def load_reference(checkpoint: Checkpoint, folder: Path | None = None) -> Path | None:
+    """Return the checkpoint before pruning that the user chose, if it still exists."""
+    with suppress(OSError):
+        kept = _states_file(checkpoint, folder).load()
+        if kept and kept.reference and kept.reference.exists():
+            return kept.reference
+    return None
+
+
+def keep_reference(session: Session, folder: Path | None = None) -> None:
+    """Write the reference of a checkpoint."""
+    checkpoint, reference = session.checkpoint, session.reference_path
+
+    def change(kept: _StatesFile | None) -> _StatesFile:
+        update = {"checkpoint": checkpoint.path.absolute(), "reference": reference}
+        return (kept or _StatesFile()).model_copy(update=update)
+
+    try:
+        _states_file(checkpoint, folder).update(change)
+    except (OSError, ValueError, PruneGuiError) as error:
+        log.warning("The reference of %s cannot be stored: %s", checkpoint.path, error)
 
 
 def _states_file(checkpoint: Checkpoint, folder: Path | None) -> StateFile[_StatesFile]:

@@ -16,7 +16,7 @@ from prune_gui.recipe.patterns import most_targeted
 from prune_gui.recipe.recipe import Provenance
 from prune_gui.recipe.resolver import Resolver
 from prune_gui.resources import is_shipped
-from prune_gui.session.history import History, describe_change
+from prune_gui.session.history import DraftState, History, describe_change
 from prune_gui.session.module_index import ModuleIndex
 from prune_gui.statistics.file_zeros import FileZeros
 
@@ -32,6 +32,7 @@ class Session:
         zero_scan: only for the engine's thread; None until it begins to count zeros.
         kept_states: the named states that are on disk, see `session/kept_recipes.py`.
         recipe_path: file from which the recipe was read, or to which it was last saved; or None.
+        reference_path: the checkpoint before pruning, as the user chose it; None for no choice.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Session:
         recipe: Recipe | None = None,
         recipe_path: Path | None = None,
         named_states: Mapping[str, Recipe] | None = None,
+        reference_path: Path | None = None,
     ) -> None:
         # torch: slow to import
         from prune_gui.recipe.correction.corrected_values import correction_beside
@@ -64,6 +66,8 @@ class Session:
         self.kept_states = dict(self.named_states)
         self._last_protected: dict[tuple[str, ...], frozenset[str]] = {(): frozenset()}
         self.recipe_path = recipe_path
+        self.reference_path = reference_path
+        self._has_originals = any(info.pair for info in checkpoint.tensors.values())
         self._saved_recipe = self.recipe
         self.most_targeted = most_targeted(self.recipe, checkpoint)
         self._recipe_in_file = self.recipe if recipe_path is not None else None
@@ -106,6 +110,13 @@ class Session:
         recipe = self.made.recipe if self.made is not None else None
         return tuple(step for step in recipe.steps if step.enabled) if recipe is not None else ()
 
+    @property
+    def is_pruned(self) -> bool:
+        """Whether the file lost weights that only the checkpoint before pruning has."""
+        if self._has_originals:
+            return False
+        return bool(self.past_steps) or self.file_zeros.is_noticeable
+
     def apply_past_recipe(self) -> None:
         """Replace the recipe by the one that made the checkpoint, which prunes once more."""
         if self.made is not None and self.made.recipe is not None:
@@ -138,10 +149,19 @@ class Session:
         self._saved_recipe = other._saved_recipe
         self._recipe_in_file = other._recipe_in_file
 
-    def bring_back(self, recipe: Recipe, path: Path | None) -> None:
-        """Restore the unsaved recipe of a crashed run; it is still unsaved."""
+    @property
+    def drafted(self) -> Step | None:
+        """The previewed draft of the next step, also while another step is edited."""
+        draft = self.history.draft
+        next_step = draft.aside if draft is not None and draft.editing is not None else draft
+        return next_step.step if next_step is not None and next_step.previewed else None
+
+    def bring_back(self, recipe: Recipe, path: Path | None, draft: Step | None = None) -> None:
+        """Restore the unsaved recipe and the draft of a crashed run; they are still unsaved."""
         self.history = self.history.act(tr("Restore unsaved steps"), recipe)
         self.recipe_path = path
+        if draft is not None:
+            self.note_draft(DraftState.of(draft))
 
     def add(self, step: Step) -> None:
         """Append a step."""
@@ -237,6 +257,10 @@ class Session:
         if before == self._recipe_in_file:
             self._recipe_in_file = renewed
 
+    def note_draft(self, draft: DraftState, *, merge: bool = False, amend: bool = False) -> None:
+        """Note a change of the draft, which can be undone; see `History.with_draft`."""
+        self.history = self.history.with_draft(draft, merge=merge, amend=amend)
+
     def go_to(self, index: int) -> None:
         """Go to the entry of the history with this index."""
         self.history = self.history.at(index)
@@ -255,11 +279,11 @@ class Session:
         del self.named_states[name]
 
     def undo(self) -> None:
-        """Undo the last edit."""
+        """Undo the last edit, or the last change of the draft after it."""
         self.history = self.history.undo()
 
     def redo(self) -> None:
-        """Redo the last undone edit."""
+        """Redo the last undone change."""
         self.history = self.history.redo()
 
     def _set_steps(self, label: str, steps: Sequence[Step]) -> None:

@@ -54,7 +54,7 @@ class Settings(BaseModel):
         window: geometry and dock state of the window, as Qt encodes them, in base64.
         threads: number of worker threads; None for torch's default.
         run_on: the cluster on which jobs run, as in `open_cluster`; "" for this machine.
-        picture_memory: limit of the cache of picture tiles, in MiB (2**20 bytes).
+        picture_memory: limit of the cache of picture tiles, in MB (10**6 bytes).
         fetch_limit: what may be fetched of remote checkpoints without asking, in MB (10**6 bytes).
     """
 

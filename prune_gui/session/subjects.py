@@ -14,7 +14,7 @@ from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO
 from prune_gui.statistics.file_zeros import FileZeros
 
 if TYPE_CHECKING:
-    from prune_gui.checkpoint import TensorInfo
+    from prune_gui.checkpoint import Checkpoint, TensorInfo
     from prune_gui.recipe import Resolution, Step
     from prune_gui.session.session import Session
 
@@ -133,11 +133,17 @@ def _shape(info: TensorInfo) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelSubject:
-    """All prunable parameters and their resolution, as a snapshot."""
+    """All prunable parameters and their resolution, as a snapshot.
+
+    Attributes:
+        reference: the checkpoint that kept energy is relative to, which may be the open one; None
+            if it is not known.
+    """
 
     resolution: Resolution
     draft: int | None
     file_zeros: FileZeros = field(default_factory=FileZeros)
+    reference: Checkpoint | None = None
 
     @property
     def name(self) -> str:
@@ -202,7 +208,10 @@ def subject_of(
 
 
 def model_subject_of(
-    session: Session | None, shown: Resolution | None, draft: int | None
+    session: Session | None,
+    shown: Resolution | None,
+    draft: int | None,
+    reference: Checkpoint | None = None,
 ) -> ModelSubject | str:
     """Return the subject of the views of all parameters, or why there is none, as a message."""
     if session is None:
@@ -211,7 +220,7 @@ def model_subject_of(
         return tr("Computing the masks…")
     if not shown.counts:
         return tr("Nothing in {file} can be pruned.", file=session.checkpoint.path.name)
-    return ModelSubject(shown, draft, session.file_zeros)
+    return ModelSubject(shown, draft, session.file_zeros, reference)
 
 
 Which = Literal["left", "right"]

@@ -64,6 +64,18 @@ class ZeroPatterns:
             return 0
         return (self.shape[0] // self.block) * (math.prod(self.shape[1:]) // self.block)
 
+    @property
+    def badge(self) -> str:
+        """The first of the patterns in one short word; "" if there is none."""
+        words = (
+            (self.n_m, self.n_m),
+            (self.heads, deferred("heads")),
+            (self.rows, deferred("rows")),
+            (self.columns, deferred("columns")),
+            (self.block or self.kernels, deferred("blocks")),
+        )
+        return next((tr(word) for is_found, word in words if is_found), "")
+
     def describe(self) -> str:
         """Return the patterns as a list for the user, such as "2:4, 190 of 1,536 rows"; or ""."""
         return tr("all zero") if self.zeros == self.total else join_items(self._items())
@@ -145,6 +157,11 @@ class FileZeros:
             for name, found in self.patterns.items()
         )
         return left if is_noticeable else 0
+
+    @cached_property
+    def is_noticeable(self) -> bool:
+        """Whether there are enough zeros to mention."""
+        return self.noticeable() > 0
 
     def describe(self, name: str) -> str:
         """Return the patterns in the zeros of a parameter as a list for the user, or ""."""

@@ -223,6 +223,23 @@ def add_squares_of_each(
 
 
 @compiled
+def add_losses(before: Values, after: Values, sums: Numbers, zeros: Counts) -> None:
+    """Add up the energy, what of it is lost, and the squared change; and count the zeros.
+
+    The zeros are those before, after, and both times.
+    """
+    for i in range(before.size):
+        x, y = np.float64(before[i]), np.float64(after[i])
+        zeros[0] += x == 0
+        zeros[1] += y == 0
+        zeros[2] += (x == 0) & (y == 0)
+        if np.isfinite(x):
+            sums[0] += x * x
+            sums[1] += x * x if y == 0 else 0.0
+            sums[2] += (y - x) * (y - x) if np.isfinite(y) else 0.0
+
+
+@compiled
 def count_between(
     bits: Bits, remaining_mask: Flags | None, min_bits: Key, threshold: Key, last_tie: int
 ) -> int:
@@ -283,6 +300,7 @@ def warm_up() -> None:
             pair = np.zeros((1, 2), np.int64)
             add_squares_of_each(values, kept, edges, ones, np.zeros((1, 2)), pair, pair.copy())
         find_bins(values, unit, bins)
+        add_losses(values, values, np.zeros(3), np.zeros(3, np.int64))
     for bits in (np.zeros(1, np.uint8), np.zeros(1, np.uint16)):
         count_known_bins(bits, codes, slots, bins, counts)
     single, double, groups = np.zeros(1, np.float32), np.zeros(1), np.zeros((1, 1), np.uint32)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,8 @@ from prune_gui.recipe import Resolution
 from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.recipe.resolution import NEARLY_EMPTY
 from prune_gui.statistics.layer_statistics import LayerStatistics, channels_of
+
+MAX_IN_ORDER: Final = 5_000
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -36,28 +38,30 @@ class Grouping:
 def grouping(
     infos: tuple[TensorInfo, ...], depth: int | None, included: NDArray[np.bool_] | None = None
 ) -> Grouping:
-    """Return the grouping by parameter in file order, or by the modules at a depth in their order.
+    """Return the grouping by parameter, or by the modules at a depth, in the order of the tree.
 
+    More than `MAX_IN_ORDER` parameters are in file order, because ordering them takes long.
     Parameters above that depth are rows themselves. `included` says which parameters have a row of
     their own; modules include all of theirs.
     """
-    if depth is None:
-        first = np.arange(len(infos)) if included is None else np.flatnonzero(included)
-        places = np.full(len(infos), -1, np.intp)
-        places[first] = np.arange(len(first))
-        return Grouping(None, tuple(infos[place].name for place in first), places, first)
     index_of = {info.name: index for index, info in enumerate(infos)}
     names, firsts = [], []
-    places = np.zeros(len(infos), np.intp)
-    for row, (name, tensors) in enumerate(_groups(module_tree(infos), depth)):
+    places = np.full(len(infos), -1, np.intp)
+    if depth is None and len(infos) > MAX_IN_ORDER:
+        groups: Iterable[tuple[str, tuple[TensorInfo, ...]]] = ((one.name, (one,)) for one in infos)
+    else:
+        groups = _groups(module_tree(infos), depth)
+    for name, tensors in groups:
         members = [index_of[tensor.name] for tensor in tensors]
-        places[members] = row
+        if depth is None and included is not None and not included[members[0]]:
+            continue
+        places[members] = len(names)
         names.append(name)
         firsts.append(min(members))
     return Grouping(depth, tuple(names), places, np.array(firsts, np.intp))
 
 
-def _groups(root: ModuleNode, depth: int) -> Iterable[tuple[str, tuple[TensorInfo, ...]]]:
+def _groups(root: ModuleNode, depth: int | None) -> Iterable[tuple[str, tuple[TensorInfo, ...]]]:
     waiting = [root]
     while waiting:
         node = waiting.pop()
@@ -105,8 +109,8 @@ class Rows:
         infos: the first parameter of each row; the only one if `size` is 1.
         size, total: numbers of parameters and of elements.
         codes: of each row of `counts`, int64 (codes, rows): steps that pruned something, then 255.
-        energy, kept: sums of the squares of all finite weights, and of the kept ones; NaN while not
-            computed, infinite if they overflow float64.
+        energy, kept: sums of the squares of all finite weights of the reference, and of the kept
+            ones; NaN while not computed, 0 without a reference, infinite if they overflow float64.
         nan, infinite: numbers of such weights; 0 while not computed.
         channels: number of channels along dim 0 of the parameters with at least two dims.
         dead: number of channels that keep only zeros; 0 while not computed.
@@ -158,10 +162,10 @@ class Rows:
         )
         return share
 
-    def warnings(self, row: int) -> list[str]:
-        """Return the problems of a row, for the user."""
+    def warnings(self, row: int, *, was_pruned: bool = True) -> list[str]:
+        """Return the problems of a row, for the user; one is that pruning left it nearly empty."""
         texts, total = [], int(self.total[row])
-        if empty := int(self.nearly_empty[row]):
+        if was_pruned and (empty := int(self.nearly_empty[row])):
             text = tr("no weights remain")
             if self.size[row] > 1:
                 text = trn(

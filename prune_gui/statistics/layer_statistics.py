@@ -1,14 +1,15 @@
 """Statistics of all parameters: what is pruned in each, and the energy that remains.
 
-Energy is the sum of squared weights. Statistics that need the weights are computed incrementally,
-and reused after an edit for the parameters that it does not change.
+Energy is the sum of squared weights, of the file or of a reference: the checkpoint before pruning.
+Statistics that need the weights are computed incrementally, and reused after an edit for the
+parameters that it does not change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from prune_gui.pruning.selection.radix_select import MAX_SMALL_ELEMENTS
 from prune_gui.recipe import Resolution, stack
 from prune_gui.statistics import kernels, weight_values
 from prune_gui.statistics.dispatch import map_parameters
+from prune_gui.statistics.losses import WeightState, loss
 
 MAX_BATCH: Final = 1024
 """Maximum number of small parameters per call: a few milliseconds, so that Cancel is prompt."""
@@ -48,10 +50,12 @@ MEASURES: Final = np.dtype(
 class LayerStatistics:
     """The statistics of every prunable parameter, in file order. The arrays are read-only.
 
-    `sizes` are bytes; `measures` are zeros where not computed yet.
+    `sizes` are bytes; `measures` are zeros where not computed yet. The energies are those of the
+    weights in the `reference`, and zero without one and for parameters that it does not have.
     """
 
     resolution: Resolution
+    reference: Checkpoint | None
     infos: tuple[TensorInfo, ...]
     sizes: NDArray[np.int64]
     measures: NDArray[np.void]
@@ -61,6 +65,10 @@ class LayerStatistics:
     def checkpoint(self) -> Checkpoint:
         """The open file."""
         return self.resolution.checkpoint
+
+    def is_of(self, resolution: Resolution, reference: Checkpoint | None) -> bool:
+        """Return whether these are the statistics of a resolution relative to a reference."""
+        return self.resolution is resolution and self.reference is reference
 
     @property
     def is_complete(self) -> bool:
@@ -79,27 +87,34 @@ class LayerStatistics:
 
 
 def empty_statistics(
-    resolution: Resolution, before: LayerStatistics | None = None
+    resolution: Resolution,
+    before: LayerStatistics | None = None,
+    *,
+    reference: Checkpoint | Literal["own"] | None = "own",
 ) -> LayerStatistics:
     """Return the statistics of all parameters without reading weights.
 
     Of earlier statistics of the same open file, those of the weights are reused, and those of the
-    kept weights for parameters whose applied steps are equal.
+    kept weights for parameters whose applied steps are equal. The file is its own reference, unless
+    another one is given.
     """
-    if before is None or before.checkpoint is not resolution.checkpoint:
-        infos = tuple(resolution.checkpoint.tensors[name] for name in resolution.counts)
+    own = resolution.checkpoint
+    if reference == "own":
+        reference = own
+    if before is None or before.checkpoint is not own or before.reference is not reference:
+        infos = tuple(own.tensors[name] for name in resolution.counts)
         measures = np.zeros(len(infos), MEASURES)
         measures.flags.writeable = False
         sizes = np.array([info.nbytes for info in infos], np.int64)
-        is_fetched = resolution.checkpoint.is_fetched
-        return LayerStatistics(resolution, infos, sizes, measures, is_fetched)
+        is_fetched = own.is_fetched
+        return LayerStatistics(resolution, reference, infos, sizes, measures, is_fetched)
     measures = before.measures.copy()
     for index, info in enumerate(before.infos):
         pruned_by = _predicates(resolution, info.name)
         if pruned_by == _predicates(before.resolution, info.name):
             continue
         row = measures[index]
-        row["weighed"] = row["known"] and not pruned_by
+        row["weighed"] = row["known"] and not pruned_by and reference is own
         if row["weighed"]:
             row["kept"], row["dead"] = row["energy"], row["dead_in_file"]
     measures.flags.writeable = False
@@ -135,6 +150,7 @@ class _Parameters:
     checkpoint: Checkpoint
     infos: list[TensorInfo]
     stacks: list[tuple[stack.AppliedStep, ...]]
+    reference: Checkpoint | None
 
 
 def _tasks(
@@ -149,7 +165,7 @@ def _tasks(
     def task(indices: list[int], *, are_small: bool) -> _Parameters:
         infos = [statistics.infos[index] for index in indices]
         stacks = [layers.get(info.name, ()) for info in infos]
-        return _Parameters(are_small, indices, checkpoint, infos, stacks)
+        return _Parameters(are_small, indices, checkpoint, infos, stacks, statistics.reference)
 
     batch: list[int] = []
     for index in indices:
@@ -173,10 +189,28 @@ def _predicates(resolution: Resolution, name: str) -> list[Predicate]:
 
 def _measure(task: _Parameters, monitor: Monitor) -> tuple[list[int], NDArray[np.void]]:
     if task.are_small:
-        return task.indices, _measure_small(task, monitor)
-    measures = np.zeros(1, MEASURES)
-    measures[0] = _measure_one(task.checkpoint, task.infos[0], task.stacks[0], monitor)
+        measures = _measure_small(task, monitor)
+    else:
+        measures = np.zeros(1, MEASURES)
+        measures[0] = _measure_one(task.checkpoint, task.infos[0], task.stacks[0], monitor)
+    if task.reference is not task.checkpoint:
+        for row, info, applied in zip(measures, task.infos, task.stacks, strict=True):
+            row["energy"], row["kept"] = _energies(task, info, applied, monitor)
     return task.indices, measures
+
+
+def _energies(
+    task: _Parameters, info: TensorInfo, applied: Sequence[stack.AppliedStep], monitor: Monitor
+) -> tuple[float, float]:
+    """Return the energy of a parameter in the reference, and of the elements that are not zero."""
+    reference, name = task.reference, info.name
+    before = reference.tensors.get(name) if reference is not None else None
+    if reference is None or before is None or before.shape != info.shape or before.not_prunable:
+        return 0.0, 0.0
+    original = WeightState(weight_values.reader(reference, name))
+    now = WeightState(weight_values.reader(task.checkpoint, name), applied)
+    found = loss(original, now, info, monitor)
+    return float(found["energy"]), float(found["energy"] - found["lost"])
 
 
 def _measure_small(task: _Parameters, monitor: Monitor) -> NDArray[np.void]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 from typing import Final
@@ -14,13 +14,8 @@ from numpy.typing import NDArray
 from prune_gui.architecture.projections import Heads, attention_heads
 from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.checkpoint import Checkpoint, TensorInfo
-from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.pruning.layouts import USUAL, WeightLayout
-from prune_gui.pruning.parallel import chunks, run
-from prune_gui.recipe import Resolution, stack
-from prune_gui.recipe.recipe import KEPT
-from prune_gui.statistics.dispatch import map_parameters
 from prune_gui.statistics.file_zeros import ZeroPatterns
 
 Flags = NDArray[np.bool_]
@@ -270,47 +265,6 @@ def followed(patterns: Iterable[str], fewest: tuple[int, ...]) -> tuple[str, ...
     """Return the patterns that a tensor follows."""
     zeros = dict(zip(GROUP_LENGTHS, fewest, strict=True))
     return tuple(name for name in patterns if zeros[PATTERNS[name][0]] >= PATTERNS[name][1])
-
-
-def followed_by(
-    resolution: Resolution, names: Sequence[str], monitor: Monitor
-) -> list[tuple[str, ...]]:
-    """Return the patterns that the masks of parameters follow; pruned elements are their zeros.
-
-    A mask is computed only if enough elements are pruned, and until no pattern is possible.
-    """
-    tasks = {}
-    for name in names:
-        pruned, total = resolution.counts[name]
-        wanted = [
-            pattern
-            for pattern in possible(resolution.checkpoint.tensors[name].shape)
-            if pruned * PATTERNS[pattern][0] >= total * PATTERNS[pattern][1]
-        ]
-        if wanted:
-            tasks[name] = wanted, resolution.layers.get(name, ()), total
-    nbytes = sum(resolution.checkpoint.tensors[name].nbytes for name in tasks)
-    monitor.expect(sum(total for *_, total in tasks.values()))
-    results = map_parameters(_followed, tasks.values(), nbytes, monitor)
-    found = dict(zip(tasks, results, strict=True))
-    return [found.get(name, ()) for name in names]
-
-
-def _followed(
-    task: tuple[Sequence[str], Sequence[stack.AppliedStep], int], monitor: Monitor
-) -> tuple[str, ...]:
-    wanted, applied, total = task
-
-    def fewest_in_span(span: tuple[int, int]) -> tuple[int, ...]:
-        monitor.advance(span[1] - span[0])
-        return fewest_in_groups(stack.pruned_by(applied, *span) != KEPT)
-
-    fewest = GROUP_LENGTHS
-    for fewest_here in run(fewest_in_span, chunks(total)):
-        fewest = tuple(map(min, fewest, fewest_here))
-        if not followed(wanted, fewest):
-            break
-    return followed(wanted, fewest)
 
 
 def fewest_in_groups(zero: NDArray[np.bool_]) -> tuple[int, ...]:

@@ -23,10 +23,11 @@ from prune_gui.session import Session, kept_recipes
 from prune_gui.worker.warm_up import import_for_first_picture, import_rest, link_libraries, loops
 
 if TYPE_CHECKING:
+    from prune_gui.checkpoint import Checkpoint
     from prune_gui.errors import PluginError
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.methods import Method
-    from prune_gui.recipe import OutputOptions, OutputPath, Resolution, Step
+    from prune_gui.recipe import Form, OutputOptions, OutputPath, Resolution, Step
     from prune_gui.recipe.amounts import Amount
     from prune_gui.recipe.sizes import Sizes
     from prune_gui.session.sweep import Sweep
@@ -91,7 +92,9 @@ def open_job(path: Path, recipe_path: Path | None = None, state: str | None = No
         recipe = Recipe.load(recipe_path) if recipe_path else None
         with ExitStack() as on_error:
             checkpoint = on_error.enter_context(open_checkpoint(path, state))
-            session = Session(checkpoint, recipe, recipe_path, kept_recipes.load_states(checkpoint))
+            states = kept_recipes.load_states(checkpoint)
+            reference = kept_recipes.load_reference(checkpoint)
+            session = Session(checkpoint, recipe, recipe_path, states, reference)
             on_error.pop_all()
         return session
 
@@ -209,6 +212,19 @@ def compare_job(path: Path) -> Job:
     return Job(title, work, long=True, spreads=True, discard=discard)
 
 
+def original_job(session: Session, recent: Sequence[Path]) -> Job:
+    """Look for the checkpoint from which the session's was made; the result is a path or None."""
+
+    def work(monitor: Monitor) -> Path | None:
+        from prune_gui.session.originals import find_original  # only for pruned files
+
+        fingerprint = session.made.input if session.made is not None else ""
+        return find_original(session.checkpoint, fingerprint, recent, monitor)
+
+    title = deferred("Looking for the original of {name}", name=session.checkpoint.path.name)
+    return Job(title, work, lane="original", idle=True)
+
+
 def mask_step_job(session: Session, path: Path) -> Job:
     """Find the masks in a file; the result is a `Step` that applies them, or None."""
 
@@ -246,6 +262,21 @@ def export_job(session: Session, out: Path, options: OutputOptions) -> Job:
 
     title = deferred("Saving {name}", name=out.name)
     return Job(title, work, long=True, writes=True, spreads=True)
+
+
+def loading_code_job(path: Path, session: Session, recipe: Recipe, form: Form) -> Job:
+    """Return a job whose result is Python code that loads the checkpoint saved at `path`."""
+
+    def work(monitor: Monitor) -> str:
+        from prune_gui.recipe.compaction.plan import compact_plan  # torch: slow to import
+        from prune_gui.recipe.loading_code import loading_code  # torch: slow to import
+
+        resolution = session.resolver.resolve(recipe, monitor)
+        changes = compact_plan(resolution, monitor).changes if form == "compact" else {}
+        with open_checkpoint(path) as saved:
+            return loading_code(saved, changes)
+
+    return Job(deferred("Copying code to load"), work, lane="script", urgent=True)
 
 
 def sizes_job(session: Session, target: OutputPath) -> Job:
@@ -371,7 +402,13 @@ def batch_jobs(
 
 
 def report_job(
-    session: Session, page: Path, table: Path | None, *, with_folders: bool, overwrite: bool
+    session: Session,
+    reference: Checkpoint | None,
+    page: Path,
+    table: Path | None,
+    *,
+    with_folders: bool,
+    overwrite: bool,
 ) -> Job:
     """Resolve the session's current recipe and write a report on it; the result is `page`."""
     recipe = session.recipe
@@ -382,7 +419,7 @@ def report_job(
 
         paths = check_targets(page, table, overwrite=overwrite)
         resolution = session.resolver.copy().resolve(recipe, monitor)
-        report = report_on_stack(resolution, monitor, with_folders=with_folders)
+        report = report_on_stack(resolution, reference, monitor, with_folders=with_folders)
         monitor.advance()
         write(report, *paths, overwrite=overwrite)
         return paths[0]

@@ -34,7 +34,7 @@ USED_LATER: Final = (
     "prune_gui.pruning.kernels.compilation",
     "psutil",
     "prune_gui.comparison.mask_overlap",
-    "prune_gui.comparison.summary",
+    "prune_gui.comparison.state_losses",
     "prune_gui.statistics.histogram",
     "prune_gui.statistics.layer_statistics",
     "prune_gui.statistics.channel_statistics",

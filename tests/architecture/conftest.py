@@ -1,7 +1,5 @@
 """Checkpoints of given shapes."""
 
-from __future__ import annotations
-
 import json
 from contextlib import ExitStack
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prune_gui.architecture.blocks import LOOSE_COLUMNS, sections
+from prune_gui.architecture.blocks import LOOSE_COLUMNS, sections, short_names
 
 MATRIX = (4, 4)
 
@@ -45,7 +45,7 @@ BERT = (
 
 def test_blocks_of_bert_are_rows_in_the_order_of_their_numbers_and_projections_are_columns():
     names = sorted(in_blocks("encoder.layer.{}.", 12, *BERT))
-    layers, rest = of("embeddings.word_embeddings.weight", *names, "pooler.dense.weight")
+    first, layers, last = of("pooler.dense.weight", *names, "embeddings.word_embeddings.weight")
     assert layers.title == "encoder.layer.*"
     assert labels(layers) == [str(number) for number in range(12)]
     assert roles(layers) == [
@@ -57,10 +57,8 @@ def test_blocks_of_bert_are_rows_in_the_order_of_their_numbers_and_projections_a
         "output down",
     ]
     assert layers.rows[10].names[0] == "encoder.layer.10.attention.self.query.weight"
-    assert [row.names for row in rest.rows] == [
-        ("embeddings.word_embeddings.weight", "pooler.dense.weight")
-    ]
-    assert rest.rows[0].captions == ("embeddings.word_embeddings", "pooler.dense")
+    assert first.rows[0].captions == ("embeddings.word_embeddings",)
+    assert last.rows[0].captions == ("pooler.dense",)
 
 
 LLAMA = [f"mlp.{r}_proj" for r in ("down", "gate", "up")] + [f"self_attn.{r}_proj" for r in "koqv"]
@@ -89,10 +87,29 @@ PATHS_AND_ROLES = {
 def test_projections_are_columns_with_attention_first(pattern):
     paths, expected = PATHS_AND_ROLES[pattern]
     names = in_blocks(pattern, 3, *(f"{path}.weight" for path in paths))
-    layers, rest = of("embedding.weight", *names)
+    first, layers = of(*names, "embedding.weight")
     assert (layers.title, len(layers.rows)) == (pattern.format("*").rstrip("."), 3)
     assert roles(layers)[: len(expected)] == expected
-    assert rest.rows[0].captions == ("embedding",)
+    assert first.rows[0].captions == ("embedding",)
+
+
+def test_the_roles_of_norms_are_where_they_run_whatever_the_order_in_the_file():
+    paths = ("mlp.up_proj", "post_attention_layernorm", "self_attn.q_proj", "input_layernorm")
+    names = in_blocks("layers.{}.", 2, *(f"{path}.weight" for path in paths))
+    expected = ["input_layernorm", "self_attn q", "post_attention_layernorm", "mlp up"]
+    for some in (names, sorted(names)):
+        (blocks,) = of(*some, vectors=True)
+        assert roles(blocks) == expected
+
+
+def test_encoders_come_before_decoders():
+    names = [
+        f"{kind}.{i}.fc{j}.weight"
+        for kind in ("decoder", "encoder")
+        for i in (0, 1)
+        for j in (1, 2)
+    ]
+    assert patterns(of(*names)) == ["encoder.*", "decoder.*"]
 
 
 def test_attention_of_torch_has_fused_projections():
@@ -109,12 +126,12 @@ def test_stages_of_resnet_are_one_section_with_gaps():
         paths = ("conv1.weight", "conv2.weight")
         names += in_blocks(f"layer{stage}.{{}}.", 2, *paths)
         names += [f"layer{stage}.0.downsample.0.weight"] * (stage > 1)
-    blocks, rest = of("conv1.weight", *names, "fc.weight")
+    first, blocks, last = of("conv1.weight", *names, "fc.weight")
     assert blocks.title == "layer*.*"
     assert labels(blocks) == ["1.0", "1.1", "2.0", "2.1", "3.0", "3.1", "4.0", "4.1"]
     assert roles(blocks) == ["conv1", "conv2", "downsample 0"]
     assert blocks.rows[0].names[2] is None
-    assert rest.rows[0].names == ("conv1.weight", "fc.weight")
+    assert (first.rows[0].names, last.rows[0].names) == (("conv1.weight",), ("fc.weight",))
 
 
 def test_blocks_of_mobilenet_are_rows_although_their_layers_are_numbered_too():
@@ -191,6 +208,25 @@ def test_vectors_are_left_out_unless_asked_for_and_do_not_change_the_blocks():
     assert roles(with_vectors) == ["up", "up.bias", "down", "down.bias"]
     assert labels(with_vectors) == labels(without)
     assert of("norm.bias") == []
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (
+            ["emb.weight", *in_blocks("a.layer.{}.", 2, "attn.q_proj.weight")],
+            [".emb", "0.q", "1.q"],
+        ),
+        (in_blocks("layer{}.0.", 2, "conv1.weight"), ["layer0.0.conv1", "layer1.0.conv1"]),
+        (in_blocks("features.{}.", 2, "conv.0.weight"), ["0.conv.0", "1.conv.0"]),
+        (in_blocks("h.{}.", 2, "a.norm.weight", "norm.weight", "q.bias"), None),
+        (["encoder.0", "encoder.1", "head"], [".encoder.0", ".encoder.1", ".head"]),
+    ],
+)
+def test_short_names_say_the_block_and_the_role(names, expected):
+    found = [".".join(one) for one in short_names(names)]
+    assert expected is None or found == expected
+    assert len(set(found)) == len(names)
 
 
 components = st.sampled_from(["layer", "0", "1", "12", "conv1", "attn", "q", "", "b_3"])

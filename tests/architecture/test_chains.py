@@ -1,7 +1,5 @@
 """Plain chains of layers, found from shapes and the order of the file."""
 
-from __future__ import annotations
-
 import warnings
 from collections import OrderedDict, defaultdict
 from itertools import pairwise

@@ -4,15 +4,13 @@ That models load without units, and compute the same, is tested in
 `tests/end_to_end/test_compact_families.py`.
 """
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformer_families import FAMILIES, SPACES, load_model, outputs, save_model
+from transformer_families import FAMILIES, SPACES, load_model, outputs
 
 from prune_gui import open_checkpoint
 from prune_gui.architecture.groups import coupled_groups, spaces
@@ -27,28 +25,15 @@ LIKE_OTHERS = ("esm", "umt5", "gpt-bigcode", "siglip-vision")
 TOKENS = "tokens"
 
 
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory):
-    folders = {}
-
-    def folder_of(family):
-        if family not in folders:
-            folders[family] = tmp_path_factory.mktemp(family)
-            save_model(family, folders[family])
-        return folders[family]
-
-    return folder_of
-
-
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_family_has_its_spaces(saved, family):
-    with open_checkpoint(saved(family) / "model.safetensors") as checkpoint:
+def test_a_family_has_its_spaces(saved_family, family):
+    with open_checkpoint(saved_family(family) / "model.safetensors") as checkpoint:
         assert spaces(checkpoint).keys() == set(SPACES[family].split())
 
 
 @pytest.mark.parametrize("family", [name for name in FAMILIES if name not in LIKE_OTHERS])
-def test_a_family_has_the_same_groups_without_its_config(saved, family, tmp_path):
-    source = saved(family) / "model.safetensors"
+def test_a_family_has_the_same_groups_without_its_config(saved_family, family, tmp_path):
+    source = saved_family(family) / "model.safetensors"
     (tmp_path / source.name).hardlink_to(source)
     with open_checkpoint(source) as known, open_checkpoint(tmp_path / source.name) as unknown:
         found = spaces(unknown)
@@ -58,8 +43,10 @@ def test_a_family_has_the_same_groups_without_its_config(saved, family, tmp_path
 
 
 @pytest.mark.parametrize("family", [name for name in FAMILIES if TOKENS in SPACES[name].split()])
-def test_a_model_without_some_tokens_gives_the_same_outputs_for_the_others(saved, family, tmp_path):
-    source = saved(family)
+def test_a_model_without_some_tokens_gives_the_same_outputs_for_the_others(
+    saved_family, family, tmp_path
+):
+    source = saved_family(family)
     with open_checkpoint(source / "model.safetensors") as checkpoint:
         (group,) = coupled_groups(checkpoint, TOKENS)
         rules = spaces(checkpoint)[TOKENS].config

@@ -1,7 +1,5 @@
 """Coupled groups of small hand-made checkpoints."""
 
-from __future__ import annotations
-
 import gc
 import time
 import weakref

@@ -3,8 +3,6 @@
 That they are right is tested in `tests/recipe/compaction/test_plan.py`.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 from slicing import shapes_of

@@ -1,7 +1,5 @@
 """Tiny random models of transformer families, with as many optional parts as they have."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Final
 

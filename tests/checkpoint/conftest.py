@@ -1,7 +1,5 @@
 """Fixtures that create and write small checkpoints."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

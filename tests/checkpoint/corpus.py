@@ -3,8 +3,6 @@
 Tests write them to a folder. A payload in a file would create a file named `RAN` in this folder.
 """
 
-from __future__ import annotations
-
 from corpus_archives import ARCHIVES
 from corpus_files import FILES
 from corpus_flax import FLAX

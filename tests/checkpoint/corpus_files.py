@@ -1,7 +1,5 @@
 """Files that are not checkpoints: other formats, special files and invalid paths."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

@@ -1,7 +1,5 @@
 """Malformed msgpack files of flax."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

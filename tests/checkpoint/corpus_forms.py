@@ -1,7 +1,5 @@
 """The classes of the corpus, and functions that build parts of bad torch files."""
 
-from __future__ import annotations
-
 import io
 import pickle
 import struct

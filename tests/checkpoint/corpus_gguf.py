@@ -1,7 +1,5 @@
 """Malformed GGUF files."""
 
-from __future__ import annotations
-
 import os
 import struct
 from collections.abc import Callable, Sequence

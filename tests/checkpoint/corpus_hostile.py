@@ -4,8 +4,6 @@
 anywhere in a checkpoint; `BOMBS` holds structures and false claims, which need no dangerous name.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 
@@ -159,19 +157,6 @@ def chain(times: int) -> bytes:
     return head * times + module(_parameters=dictionary(a=tensor())) + b"ssb" * times
 
 
-def doubled(times: int) -> bytes:
-    """Return the opcodes for modules, each of which contains the inner one under two names."""
-    inner = module(_parameters=dictionary(a=tensor())) + b"q\x10"
-    return (
-        inner
-        + b"0"
-        + b"".join(
-            module(_modules=dictionary(x=b"h\x10", y=b"h\x10")) + b"q\x100" for _ in range(times)
-        )
-        + b"h\x10"
-    )
-
-
 def within_itself(attribute: str) -> bytes:
     own = name("owner.Net") + b")\x81q\x11"
     members = dictionary(_parameters=dictionary(a=tensor()), _buffers=b"}", _modules=b"}")
@@ -189,12 +174,10 @@ def repeated(value: bytes, times: int) -> bytes:
 
 BIG = 1 << 40
 BOMBS: dict[str, bytes] = {
-    "a module in itself": within_itself("_modules"),
     "a module in its parameters": within_itself("_parameters"),
     "a module in its buffers": within_itself("_buffers"),
     "a module as its own state": name("a.B") + b")\x81q\x112b",
     "modules 10,000 deep": chain(10_000),
-    "modules doubled 64 times": doubled(64),
     "100,000 modules of one state": b"]("
     + name("a.B")
     + b")\x81q\x13"

@@ -1,7 +1,5 @@
 """Malformed HDF5 files and `.keras` archives. Each is listed by a process, so there are few."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from collections.abc import Callable

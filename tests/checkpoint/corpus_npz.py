@@ -1,7 +1,5 @@
 """Malformed `.npz` archives."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Files that need code to open: whole models, foreign classes, and payloads that would run."""
 
-from __future__ import annotations
-
 import argparse
 import collections
 import datetime as dt
@@ -32,7 +30,6 @@ from corpus_forms import (
     legacy,
     name,
     saved,
-    storage,
     tensor,
     text,
 )
@@ -168,13 +165,6 @@ def marker(opcodes: bytes) -> Callable[[Path], Path]:
     return lambda folder: archive(opcodes.replace(b"@", text(str(folder / RAN))))(folder)
 
 
-def named_from_memo(folder: Path) -> Path:
-    """Name a function by two strings from the memo, as protocol 4 does."""
-    head = b"\x80\x04\x8c\x05posix\x94\x8c\x05mkdir\x940h\x000h\x00h\x01\x93"
-    opcodes = head.replace(b"\x940h\x000h", b"\x940h", 1)
-    return archive(opcodes + text(str(folder / RAN)) + b"\x85R")(folder)
-
-
 FOREIGN = {
     "numpy-array": np.ones(2),
     "numpy-scalar": {"best": np.float64(1.5), "s": STATE},
@@ -289,23 +279,14 @@ PAYLOADS: dict[str, Bad | Harmless] = {
     "class-with-signs-in-its-name": Harmless(
         archive(dictionary(a=tensor(), b=b"\x8c\x05a\x1b[2J\x8c\x01B\x93)R"))
     ),
-    "instance-opcode": Bad("posix.mkdir", marker(b"(@iposix\nmkdir\n")),
-    "object-opcode": Bad("posix.mkdir", marker(b"(cposix\nmkdir\n@o")),
-    "new-object-ex-opcode": Bad("posix.mkdir", marker(b"cposix\nmkdir\n@\x85}\x92")),
-    "named-from-the-memo": Bad("posix.mkdir", named_from_memo),
     "extension-registry": Bad("extension number 7", archive(b"\x82\x07)R")),
     "extension-registry-4": Bad("extension number 70000", archive(b"\x84\x70\x11\x01\0)R")),
-    "called-twice": Bad("os.mkdir", marker(b"cfunctools\npartial\n(cos\nmkdir\n@tR)R")),
-    "called-in-a-claim": Bad(
-        "posix.mkdir", marker(storage().replace(b"K\x04", b"cposix\nmkdir\n@\x85R"))
-    ),
     "called-by-a-tensor-type": Bad(
         "posix.mkdir",
         marker(
             call("torch._tensor._rebuild_from_type_v2", b"cposix\nmkdir\n", b"N", b"@\x85", b"N")
         ),
     ),
-    "state-set-on-a-class": Bad("posix.mkdir", marker(b"cposix\nmkdir\n}b")),
     "python-2-names": Bad("builtins.eval", archive(b"c__builtin__\neval\n" + text("1") + b"\x85R")),
     "python-2-object": Harmless(
         archive(

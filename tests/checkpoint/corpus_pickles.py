@@ -1,7 +1,5 @@
 """Torch files with pickles that make false claims, use excessive resources, or are unusual."""
 
-from __future__ import annotations
-
 import warnings
 import zipfile
 from collections.abc import Callable

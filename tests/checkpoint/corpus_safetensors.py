@@ -1,7 +1,5 @@
 """Malformed safetensors files."""
 
-from __future__ import annotations
-
 import json
 import os
 import struct

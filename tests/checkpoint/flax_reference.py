@@ -3,8 +3,6 @@
 These are its functions of version 0.12, with the dtypes of ml_dtypes as bytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """GGUF files that the package gguf of llama.cpp writes and reads."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

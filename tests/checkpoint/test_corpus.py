@@ -1,7 +1,5 @@
 """Every bad file of the corpus: refused in one clear line, or opened without harm."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Tensors that are no weights are recognized by names, shapes, and the tensors beside them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -11,9 +9,8 @@ from torch.nn.utils import parametrizations, parametrize
 from transformer_families import FAMILIES
 
 from prune_gui.checkpoint import open_checkpoint
-from prune_gui.checkpoint.parameters import parameters
+from prune_gui.checkpoint.parameters import BLOCK_FIELD, parameters
 from prune_gui.checkpoint.roles import counted
-from prune_gui.checkpoint.scales import BLOCK_FIELD
 from prune_gui.checkpoint.tensor_info import RawTensor
 from prune_gui.recipe.selector import select
 

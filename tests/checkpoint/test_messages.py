@@ -1,7 +1,5 @@
 """The messages of checkpoints: complete translations, and names with any characters."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """What is said about the code that a file names."""
 
-from __future__ import annotations
-
 import pytest
 
 from prune_gui.checkpoint.named_code import code_statement, runs_programs

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from prune_gui.checkpoint import TensorInfo

@@ -1,7 +1,5 @@
 """Real checkpoints open, and other real files are refused with a reason."""
 
-from __future__ import annotations
-
 import hashlib
 
 import pytest

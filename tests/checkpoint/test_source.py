@@ -1,26 +1,33 @@
-"""A file is opened once, changes by other programs are detected, and lost pages are zeros."""
-
-from __future__ import annotations
+"""Files that are read or saved under changes, lost pages, kills and full disks."""
 
 import ctypes
 import gc
 import hashlib
+import json
 import mmap
 import os
+import random
 import subprocess
 import sys
+import time
 from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import safetensors.torch
 import torch
+from applied import applied
 from corpus_forms import LEGACY
+from safetensors.torch import save_file
 
-from prune_gui.checkpoint import TensorWriter, bus_errors, open_checkpoint
+from prune_gui.checkpoint import FileOutput, TensorWriter, bus_errors, open_checkpoint
 from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.spans import SpanTensor, check_spans
 from prune_gui.checkpoint.tensor_info import RawTensor
+from prune_gui.checkpoint.write.atomic import replacing_together
+from prune_gui.checkpoint.write.temp_files import TEMPORARY_SUFFIX
 from prune_gui.errors import CheckpointError
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, export, resolve
@@ -75,6 +82,20 @@ def test_a_file_that_is_replaced_during_opening_is_read_from_one_file_only(
     with open_checkpoint(path) as checkpoint:
         assert checkpoint.read("w").unique().tolist() == [1.0]
         assert checkpoint.fingerprint(Monitor()) == f"sha256:{first}"
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_tensor_is_a_copy_of_the_file_that_outlives_the_checkpoint(tmp_path, name):
+    path = tmp_path / name
+    save(path, 1.0, name)
+    before = path.read_bytes()
+    with open_checkpoint(path) as checkpoint:
+        tensor = checkpoint.read("w")
+        tensor.zero_()
+    assert path.read_bytes() == before
+    assert tensor.sum() == 0
+    with pytest.raises(CheckpointError, match="closed"):
+        checkpoint.read("w")
 
 
 @linux_only
@@ -136,8 +157,7 @@ def test_pages_that_the_disk_cannot_read_are_reported(tmp_path, monkeypatch):
 def test_truncation_during_a_save_leaves_no_new_file(tmp_path, monkeypatch, name):
     path, out = tmp_path / name, tmp_path / f"out-{name}"
     save(path, 1.0, name)
-    with open_checkpoint(path) as checkpoint:
-        resolution = resolve(Recipe(), checkpoint)
+    with applied(path, Recipe()) as resolution:
         octets = TensorWriter.byte_chunks
 
         def cut_off(self: TensorWriter):
@@ -209,3 +229,153 @@ def test_spans_may_be_equal_but_not_overlap_or_leave_the_file():
         check_spans({"a": SpanTensor(RAW, ((0, 8),)), "b": SpanTensor(RAW, ((4, 12),))}, 12)
     with pytest.raises(FalseClaimError, match="'a' are not where"):
         check_spans({"a": SpanTensor(RAW, ((0, 8),))}, 7)
+
+
+STEP = {"method": "l1_unstructured", "targets": ["*"], "amount": 0.5}
+
+SAVE = """
+import json, sys
+import prune_gui
+source, target, step = sys.argv[1:]
+recipe = prune_gui.Recipe.model_validate({"steps": [json.loads(step)]})
+with prune_gui.open_checkpoint(source) as checkpoint:
+    resolution = prune_gui.resolve(recipe, checkpoint)
+    print("ready", flush=True)
+    prune_gui.export(resolution, target, overwrite=True)
+"""
+
+posix_only = pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
+
+
+def save_in_a_process(source: Path, target: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", SAVE, str(source), str(target), json.dumps(STEP)]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8"
+    )
+
+
+def temp_files(folder: Path) -> list[Path]:
+    return list(folder.glob(f".*{TEMPORARY_SUFFIX}"))
+
+
+@pytest.mark.very_slow
+@posix_only
+@pytest.mark.slow
+def test_a_kill_at_any_time_leaves_the_old_target_or_the_new_one(tmp_path):
+    source, target = tmp_path / "model.safetensors", tmp_path / "out" / "pruned.safetensors"
+    generator = torch.Generator().manual_seed(0)
+    save_file({f"w{i}": torch.randn(1 << 20, generator=generator) for i in range(12)}, source)
+    target.parent.mkdir()
+    target.write_bytes(b"old")
+    moments, seen = random.Random(0), set()
+    for _ in range(12):
+        process = save_in_a_process(source, target)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(moments.uniform(0, 0.25))
+        process.kill()
+        process.communicate()
+        seen.add("new" if target.read_bytes() != b"old" else "old")
+        if "new" in seen:
+            with open_checkpoint(target) as opened:
+                kept = sum(int(opened.read(name).count_nonzero()) for name in opened.tensors)
+            assert kept == 6 << 20
+            target.write_bytes(b"old")
+        assert len(temp_files(target.parent)) <= 1  # each run removes the files of the last one
+    assert "old" in seen
+
+
+def test_the_next_run_removes_temporary_files_of_a_killed_run(tmp_path):
+    leftovers = [tmp_path / f".model.00{i}{TEMPORARY_SUFFIX}" for i in range(2)]
+    leftovers[0].write_bytes(b"half")
+    leftovers[1].mkdir()
+    (leftovers[1] / "shard").write_bytes(b"half")
+    other = tmp_path / f"mine{TEMPORARY_SUFFIX}"
+    other.write_bytes(b"of somebody else: it does not begin with a dot")
+    with replacing_together({tmp_path / "new": 1}, overwrite=False) as (temporary,):
+        temporary.write_bytes(b"x")
+    assert temp_files(tmp_path) == []
+    assert other.exists()
+
+
+@pytest.fixture
+def opened(tmp_path):
+    path = tmp_path / "model.safetensors"
+    save_file({"w": torch.arange(1.0, 9.0), "v": torch.ones(3)}, path)
+    with open_checkpoint(path) as checkpoint:
+        yield checkpoint
+
+
+def test_a_changed_source_is_detected_before_anything_is_written(opened, tmp_path):
+    resolution = resolve(Recipe(steps=[STEP]), opened)
+    with opened.path.open("r+b") as file:
+        file.seek(-4, 2)
+        file.write(b"\0\0\0\0")
+    with pytest.raises(CheckpointError, match=r"model\.safetensors was changed"):
+        export(resolution, tmp_path / "out.safetensors")
+    assert {path.name for path in tmp_path.iterdir()} == {"model.safetensors"}
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+def test_a_replaced_or_deleted_source_is_still_readable(opened, tmp_path, replacement):
+    resolution = resolve(Recipe(steps=[STEP]), opened)
+    digest = hashlib.sha256(opened.path.read_bytes()).hexdigest()
+    if replacement:
+        save_file({"w": torch.zeros(8)}, tmp_path / "other.safetensors")
+        (tmp_path / "other.safetensors").replace(opened.path)
+    else:
+        opened.path.unlink()
+    export(resolution, tmp_path / "out.safetensors")
+    with open_checkpoint(tmp_path / "out.safetensors") as written:
+        assert written.read("w").tolist() == [0, 0, 0, 0, 5, 6, 7, 8]
+        assert written.metadata["prune_gui.input"] == f"sha256:{digest}"
+
+
+def little(_):
+    return SimpleNamespace(free=3)
+
+
+def no_permission(*_):
+    raise PermissionError(13, "Permission denied")
+
+
+@pytest.mark.parametrize(
+    ("target", "words", "patches"),
+    [
+        ("nowhere/out.safetensors", "does not exist", {}),
+        ("nowhere/shards", "does not exist", {}),
+        ("model.safetensors", "already exists", {}),
+        ("folder.pt", "is a folder", {}),
+        ("out.onnx", "has no suffix of a known format", {}),
+        ("", "is not empty", {}),
+        *((to, "has 3 free", {"shutil.disk_usage": little}) for to in ("out.pt", "shards")),
+        ("out.pt", "no permission", {"pathlib.Path.open": no_permission}),
+        ("shards", "no permission", {"pathlib.Path.mkdir": no_permission}),
+    ],
+)
+def test_an_invalid_target_is_refused_before_the_input_is_read(
+    opened, tmp_path, monkeypatch, target, words, patches
+):
+    (tmp_path / "folder.pt").mkdir()
+    resolution = resolve(Recipe(steps=[STEP]), opened)
+    monkeypatch.setattr(opened, "fingerprint", lambda _: pytest.fail("the input was read"))
+    for name, patch in patches.items():
+        monkeypatch.setattr(name, patch)
+    with pytest.raises(CheckpointError, match=words):
+        export(resolution, tmp_path / target, shard_size=None if "." in target else 10)
+
+
+def test_a_source_that_changes_during_writing_is_detected_at_the_end(opened, tmp_path):
+    def chunks():
+        yield torch.zeros(3)
+        os.utime(opened.path, ns=(0, 0))
+
+    weights = torch.zeros(8)
+    entries = [
+        TensorWriter("w", "float32", (8,), lambda: iter([weights])),
+        TensorWriter("v", "float32", (3,), chunks),
+    ]
+    output = FileOutput(path=tmp_path / "out.safetensors", tensors=entries, template=opened)
+    with pytest.raises(CheckpointError, match="was changed by another program"):
+        output.write({}, Monitor())
+    assert temp_files(tmp_path) == []

@@ -1,7 +1,5 @@
 """Valid and invalid targets, and the attributes that a new file keeps from the old one."""
 
-from __future__ import annotations
-
 import os
 import socket
 import sys

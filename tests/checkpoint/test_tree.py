@@ -1,7 +1,5 @@
 """The tree of modules, and the types that are inferred from the parameters of real ones."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -166,6 +164,15 @@ def test_the_type_of_a_torch_module_is_inferred_from_its_parameters(kind):
             {f"attn.{x}_proj.weight": (4, 4) for x in "qkvo"},
             {"attn": "Attention"} | {f"attn.{x}_proj": "Linear" for x in "qkvo"},
         ),
+        (
+            {
+                f"attention.{x}.weight": (4, 4)
+                for x in ("self.query", "self.key", "self.value", "output.dense")
+            },
+            {"attention": "Attention", "attention.self": "Attention"}
+            | {f"attention.self.{x}": "Linear" for x in ("query", "key", "value")}
+            | {"attention.output.dense": "Linear"},
+        ),
         ({"scale.weight": (4,)}, {}),
         ({"a.weight": (4, 4), "a.bias": (7,)}, {}),
         ({"a.weight": (4, 4), "a.scale": (4,)}, {}),
@@ -185,3 +192,27 @@ def test_a_module_with_many_parameters_is_not_expanded():
     (experts,) = root.children
     assert (root.module_type, experts.module_type) == ("", "")
     assert "children" not in vars(experts)
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        "input_layernorm self_attn post_attention_layernorm mlp",
+        "q_proj k_proj v_proj o_proj",
+        "gate_proj up_proj down_proj",
+        "attention intermediate output",
+        "embeddings encoder pooler",
+        "shared encoder decoder lm_head",
+        "model lm_head",
+    ],
+)
+def test_modules_are_in_the_order_in_which_they_run_also_in_a_sorted_file(expected):
+    for names in (expected.split(), sorted(expected.split())):
+        found = [node.name for node in tree_of({f"{name}.weight": (4,) for name in names}).children]
+        assert found == expected.split()
+
+
+def test_modules_whose_names_say_nothing_stay_behind_the_one_before_them():
+    names = ["patch_embed", "pos_drop", "norm1", "attn", "ls1", "norm2", "mlp", "ls2", "head"]
+    tree = tree_of({f"{name}.weight": (4,) for name in names})
+    assert [node.name for node in tree.children] == names

@@ -1,7 +1,5 @@
 """Pruning on a Dask cluster: the same cuts as on one machine, and only small messages."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import json
@@ -24,7 +22,7 @@ from file_server import serving
 from object_stores import forget_connections, s3_contents, serving_s3, use_s3
 from sharded_files import tied_weights, write_shards
 
-from prune_gui.checkpoint import Checkpoint, open_checkpoint, opening
+from prune_gui.checkpoint import Checkpoint, open_checkpoint
 from prune_gui.checkpoint.sharded import writing
 from prune_gui.cli.program import cli
 from prune_gui.cluster import dask_executor
@@ -95,22 +93,11 @@ def _small_chunks(monkeypatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _close_reopened(client, monkeypatch) -> Iterator[None]:
-    """Close what the workers of this process opened again."""
-    opened: list[Checkpoint] = []
-
-    def open_and_note(*arguments) -> Checkpoint:
-        opened.append(open_checkpoint(*arguments))
-        return opened[-1]
-
-    monkeypatch.setattr(opening, "open_checkpoint", open_and_note)
+def _idle_workers(close_reopened, client) -> Iterator[None]:
     yield
     # A cancelled task may still run; each worker has one thread.
     idle = [client.submit(time.sleep, 0, workers=[one], pure=False) for one in client.nthreads()]
     client.gather(idle)
-    opening._reopened.cache_clear()
-    for one in opened:
-        one.close()
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """The connection that jobs share: opened on first use, kept, and closed with its setting."""
 
-from __future__ import annotations
-
 import socket
 import threading
 import time

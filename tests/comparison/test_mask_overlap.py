@@ -12,7 +12,6 @@ from prune_gui.comparison.mask_overlap import (
     shares,
     summed,
     until,
-    with_patterns,
 )
 from prune_gui.monitor import Monitor
 from prune_gui.raster import density as density_module
@@ -122,18 +121,3 @@ def test_several_overlaps_add_up():
     rows = [Overlap("a", 1, 2, 3, 10), Overlap("b", 5, 0, 1, 7)]
     assert summed(rows) == Overlap("", 6, 2, 4, 17)
     assert summed([]).iou == 1.0
-
-
-def test_the_patterns_of_both_resolutions_are_returned(resolved):
-    weights = _weights((8, 16))
-    weights[:] = torch.arange(1.0, 129.0).reshape(8, 16)
-    left = resolved({"method": "n_m", "n": 2, "m": 4}, w=weights, v=weights)
-    right = resolved({"method": "n_m", "n": 1, "m": 4, "targets": ["w"]}, w=weights, v=weights)
-    rows = overlaps(left, right, ["w", "v"], Monitor())
-    found = with_patterns(rows, left, right, Monitor())
-    assert [row.patterns for row in found] == [
-        (("2:4", "4:8"), ("1:4", "2:4", "4:8")),
-        (("2:4", "4:8"), ()),
-    ]
-    same = with_patterns(overlaps(left, left, ["w"], Monitor()), left, left, Monitor())
-    assert same[0].patterns == (("2:4", "4:8"), ("2:4", "4:8"))

@@ -1,7 +1,5 @@
 """Compact forms of small models, their loader scripts, and layers that are skipped."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 

@@ -5,8 +5,6 @@ window CHECKPOINT OUT`` uses them in the window, saves to OUT, and writes what i
 `report.json` in the working folder.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import zlib

@@ -5,8 +5,6 @@ process; ``... crash CHECKPOINT`` ends it with SIGSEGV. ``... return`` restores 
 next start offers, copies the report of the last crash if there is one, and prints the result.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
@@ -27,7 +25,7 @@ def add_step_and_die(window: MainWindow, by: signal.Signals) -> Iterator[Ready]:
     bench = window.workbench
     yield lambda: bench.resolved is not None
     retype(window.draft.targets.line, "*.weight")
-    yield window.draft.commit.isEnabled
+    yield lambda: not window.draft.obstacle
     QTest.mouseClick(window.draft.commit, LEFT)
     yield window.recovery.journal._path.exists
     os.kill(os.getpid(), by)

@@ -1,7 +1,5 @@
 """A generator of random user actions on a window: see `test_monkey.py`."""
 
-from __future__ import annotations
-
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -230,7 +228,7 @@ class Monkey:
         if not draft.isEnabled():
             return None
         use = self._random.choice((self._type, self._pick, self._slide, self._press_button))
-        if self._random.random() < 0.25 and draft.commit.isEnabled():
+        if self._random.random() < 0.25 and not draft.obstacle:
             QTest.mouseClick(draft.commit, LEFT)
             return "commit"
         if self._random.random() < 0.2:

@@ -4,8 +4,6 @@ transformers builds the model from the new config.json. Its outputs must be thos
 model that skips the removed layers.
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest

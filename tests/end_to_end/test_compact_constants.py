@@ -3,19 +3,18 @@
 The outputs must be those of the model with the weights of the finalized form.
 """
 
-from __future__ import annotations
-
 import shutil
 import warnings
 
 import pytest
 import torch
+from applied import applied
 from compact_models import script
 from safetensors.torch import load_file, save_file
 from slicing import randomize, shapes_of
 from transformer_families import load_model, outputs, save_model
 
-from prune_gui import Recipe, export, open_checkpoint, resolve
+from prune_gui import Recipe, export, open_checkpoint
 from prune_gui.architecture.chains import channel_groups
 from prune_gui.architecture.groups import coupled_groups, spaces
 from prune_gui.monitor import Monitor
@@ -109,8 +108,7 @@ def save_forms(folder, family):
         for name, dim, offset in sorted(members)
     ]
     shutil.copytree(folder / "in", folder / "masked")
-    with open_checkpoint(folder / "in") as checkpoint:
-        resolution = resolve(Recipe(steps=[*steps, DEAD]), checkpoint)
+    with applied(folder / "in", Recipe(steps=[*steps, DEAD])) as resolution:
         export(resolution, folder / "masked" / "model.safetensors", overwrite=True)
         export(resolution, folder / "compact", "compact")
         return compact_plan(resolution, Monitor())
@@ -172,8 +170,7 @@ def test_a_convolutional_network_computes_the_same_without_constants(vision, nam
     save_file(state, tmp_path / "in.safetensors")
     model.load_state_dict(state)
     images = torch.rand(2, 3, 64, 64, generator=torch.Generator().manual_seed(2)).double()
-    with open_checkpoint(tmp_path / "in.safetensors") as checkpoint:
-        resolution = resolve(Recipe(start="zeros", steps=[DEAD]), checkpoint)
+    with applied(tmp_path / "in.safetensors", Recipe(start="zeros", steps=[DEAD])) as resolution:
         export(resolution, tmp_path / "masked.safetensors")
         export(resolution, tmp_path / "compact.safetensors", "compact")
         plan = compact_plan(resolution, Monitor())

@@ -4,12 +4,10 @@ The outputs must be those of the original model with the weights of the finalize
 the removed layers or experts.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import shutil
-from pathlib import Path
+from functools import cache
 
 import pytest
 import torch
@@ -46,19 +44,17 @@ def saved(tmp_path_factory):
 
     Every second family has several shards, and every third has bfloat16 values.
     """
-    folders: dict[str, Path] = {}
 
+    @cache
     def folder_of(family):
-        if family not in folders:
-            folders[family] = tmp_path_factory.mktemp(family)
-            number = list(FAMILIES).index(family)
-            save_model(
-                family,
-                folders[family],
-                dtype="float32" if number % 3 else "bfloat16",
-                shard_size="1GB" if number % 2 else "12KB",
-            )
-        return folders[family]
+        number = list(FAMILIES).index(family)
+        options = {
+            "dtype": "float32" if number % 3 else "bfloat16",
+            "shard_size": "1GB" if number % 2 else "12KB",
+        }
+        folder = tmp_path_factory.mktemp(family)
+        save_model(family, folder, **options)
+        return folder
 
     return folder_of
 

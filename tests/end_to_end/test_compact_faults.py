@@ -1,16 +1,15 @@
 """Compact folders after a kill at any step of the save: the old files or the new ones."""
 
-from __future__ import annotations
-
 import gc
 import os
 import sys
 
 import pytest
+from applied import exported
 from system_faults import KILL, Fault, Killed, system_calls
 from transformer_families import save_model
 
-from prune_gui import Recipe, export, open_checkpoint, resolve
+from prune_gui import Recipe
 from prune_gui.checkpoint.write import temp_files
 from prune_gui.checkpoint.write.temp_files import remove_abandoned
 
@@ -37,8 +36,7 @@ def source(request, tmp_path):
 
 
 def save(source, out):
-    with open_checkpoint(source) as checkpoint:
-        export(resolve(Recipe(steps=STEPS), checkpoint), out, "compact", overwrite=True)
+    exported(source, out, Recipe(steps=STEPS), "compact", overwrite=True)
 
 
 def state(folder):

@@ -4,15 +4,13 @@ What differs between two such models on the meta device are the members of the g
 form must be the state dict that is sliced by hand, in the folder of a model that loads it.
 """
 
-from __future__ import annotations
-
 import re
 
 import pytest
 import torch
 from compact_models import compacted
 from safetensors.torch import load_file, save_file
-from transformer_families import FAMILIES, SPACES, load_model, outputs, save_model
+from transformer_families import FAMILIES, SPACES, load_model, outputs
 
 from prune_gui import Recipe, open_checkpoint, resolve
 from prune_gui.architecture.groups import coupled_groups
@@ -58,20 +56,6 @@ HEAD_DIMS = (  # of the tensors of TIED_TO_HEADS
     (r"attn\.c_attn\.weight", 1),
     (r"attn\.c_attn\.bias|attn\.c_proj\.weight", 0),
 )
-
-
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory):
-    """Return a function that gives the folder of a family's model."""
-    folders = {}
-
-    def folder_of(family):
-        if family not in folders:
-            folders[family] = tmp_path_factory.mktemp(family)
-            save_model(family, folders[family])
-        return folders[family]
-
-    return folder_of
 
 
 def smaller_config(family, folder):
@@ -134,8 +118,8 @@ def is_head_dim(family, name, dim):
 
 
 @pytest.mark.parametrize("family", CASES)
-def test_the_members_are_the_dimensions_that_a_smaller_model_has_smaller(saved, family):
-    folder = saved(family)
+def test_the_members_are_the_dimensions_that_a_smaller_model_has_smaller(saved_family, family):
+    folder = saved_family(family)
     with open_checkpoint(folder) as checkpoint:
         (group,) = coupled_groups(checkpoint, HIDDEN)
         names = list(checkpoint.tensors)
@@ -184,9 +168,9 @@ def head_steps(family):
 
 @pytest.mark.parametrize("family", CASES)
 def test_a_model_with_half_the_hidden_channels_is_the_one_that_is_sliced_by_hand(
-    saved, family, tmp_path
+    saved_family, family, tmp_path
 ):
-    source = saved(family)
+    source = saved_family(family)
     compacted(source, tmp_path / "compact", WITHOUT, *head_steps(family))
     assert not list((tmp_path / "compact").glob("load_*.py"))
     by_hand = hand_sliced(family, source, load_file(source / "model.safetensors"))
@@ -206,60 +190,62 @@ def test_a_model_with_half_the_hidden_channels_is_the_one_that_is_sliced_by_hand
 
 
 @pytest.mark.parametrize("family", TIED_TO_HEADS)
-def test_hidden_channels_and_heads_that_do_not_fit_stay(saved, family, tmp_path):
+def test_hidden_channels_and_heads_that_do_not_fit_stay(saved_family, family, tmp_path):
     heads = head_steps(family)
     cases = [[WITHOUT], heads, [{**WITHOUT, "units": [1, 2]}, *heads]]
     for steps in cases:
         with pytest.raises(RecipeError, match="same share of the") as raised:
-            compacted(saved(family), tmp_path / "compact", *steps)
+            compacted(saved_family(family), tmp_path / "compact", *steps)
         assert "\n" not in str(raised.value)
         assert not (tmp_path / "compact").exists()
     neurons = SPACES[family].split()[0]
     step = {"method": "listed_units", "space": neurons, "units": [1]}
-    compacted(saved(family), tmp_path / "compact", step, WITHOUT)
-    before = load_file(saved(family) / "model.safetensors")
+    compacted(saved_family(family), tmp_path / "compact", step, WITHOUT)
+    before = load_file(saved_family(family) / "model.safetensors")
     after = load_file(tmp_path / "compact" / "model.safetensors")
     changed = {name for name, tensor in after.items() if tensor.shape != before[name].shape}
-    with open_checkpoint(saved(family)) as checkpoint:
+    with open_checkpoint(saved_family(family)) as checkpoint:
         groups = coupled_groups(checkpoint, neurons)
     assert changed == {member.name for group in groups for member in group.members}
     load_model(family, tmp_path / "compact")
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen3-moe"])
-def test_other_units_go_with_the_hidden_channels(saved, family, tmp_path):
+def test_other_units_go_with_the_hidden_channels(saved_family, family, tmp_path):
     steps = [
         WITHOUT,
         {"method": "coupled", "space": "ffn", "amount": 5},
         {"method": "coupled", "space": "kv_groups", "amount": 2},
         {"method": "layers", "layers": [2]},
     ]
-    compacted(saved(family), tmp_path / "out", *steps)
+    compacted(saved_family(family), tmp_path / "out", *steps)
     config = load_model(family, tmp_path / "out").config
     found = config.hidden_size, config.intermediate_size, config.num_key_value_heads
     assert (*found, config.num_hidden_layers) == (8, 7, 2, 3)
 
 
-def test_the_neurons_of_gpt2_keep_their_number_or_lose_some(saved, tmp_path):
+def test_the_neurons_of_gpt2_keep_their_number_or_lose_some(saved_family, tmp_path):
     steps = [WITHOUT, *head_steps("gpt2")]
-    compacted(saved("gpt2"), tmp_path / "a", *steps)
-    compacted(saved("gpt2"), tmp_path / "b", *steps, {"method": "coupled", "amount": 60})
+    compacted(saved_family("gpt2"), tmp_path / "a", *steps)
+    compacted(saved_family("gpt2"), tmp_path / "b", *steps, {"method": "coupled", "amount": 60})
     for name, inner in (("a", 64), ("b", 4)):
         model = load_model("gpt2", tmp_path / name)
         assert model.config.n_inner == inner
 
 
-def test_a_size_that_the_heads_do_not_divide_is_not_written(saved, tmp_path):
+def test_a_size_that_the_heads_do_not_divide_is_not_written(saved_family, tmp_path):
     two = {**WITHOUT, "units": [0, 1]}
     with pytest.raises(RecipeError, match="hidden_size would be 14, which is not a multiple of 8"):
-        compacted(saved("llama"), tmp_path / "out", two)
+        compacted(saved_family("llama"), tmp_path / "out", two)
     heads = {"method": "listed_units", "space": "kv_groups", "units": [0, 1, 3]}
-    compacted(saved("llama"), tmp_path / "out", two, heads)  # 2 heads, which 14 is a multiple of
+    compacted(
+        saved_family("llama"), tmp_path / "out", two, heads
+    )  # 2 heads, which 14 is a multiple of
     load_model("llama", tmp_path / "out")
 
 
-def test_scores_are_means_of_the_norms_in_all_tensors_once_each(saved):
-    with open_checkpoint(saved("llama")) as checkpoint:
+def test_scores_are_means_of_the_norms_in_all_tensors_once_each(saved_family):
+    with open_checkpoint(saved_family("llama")) as checkpoint:
         (group,) = coupled_groups(checkpoint, HIDDEN)
         step = {"method": "coupled", "space": HIDDEN, "amount": 6, "targets": ["*embed*"]}
         resolution = resolve(Recipe(steps=[step]), checkpoint)

@@ -1,7 +1,5 @@
 """The compact form of the demo network, loaded by the module that belongs to it."""
 
-from __future__ import annotations
-
 import runpy
 from pathlib import Path
 

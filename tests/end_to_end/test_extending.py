@@ -1,7 +1,5 @@
 """A toy of each kind in `extension.py` works in recipe, command line, form and window."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -4,8 +4,6 @@ A failure names its seed and the last actions. MONKEY_SEED repeats them: the cho
 but the timing of the engine may differ. MONKEY_ACTS sets the number of actions of the slow test.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import random

@@ -1,7 +1,5 @@
 """A second start of the program hands its file to the running one."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

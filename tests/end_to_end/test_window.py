@@ -1,7 +1,5 @@
 """The whole program, driven by key and mouse events: the window saves what `apply` saves."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Opening a checkpoint in a downloaded folder reads the checkpoint and runs no code of it."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

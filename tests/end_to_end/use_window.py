@@ -5,8 +5,6 @@ targets, picks the scope, sets the amount, adds the step, saves from the dialog,
 window. It sends key and mouse events to the widgets that a user would use.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import traceback
@@ -115,7 +113,7 @@ def add_step(window: MainWindow) -> Iterator[Ready]:
     """Add the step in the form, and wait until it is resolved."""
     bench = window.workbench
     steps = len(bench.session.steps)
-    yield window.draft.commit.isEnabled
+    yield lambda: not window.draft.obstacle
     QTest.mouseClick(window.draft.commit, LEFT)
     yield lambda: len(bench.resolved.recipe.steps) == steps + 1 and bench.draft.current is None
 

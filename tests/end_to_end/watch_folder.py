@@ -5,8 +5,6 @@ working folder; ``... window`` opens it in the window, drafts a step and closes 
 print, as JSON, the paths in the working folder that Python opened, listed, imported or loaded.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys
@@ -48,7 +46,7 @@ def use_window() -> None:
         bench = window.workbench
         yield lambda: bench.resolved is not None
         retype(window.draft.targets.line, "*.weight")
-        yield window.draft.commit.isEnabled
+        yield lambda: not window.draft.obstacle
         QTimer.singleShot(0, window.close)
 
     show_event = MainWindow.showEvent

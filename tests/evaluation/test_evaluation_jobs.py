@@ -154,8 +154,9 @@ def test_a_scan_and_a_search_count_the_first_metric_unless_one_is_chosen(evaluat
     checkpoint, recipe = session.checkpoint, session.recipe
     groups = groups_of(checkpoint, ["dims>1"], None)
     found, _ = done(scan_job(evaluator, checkpoint, recipe, groups, [0.5], Metric()))
-    dense, *trials = found
+    dense, start, *trials = found
     assert isinstance(dense, Dense)
+    assert start == EvaluatedRecipe(recipe, dense.evaluation)
     assert [(trial.label, trial.value) for trial in trials] == [("a", 0.5), ("b", 0.0)]
     kept, held = Metric("kept"), Goal(at_least=0.7)
     found, result = done(search_job(evaluator, checkpoint, recipe, ["a"], held, kept))

@@ -19,10 +19,12 @@ from prune_gui.evaluation.evaluation_jobs import (
     EvaluatedRecipe,
     StateResults,
     SweptStep,
-    largest_drop,
     metric_curves,
     of_step,
+    pareto_front,
+    sensitivity_curves,
     sensitivity_rows,
+    trial_curve,
 )
 from prune_gui.evaluation.function_worker import plain
 from prune_gui.evaluation.metrics import (
@@ -125,10 +127,24 @@ def test_a_drop_is_positive_where_the_value_is_worse():
     assert [(row.label, row.values[0], row.drops[0]) for row in rows] == [
         ("a", 3.0, 2.0), ("b", 0.5, -0.5),
     ]  # fmt: skip
-    assert [row.errors for row in rows] == [("", ""), ("", "crashed")]
+    assert [row.trials for row in rows] == [(trials[0], None), (trials[1], trials[2])]
     assert math.isnan(rows[0].drops[1])
-    assert largest_drop(rows) == 2.0
-    assert largest_drop(rows[1:]) == 0.0
+    assert [row.largest_drop for row in rows] == [2.0, 0.0]
+    curves = sensitivity_curves(rows)
+    assert [(curve.label, curve.points) for curve in curves] == [
+        ("a", (trials[0],)), ("b", (trials[1],)),
+    ]  # fmt: skip
+    assert [curve.values.tolist() for curve in curves] == [[3.0], [0.5]]
+
+
+def test_the_front_of_a_search_has_the_trials_that_no_other_beats():
+    found = [(50, 0.9), (70, 0.9), (70, 0.8), (80, math.nan), (60, 0.95), (90, 0.1)]
+    trials = [Trial("x", 0.5, (), evaluation(pruned, acc=value), value) for pruned, value in found]
+    curve = trial_curve([Trial("x", 0.5, (), None, math.nan, "failed"), *trials], Metric())
+    assert curve.sparsity.tolist() == [50, 60, 70, 70, 80, 90]
+    front = pareto_front(curve, higher_is_better=True)
+    assert [curve.values[at] for at in front] == [0.95, 0.9, 0.1]
+    assert [curve.sparsity[at] for at in pareto_front(curve, higher_is_better=False)] == [90]
 
 
 def test_an_evaluator_is_kept_in_the_settings_with_its_options(tmp_path):

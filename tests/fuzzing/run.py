@@ -5,8 +5,6 @@ are passed to libFuzzer. An input that makes a target fail is written to the wor
 `crash-...`.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import subprocess

@@ -4,8 +4,6 @@ A file may be refused, in one line. A file that opens must have the values that 
 libraries, safetensors and torch, read.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json
@@ -34,9 +32,8 @@ from prune_gui.checkpoint.sharded.index import read_index
 from prune_gui.errors import CheckpointError, JobError, PruneGuiError, RecipeError
 from prune_gui.pruning.predicates.unit_cuts import PrunedUnits
 from prune_gui.pruning.selection.histogram_cache import DigitHistogram
-from prune_gui.pruning.selection.radix_select import Cut
+from prune_gui.pruning.selection.radix_select import Cut, RowCuts
 from prune_gui.pruning.selection.row_column_scores import BlockSums
-from prune_gui.pruning.selection.rows import RowCuts
 from prune_gui.recipe import Recipe
 from prune_gui.recipe.selector import patterns_in, select
 from prune_gui.recipe.shares import DIGEST_BYTES, MAGIC, Share, read_share, write_share

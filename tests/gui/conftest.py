@@ -184,13 +184,14 @@ def export_figure(monkeypatch, qtbot):
     from prune_gui.gui.figures.dialog import FigureDialog  # pyqtgraph: slow to import
 
     def export(trigger, path):
-        monkeypatch.setattr(questions, "ask_target", lambda *_: path)
         trigger()
         shown = [each for each in QApplication.topLevelWidgets() if isinstance(each, FigureDialog)]
         dialog = next(each for each in shown if each.isVisible())
         qtbot.waitUntil(lambda: not dialog.preview.pixmap().isNull(), timeout=60_000)
         dialog.format_box.setCurrentText(path.suffix[1:].upper())
-        dialog.export.click()
+        with monkeypatch.context() as patch:
+            patch.setattr(questions, "ask_target", lambda *_: path)
+            dialog.export.click()
         qtbot.waitUntil(lambda: dialog.note.isVisible(), timeout=60_000)
         dialog.close()
 

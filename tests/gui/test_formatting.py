@@ -94,6 +94,40 @@ def test_equal_remarks_are_merged_and_many_are_counted():
     assert len(formatting.short_notes(many)) == 3
 
 
+HALF = {"method": "l1_unstructured", "targets": ["w"], "amount": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("steps", "reason"),
+    [
+        ([HALF], ""),
+        ([HALF, {"method": "identity", "targets": ["w"]}], ""),
+        ([HALF | {"amount": 0}], "Prunes nothing: the amount is 0."),
+        (
+            [HALF | {"amount": 0.01}],
+            "Prunes nothing: the amount is less than one unit of each target.",
+        ),
+        (
+            [{"method": "n_m", "targets": ["w"]}] * 2,
+            "Prunes nothing: step 1 already did.",
+        ),
+        (
+            [HALF, {"method": "threshold", "targets": ["w"], "value": 9}, HALF],
+            "Prunes nothing: steps 1, 2 already did.",
+        ),
+        (
+            [{"method": "threshold", "targets": ["w"], "value": 0.5}],
+            "Prunes nothing: nothing in the targets meets its condition.",
+        ),
+    ],
+)
+def test_a_step_that_prunes_nothing_has_a_reason(tmp_path, steps, reason):
+    save_file({"w": torch.arange(1.0, 9).reshape(2, 4)}, tmp_path / "a.safetensors")
+    with prune_gui.open_checkpoint(tmp_path / "a.safetensors") as checkpoint:
+        resolution = prune_gui.resolve(prune_gui.Recipe(steps=steps), checkpoint)
+        assert formatting.idle_reason(resolution, len(steps)) == reason
+
+
 def test_a_correction_tells_how_many_parameters_it_corrects(tmp_path):
     layer = torch.nn.Sequential(torch.nn.Linear(3, 2))
     save_file(layer.state_dict(), tmp_path / "dense.safetensors")

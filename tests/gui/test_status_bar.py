@@ -118,5 +118,5 @@ def test_showing_a_job_does_not_change_the_layout(qtbot, workbench):
 def test_memory_is_shown_once_the_libraries_are_loaded(status, workbench):
     assert status._memory.text() == ""
     workbench.ready.emit()
-    assert re.fullmatch(r"Memory \d+\.\d GB", status._memory.text())
+    assert re.fullmatch(r"Memory [0-9.]+ [MG]B", status._memory.text())
     assert status._memory_timer.isActive()

@@ -7,9 +7,17 @@ from pathlib import Path
 
 import pytest
 from pages import errors
-from PySide6.QtCore import QEvent, QMimeData, QObject, QPoint, QPointF, Qt, QUrl
+from PySide6.QtCore import QEvent, QMimeData, QObject, QPoint, QPointF, Qt, QTimer, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent
-from PySide6.QtWidgets import QApplication, QDialog, QDockWidget, QLineEdit, QMessageBox
+from PySide6.QtWidgets import (
+    QApplication,
+    QDialog,
+    QDockWidget,
+    QLineEdit,
+    QMessageBox,
+    QToolBar,
+)
+from save_dialog_controls import save_button
 from waiting import change
 
 from prune_gui import open_checkpoint
@@ -24,6 +32,7 @@ from prune_gui.recipe import Recipe, export, resolve
 from prune_gui.recipe.output import OutputOptions
 from prune_gui.resources import resource
 from prune_gui.session import Settings
+from prune_gui.session.subjects import FILE, OtherCheckpoint
 
 LOW_SCREEN_PX = 762
 """Height of a window on a screen of 800 pixels, without its title bar."""
@@ -214,6 +223,75 @@ def test_opening_another_checkpoint_asks_about_an_unsaved_recipe(
     assert changed.workbench.session is before
 
 
+def test_a_file_that_cannot_be_opened_raises_no_question(changed, answer, tmp_path, qtbot):
+    asked = answer("ask_unsaved", "cancel")
+    with qtbot.waitSignal(changed.workbench.failed, timeout=60_000):
+        drop(changed, tmp_path / "gone.safetensors")
+    assert not asked
+    errors(changed).accept()
+
+
+def test_closing_offers_to_save_the_pruned_checkpoint_first(
+    changed, answer, monkeypatch, qtbot, tmp_path
+):
+    out = tmp_path / "pruned.safetensors"
+    asked = answer("ask_unsaved", "checkpoint")
+    monkeypatch.setattr(SaveDialog, "exec", lambda _: QDialog.DialogCode.Accepted)
+    monkeypatch.setattr(SaveDialog, "path", out)
+    with qtbot.waitSignal(changed.closed, timeout=60_000):
+        assert not changed.close()
+    assert out.is_file()
+    assert len(asked) == 1
+
+
+def test_the_notice_of_a_saved_checkpoint_compares_loads_and_opens_it(
+    changed, workbench, qtbot, tmp_path
+):
+    out, notice = tmp_path / "pruned.safetensors", changed.commands.saving.notice
+    save_to(changed, out, qtbot)
+    offers = {action.text(): action for action in notice.findChild(QToolBar).actions()}
+    offers["Copy code to load"].trigger()
+    qtbot.waitUntil(lambda: str(out) in QApplication.clipboard().text(), timeout=60_000)
+    offers["Compare with the original"].trigger()
+    sides = {"left": FILE, "right": OtherCheckpoint(out)}
+    qtbot.waitUntil(lambda: workbench.comparison.chosen == sides, timeout=60_000)
+    offers["Open"].trigger()
+    qtbot.waitUntil(lambda: workbench.session.checkpoint.path == out, timeout=60_000)
+    assert notice.text == ""
+
+
+def test_opening_starts_in_the_folder_that_was_used_last(changed, monkeypatch, qtbot, tmp_path):
+    asked = []
+    monkeypatch.setattr(questions, "ask_checkpoint", lambda _, folder: asked.append(folder))
+    (tmp_path / "other").mkdir()
+    save_to(changed, tmp_path / "other" / "pruned.safetensors", qtbot)
+    changed.menu_actions["open"].trigger()
+    assert asked == [tmp_path / "other"]
+
+
+def test_the_key_that_shows_the_dock_that_evaluates_hides_it(demo_window):
+    demo_window.show()
+    action = demo_window.menu_actions["evaluate"]
+    shown = demo_window.findChild(QDockWidget, "Evaluate")
+    for is_shown in (True, False, True):
+        action.trigger()
+        QApplication.processEvents()
+        assert shown.isVisible() is is_shown
+
+
+def save_to(window, out, qtbot):
+    """Save the pruned checkpoint, as the user does with the dialog."""
+    QTimer.singleShot(0, lambda: accept_path(window, out))
+    with qtbot.waitSignal(window.workbench.saved, timeout=60_000):
+        window.menu_actions["save_checkpoint"].trigger()
+
+
+def accept_path(window, out):
+    dialog = window.findChild(SaveDialog)
+    dialog._path.setText(str(out))
+    save_button(dialog).click()
+
+
 @pytest.mark.parametrize("stops", [True, False])
 def test_closing_during_a_save_asks_whether_to_stop_it(
     demo_window, workbench, answer, monkeypatch, qtbot, stops
@@ -256,7 +334,7 @@ def test_a_checkpoint_is_saved_to_the_path_of_the_dialog(
         changed.menu_actions["save_checkpoint"].trigger()
     with open_checkpoint(out) as saved:
         assert int((saved.read("features.conv1.weight") == 0).sum()) == 72
-    assert changed.status._note.text() == f"Saved {out} ({out.stat().st_size:,} bytes)"
+    assert changed.commands.saving.notice.text == "Saved pruned.safetensors, 363 kB, verified"
     assert not changed.isWindowModified()
 
 
@@ -413,7 +491,7 @@ def test_a_cancelled_save_says_so_and_its_dialog_keeps_the_input(
     blocker = workbench.bridge.run(Job("Waiting", lambda _: started.wait(60)), lambda _: None)
     changed.menu_actions["save_checkpoint"].trigger()
     with qtbot.waitSignal(workbench.noted) as noted:
-        changed.commands._saving.cancel()
+        changed.commands.saving.cancel()
     assert noted.args == ["Saving was cancelled; no file was changed."]
     started.set()
     qtbot.waitUntil(lambda: not workbench.bridge.waits_for(blocker))

@@ -1,7 +1,5 @@
 """Processes that the code of others starts: none outlives it, in whatever way it ends."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,18 +1,14 @@
 """Texts of methods and plug-ins are completely translated."""
 
-from __future__ import annotations
-
 import math
 
-import numpy as np
 import pytest
 import torch
 import translate
 from foreign import foreign, untranslated
 from targets import decide, target
 
-from prune_gui.errors import PluginError, RecipeError
-from prune_gui.monitor import Monitor
+from prune_gui.errors import RecipeError
 from prune_gui.pruning import l1_unstructured
 from prune_gui.pruning.methods import METHODS, summary_of
 from prune_gui.pruning.plugins import load_methods
@@ -25,14 +21,6 @@ def test_all_texts_of_methods_are_translatable():
     for method in METHODS.values():
         shown = [field.description for field in method.model_fields.values()]
         assert {method.title, summary_of(method), *shown} <= known
-
-
-def test_the_memory_error_of_a_norm_is_translated(free_memory):
-    free_memory(1)
-    given = target(torch.ones(3, 2, 2), remaining_mask=np.arange(12) > 0)
-    with pytest.raises(RecipeError) as caught:
-        decide("ln_structured", given, n="nuc", dim=0, amount=1)[0].predicate.prunes(0, 1)
-    assert untranslated(str(caught.value), "w") == []
 
 
 @pytest.mark.parametrize(
@@ -82,46 +70,6 @@ class Odd(prune.BasePruningMethod):
     def compute_mask(self, t, default_mask):
         return {body}
 """
-
-
-@pytest.mark.parametrize(
-    ("source", "names"),
-    [
-        ("1 / 0", ("ZeroDivisionError", "division by zero")),
-        ("raise ValueError", ("ValueError",)),
-        ("import sys; sys.exit(0)", ()),
-        ("x = = 3", ("invalid syntax",)),
-        ("x = 3", ()),
-        (plugin("None"), ("NoneType",)),
-        (plugin("default_mask[:1]"), ()),
-        (plugin("default_mask * 0.5"), ()),
-        (plugin("default_mask", kind="'some'"), ("some",)),
-        (plugin("default_mask", kind="'structured'"), ()),
-        (plugin("default_mask", ", x"), ("x",)),
-        (plugin("default_mask", ", targets=1"), ("targets",)),
-        (plugin("default_mask", ", amount=2.5"), ("amount",)),
-        (plugin("default_mask").replace("Odd", "Identity"), ("identity",)),
-        (plugin("default_mask * (torch.arange(t.numel()) % id(self)).view(t.shape)"), ()),
-    ],
-)
-def test_errors_of_loading_a_plug_in_are_translated(plugin_file, source, names):
-    path = plugin_file(source)
-    with pytest.raises(PluginError) as caught:
-        load_methods(path)
-    assert untranslated(str(caught.value), str(path), "Odd", *names) == []
-
-
-def test_errors_of_a_plug_in_step_are_translated(plugin_file, free_memory):
-    path = plugin_file(plugin("default_mask if t.numel() < 9999 else None"))
-    [method] = load_methods(path)
-    with pytest.raises(RecipeError) as caught:
-        method().decide([target(torch.ones(9999))], Monitor())
-    assert untranslated(str(caught.value), str(path), "w", "Odd", "NoneType") == []
-    free_memory(1)
-    for scope in ("local", "global"):
-        with pytest.raises(RecipeError) as caught:
-            method(scope=scope).decide([target(torch.ones(9))], Monitor())
-        assert untranslated(str(caught.value), str(path), "w", "Odd") == []
 
 
 def test_default_descriptions_of_a_plug_in_are_translated(plugin_file):

@@ -1,7 +1,5 @@
 """Files in the shapes that training libraries save: opened, finalized, and loaded by their code."""
 
-from __future__ import annotations
-
 import argparse
 import collections
 import datetime as dt

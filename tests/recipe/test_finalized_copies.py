@@ -1,7 +1,5 @@
 """Finalized torch files: only the values of pruned parameters differ from the input, bit by bit."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from collections.abc import Mapping

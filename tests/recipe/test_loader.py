@@ -1,7 +1,5 @@
 """The loader script of a reparametrized checkpoint, run without this package."""
 
-from __future__ import annotations
-
 import copy
 import subprocess
 import sys
@@ -162,18 +160,6 @@ def test_the_loader_fills_a_model_on_meta_and_names_what_stays_there(resolution,
         partly.register_buffer(f"computed{number}", torch.ones(2, device="meta"), persistent=False)
     with pytest.warns(UserWarning, match=r"^7 tensors .*meta.*: computed0, .*computed4, \.\.\.$"):
         load(partly)
-
-
-@pytest.mark.slow
-def test_a_loader_to_paste_anywhere_contains_the_folder(resolution, tmp_path):
-    out, elsewhere = tmp_path / "it's here", tmp_path / "elsewhere"
-    out.mkdir()
-    elsewhere.mkdir()
-    export(resolution, out / "out.pt", "reparametrized")
-    target = OutputPath.of(resolution.checkpoint, out / "out.pt")
-    pasted = elsewhere / "pasted.py"
-    pasted.write_text(loader_text(resolution.checkpoint, target, anywhere=True))
-    assert run(pasted, elsewhere)["masks"].keys() == run(loader_path(target), out)["masks"].keys()
 
 
 def left(folder: Path) -> dict[str, str]:

@@ -1,12 +1,10 @@
 """Which tensors of a file are masks, and what they count as pruned."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 
 import pytest
 import torch
-from applied import CancelAfter
+from applied import CancelAfter, applied
 from safetensors.torch import save_file
 
 from prune_gui.checkpoint import open_checkpoint
@@ -62,8 +60,7 @@ def test_a_file_of_masks_resolves_to_what_the_masks_prune(opened, tmp_path):
     file = opened(a=torch.arange(6.0), b=torch.arange(8.0).reshape(2, 4))
     pruned = resolve(Recipe.from_yaml(STEP), file)
     export(pruned, tmp_path / "masks.safetensors", "masks")
-    with open_checkpoint(tmp_path / "masks.safetensors") as masks:
-        shown = resolve(Recipe(), masks)
+    with applied(tmp_path / "masks.safetensors", Recipe()) as shown:
         assert shown.counts == {"a": (2, 6), "b": (2, 8)}
         assert shown.total == (4, 14)
         for name in shown.counts:

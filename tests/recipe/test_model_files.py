@@ -1,7 +1,5 @@
 """A folder is saved as a folder that other programs load, and without code unless asked for."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,13 +1,12 @@
 """Tiles, explanations and counts of a resolution, and the work that they need."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 import torch
+from applied import applied
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors import safe_open
@@ -107,8 +106,7 @@ def test_an_explanation_counts_only_elements_remaining_from_earlier_steps(resolu
 
 def test_the_explanation_of_a_zero_in_the_file_states_that(tmp_path):
     save_file({"w": torch.tensor([0.0, 1.0])}, tmp_path / "zeros.safetensors")
-    with open_checkpoint(tmp_path / "zeros.safetensors") as opened:
-        found = resolve(Recipe(start="zeros"), opened)
+    with applied(tmp_path / "zeros.safetensors", Recipe(start="zeros")) as found:
         assert found.explain("w", (0,)).pruned_by == IN_FILE
         assert found.explain("w", (1,)).pruned_by == 0
 
@@ -231,8 +229,7 @@ def test_scores_of_another_shape_name_both_accepted_shapes(checkpoint, tmp_path)
 @pytest.mark.parametrize("start", ["dense", "zeros"])
 def test_a_finalized_file_records_what_was_pruned(checkpoint, tmp_path, start):
     export(resolve(Recipe(steps=[HALF]), checkpoint), tmp_path / "half.safetensors")
-    with open_checkpoint(tmp_path / "half.safetensors") as opened:
-        again = resolve(Recipe(steps=[HALF], start=start), opened)
+    with applied(tmp_path / "half.safetensors", Recipe(steps=[HALF], start=start)) as again:
         assert again.counts["fc.weight"] == (90, 120)
         assert again.counts["conv.weight"] == (0, 72)
         assert int((again.pruned_by("fc.weight") == IN_FILE).sum()) == 60

@@ -1,7 +1,5 @@
 """Lists of tensors, tensors of subclasses, and tensors inside objects, in finalized torch files."""
 
-from __future__ import annotations
-
 import enum
 import functools
 import typing
@@ -284,12 +282,3 @@ def test_special_tensors_are_unchanged_in_a_torch_file(tmp_path, form):
             assert name in PRUNABLE or as_before(made[name], old)
     with open_checkpoint(tmp_path / "out.pt") as again:
         assert set(again.tensors) == (PRUNABLE if form == "masks" else tensors.keys())
-
-
-def test_a_special_tensor_is_named_if_the_format_cannot_store_it(tmp_path):
-    torch.save({**plain(), **special()}, tmp_path / "in.pt")
-    with applied(tmp_path / "in.pt", RECIPE) as resolution:
-        with pytest.raises(CheckpointError, match=r"'sparse' \(sparse\) cannot be stored"):
-            export(resolution, tmp_path / "out.safetensors")
-        export(resolution, tmp_path / "masks.safetensors", "masks")
-    assert load_file(tmp_path / "masks.safetensors").keys() == PRUNABLE

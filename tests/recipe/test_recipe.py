@@ -1,7 +1,5 @@
 """The file format of recipes."""
 
-from __future__ import annotations
-
 import runpy
 
 import pytest

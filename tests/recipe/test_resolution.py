@@ -1,7 +1,5 @@
 """Resolved recipes, compared with torch pruning modules of the same weights."""
 
-from __future__ import annotations
-
 import threading
 from contextlib import ExitStack
 from pathlib import Path
@@ -297,16 +295,6 @@ def test_batched_masks_equal_the_masks_of_each_parameter(every):
     tells = [stack.remaining_mask_of(own) for own in every]
     for one in filter(None, tells):
         assert np.array_equal(one.together(tells, bounds), wanted)
-
-
-@pytest.mark.usefixtures("foreign_language")
-def test_a_name_with_braces_is_unchanged_in_a_translated_message(resolved, tmp_path):
-    name = "{0} {name!r} {{x}}"
-    step = {"method": "l1_unstructured", "targets": ["*"], "amount": 4}
-    with pytest.raises(StepError) as caught:
-        resolved(tmp_path, {name: torch.ones(3)}, step)
-    told = foreign("{}: Cannot prune {} units: only {} remain.").format(name, 4, 3)
-    assert str(caught.value) == foreign("Step {}: {}").format(1, told)
 
 
 @pytest.mark.usefixtures("foreign_language")

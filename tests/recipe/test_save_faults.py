@@ -1,7 +1,5 @@
 """Each system call of a save fails, or is the last one before the process dies."""
 
-from __future__ import annotations
-
 import errno
 import gc
 import os

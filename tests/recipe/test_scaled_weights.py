@@ -1,7 +1,5 @@
 """Weights stored as codes with scales count as code x scale, as in their float32 copy."""
 
-from __future__ import annotations
-
 import json
 import math
 import runpy

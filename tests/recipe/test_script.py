@@ -1,7 +1,5 @@
 """The recipe as a torch script, which writes the same tensors as `export`."""
 
-from __future__ import annotations
-
 import ast
 import runpy
 import subprocess

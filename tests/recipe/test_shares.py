@@ -1,7 +1,5 @@
 """Jobs in parts: the bytes of a single run, whatever the number of parts, and killed ones too."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -11,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -19,19 +16,19 @@ import numpy as np
 import pytest
 import safetensors.numpy
 import torch
+from applied import exported
 from object_stores import forget_connections, s3_contents, serving_s3, use_s3
 from sharded_files import tied_weights, write_shards
 
-from prune_gui.checkpoint import Checkpoint, open_checkpoint, opening
+from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import Cancelled, JobError, PartsMissingError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.pruning.predicates.unit_cuts import PrunedUnits
 from prune_gui.pruning.selection.histogram_cache import DigitHistogram
-from prune_gui.pruning.selection.radix_select import Cut
+from prune_gui.pruning.selection.radix_select import Cut, RowCuts
 from prune_gui.pruning.selection.row_column_scores import BlockSums
-from prune_gui.pruning.selection.rows import RowCuts
-from prune_gui.recipe import Recipe, export, resolve, shares
+from prune_gui.recipe import Recipe, resolve, shares
 from prune_gui.recipe.exporting import write
 from prune_gui.recipe.output import OutputOptions
 from prune_gui.recipe.shares import (
@@ -44,6 +41,7 @@ from prune_gui.recipe.shares import (
     write_share,
 )
 
+pytestmark = pytest.mark.usefixtures("close_reopened")
 STEPS = [
     {"method": "l1_unstructured", "scope": "global", "amount": 0.3},
     {"method": "lamp", "amount": 0.2},
@@ -60,21 +58,6 @@ RECIPE = Recipe(steps=[{"targets": ["*weight"], **step} for step in STEPS])
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch) -> None:
     monkeypatch.setattr(parallel, "CHUNK_ELEMENTS", 1000)
-
-
-@pytest.fixture(autouse=True)
-def _close_reopened(monkeypatch) -> Iterator[None]:
-    opened: list[Checkpoint] = []
-
-    def open_and_note(*arguments) -> Checkpoint:
-        opened.append(open_checkpoint(*arguments))
-        return opened[-1]
-
-    monkeypatch.setattr(opening, "open_checkpoint", open_and_note)
-    yield
-    opening._reopened.cache_clear()
-    for one in opened:
-        one.close()
 
 
 @pytest.fixture
@@ -167,8 +150,7 @@ def test_merge_uploads_what_the_parts_wrote(job, work, tmp_path, monkeypatch):
 
 def test_a_single_file_is_written_by_merge(job, work, tmp_path):
     whole = tmp_path / "whole.safetensors"
-    with open_checkpoint(job.checkpoint) as checkpoint:
-        export(resolve(Recipe(), checkpoint), whole)
+    exported(job.checkpoint, whole, Recipe())
     with open_checkpoint(whole) as checkpoint:
         digest = checkpoint.files_digest().hex()
     out = tmp_path / "out.safetensors"
@@ -177,8 +159,7 @@ def test_a_single_file_is_written_by_merge(job, work, tmp_path):
     (work / "model.safetensors").touch()
     merge(work, Monitor())
     assert [path.name for path in work.iterdir()] == ["model.safetensors"]
-    with open_checkpoint(whole) as checkpoint:
-        export(resolve(RECIPE, checkpoint), tmp_path / "alone.safetensors")
+    exported(whole, tmp_path / "alone.safetensors", RECIPE)
     assert out.read_bytes() == (tmp_path / "alone.safetensors").read_bytes()
 
 

@@ -1,7 +1,5 @@
 """Sizes computed before saving, compared with those of the written files."""
 
-from __future__ import annotations
-
 import json
 import threading
 from pathlib import Path

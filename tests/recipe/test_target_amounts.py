@@ -1,7 +1,5 @@
 """Amounts of single targets: the same masks as a step per target, and shares taken from a step."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest
@@ -16,14 +14,16 @@ from prune_gui.checkpoint import TensorInfo, open_checkpoint
 from prune_gui.errors import RecipeError
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Recipe, Resolution, Step, resolve
-from prune_gui.recipe.amounts import amounts_by_target, parse_amounts, with_amount
-from prune_gui.recipe.patterns import exact_pattern
-from prune_gui.recipe.target_amounts import (
+from prune_gui.recipe.amounts import (
     amount_for_share,
+    amounts_by_target,
+    parse_amounts,
     remaining_before,
+    with_amount,
     with_own_amount,
     with_shares_of,
 )
+from prune_gui.recipe.patterns import exact_pattern
 
 SHAPES = {"a.conv": (8, 4, 2, 2), "a.fc": (8, 24), "b.fc": (4, 12), "b.head": (12, 4)}
 EARLIER = {"method": "random_unstructured", "targets": ["a.*"], "amount": 0.4, "seed": 3}

@@ -1,7 +1,5 @@
 """Steps on weights that are not (out, in): they prune what they prune of the same weights in it."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -248,7 +246,7 @@ def test_an_optimizer_that_does_not_fit_is_an_error(training, tmp_path, change, 
 def test_a_closed_checkpoint_releases_the_state(training, tmp_path):
     import weakref
 
-    from prune_gui.checkpoint.torch.moments import moments
+    from prune_gui.checkpoint.torch.state_dict_search import moments
 
     torch.save(training, tmp_path / "a.ckpt")
     with applied(tmp_path / "a.ckpt", RECIPE) as resolution:

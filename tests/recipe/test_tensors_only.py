@@ -1,7 +1,5 @@
 """Copies of torch files that name code: with all of it, or with the tensors alone."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import re
@@ -290,7 +288,6 @@ def test_what_is_written_for_a_file_loads_nothing_unsafely(
         texts = [
             python_script(resolution, tmp_path / "out.safetensors"),
             loader_text(checkpoint, target),
-            loader_text(checkpoint, target, anywhere=True),
             loader_text(checkpoint, target, compact=True),
             command_line(HALF_OF_W, checkpoint, target.path, None),
             html_page(report_on_files([checkpoint], None, Monitor(), with_folders=False)),

@@ -1,7 +1,5 @@
 """Verifying reads a saved checkpoint and names every difference."""
 
-from __future__ import annotations
-
 import json
 import os
 import threading

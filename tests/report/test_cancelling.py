@@ -7,7 +7,7 @@ import torch
 
 from prune_gui.comparison.difference import difference
 from prune_gui.comparison.mask_overlap import overlaps, shares
-from prune_gui.comparison.summary import summarize
+from prune_gui.comparison.state_losses import compute_losses, empty_losses
 from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
 from prune_gui.raster.cell_grid import CellGrid
@@ -17,7 +17,6 @@ from prune_gui.raster.parameter_layouts import SliceLayout
 from prune_gui.report.collecting import report_on_files
 from prune_gui.statistics.element_values import weights
 from prune_gui.statistics.layer_statistics import compute, empty_statistics
-from prune_gui.statistics.pattern_scan import followed_by
 
 GRID = CellGrid.over(SliceLayout.flattened((8, 16)), (5, 5))
 WORK = {
@@ -25,11 +24,10 @@ WORK = {
     "density": lambda one, monitor: density(one, "w", GRID, monitor),
     "difference": lambda one, monitor: difference(one.checkpoint, one.checkpoint, cancel=monitor),
     "layers": lambda one, monitor: compute(empty_statistics(one), lambda _: True, monitor),
+    "losses": lambda one, monitor: compute_losses(empty_losses(one, one), lambda _: True, monitor),
     "overlaps": lambda one, monitor: overlaps(one, one, ["w"], monitor),
-    "patterns": lambda one, monitor: followed_by(one, ["w"], monitor),
     "report": lambda one, monitor: report_on_files([one.checkpoint], None, monitor),
     "shares": lambda one, monitor: shares(one, one, "w", GRID, monitor),
-    "summary": lambda one, monitor: summarize("w", one, one, one, None, lambda _: True, monitor),
 }
 
 

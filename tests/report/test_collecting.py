@@ -70,15 +70,37 @@ def test_a_stack_is_reported_by_step_and_with_the_other_zeros_of_the_file(resolv
         {"method": "channels", "channels": [0], "dim": 1},
         fc__weight=weights,
     )
-    found = report_on_stack(resolution, Monitor()).files[0]
+    found = report_on_stack(resolution, resolution.checkpoint, Monitor()).files[0]
     [layer] = found.layers
     assert layer.by_code == {1: 4, 2: 1, IN_FILE: 1}
     assert [(step.number, step.pruned) for step in found.steps] == [(1, 4), (2, 1)]
     assert layer.kept_energy == pytest.approx(61 / 95)
     assert layer.norm_before == pytest.approx(95**0.5)
-    untouched = report_on_stack(resolved(fc__weight=weights), Monitor()).files[0]
+    untouched = report_on_stack(resolved(fc__weight=weights), None, Monitor()).files[0]
     assert untouched.layers[0].by_code == {IN_FILE: 1}
     assert untouched.steps == ()
+
+
+def test_the_energy_that_a_stack_keeps_is_relative_to_the_reference(resolved, in_memory):
+    step = {"method": "channels", "channels": [0], "dim": 1}
+    pruned = resolved(step, fc__weight=torch.tensor([[1.0, 0.0], [0.5, 3.0]]))
+    dense = in_memory({"fc.weight": torch.tensor([[1.0, 2.0], [3.0, 4.0]])})
+    file = report_on_stack(pruned, dense, Monitor()).files[0]
+    assert (file.kept_energy, file.reference) == (pytest.approx(16 / 30), dense.path.name)
+    assert file.layers[0].by_code == {1: 2, IN_FILE: 1}
+    [layer] = report_on_stack(pruned, None, Monitor()).files[0].layers
+    assert (layer.kept_energy, layer.norm_before, layer.norm) == (None, None, 3.0)
+    assert layer.by_code == {1: 2, IN_FILE: 1}
+
+
+def test_what_was_zero_before_pruning_is_no_fault_of_it(report_on):
+    file = {"w": torch.zeros(2, 2), "b": torch.zeros(2)}
+    weights, bias = report_on(file).files[0].layers
+    assert weights.warnings[0] == "no weights remain"
+    assert bias.warnings == ()
+    reference = {"w": torch.zeros(2, 2), "b": torch.ones(2)}
+    weights, bias = report_on(file, reference=reference).files[0].layers
+    assert "no weights remain" not in weights.warnings
 
 
 def test_folders_are_left_out_unless_asked_for(in_memory):

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from safetensors.torch import save_file
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.recipe import Recipe
 from prune_gui.session import Session, kept_recipes
+from prune_gui.session.history import DraftState
 from prune_gui.session.kept_recipes import (
     MAX_TIME_S,
     MAX_UNSAVED_BYTES,
@@ -64,6 +66,21 @@ def test_the_unsaved_recipe_of_a_killed_program_is_recovered(tmp_path, demo_chec
     [(_, unsaved)] = left_behind(tmp_path / "kept")
     assert unsaved.checkpoint == demo_checkpoint.absolute()
     assert unsaved.parsed().steps == recipe.steps
+
+
+def test_a_previewed_draft_is_kept_and_restored(session, tmp_path):
+    [step] = Recipe(steps=[STEP]).steps
+    journal, draft = Journal(tmp_path), DraftState.of(step)
+    session.note_draft(replace(draft, previewed=False, editing=0, aside=draft))
+    journal.keep(session)
+    kept = kept_in(tmp_path)
+    assert (kept.parsed().steps, kept.parsed_draft()) == ((), step)
+    session.note_draft(replace(draft, previewed=False))
+    journal.keep(session)
+    assert not list(tmp_path.iterdir())
+    session.bring_back(kept.parsed(), None, kept.parsed_draft())
+    assert session.history.draft == draft
+    assert session.history.undo_label == "Change the draft"
 
 
 def test_the_table_of_the_architecture_is_kept(session, tmp_path):

@@ -2,15 +2,12 @@ import math
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from prune_gui.architecture.projections import Heads
-from prune_gui.monitor import Monitor
-from prune_gui.statistics import pattern_scan
 from prune_gui.statistics.file_zeros import ZeroPatterns
-from prune_gui.statistics.pattern_scan import PATTERNS, PatternScan, followed_by, possible
+from prune_gui.statistics.pattern_scan import PatternScan, possible
 
 SHAPES = ((16, 16), (24, 20), (5, 7), (64, 128), (2, 4), (8, 8, 3), (16, 12, 3, 3), (1, 8))
 
@@ -164,37 +161,8 @@ METHODS = (
 )
 
 
-def _fits(step, shape):
-    if step["method"] == "n_m":
-        return len(shape) == 2 and shape[1] % step["m"] == 0
-    return step["method"] != "channels" or len(shape) > 1
-
-
-@pytest.mark.parametrize("chunk", [8, 1 << 21])
-@given(shape=st.sampled_from(MASK_SHAPES), step=st.sampled_from(METHODS), seed=st.integers(0, 3))
-def test_a_followed_pattern_holds_in_every_group_of_the_mask(resolved, chunk, shape, step, seed):
-    weights = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
-    resolution = resolved(*([step] if _fits(step, shape) else []), w=weights)
-    gone = ~resolution.mask("w").numpy()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("prune_gui.pruning.parallel.CHUNK_ELEMENTS", chunk)
-        [found] = followed_by(resolution, ["w"], Monitor())
-    has_groups = len(shape) > 1
-    assert found == tuple(
-        name
-        for name, rule in PATTERNS.items()
-        if has_groups and _follows(gone, *rule, dim=1, flattened=True)
-    )
-
-
 def test_a_row_that_does_not_divide_into_groups_follows_no_pattern():
     assert possible((4, 6)) == ()
     assert possible((4, 12)) == ("1:4", "2:4")
     assert possible((4, 2, 2, 2)) == ("1:4", "2:4", "4:8")
     assert possible((16,)) == possible(()) == ()
-
-
-def test_a_mask_with_too_few_zeros_is_not_computed(resolved, monkeypatch):
-    resolution = resolved({"method": "l1_unstructured", "amount": 0.4}, w=torch.randn(8, 16))
-    monkeypatch.setattr(pattern_scan, "run", None)
-    assert followed_by(resolution, ["w"], Monitor()) == [()]

@@ -20,11 +20,15 @@ from prune_gui.checkpoint.keras.listing import UNUSUAL, ListingError, is_install
 from prune_gui.checkpoint.refusal import FalseClaimError
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.tensor_info import RawTensor
-from prune_gui.checkpoint.torch.archive import MAX_PLAIN_BYTES
-from prune_gui.checkpoint.torch.zip_layout import MAX_SMALL_BYTES
+from prune_gui.checkpoint.torch.archive import MAX_PLAIN_BYTES, archive_nbytes
+from prune_gui.checkpoint.torch.zip_layout import (
+    MAX_SMALL_BYTES,
+    open_archive,
+    record_chunks,
+    record_names,
+)
 from prune_gui.checkpoint.write.atomic import flush
 from prune_gui.checkpoint.write.content import FileContent, WrittenFile, with_checksums
-from prune_gui.checkpoint.zip_archives import open_archive, record_chunks, record_names, zip_nbytes
 from prune_gui.errors import CheckpointError, one_line
 from prune_gui.language import deferred
 from prune_gui.monitor import Monitor
@@ -211,7 +215,7 @@ def _file_nbytes(content: FileContent, *, name: str) -> int:
     if keras.archive is None:
         return hdf5_nbytes
     sizes = {entry.orig_filename: entry.compress_size for entry in keras.archive.infolist()}
-    return zip_nbytes({**sizes, WEIGHTS_RECORD: hdf5_nbytes}.items())
+    return archive_nbytes({**sizes, WEIGHTS_RECORD: hdf5_nbytes}.items())
 
 
 def _template(content: FileContent, name: str) -> KerasCheckpoint:

@@ -17,7 +17,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
 
-from prune_gui.checkpoint import zip_archives
 from prune_gui.checkpoint.base import FileCheckpoint, Read, Surroundings
 from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.refusal import FalseClaimError, invalid_file
@@ -32,7 +31,8 @@ from prune_gui.checkpoint.spans import (
     dotted,
 )
 from prune_gui.checkpoint.tensor_info import RawTensor
-from prune_gui.checkpoint.torch.archive import MAX_PLAIN_BYTES
+from prune_gui.checkpoint.torch import zip_layout
+from prune_gui.checkpoint.torch.archive import MAX_PLAIN_BYTES, archive_nbytes
 from prune_gui.checkpoint.torch.zip_layout import LOCAL_HEADER_BYTES, ZIP_ERRORS
 from prune_gui.checkpoint.write.atomic import flush
 from prune_gui.checkpoint.write.content import (
@@ -103,13 +103,13 @@ class NpzCheckpoint(SpanCheckpoint):
 
     def __init__(self, source: Source, _: str | None, surroundings: Surroundings) -> None:
         self._cached = lru_cache(MAX_CACHED_TENSORS)(self._inflated)
-        self.archive, named, starts, self._checks = zip_archives.open_archive(source)
+        self.archive, named, starts, self._checks = zip_layout.open_archive(source)
         paths = [name.removesuffix(SUFFIX) for name in named if name.endswith(SUFFIX)]
         ends = (starts[each.header_offset] + each.compress_size for each in named.values())
         end = max(ends, default=0)
         own = _own_record(SpanFile(source.read_at, end, self.archive.start_dir - end))
         self.separator = own.separator or dotted(paths)
-        with zip_archives.zip_errors(source):
+        with zip_layout.zip_errors(source):
             self.members: Mapping[str, NpzMember] = {
                 path.replace("/", self.separator): self._member(path, named[path + SUFFIX], starts)
                 for path in paths
@@ -232,7 +232,7 @@ def _own_record(file: SpanFile) -> OwnRecord:
 
 def _recognizes(start: bytes, file: BinaryIO) -> bool:
     """Return whether a file is a zip archive with arrays, and not one of torch."""
-    names = zip_archives.record_names(start, file)
+    names = zip_layout.record_names(start, file)
     of_torch = any(name.rpartition("/")[2].lower() in TORCH_RECORDS for name in names)
     return not of_torch and any(name.endswith(".npy") for name in names)
 
@@ -281,7 +281,8 @@ def _file_nbytes(content: FileContent) -> int:
     own = _own_octets(npz, content.texts())
     records = _records(content.writers, npz)
     stored = [(record.name, _stored_nbytes(record, npz)) for record in records]
-    return zip_archives.zip_nbytes(stored, LOCAL_HEADER_BYTES + len(OWN_RECORD) + len(own))
+    own_nbytes = LOCAL_HEADER_BYTES + len(OWN_RECORD) + len(own)
+    return archive_nbytes(stored, unlisted_nbytes=own_nbytes)
 
 
 def _template(content: FileContent) -> NpzCheckpoint | None:
@@ -354,7 +355,7 @@ def _chunks(
     """Yield the values in the order of the file; add the CRC-32 of those in row-major order."""
     if record.writer is None:
         assert npz is not None
-        yield from zip_archives.record_chunks(npz.archive, npz.archive.getinfo(record.name))
+        yield from zip_layout.record_chunks(npz.archive, npz.archive.getinfo(record.name))
         return
     key, tensor = record.writer.key, record.writer.tensor
     checksums[key] = 0

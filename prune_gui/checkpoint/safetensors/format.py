@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -18,13 +17,13 @@ from typing import Any, BinaryIO, Final, NoReturn
 
 from prune_gui.checkpoint.base import Surroundings
 from prune_gui.checkpoint.file_format import FileFormat
-from prune_gui.checkpoint.refusal import FalseClaimError
+from prune_gui.checkpoint.refusal import FalseClaimError, refuse_duplicates
 from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.spans import SIZE_LIMIT, Header, MappedCheckpoint, SpanTensor
 from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, MAX_DIMS, RawTensor, size_in_bytes
 from prune_gui.checkpoint.write.content import FileContent, WrittenFile
 from prune_gui.checkpoint.write.plain_files import write_plain
-from prune_gui.errors import CheckpointError
+from prune_gui.errors import CheckpointError, valid_text
 from prune_gui.language import deferred, tr, trn
 from prune_gui.monitor import Monitor
 
@@ -75,7 +74,8 @@ def read_header(file: BinaryIO, size: int, name: str) -> Header:
     metadata = _metadata(entries.pop(METADATA_KEY, None))
     if "\\" in text:
         for text_value in (*entries, *metadata, *metadata.values()):
-            _check_text(text_value)
+            if valid_text(text_value) != text_value:  # JSON can spell lone surrogates
+                raise FalseClaimError("{text!r} is not valid text", text=text_value[:80])
     may_have_bools = "true" in text or "false" in text
     known_tensors: dict[tuple[object, ...], tuple[RawTensor, int]] = {}
     for key, entry in entries.items():
@@ -146,7 +146,7 @@ def _parse(file: BinaryIO, size: int) -> tuple[dict[str, object], str, int]:
         if isinstance(header, dict) and _number_of_keys(text) != len(header) + sum(
             len(entry) for entry in header.values() if isinstance(entry, dict)
         ):
-            json.loads(text, object_pairs_hook=_refuse_duplicates, **rules)  # names the key
+            json.loads(text, object_pairs_hook=refuse_duplicates, **rules)  # names the key
     except UnicodeDecodeError:
         raise FalseClaimError("its header is not UTF-8 text") from None
     except (ValueError, RecursionError):
@@ -183,16 +183,6 @@ def _number_of_keys(text: str) -> int:
     return quoted if quoted == text.count(":") else len(KEY_END.findall(text))
 
 
-def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    unique = dict(pairs)
-    if len(unique) < len(pairs):
-        ((duplicate, _),) = Counter(key for key, _ in pairs).most_common(1)
-        raise FalseClaimError(
-            "{key!r} appears more than once, so it is ambiguous which one counts", key=duplicate
-        )
-    return unique
-
-
 class _NoSize:
     """A number that is no size: "2.0" or "-0". It is not equal to a whole number."""
 
@@ -223,14 +213,6 @@ def _metadata(entry: object) -> dict[str, str]:
         if not isinstance(value, str):
             raise FalseClaimError("its metadata {key!r} is not text", key=key)
     return entry
-
-
-def _check_text(text: str) -> None:
-    """Refuse lone surrogates: JSON can spell them, UTF-8 cannot."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise FalseClaimError("{text!r} is not valid text", text=text[:80]) from None
 
 
 def _fields(key: str, entry: object) -> dict[str, object]:

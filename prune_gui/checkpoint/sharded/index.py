@@ -27,7 +27,7 @@ from prune_gui.checkpoint import formats
 from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.gguf.format import GGUF, GgufCheckpoint
-from prune_gui.checkpoint.refusal import FalseClaimError
+from prune_gui.checkpoint.refusal import FalseClaimError, refuse_duplicates
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 from prune_gui.regular_files import read_regular
@@ -183,7 +183,7 @@ def _parse(path: Path, text: bytes) -> ShardIndex:
     if text.count(b"[") + text.count(b"{") > MAX_BRACKETS:
         raise FalseClaimError("it holds too many lists")
     try:
-        index = json.loads(text, object_pairs_hook=_refuse_duplicates)
+        index = json.loads(text, object_pairs_hook=refuse_duplicates)
     except (ValueError, RecursionError):
         raise FalseClaimError("it is not JSON") from None
     match index:
@@ -200,15 +200,6 @@ def _parse(path: Path, text: bytes) -> ShardIndex:
             checked.add(name)
     metadata = index.get("metadata")
     return ShardIndex(path, file_format, weight_map, metadata if isinstance(metadata, dict) else {})
-
-
-def _refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    unique: dict[str, object] = {}
-    for key, value in pairs:
-        if key in unique:
-            raise FalseClaimError("{key} appears more than once", key=short(key))
-        unique[key] = value
-    return unique
 
 
 def _check_name(name: object, suffix: str) -> None:

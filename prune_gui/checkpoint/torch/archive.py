@@ -180,8 +180,7 @@ class TorchArchive:
 
     def _record(self, name: str, nbytes: int) -> zipfile.ZipInfo:
         record = zipfile.ZipInfo(f"{self._folder}/{name}")
-        _, padding = _header(self._file.tell(), record.filename, nbytes)
-        record.extra = PADDING_TAG + padding.to_bytes(2, "little") + b"Z" * padding
+        record.extra = padding(_header_end(self._file.tell(), record.filename, nbytes))
         return record
 
     def __enter__(self) -> Self:
@@ -214,27 +213,39 @@ def _counted(
         monitor.advance(nbytes(item))
 
 
-def archive_nbytes(records: Iterable[tuple[str, int]], folder: str = FOLDER) -> int:
-    """Return the bytes of an archive with these records, given as (name, bytes)."""
-    end, directory, count = 0, 0, 0
-    for name, nbytes in records:
-        path = f"{folder}/{name}"
-        header, padding = _header(end, path, nbytes)
+def archive_nbytes(
+    records: Iterable[tuple[str, int]],
+    extra_field: Callable[[int], bytes] = lambda _: b"",
+    unlisted_nbytes: int = 0,
+) -> int:
+    """Return the bytes of an archive that `zipfile` writes, given as (path, bytes) of its records.
+
+    The extra field follows a local header that would end at a position. Other bytes may be between
+    the last record and the directory.
+    """
+    end = directory = count = 0
+    for path, nbytes in records:
         far, large = end > MAX_PLAIN_BYTES, nbytes > MAX_PLAIN_BYTES
         zip64_nbytes = 4 * (far or large) + 8 * far + 16 * large
-        extra_nbytes = zip64_nbytes + len(PADDING_TAG) + 2 + padding
-        directory += DIRECTORY_HEADER_BYTES + len(path.encode()) + extra_nbytes
-        end += header + padding + nbytes
+        header_end = _header_end(end, path, nbytes)
+        extra_nbytes = len(extra_field(header_end))
+        directory += DIRECTORY_HEADER_BYTES + len(path.encode()) + zip64_nbytes + extra_nbytes
+        end = header_end + extra_nbytes + nbytes
         count += 1
+    end += unlisted_nbytes
     large = max(end, directory) > MAX_PLAIN_BYTES or count > MAX_PLAIN_RECORDS
     return end + directory + END_BYTES + large * ZIP64_END_BYTES
 
 
-def _header(offset: int, path: str, nbytes: int) -> tuple[int, int]:
-    large = nbytes > MAX_PLAIN_BYTES
-    name_nbytes = len(path.encode())
-    header = LOCAL_HEADER_BYTES + name_nbytes + large * ZIP64_EXTRA_BYTES + len(PADDING_TAG) + 2
-    return header, -(offset + header) % ALIGNMENT
+def _header_end(offset: int, path: str, nbytes: int) -> int:
+    zip64_nbytes = ZIP64_EXTRA_BYTES if nbytes > MAX_PLAIN_BYTES else 0
+    return offset + LOCAL_HEADER_BYTES + len(path.encode()) + zip64_nbytes
+
+
+def padding(header_end: int) -> bytes:
+    """Return the extra field after a local header with which values are aligned."""
+    nbytes = -(header_end + len(PADDING_TAG) + 2) % ALIGNMENT
+    return PADDING_TAG + nbytes.to_bytes(2, "little") + b"Z" * nbytes
 
 
 def damaged_record(

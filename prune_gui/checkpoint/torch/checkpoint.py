@@ -52,7 +52,7 @@ from prune_gui.checkpoint.torch.zip_layout import (
     TorchLayout,
     damaged_zip_error,
 )
-from prune_gui.errors import CheckpointError, one_line
+from prune_gui.errors import CheckpointError, one_line, valid_text
 from prune_gui.language import deferred, listed, tr, trn
 
 MAX_LISTED: Final = 5
@@ -254,7 +254,7 @@ def _raw_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> dict[str, R
                 key=key[:80],
                 dtype=dtype,
             )
-        if not _is_text(key):
+        if valid_text(key) != key:
             raise CheckpointError(
                 "{file}: the name {key!r} is not valid text. Save it under another name.",
                 file=path.name,
@@ -278,14 +278,6 @@ def _with_buffers(raw: dict[str, RawTensor], state: State) -> dict[str, RawTenso
     if not isinstance(state, ModuleState) or not trained:
         return raw
     return {key: one._replace(is_buffer=key not in trained) for key, one in raw.items()}
-
-
-def _is_text(key: str) -> bool:
-    try:
-        key.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _special(tensor: torch.Tensor) -> str | None:

@@ -16,7 +16,7 @@ import torch
 from torch.storage import TypedStorage, UntypedStorage
 
 from prune_gui.checkpoint.base import Checkpoint
-from prune_gui.checkpoint.source import byte_chunks
+from prune_gui.checkpoint.source import byte_chunks, crc32_of
 from prune_gui.checkpoint.torch.archive import VALUES_FOLDER, NewRecord
 from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
 from prune_gui.checkpoint.torch.pickle_machine import reachable
@@ -165,12 +165,8 @@ class CopyPlan:
         monitor.expect(sum(tensor.nbytes for tensor in self.fixed))
         for tensor in self.fixed:
             old = self.template.read_key(tensor.name).reshape(-1)
-            for chunk in self._summed(tensor):
-                monitor.advance(len(chunk))
-            old_checksum = 0
-            for chunk in byte_chunks(old):
-                old_checksum = zlib.crc32(chunk, old_checksum)
-            if self.checksums[tensor.name] != old_checksum:
+            self.checksums[tensor.name] = crc32_of(tensor.byte_chunks(), monitor)
+            if self.checksums[tensor.name] != crc32_of(byte_chunks(old)):
                 raise CheckpointError(FIXED, file=self.template.path.name, key=tensor.name)
 
     def _place(self, tensor: TensorWriter, storages: StorageMap) -> None:

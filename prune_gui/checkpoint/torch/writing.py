@@ -10,7 +10,6 @@ import io
 import json
 import pickle
 import sys
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,13 +19,14 @@ import torch
 from torch.storage import TypedStorage, UntypedStorage
 
 from prune_gui.checkpoint.base import Checkpoint
-from prune_gui.checkpoint.source import byte_chunks
+from prune_gui.checkpoint.source import byte_chunks, crc32_of
 from prune_gui.checkpoint.torch.archive import (
     FOLDER,
     VALUES_FOLDER,
     NewRecord,
     TorchArchive,
     archive_nbytes,
+    padding,
 )
 from prune_gui.checkpoint.torch.checked_calls import typed_storage
 from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
@@ -100,7 +100,8 @@ def write_torch(
             if record.tensor:
                 checksums[record.tensor] = checksum
         for name in [name for name in tensors if name not in checksums]:
-            checksums[name] = _checksum(tensors[name], monitor)
+            monitor.expect(tensors[name].nbytes)
+            checksums[name] = crc32_of(tensors[name].byte_chunks(), monitor)
         by_key = {key: checksums[name] for key, name in names.items()}
         own = _own_record(contents.root, with_checksums(metadata, by_key, by_key))
         archive.add(METADATA_RECORD, own)
@@ -120,8 +121,10 @@ def torch_nbytes(
         return plan.template.source.size
     contents = _contents(writers, template, plan, tensors_only=tensors_only)
     own = _own_record(contents.root, with_checksums(metadata, [writer.key for writer in writers]))
-    sizes = [(record.name, record.nbytes) for record in contents.records]
-    return archive_nbytes([*sizes, (METADATA_RECORD, len(own))], contents.folder)
+    sizes = {record.name: record.nbytes for record in contents.records}
+    sizes[METADATA_RECORD] = len(own)
+    paths = ((f"{contents.folder}/{name}", nbytes) for name, nbytes in sizes.items())
+    return archive_nbytes(paths, padding)
 
 
 class _Contents(NamedTuple):
@@ -187,15 +190,6 @@ def _storage_chunks(
     for chunk in byte_chunks(template.values_of(torch.empty(0, dtype=torch.uint8).set_(storage))):
         template.check()
         yield chunk
-
-
-def _checksum(tensor: TensorWriter, monitor: Monitor) -> int:
-    checksum = 0
-    monitor.expect(tensor.nbytes)
-    for chunk in tensor.byte_chunks():
-        checksum = zlib.crc32(chunk, checksum)
-        monitor.advance(len(chunk))
-    return checksum
 
 
 def is_reduced(writers: Sequence[KeyedWriter], template: TorchCheckpoint) -> bool:

@@ -1,4 +1,4 @@
-"""The records of the zip archive of a torch file, checked completely before any is used.
+"""The records of zip archives of torch, NumPy and Keras, checked completely before any is used.
 
 Readers of zip archives differ on malformed ones: which of several directories is valid, where a
 name ends, where a record starts. An archive is accepted only if it is unambiguous.
@@ -11,17 +11,16 @@ import threading
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import BinaryIO, Final, NamedTuple
 
 from prune_gui.checkpoint.refusal import FalseClaimError
+from prune_gui.checkpoint.source import Source
 from prune_gui.errors import CheckpointError, one_line
 from prune_gui.language import deferred
 from prune_gui.monitor import check_cancelled
-
-if TYPE_CHECKING:
-    from prune_gui.checkpoint.source import Source
 
 METADATA_RECORD: Final = "prune_gui.json"
 """The record that this program adds: {"root": [...], "metadata": {...}}. torch ignores it."""
@@ -167,12 +166,9 @@ class RecordChecks:
         with self._lock:
             if entry.header_offset in self._checked:
                 return
-            try:
-                with self._archive.open(entry) as record:
-                    while record.read(CHUNK_BYTES):
-                        check_cancelled()
-            except ZIP_ERRORS as error:
-                raise damaged_zip_error(self._source.path.name, error) from error
+            with zip_errors(self._source), self._archive.open(entry) as record:
+                while record.read(CHUNK_BYTES):
+                    check_cancelled()
             self._checked.add(entry.header_offset)
 
 
@@ -313,3 +309,55 @@ def _record_start(read: Callable[[int, int], bytes], entry: zipfile.ZipInfo, end
             name=entry.orig_filename.partition("/")[2] or entry.orig_filename,
         )
     return start
+
+
+class OpenArchive(NamedTuple):
+    """An archive whose directory is checked: the entries by name.
+
+    `starts` has the position of the content of each record, by that of its header.
+    """
+
+    zip: zipfile.ZipFile
+    entries: dict[str, zipfile.ZipInfo]
+    starts: dict[int, int]
+    checks: RecordChecks
+
+
+def record_names(start: bytes, file: BinaryIO) -> list[str]:
+    """Return the names of the records of an archive; [] for another file."""
+    try:
+        return zipfile.ZipFile(file).namelist() if start.startswith(b"PK\x03\x04") else []
+    except ZIP_ERRORS:
+        return []
+
+
+@contextmanager
+def zip_errors(source: Source) -> Iterator[None]:
+    """Convert what the reader of archives raises to a refusal of the file."""
+    try:
+        yield
+    except ZIP_ERRORS as error:
+        raise damaged_zip_error(source.path.name, error) from error
+
+
+def open_archive(source: Source) -> OpenArchive:
+    """Open an archive, and check its directory."""
+    file = source.open_again()
+    with zip_errors(source):
+        check_end(file, source.size)
+        archive = zipfile.ZipFile(file)
+        listed = archive.infolist()
+        entries = {entry.orig_filename: entry for entry in listed}
+        if len(entries) < len(listed):
+            raise FalseClaimError("its archive has two records of the same name")
+        if entries:
+            check_entries(entries, source.size)
+        starts = record_starts(listed, file, source.size)
+    return OpenArchive(archive, entries, starts, RecordChecks(archive, source))
+
+
+def record_chunks(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[bytes]:
+    """Yield the content of a record."""
+    with archive.open(entry) as file:
+        while chunk := file.read(CHUNK_BYTES):
+            yield chunk

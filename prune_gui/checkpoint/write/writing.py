@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +14,7 @@ from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.formats import compressing, format_to_write
 from prune_gui.checkpoint.opening import open_file
 from prune_gui.checkpoint.sharded.reading import ShardedCheckpoint
-from prune_gui.checkpoint.source import CHUNK_BYTES
+from prune_gui.checkpoint.source import CHUNK_BYTES, crc32_of
 from prune_gui.checkpoint.tensor_info import QUANTIZED_TYPES
 from prune_gui.checkpoint.write.atomic import rehearse, replacing_together, write_files
 from prune_gui.checkpoint.write.content import (
@@ -141,7 +141,10 @@ def write_file(
         texts = with_checksums(content.metadata, checksums, None if finish else checksums)
     with reading_back(out):
         if whole is not None:
-            is_equal = _checksum(path, monitor) == whole
+            monitor.expect(path.stat().st_size)
+            with path.open("rb") as file:
+                chunks = iter(partial(file.read, CHUNK_BYTES), b"")
+                is_equal = crc32_of(chunks, monitor) == whole
         elif file_format.write is file_format.write_compressed and file_format.open_headers:
             with file_format.open_headers(path) as written:
                 is_equal = _headers_agree(written, content.writers, checksums, texts)
@@ -175,16 +178,6 @@ def _check_equal(out: Path, *, is_equal: bool) -> None:
             "disk or the memory may be faulty.",
             path=out,
         )
-
-
-def _checksum(path: Path, monitor: Monitor) -> int:
-    monitor.expect(path.stat().st_size)
-    checksum = 0
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK_BYTES):
-            checksum = zlib.crc32(chunk, checksum)
-            monitor.advance(len(chunk))
-    return checksum
 
 
 def check_special(out: Path, file_format: FileFormat, content: FileContent) -> None:
@@ -237,13 +230,8 @@ def reading_back(out: Path) -> Iterator[None]:
 
 
 def _read_checksums(written: Checkpoint, keys: Iterable[str], monitor: Monitor) -> dict[str, int]:
-    checksums = dict.fromkeys(keys, 0)
     with written.stored_reader() as read:
-        for key in checksums:
-            for chunk in read(key):
-                checksums[key] = zlib.crc32(chunk, checksums[key])
-                monitor.advance(len(chunk))
-    return checksums
+        return {key: crc32_of(read(key), monitor) for key in keys}
 
 
 def _headers_agree(

@@ -93,10 +93,21 @@ DOCUMENT_ACTIONS: Final[dict[str, ActionSpec]] = {
         lambda w: w.show_report(),
     ),
     "export_figure": when_open(
-        deferred("&Export figure…"),
+        deferred("E&xport figure…"),
         deferred("Export the current picture or a ready layout as PDF, SVG or PNG"),
         lambda w: w.exporter.export_figure(w.views.front),
         "Ctrl+Shift+F",
+    ),
+    "choose_original": when_open(
+        deferred("Choose the ori&ginal…"),
+        deferred("Choose the checkpoint before pruning, which kept energy is relative to"),
+        lambda w: w.commands.choose_original(),
+    ),
+    "forget_original": ActionSpec(
+        deferred("Forget the or&iginal"),
+        deferred("Do not measure kept energy against another checkpoint"),
+        lambda w: w.workbench.comparison.set_reference(None),
+        when=lambda w: w.session is not None and w.session.reference_path is not None,
     ),
     "close_window": ActionSpec(
         deferred("Close &window"), deferred("Close this window"), lambda w: w.close(), "Ctrl+W"
@@ -154,7 +165,10 @@ DOCUMENT_ACTIONS: Final[dict[str, ActionSpec]] = {
         "Ctrl+,",
     ),
     "guide": ActionSpec(
-        deferred("&User guide"), deferred("How to use this program"), lambda w: w.show_guide()
+        deferred("&User guide"),
+        deferred("How to use this program"),
+        lambda w: w.show_guide(),
+        Key.HelpContents,
     ),
     "palette": ActionSpec(
         deferred("&Command palette…"),
@@ -166,7 +180,7 @@ DOCUMENT_ACTIONS: Final[dict[str, ActionSpec]] = {
         deferred("&Keyboard shortcuts"),
         deferred("All keyboard shortcuts"),
         lambda w: w.shortcuts_wanted.emit(),
-        "F1",
+        "Ctrl+F1",
     ),
     "demo": ActionSpec(
         deferred("Open the &demo"),

@@ -113,13 +113,12 @@ PRUNING_ACTIONS: Final[dict[str, ActionSpec]] = {
         "preview",
         checked=lambda w: w.draft.preview.isChecked(),
     ),
-    "add_step": ActionSpec(
+    "add_step": when_open(
         lambda w: tr("&Apply to step") if w.draft.editing else tr("&Add step"),
         deferred("Add the previewed step to the stack, or apply the edited one"),
         lambda w: w.draft.add(),
         "Ctrl+Return",
         "add",
-        lambda w: w.draft.commit.isEnabled(),
     ),
     "edit_step": of_step(
         deferred("&Edit step"),
@@ -231,7 +230,7 @@ PRUNING_ACTIONS: Final[dict[str, ActionSpec]] = {
     "evaluate": when_open(
         deferred("Evaluate…"),
         deferred("See what the file and the stack are worth by your own measure"),
-        lambda w: w.show_evaluation(),
+        lambda w: w.docks.toggle("Evaluate"),
         "Ctrl+Shift+E",
     ),
     "sweep": when_open(

@@ -114,7 +114,7 @@ class BatchDialog(JobSequenceDialog):
         options = self.form, self.overwrite, self.compressed, self.tensors_only
         self._inputs: tuple[QWidget, ...] = (self.add_files, self.add_folder, self.write)
         self._outputs: tuple[QWidget, ...] = (self.folder, self.browse, *options)
-        self._problem = Message()
+        self._problem, self.error = Message(), Message()
         self._buttons = JobSequenceButtons(self, self._sequence, tr("&Run"), self._run)
         self.run, self.cancel = self._buttons.run, self._buttons.cancel
         self.save = self._buttons.add(tr("Save &table as CSV…"), lambda: taking.save_table(self))
@@ -124,7 +124,8 @@ class BatchDialog(JobSequenceDialog):
             grid.addWidget(widget, 0, column)
         grid.addLayout(layouts.row(*options, layouts.STRETCH), 1, 1, 1, 2)
         adding = layouts.row(self.add_files, self.add_folder, self._remove, layouts.STRETCH)
-        layouts.column(adding, (self.results, 1), group, self._problem, self._buttons, of=self)
+        messages = self.error, group, self._problem
+        layouts.column(adding, (self.results, 1), *messages, self._buttons, of=self)
         self.resize(900, 520)
         self._sequence.came.connect(self._show_result)
         self._sequence.failed.connect(workbench.failed)
@@ -190,6 +191,10 @@ class BatchDialog(JobSequenceDialog):
             self._show_progress()
         else:
             self._problem.say(tr(problem), warning=problem in (NO_FOLDER, NOT_A_FOLDER))
+        rows = self.model.rows
+        selected = [rows[index.row()] for index in self.results.selectionModel().selectedRows()]
+        failed = next((row for row in (*selected, *rows) if row.error), None)
+        self.error.say_error(failed.error if failed else "", failed.details if failed else "")
         for widget in self._inputs:
             widget.setEnabled(not running)
         for widget in self._outputs:
@@ -248,8 +253,8 @@ class BatchDialog(JobSequenceDialog):
                 folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             reason = error.strerror or str(error)
-            text = tr("{path} cannot be created: {reason}.", path=folder, reason=reason)
-            self._problem.say(text)
+            text = tr("The folder cannot be created: {reason}.", reason=reason)
+            self._problem.say_error(text, str(folder))
             return
         paths = [row.path for row in self.model.rows]
         self.model.show(map(BatchRow, paths))

@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSize, Qt, QUrl, qVersion
-from PySide6.QtGui import QDesktopServices, QGuiApplication
+from PySide6.QtCore import QEvent, QSize, Qt, QUrl, qVersion
+from PySide6.QtGui import QDesktopServices, QGuiApplication, QImage
 from PySide6.QtWidgets import QDialog, QMessageBox, QTextBrowser, QWidget
 
 from prune_gui.gui.widgets import layouts
@@ -19,9 +19,25 @@ if TYPE_CHECKING:
     from prune_gui.session import Crash
 
 MARGIN_PX = 24
+PICTURE_PX = 690
+"""Width of a picture between the margins."""
 SIZE_PX = QSize(760, 820)
 TITLE_BAR_PX = 40
 """Maximum height of the title bar of the system."""
+
+
+class GuideBrowser(QTextBrowser):
+    """A browser with the pictures of the guide, in its width."""
+
+    def loadResource(self, kind: int, name: QUrl) -> object:  # noqa: N802
+        picture = QImage(str(pictures_folder() / name.fileName()))
+        if picture.isNull():
+            return super().loadResource(kind, name)
+        ratio = self.devicePixelRatioF()
+        width = min(picture.width(), round(PICTURE_PX * ratio))
+        scaled = picture.scaledToWidth(width, Qt.TransformationMode.SmoothTransformation)
+        scaled.setDevicePixelRatio(ratio)
+        return scaled
 
 
 class HelpWindow(QDialog):
@@ -30,14 +46,25 @@ class HelpWindow(QDialog):
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
         self.setWindowTitle(tr("User guide"))
-        self.browser = QTextBrowser(openLinks=False)
+        self.browser = GuideBrowser(openLinks=False)
         self.browser.setAccessibleName(tr("User guide"))
         self.browser.document().setDocumentMargin(MARGIN_PX)
-        self.browser.setMarkdown(guide_path(language()).read_text(encoding="utf-8"))
+        self._show_guide()
         self.browser.anchorClicked.connect(self.follow)
         layouts.column(self.browser, of=self, margin=0)
         free = parent.screen().availableSize() - QSize(0, TITLE_BAR_PX)
         self.resize(SIZE_PX.boundedTo(free))
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.PaletteChange:  # links keep the colour of their creation
+            self._show_guide()
+
+    def _show_guide(self) -> None:
+        bar = self.browser.verticalScrollBar()
+        place = bar.value()
+        self.browser.setMarkdown(guide_path(language()).read_text(encoding="utf-8"))
+        bar.setValue(place)
 
     def follow(self, link: QUrl) -> None:
         """Scroll to a heading of the guide, or open an external link in the system's browser."""
@@ -59,6 +86,12 @@ class HelpWindow(QDialog):
 def guide_path(code: str) -> Path:
     """Return the file of the guide in a language of the program."""
     return resource("guide", "guide.md" if code == SOURCE else f"guide.{code}.md")
+
+
+def pictures_folder() -> Path:
+    """Return the folder of the pictures; in a checkout, they are in the documentation."""
+    shipped = resource("guide", "pictures")
+    return shipped if shipped.is_dir() else resource().parent / "docs" / "pictures"
 
 
 def anchor_of(heading: str) -> str:

@@ -48,6 +48,9 @@ ARCHITECTURE: Final = FileQuestion(
     deferred("Architecture tables (*.yaml *.yml);;All files (*)"),
 )
 EVALUATOR: Final = FileQuestion(deferred("Choose an evaluator"), PYTHON_FILES)
+NEW_EVALUATOR: Final = FileQuestion(
+    deferred("New evaluator"), deferred("Python files (*.py)"), "py"
+)
 SAVED_RECIPE: Final = FileQuestion(  # all files would offer checkpoints
     deferred("Save the recipe"), deferred("Recipes (*.yaml *.yml)"), "yaml"
 )
@@ -208,13 +211,14 @@ def agree_to_evaluate(parent: QWidget, spec: EvaluatorSpec) -> bool:
 
 
 def ask_unsaved(parent: QWidget, name: str) -> str:
-    """Ask what to do with an unsaved recipe; return "save", "discard" or "cancel"."""
+    """Ask about an unsaved recipe; return "save", "checkpoint", "discard" or "cancel"."""
     return ask(
         parent,
         tr("Save the recipe?"),
         tr("The recipe for {name} is not saved.", name=one_line(name)),
         {
             "save": (Standard.Save, tr("&Save recipe…")),
+            "checkpoint": (Role.AcceptRole, tr("Save &pruned checkpoint…")),
             "discard": (Standard.Discard, ""),
             "cancel": CANCEL,
         },

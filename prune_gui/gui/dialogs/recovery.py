@@ -66,7 +66,7 @@ class Recovery(QObject):
         """Open the checkpoint, restore the recipe, then replace the old journal by a new one."""
         workbench = self._workbench
         try:
-            recipe = unsaved.parsed()
+            recipe, draft = unsaved.parsed(), unsaved.parsed_draft()
         except RecipeError as error:
             workbench.fail(deferred("Restoring the recipe"), error)
             return False
@@ -77,7 +77,8 @@ class Recovery(QObject):
             workbench.changed.disconnect(opened)
             session = workbench.session
             if session is not None and session.checkpoint.path.absolute() == unsaved.checkpoint:
-                workbench.edit(lambda session: session.bring_back(recipe, unsaved.recipe_path))
+                recipe_path = unsaved.recipe_path
+                workbench.edit(lambda session: session.bring_back(recipe, recipe_path, draft))
                 self.journal.keep(session)
                 remove(path)
 
@@ -91,7 +92,7 @@ class Recovery(QObject):
             self._settle_timer.start()
 
     def _on_changed(self, changes: Changes) -> None:
-        if changes.recipe or changes.saved:
+        if changes.recipe or changes.draft or changes.saved:
             self._settle_timer.start()
             if self._workbench.session is not None:
                 kept_recipes.keep_states(self._workbench.session)

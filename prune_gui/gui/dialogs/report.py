@@ -85,6 +85,7 @@ class ReportDialog(JobSequenceDialog):
         page = Path(self.path.text().strip())
         job = report_job(
             session,
+            self._workbench.comparison.reference,
             page,
             page.with_suffix(".csv") if self.table.isChecked() else None,
             with_folders=self.folders.isChecked(),

@@ -208,7 +208,7 @@ class SweepDialog(JobSequenceDialog):
 
     def _fail(self, tried: str, error: BaseException) -> None:
         if isinstance(error, PruneGuiError):
-            self.note.say(str(error))
+            self.note.say_error(error.brief, error.details)
         else:
             self._workbench.failed.emit(tried, error)
 

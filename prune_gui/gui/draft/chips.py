@@ -13,6 +13,7 @@ from PySide6.QtGui import (
     QPainter,
     QPaintEvent,
     QPalette,
+    QPen,
     QResizeEvent,
 )
 from PySide6.QtWidgets import QSizePolicy, QStyle, QStyleOptionFocusRect, QToolButton, QWidget
@@ -20,7 +21,7 @@ from PySide6.QtWidgets import QSizePolicy, QStyle, QStyleOptionFocusRect, QToolB
 from prune_gui.errors import one_line
 from prune_gui.gui.formatting import wrapped
 from prune_gui.gui.widgets import layouts
-from prune_gui.gui.widgets.theme import icon
+from prune_gui.gui.widgets.theme import colours, icon
 from prune_gui.language import tr
 
 ROWS: Final = 2
@@ -46,6 +47,7 @@ class Chips(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._texts: Sequence[str] = ()
+        self._is_marked = False
         self._chips: list[_Chip] = []
         self._add = _small_button(self, tr("Add a glob"))  # a character or Enter does the same
         self._add.setText("+")
@@ -54,8 +56,14 @@ class Chips(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setCursor(Qt.CursorShape.IBeamCursor)
 
+    def mark(self, *, on: bool) -> None:
+        """Draw a frame in the colour of warnings."""
+        self._is_marked = on
+        self.update()
+
     def show_texts(self, texts: Sequence[str]) -> None:
         self._texts = texts
+        self.mark(on=False)
         for chip in self._chips:
             chip.hide()
             chip.deleteLater()
@@ -98,6 +106,11 @@ class Chips(QWidget):
         super().keyPressEvent(event)
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+        if self._is_marked:
+            painter = QPainter(self)
+            painter.setPen(QPen(QColor(colours(self.palette()).warning), 2))
+            painter.drawRect(self.rect().adjusted(1, 1, -1, -1))
+            painter.end()
         if self.hasFocus():
             option = QStyleOptionFocusRect()
             option.initFrom(self)

@@ -9,11 +9,13 @@ from typing import Final
 
 from PySide6.QtCore import QEvent, QSignalBlocker, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QCheckBox, QLabel, QPushButton, QWidget
+from PySide6.QtWidgets import QCheckBox, QLabel, QPushButton, QSizePolicy, QWidget
 
 from prune_gui.errors import RecipeError
 from prune_gui.gui import formatting
-from prune_gui.gui.draft.form import MethodBox, MethodForm, row_label, summary
+from prune_gui.gui.draft.cut_follower import CutFollower
+from prune_gui.gui.draft.form import MethodForm, row_label
+from prune_gui.gui.draft.method_box import MethodBox, summary
 from prune_gui.gui.draft.targets_field import TargetsField
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.frames import FitScrollArea
@@ -22,11 +24,9 @@ from prune_gui.gui.widgets.theme import bold, icon
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
 from prune_gui.pruning.methods import METHODS, Method
-from prune_gui.pruning.methods.base import Setting
 from prune_gui.recipe import Step
-from prune_gui.recipe.amounts import Amount
-from prune_gui.recipe.target_amounts import allocated, with_own_amount, with_shares_of
-from prune_gui.session.amount_from_cut import FIELD_FOR, DraggedAmount, FindSetting
+from prune_gui.recipe.amounts import Amount, allocated, with_own_amount, with_shares_of
+from prune_gui.session.amount_from_cut import FIELD_FOR
 from prune_gui.session.changes import Changes
 from prune_gui.session.draft_request import (
     AmountRequest,
@@ -35,11 +35,13 @@ from prune_gui.session.draft_request import (
     DraftRequest,
     SharesRequest,
     StepRequest,
+    TargetsRequest,
     UnitRequest,
     listed,
     listed_units,
 )
-from prune_gui.worker.jobs import Draft
+from prune_gui.session.history import DraftState
+from prune_gui.worker.jobs import Draft, Resolved
 
 UPDATE_INTERVAL_MS: Final = 25
 """Minimum interval between two updates of the draft while the user changes the form.
@@ -47,6 +49,8 @@ UPDATE_INTERVAL_MS: Final = 25
 A mouse can report a slider more often than the screen shows it; each update takes processor time
 from the engine.
 """
+MERGE_DELAY_MS: Final = 1000
+"""Changes of the same field with shorter delays are one undo entry."""
 IDLE: Final = deferred("Change a setting, or turn on Preview.")
 MIN_FIELDS_HEIGHT_PX: Final = 120
 """Minimum height of the scroll area with the fields."""
@@ -60,12 +64,15 @@ class DraftPanel(QWidget):
     """
 
     added = Signal()  # the draft became a step
-    offer_changed = Signal()  # whether it is previewed, is edited or can be added has changed
+    offer_changed = Signal()  # whether it is previewed or edited has changed
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._workbench = workbench
         self._editing: tuple[int, Step] | None = None
+        self._aside: DraftState | None = None  # the draft that returns after editing
+        self._noted: DraftState | None = None  # the current one of the history
+        self._changed_last: frozenset[str] = frozenset()
         self._is_made_by_view = False
         self._shows_outcome = False  # that of the current or of the previous draft
 
@@ -74,7 +81,6 @@ class DraftPanel(QWidget):
         self.method = MethodBox()
         self.method.activated.connect(self._use_method)
         self.method.activated.connect(self._changed_by_user)
-        self._summary = layouts.remark()
         self.targets = TargetsField(workbench)
         self.targets.changed.connect(self._targets_changed)
         self.form = MethodForm()
@@ -82,7 +88,7 @@ class DraftPanel(QWidget):
         self._cuts = CutFollower(workbench, self.form)
         self.preview = QCheckBox(tr("Previe&w"))
         self.preview.setToolTip(tr("Show in every view what this step would do"))
-        self.preview.toggled.connect(self._update)
+        self.preview.toggled.connect(lambda: self._update())
         self._outcome = layouts.described(Message(), tr("Effect of the step"))
         keep_room(self._outcome, lines=2)
         self._limits, self._remarks = Message(), Message()
@@ -91,20 +97,22 @@ class DraftPanel(QWidget):
         self.cancel = layouts.button(tr("Cancel"), self.stop_editing)
         rows = layouts.form(
             (row_label(tr("Method"), self.method), self.method),
-            self._summary,
             (row_label(tr("&Targets"), self.targets.chips), self.targets),
         )
         fields = QWidget()
         layouts.column(rows, self.form, layouts.STRETCH, of=fields, margin=0)
         scrolled = FitScrollArea(fields, MIN_FIELDS_HEIGHT_PX)
+        scrolled.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Expanding)
         messages = self._outcome, self._limits, self._remarks
         buttons = layouts.row(self.preview, layouts.STRETCH, self.cancel, self.commit)
-        layouts.column(self._heading, scrolled, *messages, buttons, of=self)
+        layouts.column(self._heading, (scrolled, 1), *messages, buttons, of=self)
 
         self._is_outdated = False
-        self._offered = (False, False, False)
+        self._offered = (False, False)
         self._update_timer = QTimer(self, singleShot=True, interval=UPDATE_INTERVAL_MS)
         self._update_timer.timeout.connect(self._catch_up)
+        self._merge_timer = QTimer(self, singleShot=True, interval=MERGE_DELAY_MS)
+        self._merge_timer.timeout.connect(self._announce_change)
         workbench.changed.connect(self._on_changed)
         workbench.methods_loaded.connect(self._offer)
         self._opened()
@@ -114,11 +122,17 @@ class DraftPanel(QWidget):
         return self._editing is not None
 
     def edit(self, index: int, *, focus: bool = True) -> None:
-        """Load a step of the recipe into the form, to replace it; give the form the focus."""
+        """Put the draft aside, and load a step of the recipe into the form, to replace it.
+
+        The form gets the focus.
+        """
         session = self._workbench.session
         assert session is not None
         step = session.steps[index]
+        if not self.editing:
+            self._aside = self._noted
         self._editing = index, step
+        self._is_made_by_view = False
         self._show_step(step)
         self._turn_preview(on=True)
         if focus:  # for other reasons, Fusion draws no focus frame
@@ -134,12 +148,17 @@ class DraftPanel(QWidget):
         self.form.set_value("amount", amount)
         self._update()
 
-    def stop_editing(self) -> None:
-        if self._editing is not None:
-            self._reset()
+    def stop_editing(self, *, amend: bool = False) -> None:
+        """Bring back the draft that was put aside."""
+        if self.editing:
+            aside, self._editing = self._aside, None
+            if aside is not None:
+                self._show(aside, amend=amend)
+            else:
+                self._reset(amend=amend)
 
     def add(self) -> None:
-        """Add the draft to the recipe, or replace the edited step by it.
+        """Add the draft to the recipe, or replace the edited step by it; else show what is missing.
 
         If the globs of the selected parameters are being computed, the draft is added when they
         are known.
@@ -148,24 +167,80 @@ class DraftPanel(QWidget):
 
     def _add(self) -> None:
         step = self._step()
-        if step is None or not self.commit.isEnabled():
+        if step is None or self.obstacle:
+            self._show_missing()
             return
+        was_editing = self.editing
         draft = Draft(step, self._editing[0] if self._editing else None)
         self._workbench.edit(lambda session: self._workbench.draft.commit(session, draft))
-        if self.editing or self._is_made_by_view:
-            self._reset()
+        if was_editing:
+            self.stop_editing(amend=True)
+        elif self._is_made_by_view:
+            self._reset(amend=True)
         else:
-            self._turn_preview(on=False)
+            self._turn_preview(on=False, amend=True)
         self.added.emit()
 
-    def _reset(self) -> None:
+    def _reset(self, *, amend: bool = False) -> None:
         """Begin a new draft: the first method with its defaults, for the selected parameters."""
         self._editing, self._is_made_by_view = None, False
         self.method.choose(next(iter(METHODS)))
         self.form.reset(METHODS[self.method.currentData()])
         self._show_mode()
-        self._turn_preview(on=False)
-        self.targets.follow_again()
+        self.targets.restore(self.targets.typed, follows=True)
+        self._turn_preview(on=False, amend=amend)
+
+    def _show(self, state: DraftState, *, amend: bool = True) -> None:
+        """Show a draft as it was, also one that is incomplete or that edits a step."""
+        session = self._workbench.session
+        assert session is not None
+        self._merge_timer.stop()
+        self._is_made_by_view, self._aside = state.made_by_view, state.aside
+        self._editing = None
+        if state.editing is not None:
+            self._editing = state.editing, session.steps[state.editing]
+        made = type(state.step.method) if state.step else METHODS.get(state.method)
+        if made is None or made is not METHODS.get(state.method):  # its file was loaded again
+            self._reset(amend=amend)
+            return
+        self.method.choose(state.method)
+        self.form.use(METHODS[state.method])
+        self.form.show_values(state.values)
+        self.targets.restore(state.targets, follows=state.follows)
+        self._show_mode()
+        self._turn_preview(on=state.previewed, amend=amend)
+
+    def _state(self, step: Step | None) -> DraftState:
+        return DraftState(
+            step,
+            self.method.currentData(),
+            self.form.values,
+            self.targets.typed,
+            follows=self.targets.following.isChecked(),
+            previewed=self.preview.isChecked(),
+            made_by_view=self._is_made_by_view,
+            editing=self._editing[0] if self._editing else None,
+            aside=self._aside if self._editing else None,
+        )
+
+    def _note(self, step: Step | None, *, amend: bool) -> None:
+        """Keep what the form shows in the history, to undo what the user changed."""
+        session, state = self._workbench.session, self._state(step)
+        if session is None or state == self._noted:
+            return
+        changed = state.changed(self._noted) if self._noted else frozenset()
+        amend = amend or not changed
+        merge = changed == self._changed_last and self._merge_timer.isActive()
+        session.note_draft(state, merge=merge, amend=amend)
+        self._noted = state
+        if not amend:
+            self._changed_last = changed
+            self._merge_timer.start()
+            if not merge:
+                self._announce_change()
+
+    def _announce_change(self) -> None:
+        self._workbench.changed.emit(Changes(draft=True))
 
     def target(self, names: frozenset[str]) -> None:
         """Set parameters as the targets, until the user follows the selection again."""
@@ -182,6 +257,8 @@ class DraftPanel(QWidget):
                 self._cuts.apply(partial(FIELD_FOR[request.quantity], value=request.value, **own))
             case StepRequest(step):
                 self._draft_made(step)
+            case TargetsRequest(names):
+                self.target(names)
             case AmountRequest():
                 self._load(request.step)
                 method = self.form.method()
@@ -230,6 +307,9 @@ class DraftPanel(QWidget):
 
     def _draft_made(self, step: Step) -> None:
         """Show a step that a view makes, as the draft; for other targets, there is a new one."""
+        self._merge_timer.stop()
+        if self._editing is not None and type(self._editing[1].method) is not type(step.method):
+            self._editing = None  # the edited step stays as it is
         self._show_step(step)
         self._is_made_by_view = True
         self._turn_preview(on=True)
@@ -256,10 +336,15 @@ class DraftPanel(QWidget):
             self._renew_methods()
         if changes.file:
             self._opened()
-        elif changes.recipe and self._workbench.session is not None and self._editing is not None:
-            index, step = self._editing
-            if self._workbench.session.steps[index : index + 1] != (step,):
-                self.stop_editing()
+        elif changes.recipe and (session := self._workbench.session) is not None:
+            draft = session.history.draft
+            if draft is not None and draft is not self._noted:  # undone or redone
+                self._noted = draft
+                self._show(draft)
+            elif self._editing and session.steps[self._editing[0] :][:1] != self._editing[1:]:
+                self.stop_editing(amend=True)
+        if changes.recipe and self._workbench.session is not None:
+            self.targets.protect(self._workbench.session.protected)
         if changes.resolution:
             self._show_outcome()
             self._cuts.catch_up()
@@ -268,8 +353,13 @@ class DraftPanel(QWidget):
             self._outcome.say(tr("Stopped. Press F5 to recompute."))
 
     def _opened(self) -> None:
-        self.setEnabled(self._workbench.session is not None)
-        self._reset()
+        session = self._workbench.session
+        self.setEnabled(session is not None)
+        self._noted = session.history.draft if session is not None else None
+        if self._noted is not None:
+            self._show(self._noted)  # the file was loaded again
+        else:
+            self._reset(amend=True)
 
     def _show_mode(self) -> None:
         """Show the chosen method, and whether a step is edited."""
@@ -281,9 +371,13 @@ class DraftPanel(QWidget):
         )
         self.commit.setText(tr("Appl&y") if self.editing else tr("&Add step"))
         self.commit.setIcon(icon("edit" if self.editing else "add"))
+        tip = tr("Add this step to the stack  (Ctrl+Return)")
+        if self.editing:
+            tip = tr("Apply the changes to the step  (Ctrl+Return)")
+        self.commit.setToolTip(tip)
         method = METHODS[self.method.currentData()]
-        self._summary.setText(summary(method))
-        self.targets.take_every_kind(on=method.takes_every_kind)
+        self.method.setToolTip(formatting.wrapped(summary(method)))
+        self.targets.use(method)
         # The tab order is from the top to the bottom, including new rows.
         targets = self.targets
         before = (self.method, targets.chips, targets.line, targets.following, targets.use_filtered)
@@ -299,12 +393,12 @@ class DraftPanel(QWidget):
             self._update()
 
     def _offer(self, methods: Sequence[type[Method]]) -> None:
-        """List loaded methods, and select the first of them unless a step is being edited."""
+        """List loaded methods, and select the first of them unless there is a draft."""
         self.method.list_methods()
-        if not self.editing:
+        if not self.preview.isChecked():
             self.method.choose(methods[0].name)
             self._use_method()
-            self._update()
+            self._update(amend=True)
 
     def _use_method(self) -> None:
         self.form.use(METHODS[self.method.currentData()])
@@ -333,15 +427,16 @@ class DraftPanel(QWidget):
             self._update()
             self._update_timer.start()
 
-    def _turn_preview(self, *, on: bool) -> None:
+    def _turn_preview(self, *, on: bool, amend: bool = False) -> None:
         with QSignalBlocker(self.preview):
             self.preview.setChecked(on)
-        self._update()
+        self._update(amend=amend)
 
-    def _update(self) -> None:
+    def _update(self, *, amend: bool = False) -> None:
         self._is_outdated = False
         index = self._editing[0] if self._editing else None
         step = self._step()
+        self._note(step, amend=amend)
         self._workbench.draft.set(step if self.preview.isChecked() else None, index)
         self._show_outcome()
 
@@ -355,37 +450,40 @@ class DraftPanel(QWidget):
         enabled = self._editing[1].enabled if self._editing else True
         return Step(method=method, targets=targets, enabled=enabled)
 
-    def _offer_commit(self, error: str | None) -> str:
-        """Enable *Add step* if the draft is valid; return why it is not, "" if it is."""
-        if self._workbench.session is None:
-            obstacle = tr("Open a checkpoint first.")
-        elif not self.targets.patterns():
-            obstacle = self.targets.error or tr("Choose parameters, or type globs.")
-        elif self._step() is None:
-            obstacle = tr("Correct the highlighted settings first.")
-        else:
-            obstacle = "" if self.editing else error or ""
-        self.commit.setEnabled(not obstacle)
-        done = tr("Add this step to the stack  (Ctrl+Return)")
-        if self.editing:
-            done = tr("Apply the changes to the step  (Ctrl+Return)")
-        self.commit.setToolTip(formatting.wrapped(obstacle) if obstacle else done)
-        return obstacle
+    @property
+    def obstacle(self) -> str:
+        """Why the draft cannot become a step; "" if it can, or if that is not known yet."""
+        if not self.targets.patterns():
+            return self.targets.error or tr("Choose parameters, or type globs.")
+        if (problem := self.form.problem) is not None:
+            return problem[1]
+        resolved = self._resolved()
+        failed = resolved is not None and resolved.preview is None and not self.editing
+        return resolved.draft_error or "" if resolved and failed else ""
+
+    def _show_missing(self) -> None:
+        """Say what is missing, and mark it with the focus."""
+        self._outcome.say(self.obstacle)
+        if not self.targets.patterns():
+            self.targets.mark()
+        elif (problem := self.form.problem) is not None:
+            problem[0].setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    def _resolved(self) -> Resolved | None:
+        """Return the resolution with the draft; None until it is known."""
+        resolved, session = self._workbench.resolved, self._workbench.session
+        if resolved is None or session is None or resolved.recipe is not session.recipe:
+            return None
+        return resolved if resolved.draft == self._workbench.draft.current else None
 
     def _show_outcome(self) -> None:
-        draft, resolved = self._workbench.draft.current, self._workbench.resolved
-        session = self._workbench.session
-        current = None
-        if resolved is not None and session is not None and resolved.recipe is session.recipe:
-            current = resolved if resolved.draft == draft else None
+        draft, current = self._workbench.draft.current, self._resolved()
         preview = current.preview if current else None
-        error = current.draft_error if current and preview is None else None
-        obstacle = self._offer_commit(error)
         remarks, limits = [], []
         if not self.preview.isChecked():
             self._outcome.say(tr(IDLE), warning=False)
         elif draft is None:
-            self._outcome.say(obstacle)
+            self._outcome.say(self.obstacle)
         elif current is None and self._shows_outcome:  # keep the layout stable while a slider moves
             for message in (self._outcome, self._limits, self._remarks):
                 message.fade()
@@ -397,7 +495,8 @@ class DraftPanel(QWidget):
             self._outcome.say(current.draft_error or "")
         else:
             number = current.draft_number or 0
-            self._outcome.say(formatting.prospect(preview, number), warning=False)
+            idle = formatting.idle_reason(preview, number)
+            self._outcome.say(idle or formatting.prospect(preview, number), warning=bool(idle))
             outcome = preview.outcomes[number - 1]
             limits = formatting.notes(outcome.limits)
             remarks = formatting.notes(outcome.warnings)
@@ -410,50 +509,6 @@ class DraftPanel(QWidget):
     def _tell_offer(self) -> None:
         """Emit `offer_changed`, unless nothing has changed, as while a slider moves."""
         before = self._offered
-        self._offered = self.preview.isChecked(), self.editing, self.commit.isEnabled()
+        self._offered = self.preview.isChecked(), self.editing
         if self._offered != before:
             self.offer_changed.emit()
-
-
-class CutFollower:
-    """Computes the setting for each dragged cut on the engine's thread.
-
-    The next cut waits until the outcome of the previous one is shown, so that fast dragging does
-    not block updates of the views. Of several waiting cuts, only the latest is computed.
-    """
-
-    def __init__(self, workbench: Workbench, form: MethodForm) -> None:
-        self._workbench = workbench
-        self._form = form
-        self._pending: FindSetting | None = None
-        self._ticket: int | None = None
-
-    def apply(self, find: FindSetting) -> None:
-        workbench = self._workbench
-        session, draft, number = workbench.session, workbench.draft.current, workbench.draft_number
-        outdated = workbench.resolved is not None and workbench.resolved.draft != draft
-        if outdated or workbench.bridge.waits_for(self._ticket):
-            self._pending = find
-            return
-        if not (session and workbench.shown and draft and number and workbench.chosen):
-            return
-        if workbench.chosen not in workbench.shown.outcomes[number - 1].pruned:
-            return  # the cut was dragged in a picture of the previous parameter
-        moved = DraggedAmount(session, draft.step, workbench.shown, number, workbench.chosen)
-
-        def then(setting: Setting | None) -> None:
-            before = workbench.draft.current
-            if setting is not None and before and before.step.method.name == draft.step.method.name:
-                self._form.set_value(*moved.for_parameter(setting))
-            if workbench.draft.current == before:  # no new outcome follows to trigger this
-                self.catch_up()
-
-        self._ticket = workbench.bridge.run_job(
-            "cut", lambda monitor: find(moved, monitor=monitor), then
-        )
-
-    def catch_up(self) -> None:
-        """Handle the latest cut that was dragged while the previous one was computed."""
-        find, self._pending = self._pending, None
-        if find is not None and self._workbench.draft.current is not None:
-            self.apply(find)

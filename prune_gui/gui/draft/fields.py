@@ -13,9 +13,17 @@ from collections.abc import Callable, Mapping
 from typing import Final, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
-from PySide6.QtCore import QEvent, QLocale, Qt, Signal
-from PySide6.QtGui import QDragEnterEvent, QDragMoveEvent, QDropEvent, QValidator
+from PySide6.QtCore import QEvent, QLocale, QObject, Qt, Signal
+from PySide6.QtGui import (
+    QDragEnterEvent,
+    QDragMoveEvent,
+    QDropEvent,
+    QKeyEvent,
+    QKeySequence,
+    QValidator,
+)
 from PySide6.QtWidgets import (
+    QAbstractSpinBox,
     QComboBox,
     QFileDialog,
     QHBoxLayout,
@@ -38,6 +46,26 @@ YES_OR_NO: Final = {"True": deferred("yes"), "False": deferred("no")}
 MAX_INT: Final = 2**31 - 1
 """Limit of `QSpinBox`."""
 ARABIC_TO_LATIN: Final = {"\N{ARABIC DECIMAL SEPARATOR}": "."}
+
+
+class UndoBeyond(QObject):
+    """Leaves undo and redo to the window where a line has nothing to undo or redo itself."""
+
+    def __init__(self, line: QLineEdit) -> None:
+        super().__init__(line)
+        self._line = line
+        box = line.parentWidget()  # a spin box or combo box has the focus in place of its line
+        (box if isinstance(box, QAbstractSpinBox | QComboBox) else line).installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
+        if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent):
+            undoes = event.matches(QKeySequence.StandardKey.Undo)
+            redoes = event.matches(QKeySequence.StandardKey.Redo)
+            is_own = self._line.isUndoAvailable() if undoes else self._line.isRedoAvailable()
+            if (undoes or redoes) and not is_own:
+                event.ignore()
+                return True
+        return super().eventFilter(watched, event)
 
 
 class Field(QWidget):
@@ -88,6 +116,7 @@ class Field(QWidget):
         layout = layouts.row(*inputs, of=self, margin=0)
         for line in self.findChildren(QLineEdit):
             line.setAcceptDrops(False)  # the window handles dropped files
+            UndoBeyond(line)
         return layout
 
 

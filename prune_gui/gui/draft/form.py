@@ -1,4 +1,4 @@
-"""The box that chooses a method, and the form for its fields, made from its pydantic model."""
+"""The form for the fields of a method, made from its pydantic model."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
-from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtGui import QIcon, QStandardItemModel
-from PySide6.QtWidgets import QComboBox, QLabel, QToolButton, QWidget
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QLabel, QToolButton, QWidget
 
 from prune_gui.errors import one_line
 from prune_gui.gui.draft.amount_fields import AmountField, AmountsField, ShareField
@@ -18,17 +17,10 @@ from prune_gui.gui.draft.fields import Field, format_of, plain_field
 from prune_gui.gui.runtime.locale import without_mnemonics
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.message import Message
-from prune_gui.gui.widgets.theme import bold, icon
 from prune_gui.language import tr, trn
-from prune_gui.pruning.methods import METHODS, Method, ScoredMethod, summary_of
-from prune_gui.pruning.methods.fields import GROUPS, text_of
+from prune_gui.pruning.methods import METHODS, Method, ScoredMethod
+from prune_gui.pruning.methods.fields import text_of
 from prune_gui.pruning.validation_messages import validation_message
-from prune_gui.resources import resource
-
-
-def summary(method: type[Method]) -> str:
-    """Return the translated summary of a method, in one sentence."""
-    return one_line(tr(summary_of(method)))
 
 
 def row_label(text: str, focus_input: QWidget) -> QLabel:
@@ -90,13 +82,18 @@ class MethodForm(QWidget):
             self.use(method)
             return
         self._show_messages({})
-        self._show_values(self._initial)
+        self.show_values(self._initial)
 
     def show_method(self, method: Method) -> None:
         self.use(type(method))
-        self._show_values(dict(method))
+        self.show_values(dict(method))
 
-    def _show_values(self, values: Mapping[str, object]) -> None:
+    @property
+    def values(self) -> dict[str, object]:
+        """The values of the fields, not validated."""
+        return {name: field.value() for name, field in self._fields.items()}
+
+    def show_values(self, values: Mapping[str, object]) -> None:
         for name, value in values.items():
             self._fields[name].set_value(value)
         self._values_changed()
@@ -117,6 +114,16 @@ class MethodForm(QWidget):
                 errors = _messages(self._method, error)
         self._show_messages(errors)
         return method
+
+    @property
+    def problem(self) -> tuple[QWidget, str] | None:
+        """The input of the first invalid field, and what is wrong with it; None if none is."""
+        for name, message in self._messages.items():
+            if message.text():
+                place = self._fields[name].inputs[0]
+                label = place.accessibleName()
+                return place, tr("{name}: {note}", name=label, note=message.text())
+        return None
 
     @property
     def inputs(self) -> list[QWidget]:
@@ -181,8 +188,7 @@ class MethodForm(QWidget):
 
     def _unused(self) -> Collection[str]:
         assert self._method is not None
-        values = {name: field.value() for name, field in self._fields.items()}
-        return self._method.unused_fields(values)
+        return self._method.unused_fields(self.values)
 
     def _values_changed(self) -> None:
         """Disable the fields that have no effect now, and count the changed ones below *More*."""
@@ -236,55 +242,6 @@ def _field_of(method: type[Method], where: tuple[int | str, ...], text: str) -> 
     words = re.findall(r"\w+", text, re.ASCII)  # field names are not translated
     named = [name for name in method.model_fields if name in words]
     return (named or list(method.model_fields))[-1]
-
-
-class MethodBox(QComboBox):
-    """A combo box with the name of each method as data, below the titles of their groups."""
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setAccessibleName(tr("Method"))
-        self.list_methods()
-
-    def list_methods(self) -> None:
-        """List the current methods; the chosen one stays chosen if it still exists."""
-        chosen = self.currentData()
-        self.clear()
-        methods = list(METHODS.values())
-        for group, title in GROUPS.items():
-            members = [method for method in methods if method.method_group == group]
-            if members:
-                self._add_title(tr(title))
-            for method in members:
-                self.addItem(method_icon(method), one_line(tr(method.title)), method.name)
-                self.setItemData(self.count() - 1, summary(method), Qt.ItemDataRole.ToolTipRole)
-        self.choose(chosen if chosen in METHODS else methods[0].name)
-
-    def choose(self, name: str) -> None:
-        self.setCurrentIndex(self.findData(name))
-
-    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        if event.type() == QEvent.Type.PaletteChange:
-            for index in range(self.count()):
-                if (name := self.itemData(index)) is not None:
-                    self.setItemIcon(index, method_icon(METHODS[name]))
-        super().changeEvent(event)
-
-    def _add_title(self, title: str) -> None:
-        """Add the title of a group, which cannot be chosen."""
-        self.addItem(title)
-        model = self.model()
-        assert isinstance(model, QStandardItemModel)
-        item = model.item(self.count() - 1)
-        item.setEnabled(False)
-        item.setFont(bold(item.font()))
-
-
-def method_icon(method: type[Method]) -> QIcon:
-    """Return the icon of a method; that of plug-ins if there is none of its own."""
-    name = f"method-{method.name}"
-    own = method.method_group != "plugins" and resource("icons", f"{name}.svg").is_file()
-    return icon(name if own else "method-plugin")
 
 
 class Fold(QWidget):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import (
     QEvent,
     QModelIndex,
+    QObject,
     QPersistentModelIndex,
     QSignalBlocker,
     QSize,
@@ -17,23 +18,36 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtWidgets import QCompleter, QLabel, QLineEdit, QStackedLayout, QToolButton, QWidget
+from PySide6.QtGui import QMouseEvent
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractItemView,
+    QApplication,
+    QCompleter,
+    QLineEdit,
+    QStackedLayout,
+    QToolButton,
+    QWidget,
+)
 
 from prune_gui.checkpoint.tree import is_usually_pruned
 from prune_gui.errors import RecipeError
 from prune_gui.gui.draft.chips import Chips
+from prune_gui.gui.draft.fields import UndoBeyond
+from prune_gui.gui.formatting import wrapped
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLineEdit
-from prune_gui.gui.widgets.message import keep_room
+from prune_gui.gui.widgets.message import Message, keep_room
 from prune_gui.gui.widgets.theme import TIGHT_PX, icon
 from prune_gui.gui.workbench import Workbench
-from prune_gui.language import tr, trn
+from prune_gui.language import deferred, tr, trn
 from prune_gui.recipe import patterns_for, select
 from prune_gui.recipe.selector import Pattern, condition_examples, condition_words, patterns_in
 
 if TYPE_CHECKING:
-    from prune_gui.checkpoint import Checkpoint
+    from prune_gui.checkpoint import Checkpoint, TensorInfo
     from prune_gui.monitor import Monitor
+    from prune_gui.pruning.methods import Method
 
 
 MAX_LINE_CHARS = 1 << 20
@@ -54,7 +68,8 @@ class TargetsField(QWidget):
         self._selection: frozenset[str] = frozenset()
         self._pending: frozenset[str] | None = None
         self._when_known: Callable[[], None] | None = None
-        self._every_kind = False
+        self._method: type[Method] | None = None
+        self._protected: frozenset[str] = frozenset()
         name = tr("Targets: globs for parameter names")
         tip = tr(
             "Globs for parameter names, separated by commas; ! excludes.\n"
@@ -65,7 +80,7 @@ class TargetsField(QWidget):
         self.line.setPlaceholderText("encoder.*.weight, !*.bias")
         self.line.setMaxLength(MAX_LINE_CHARS)
         self.line.setAcceptDrops(False)  # the window handles dropped files
-        ConditionCompleter(self.line, workbench, parts=r"[\s,!]")
+        UndoBeyond(self.line)
         self.line.textEdited.connect(self._typed)
         self.line.textChanged.connect(self._show_chips)
         self.line.editingFinished.connect(self._end_typing)
@@ -87,8 +102,9 @@ class TargetsField(QWidget):
         self.following.setCheckable(True)
         self.following.setChecked(True)
         self.following.toggled.connect(self._toggled)
-        self.count = QLabel(wordWrap=True)
+        self.count = Message()
         keep_room(self.count, lines=2)
+        ConditionCompleter(self.line, workbench, r"[\s,!]", [self.count])
         self.count.setAccessibleName(tr("Number of parameters that match the targets"))
         for button in (self.following, self.use_filtered):
             button.setIconSize(QSize(16, 16))
@@ -112,10 +128,16 @@ class TargetsField(QWidget):
             return str(error)
         return ""
 
-    def take_every_kind(self, *, on: bool) -> None:
-        """Count tensors that are no weights, too, as a method takes them; see `select`."""
-        if on != self._every_kind:
-            self._every_kind = on
+    def use(self, method: type[Method]) -> None:
+        """Count and describe the targets as a method takes them; see `select`."""
+        if method is not self._method:
+            self._method = method
+            self._count()
+
+    def protect(self, names: frozenset[str]) -> None:
+        """Count the protected targets apart."""
+        if names != self._protected:
+            self._protected = names
             self._count()
 
     def when_known(self, action: Callable[[], None]) -> None:
@@ -155,9 +177,23 @@ class TargetsField(QWidget):
             )
         layouts.described(self.use_filtered, tip, tip)
 
-    def follow_again(self) -> None:
-        self._set_following(following=True)
-        self._write_selection()
+    @property
+    def typed(self) -> tuple[str, ...]:
+        """The globs, also while they are invalid."""
+        return patterns_in(self.line.text())
+
+    def restore(self, globs: Iterable[str], *, follows: bool) -> None:
+        """Show globs as they were, or follow the selection again."""
+        self.show_patterns(globs)
+        if follows:
+            self._set_following(following=True)
+            self._write_selection()
+
+    def mark(self) -> None:
+        """Give the focus to the globs and mark them, until they change."""
+        self.chips.mark(on=True)
+        field = self.line if self._pages.currentWidget() is self.line else self.chips
+        field.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         if event.type() == QEvent.Type.PaletteChange:
@@ -260,54 +296,91 @@ class TargetsField(QWidget):
         if session is None:
             return
         if error := self.error:
-            self.count.setText(error)
+            self.count.say(error)
             return
-        patterns, every_kind = self.patterns(), self._every_kind
+        patterns, protected = self.patterns(), self._protected
+        every_kind = self._method is not None and self._method.takes_every_kind
         checkpoint = session.checkpoint
         counts = resolved.resolution.counts if resolved else {}
 
-        def work(monitor: Monitor) -> tuple[int, int, bool]:
+        def work(monitor: Monitor) -> list[TensorInfo]:
             monitor.advance()
             tensors = checkpoint.tensors.values()
             module_types = partial(getattr, checkpoint, "module_types")
             chosen = select(patterns, tensors, counts, module_types, every_kind=every_kind)
-            chosen = [tensor for tensor in chosen if patterns and not tensor.not_prunable]
-            numel = sum(tensor.numel for tensor in chosen)
-            return len(chosen), numel, all(map(is_usually_pruned, chosen))
+            return [tensor for tensor in chosen if patterns and not tensor.not_prunable]
 
-        def then(result: tuple[int, int, bool]) -> None:
-            if patterns != self.patterns():  # others were typed since
-                return
-            number, elements, usual = result
-            text = trn(
-                "{count:,} parameter, {entries:,} weights",
-                "{count:,} parameters, {entries:,} weights",
-                number,
-                entries=elements,
-            )
-            if usual and number > 1 and self.following.isChecked():
-                text = tr(
-                    "{count:,} parameters, {entries:,} weights; no biases, norms or embeddings",
-                    count=number,
-                    entries=elements,
-                )
-            self.count.setText(text)
+        def then(chosen: list[TensorInfo]) -> None:
+            if patterns == self.patterns():  # others may have been typed since
+                self._describe(chosen, [one.name for one in chosen if one.name in protected])
 
         self._workbench.bridge.run_job("targets", work, then)
 
+    def _describe(self, chosen: list[TensorInfo], protected: list[str]) -> None:
+        pruned = [tensor for tensor in chosen if tensor.name not in protected]
+        weights = sum(tensor.numel for tensor in pruned)
+        text = trn(
+            "{count:,} parameter, {entries:,} weights",
+            "{count:,} parameters, {entries:,} weights",
+            len(pruned),
+            entries=weights,
+        )
+        note = ""
+        if protected:
+            message = deferred("{count:,} of {all:,} parameters, {entries:,} weights")
+            text = tr(message, count=len(pruned), all=len(chosen), entries=weights)
+            note = trn("{count:,} protected", "{count:,} protected", len(protected))
+        elif self._method is not None and self._method.is_coupled:
+            note = tr("with all tensors that share their units")
+        elif len(chosen) > 1 and self.following.isChecked() and all(map(is_usually_pruned, chosen)):
+            note = tr("no biases, norms or embeddings")
+        self.count.say(tr("{text}; {note}", text=text, note=note) if note else text, warning=False)
+        if not pruned:
+            self.count.say(text)
+        self.count.setToolTip(wrapped(", ".join(protected)))
+
 
 class ConditionCompleter(QCompleter):
-    """Completes the word before the cursor to a condition that some parameter satisfies."""
+    """Completes the word before the cursor to a condition that some parameter satisfies.
 
-    def __init__(self, line: QLineEdit, workbench: Workbench, parts: str) -> None:
+    The list of conditions covers none of the widgets `uncovered` below the line.
+    """
+
+    def __init__(
+        self, line: QLineEdit, workbench: Workbench, parts: str, uncovered: Sequence[QWidget]
+    ) -> None:
         super().__init__(line)
         self._line, self._workbench, self._separators = line, workbench, parts
+        self._uncovered = uncovered
         self._words_checkpoint: Checkpoint | None = None
-        self._words = QStringListModel(self)
-        self.setModel(self._words)
+        self._words: list[str] = []
+        self._offered = QStringListModel(self)
+        self.setModel(self._offered)
         self.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
         line.setCompleter(self)
         line.textEdited.connect(self._load_words)
+        line.textEdited.connect(self._offer)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
+        """Move the list below the uncovered widgets, and let a click outside press a button."""
+        if isinstance(watched, QAbstractItemView):
+            if event.type() in (QEvent.Type.Show, QEvent.Type.Move):
+                parent = self._line.parentWidget()
+                if parent is not None and (layout := parent.layout()) is not None:
+                    layout.activate()  # the widgets may have appeared just now
+                visible = [widget for widget in self._uncovered if widget.isVisible()]
+                lowest = max((w.mapToGlobal(w.rect().bottomLeft()).y() for w in visible), default=0)
+                line = self._line.mapToGlobal(self._line.rect().topLeft()).y()
+                if line < watched.y() < lowest:
+                    watched.move(watched.x(), lowest + 1)
+            elif event.type() == QEvent.Type.MouseButtonPress and not watched.underMouse():
+                assert isinstance(event, QMouseEvent)
+                pressed = QApplication.widgetAt(event.globalPosition().toPoint())
+                watched.hide()
+                if isinstance(pressed, QAbstractButton):
+                    pressed.click()
+                return True
+        return super().eventFilter(watched, event)
 
     def splitPath(self, path: str) -> list[str]:  # noqa: N802
         """Return the word before the cursor, or `NO_WORD`, as the only part."""
@@ -321,17 +394,23 @@ class ConditionCompleter(QCompleter):
     def _typed(self, text: str) -> str:
         return re.split(self._separators, text[: self._line.cursorPosition()])[-1]
 
+    def _offer(self) -> None:
+        """Offer all conditions but the one that is typed."""
+        typed = self._typed(self._line.text()).casefold()
+        self._offered.setStringList([word for word in self._words if word.casefold() != typed])
+
     def _load_words(self) -> None:
         """Compute the conditions on the engine's thread, once per checkpoint."""
         session = self._workbench.session
         if session is None or session.checkpoint is self._words_checkpoint:
             return
         self._words_checkpoint = checkpoint = session.checkpoint
-        self._words.setStringList([])
+        self._words = []
 
         def then(conditions: list[str]) -> None:
             if checkpoint is self._words_checkpoint:
-                self._words.setStringList(conditions)
+                self._words = conditions
+                self._offer()
 
         self._workbench.bridge.run_job("terms", lambda _: condition_words(checkpoint), then)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
-from PySide6.QtCore import QSignalBlocker, Qt, Signal
-from PySide6.QtGui import QShowEvent
+from PySide6.QtCore import QSignalBlocker, Qt, QUrl, Signal
+from PySide6.QtGui import QDesktopServices, QShowEvent
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
@@ -17,10 +19,12 @@ from PySide6.QtWidgets import (
     QInputDialog,
     QLabel,
     QLineEdit,
+    QMenu,
     QPushButton,
     QSizePolicy,
     QStackedWidget,
     QTabWidget,
+    QToolButton,
     QWidget,
 )
 
@@ -28,7 +32,9 @@ from prune_gui.errors import PruneGuiError
 from prune_gui.evaluation.spec import EvaluatorChoice, functions_in
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.evaluate.evaluations import Evaluations
+from prune_gui.gui.evaluate.tab import EvaluationTab
 from prune_gui.gui.runtime.preferences import Preferences
+from prune_gui.gui.views.controls import Choice
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedComboBox, ElidedLabel, ElidedLineEdit
 from prune_gui.gui.widgets.message import Message
@@ -36,6 +42,7 @@ from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, icon
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
 from prune_gui.number_formats import parse_bytes, short_bytes
+from prune_gui.resources import resource
 from prune_gui.session.session import start_folder
 
 if TYPE_CHECKING:
@@ -44,11 +51,15 @@ if TYPE_CHECKING:
 
 
 NO_EVALUATOR: Final = deferred(
-    "Choose an evaluator to see what the pruned model is worth by your own measure: a function in "
-    "a Python file, such as eval.py:evaluate, which gets a state dict or a path and returns a "
-    "number or numbers by name; or a command such as python eval.py {checkpoint}, which prints "
-    "them."
+    "Choose an evaluator above, or begin with New evaluator: your own function or command that "
+    "measures a pruned model."
 )
+TEMPLATES: Final = {
+    "evaluate_torch.py": (deferred("For a model of &torch…"), "{path}:evaluate"),
+    "evaluate_transformers.py": (deferred("For a model of t&ransformers…"), "{path}:evaluate"),
+    "evaluate_command.py": (deferred("As a &command…"), "python {path} {{checkpoint}}"),
+}
+"""The templates of evaluators in the resources: a title, and the evaluator of a copy."""
 HINT: Final = deferred("eval.py:evaluate, or python eval.py {checkpoint}")
 USUAL_NAME: Final = "evaluate"
 """The function that is chosen if a file has several."""
@@ -94,6 +105,13 @@ class EvaluatePanel(QWidget):
         self.search = SearchTab(workbench, evaluations, exporter)
         self.sweep.amount_wanted.connect(self.amount_wanted)
         self.tabs = QTabWidget(documentMode=True)
+        self.start = Choice(tr("Start from"), (), self._start_chosen)
+        self.start.setToolTip(tr("What runs prune, and the draft in States: the file, or the rest"))
+        self.export = QToolButton(popupMode=QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.export.setText(tr("Export"))
+        self.tabs.currentChanged.connect(lambda _: self._show_menu())
+        corner = QWidget()
+        layouts.row(QLabel(tr("Start from")), self.start, self.export, of=corner, margin=0)
         for tab, title in (
             (self.states, tr("States")),
             (self.sweep, tr("Sweep")),
@@ -102,6 +120,7 @@ class EvaluatePanel(QWidget):
         ):
             tab.draft_wanted.connect(self.draft_wanted)
             self.tabs.addTab(tab, title)
+        self.tabs.setCornerWidget(corner)
         self._empty = layouts.remark()
         self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._empty.setMargin(4 * GAP_PX)
@@ -111,8 +130,10 @@ class EvaluatePanel(QWidget):
         margin = GAP_PX, TIGHT_PX, GAP_PX, GAP_PX
         layouts.column(self.chooser, (self.pages, 1), of=self, margin=margin)
         evaluations.chosen.connect(self._show)
+        evaluations.start_changed.connect(self._show_start)
         workbench.changed.connect(lambda changes: self._show() if changes.file else None)
         evaluations.begin()
+        self._show_start()
         self._show()
 
     @property
@@ -120,6 +141,21 @@ class EvaluatePanel(QWidget):
         """The page that shows results by the sparsity; None without any."""
         tabs = (self.sweep, self.search) if self.evaluations is not None else ()
         return next((tab for tab in tabs if tab.picture() is not None), None)
+
+    def _show_start(self) -> None:
+        if self.evaluations is not None:
+            file, stack = self.evaluations.starts
+            self.start.offer([(file, False), (stack, True)])
+            self.start.choose(self.evaluations.after_stack)
+
+    def _start_chosen(self) -> None:
+        if self.evaluations is not None:
+            self.evaluations.start_after(stack=self.start.value)
+
+    def _show_menu(self) -> None:
+        tab = self.tabs.currentWidget()
+        if isinstance(tab, EvaluationTab):
+            self.export.setMenu(tab.menu)
 
     def _show(self) -> None:
         has_file = self._workbench.session is not None
@@ -148,16 +184,15 @@ class EvaluatorChooser(QWidget):
         self.box.setCompleter(None)  # type: ignore[arg-type]  # Qt accepts None
         line.setPlaceholderText(tr(HINT))
         self.box.setAccessibleName(tr("Evaluator"))
-        self.box.setToolTip(
-            tr(
-                "A function in a Python file, which gets a path or a state dict and returns a "
-                "number or numbers by name; or a command with {checkpoint} in it, which prints "
-                "them."
-            )
-        )
+        self.box.setToolTip(tr("A function in a Python file, or a command with {checkpoint} in it"))
         self.box.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.box.activated.connect(lambda index: self._use(evaluations.recent[index]))
         line.editingFinished.connect(self._use_text)
+        self.new = layouts.button(tr("New evaluator…"), lambda: None)
+        menu = QMenu(self.new)
+        for name, (title, _) in TEMPLATES.items():
+            menu.addAction(tr(title), partial(self._write_new, name))
+        self.new.setMenu(menu)
         self.browse = layouts.button(tr("Browse…"), self._browse)
         self.options = layouts.button(tr("Options…"), self._edit_options)
         tip = tr("Which of the numbers that the evaluator returns counts")
@@ -171,11 +206,10 @@ class EvaluatorChooser(QWidget):
         )
         self.problem = Message()
         row = layouts.row(
-            QLabel(tr("Evaluator")),
             (self.box, 1),
+            self.new,
             self.browse,
             self.options,
-            QLabel(tr("Metric")),
             self.metric_box,
             self._progress,
             self.cancel,
@@ -185,7 +219,7 @@ class EvaluatorChooser(QWidget):
         evaluations.metric_changed.connect(self._show_metric)
         evaluations.running_changed.connect(self._show_running)
         evaluations.progressed.connect(self._progress.setText)
-        evaluations.failed.connect(self.problem.say)
+        evaluations.failed.connect(self.problem.say_error)
         workbench.changed.connect(lambda changes: self._show() if changes.file else None)
         self._show()
         self._show_metric()
@@ -211,8 +245,11 @@ class EvaluatorChooser(QWidget):
 
     def _show_running(self) -> None:
         self.cancel.setIcon(icon("cancel"))  # in the colours of the current theme
+        is_running = self._evaluations.run is not None
         for widget in (self.cancel, self._progress):
-            widget.setVisible(self._evaluations.run is not None)
+            widget.setVisible(is_running)
+        for widget in (self.new, self.browse, self.options):
+            widget.setVisible(not is_running)
 
     def _use_text(self) -> None:
         text = self.box.currentText().strip()
@@ -228,10 +265,32 @@ class EvaluatorChooser(QWidget):
         try:
             choice.make()
         except PruneGuiError as error:
-            self.problem.say(str(error))
+            self.problem.say_error(error.brief, error.details)
         else:
             self.problem.say("")
             self._evaluations.choose(choice)
+
+    def _write_new(self, template: str) -> None:
+        """Write a copy of a template where the user says, and choose it."""
+        folder = start_folder(self._workbench.session)
+        path = questions.ask_target(self, questions.NEW_EVALUATOR, folder / template)
+        if path is None:
+            return
+        try:
+            path.write_bytes(resource("evaluators", template).read_bytes())
+        except OSError as error:
+            text = tr("The file cannot be written: {reason}.", reason=error.strerror or error)
+            self.problem.say_error(text, str(path))
+            return
+        _, evaluator = TEMPLATES[template]
+        quoted = str(path) if evaluator.startswith("{") else shlex.quote(str(path))
+        self._use(EvaluatorChoice(text=evaluator.format(path=quoted)))
+        self.problem.say(
+            tr("Written: {name}. Fill in the lines marked FILL IN.", name=path.name),
+            warning=False,
+            link=tr("Edit"),
+            act=lambda: QDesktopServices.openUrl(QUrl.fromLocalFile(str(path))),
+        )
 
     def _browse(self) -> None:
         folder = start_folder(self._workbench.session)
@@ -239,7 +298,7 @@ class EvaluatorChooser(QWidget):
         try:
             names = functions_in(path) if path is not None else []
         except PruneGuiError as error:
-            self.problem.say(str(error))
+            self.problem.say_error(error.brief, error.details)
             return
         if not names:
             return

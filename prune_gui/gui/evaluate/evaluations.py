@@ -15,7 +15,7 @@ from prune_gui.evaluation.spec import DEMO, EvaluatorChoice, choice_for
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import format_number, tr
-from prune_gui.number_formats import short_bytes
+from prune_gui.number_formats import short_bytes, sparsity
 from prune_gui.session.changes import Changes
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class EvaluationRun(QObject):
 
     found = Signal(object)  # (found) the job has reported something
     finished = Signal(object)  # (result) the job has ended without an error
-    ended = Signal(str)  # (error) the job has ended; "" if it finished or was cancelled
+    ended = Signal(str, str)  # (error, details) the job has ended; "" if no error ended it
 
 
 class Evaluations(QObject):
@@ -44,7 +44,8 @@ class Evaluations(QObject):
     metric_changed = Signal()  # another metric was chosen, or `metrics` has changed
     running_changed = Signal()  # `run` has changed
     progressed = Signal(str)  # (text) how far the run is
-    failed = Signal(str)  # (message) the evaluator cannot be used
+    failed = Signal(str, str)  # (message, details) the evaluator cannot be used
+    start_changed = Signal()  # runs start elsewhere, or the stack or the draft has changed
 
     def __init__(
         self,
@@ -65,6 +66,7 @@ class Evaluations(QObject):
         self.choice: EvaluatorChoice | None = None  # the chosen evaluator; None if there is none
         self.metrics: tuple[str, ...] = ()  # the names of the numbers that it has returned so far
         self.run: EvaluationRun | None = None  # the job that runs; None if there is none
+        self.after_stack = False  # whether runs start after the stack, or from the file
         workbench.bridge.happened.connect(self._follow)
         workbench.bridge.at_end(self._close)
         workbench.changed.connect(self._on_changed)
@@ -103,6 +105,24 @@ class Evaluations(QObject):
             self.chosen.emit()
         self.metric_changed.emit()
 
+    def start_after(self, *, stack: bool) -> None:
+        """Let runs start after the stack, or from the file."""
+        self.after_stack = stack
+        self.start_changed.emit()
+
+    def base(self, session: Session) -> Recipe:
+        """Return the recipe that runs start with."""
+        return session.recipe if self.after_stack else session.recipe.with_steps(())
+
+    @property
+    def starts(self) -> tuple[str, str]:
+        """What runs can start with, as texts: the file, and the stack with its sparsity."""
+        resolved, stack = self._workbench.resolved, tr("the stack")
+        if resolved is not None:
+            pruned, total = resolved.resolution.total
+            stack = tr("the stack ({sparsity})", sparsity=sparsity(pruned, total))
+        return tr("the file"), stack
+
     def choose_metric(self, name: str) -> None:
         if self.choice is not None and name != self.choice.metric:
             self.choose(self.choice.model_copy(update={"metric": name}))
@@ -120,14 +140,14 @@ class Evaluations(QObject):
         try:
             evaluator = self._current(self.choice)
         except PruneGuiError as error:
-            self.failed.emit(str(error))
+            self.failed.emit(error.brief, error.details)
             return None
         digest = evaluator.spec.code_digest()
         if not self.choice.is_shipped and not evaluator.database.has_consent(digest):
             if not self._agree(evaluator.spec):
                 return None
             evaluator.database.give_consent(digest)
-        self.failed.emit("")
+        self.failed.emit("", "")
         self.run = run = EvaluationRun(self)
         self._count, self._load = "", ""
         job = make_job(evaluator, self.metric)
@@ -149,7 +169,7 @@ class Evaluations(QObject):
         try:
             reader = self._reader or choice.make()
         except PruneGuiError as error:
-            self.failed.emit(str(error))
+            self.failed.emit(error.brief, error.details)
             return
         self._reader = reader
 
@@ -165,7 +185,7 @@ class Evaluations(QObject):
         """Cancel the run; the processes of the evaluator are ended."""
         if self._ticket is not None:
             self._workbench.bridge.cancel(self._ticket)
-            self._end("")
+            self._end()
 
     def _current(self, choice: EvaluatorChoice) -> Evaluator:
         """Return the evaluator; a new one if the choice or the files have changed."""
@@ -194,13 +214,13 @@ class Evaluations(QObject):
             self._count = tr("{done:,} of {total:,}", done=event.done, total=event.total)
             self._tell()
         elif isinstance(event, Failed) and isinstance(event.error, PruneGuiError):
-            self._end(str(event.error))
+            self._end(event.error.brief, event.error.details)
         elif isinstance(event, Finished | Failed | Dropped):
             if isinstance(event, Finished):
                 self.run.finished.emit(event.result)
             elif isinstance(event, Failed):
                 self._workbench.failed.emit(tr(event.job.title), event.error)
-            self._end("")
+            self._end()
 
     def _take(self, found: object) -> None:
         from prune_gui.isolated.watching import Status  # loaded by the job that reports it
@@ -218,10 +238,10 @@ class Evaluations(QObject):
         parts = (tr("Evaluating …"), self._count, self._load)
         self.progressed.emit("  ".join(filter(None, parts)))
 
-    def _end(self, error: str) -> None:
+    def _end(self, error: str = "", details: str = "") -> None:
         run, self.run, self._ticket = self.run, None, None
         if run is not None:
-            run.ended.emit(error)
+            run.ended.emit(error, details)
             run.deleteLater()
         self.progressed.emit("")
         self.running_changed.emit()
@@ -230,6 +250,8 @@ class Evaluations(QObject):
         if changes.file:
             self.cancel()
             self.begin()
+        if changes.recipe or changes.resolution:
+            self.start_changed.emit()
 
 
 def _without_metric(choice: EvaluatorChoice | None) -> EvaluatorChoice | None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar, Final
 
 import numpy as np
 import pyqtgraph as pg
-from numpy.typing import ArrayLike
-from PySide6.QtCore import QPointF, Qt, Signal
+from numpy.typing import ArrayLike, NDArray
+from PySide6.QtCore import QPointF, QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 
-from prune_gui.evaluation.evaluation_jobs import CurvePoint, MetricCurve
+from prune_gui.evaluation.evaluation_jobs import MetricCurve
 from prune_gui.gui.views.plot import Plot, pen
 from prune_gui.language import deferred, tr
 from prune_gui.raster.colours import Colours
@@ -21,9 +22,13 @@ from prune_gui.session.sweep_curve import SweepCurve
 
 HEADROOM: Final = 0.06
 """Space around the curves, as a share of their extent."""
+LABEL_SPACES: Final = 2
+"""Space for the label above the highest line, relative to `HEADROOM`."""
 POINT_PX: Final = 8
 CURRENT_PX: Final = 15
-"""Diameters of a point, and of the ring around the current point."""
+BEST_PX: Final = 20
+"""Diameters of a point, of the ring around the current point, and of that around the best one."""
+MAX_LEVELS: Final = 3
 REACH_PX: Final = 24
 """Distance from the cursor within which a point of a metric becomes the current one."""
 MIN_ENERGY_RANGE: Final = 1.0
@@ -109,7 +114,7 @@ class PointPlot(Plot):
 
 
 class MetricPlot(PointPlot):
-    """A metric by the sparsity: a curve for each step that was swept. Points are `CurvePoint`s."""
+    """A metric by the sparsity: curves, or points alone, and lines at values to compare with."""
 
     STEPS: ClassVar[Mapping[Qt.Key, At]] = {
         **PointPlot.STEPS,
@@ -117,58 +122,108 @@ class MetricPlot(PointPlot):
         Key.Key_Down: (1, 0),
     }
 
-    def __init__(self) -> None:
-        sparsity = tr("sparsity of all prunable parameters, %")
+    def __init__(self, sparsity: str) -> None:
         super().__init__(tr("Metric by sparsity"), sparsity)
-        self.setMinimumHeight(100)
+        self.setMinimumSize(160, 100)
         self.curves: list[MetricCurve] = []  # the curves with at least one point
+        self.levels: dict[str, float] = {}  # the values of horizontal lines, by their labels
         self._lines: list[pg.PlotDataItem] = []
-        self.dense = math.nan  # the value of the file; NaN if it is not known
-        self._dense_line = pg.InfiniteLine(angle=0)
-        for item in (self._dense_line, self._ring):
+        self._level_lines = [_level_line(at) for at in range(MAX_LEVELS)]
+        self._front = pg.PlotDataItem()
+        self._best = pg.ScatterPlotItem(size=BEST_PX, brush=None)
+        for item in (self._front, self._best, self._ring, *self._level_lines):
             self.addItem(item, ignoreBounds=True)
-        self._dense_line.hide()
         self.setXRange(0, 100)
 
     def show_curves(
-        self, curves: Sequence[MetricCurve], dense: float, title: str, colours: Colours
+        self,
+        curves: Sequence[MetricCurve],
+        levels: Mapping[str, float],
+        title: str,
+        colours: Colours,
+        shades: Sequence[str] = (),
+        within: tuple[float, float] = (-math.inf, math.inf),
     ) -> None:
+        """Show curves in the colours of steps, or in `shades`, and lines at finite levels.
+
+        A curve without a label is points alone. Values beyond `within` are triangles at its ends.
+        """
         self.recolour(colours)
         self.label("left", title)
-        self.dense = dense
         for line in self._lines:
             self.removeItem(line)
-        self.curves = [curve for curve in curves if curve.points]
-        self._lines = []
+        self._lines, self.curves = [], []
+        for item in (self._front, self._best):
+            item.setData([], [])
+        self.levels = {text: value for text, value in levels.items() if math.isfinite(value)}
         for at, curve in enumerate(curves):
             if curve.points:
-                style = _style(curve_colour(colours, at), SYMBOLS[at % len(SYMBOLS)])
-                self._lines.append(pg.PlotDataItem(curve.sparsity, curve.values, **style))
-                self.addItem(self._lines[-1], ignoreBounds=True)
-        self._dense_line.setPen(pen(colours.foreground, dashed=True))
-        self._dense_line.setVisible(bool(np.isfinite(dense)))
-        if np.isfinite(dense):
-            self._dense_line.setValue(dense)
+                shade = shades[at] if shades else curve_colour(colours, at)
+                symbol = "o" if shades else SYMBOLS[at % len(SYMBOLS)]
+                self._draw_curve(curve, shade, symbol, within)
+        for line in self._level_lines:
+            line.hide()
+        for at, (text, value) in enumerate(self.levels.items()):
+            line = self._level_lines[at]
+            line.setPen(pen(colours.foreground, dashed=at == 0))
+            line.label.setColor(colours.foreground)
+            line.label.setFormat(text)
+            line.setValue(value)
+            line.show()
         self._ring.setPen(pen(colours.foreground, width=2))
-        self._fit(dense)
+        self._fit()
         self._choose(None)
 
-    def _fit(self, dense: float) -> None:
-        """Make the axes show all finite points, and the dense value."""
+    def _draw_curve(
+        self, curve: MetricCurve, shade: str, symbol: str, within: tuple[float, float]
+    ) -> None:
+        low, high = within
+        values = np.clip(curve.values, low, high)
+        style = _style(shade, symbol)
+        if not curve.label:
+            marks = np.full(len(values), symbol, object)
+            marks[curve.values < low], marks[curve.values > high] = "t", "t1"
+            style |= {"pen": None, "symbol": list(marks)}
+        self.curves.append(replace(curve, values=values))
+        self._lines.append(pg.PlotDataItem(curve.sparsity, values, **style))
+        self.addItem(self._lines[-1], ignoreBounds=True)
+
+    def draw_front(self, points: NDArray[np.intp], best: Sequence[int], colours: Colours) -> None:
+        """Join some points of the first curve with a line, and ring others for good."""
+        x, y = self.curves[0].sparsity, self.curves[0].values
+        self._front.setData(x[points], y[points], pen=pen(colours.steps[0], width=2))
+        self._best.setData(x[best], y[best], pen=pen(colours.cut, width=3))
+
+    def ring(self, point: object) -> None:
+        """Ring a point as if the cursor were on it, without a signal; None: no point."""
+        places = (
+            (curve, index)
+            for curve, drawn in enumerate(self.curves)
+            for index, each in enumerate(drawn.points)
+            if each is point
+        )
+        with QSignalBlocker(self):
+            self._choose(next(places, None))
+
+    def _fit(self) -> None:
+        """Make the axes show all finite points, and the levels."""
         sparsity = np.concatenate([curve.sparsity for curve in self.curves] or [np.zeros(0)])
         values = np.concatenate([curve.values for curve in self.curves] or [np.zeros(0)])
-        values = np.append(values, dense)
+        values = np.append(values, [*self.levels.values()])
         values = values[np.isfinite(values)]
-        for shown, set_range in ((sparsity, self.setXRange), (values, self.setYRange)):
+        for shown, set_range, above in (
+            (sparsity, self.setXRange, 1),
+            (values, self.setYRange, 1 + LABEL_SPACES * bool(self.levels)),
+        ):
             if len(shown):
                 low, high = float(shown.min()), float(shown.max())
                 space = HEADROOM * (high - low) or HEADROOM * (abs(high) or 1.0)
-                set_range(low - space, high + space, padding=0)
+                set_range(low - space, high + above * space, padding=0)
 
     def _counts(self) -> Sequence[int]:
         return [len(curve.points) for curve in self.curves]
 
-    def _point(self, at: At) -> CurvePoint:
+    def _point(self, at: At) -> object:
         return self.curves[at[0]].points[at[1]]
 
     def _marks(self, at: At) -> tuple[ArrayLike, ArrayLike]:
@@ -256,6 +311,14 @@ def energy_legend(colours: Colours) -> str:
         f'<span style="color: {colour}">■</span>&nbsp;{title}'
         for title, colour in zip(titles, energy_colours(colours), strict=True)
     )
+
+
+def _level_line(at: int) -> pg.InfiniteLine:
+    """Return a hidden horizontal line; the label of the first is above it, others are below."""
+    corner = (0, int(at == 0))
+    line = pg.InfiniteLine(angle=0, label="", labelOpts={"position": 0.01, "anchors": [corner] * 2})
+    line.hide()
+    return line
 
 
 def _style(colour: str, symbol: str) -> dict[str, object]:

@@ -4,64 +4,70 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from PySide6.QtWidgets import QComboBox, QLineEdit, QSpinBox
+from PySide6.QtCore import QModelIndex
+from PySide6.QtWidgets import QLabel, QSpinBox, QSplitter
 
-from prune_gui.evaluation.evaluation_jobs import Goal, search_job
+from prune_gui import number_formats
+from prune_gui.evaluation.evaluation_jobs import Goal, pareto_front, search_job, trial_curve
 from prune_gui.evaluation.metrics import share_of
 from prune_gui.gui.evaluate.evaluations import Evaluations
+from prune_gui.gui.evaluate.plots import MetricPlot
 from prune_gui.gui.evaluate.sweep_tab import DEFAULT_TARGETS
-from prune_gui.gui.evaluate.tab import EvaluationTab, amount_text, share_text, value_text
+from prune_gui.gui.evaluate.tab import (
+    EvaluationTab,
+    field,
+    share_text,
+    value_text,
+)
+from prune_gui.gui.views.controls import Choice
 from prune_gui.gui.widgets import layouts
-from prune_gui.gui.widgets.table_widgets import RecordModel, ResultTable, number_column, text_column
+from prune_gui.gui.widgets.table_widgets import (
+    ResultTable,
+    SortableModel,
+    number_column,
+    text_column,
+)
+from prune_gui.gui.widgets.theme import colours
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
-from prune_gui.number_formats import sparsity_share
 from prune_gui.recipe.amounts import parse_share
 from prune_gui.recipe.selector import patterns_in
-from prune_gui.session.draft_request import StepRequest
 from prune_gui.table import Column
 
 if TYPE_CHECKING:
     from prune_gui.evaluation import Trial
     from prune_gui.gui.figures.exporter import Exporter
-    from prune_gui.recipe import Recipe
     from prune_gui.session import Session
     from prune_gui.table import Table
 
 
-AT_AMOUNT: Final = "amount"
+AT_LEAST: Final = "at_least"
 GOALS: Final = {
-    AT_AMOUNT: (deferred("Best at this sparsity"), "70 %"),
-    "at_least": (deferred("Most sparsity that keeps"), "98 %"),
+    AT_LEAST: (deferred("Most sparsity that keeps"), "98 %"),
+    "amount": (deferred("Best at this sparsity"), "70 %"),
 }
 """What can be searched for: a title, and the share to begin with."""
 MAX_TRIALS: Final = 10_000
 TRIALS_INCREMENT: Final = 10
-COLUMNS: Final[tuple[Column[Sequence[Try]], ...]] = (
-    text_column(deferred("Ranking"), lambda each: each.trial.label),
-    number_column(deferred("Amount"), lambda each: each.trial.amount, amount_text),
-    number_column(
-        deferred("Sparsity"),
-        lambda each: each.trial.evaluation.sparsity if each.trial.evaluation else None,
-        sparsity_share,
-    ),
-    number_column(deferred("Value"), lambda each: each.value, value_text),
-    number_column(deferred("Of the stack"), lambda each: each.share, share_text),
-    text_column(deferred("Result"), lambda each: each.status),
-)
+SIZES_PX: Final = (600, 300)
+"""Widths of the plot and of the table, before the user changes them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Try:
     """A trial of the search, with its value."""
 
     trial: Trial
     value: float  # the metric; NaN if it failed
-    share: float  # of the value without the step; NaN if it is not known
+    share: float  # of the value of the unpruned file; NaN if it is not known
     best: bool  # whether it is the result of the search
+
+    @property
+    def sparsity(self) -> float | None:
+        return self.trial.evaluation.sparsity if self.trial.evaluation is not None else None
 
     @property
     def status(self) -> str:
@@ -70,71 +76,108 @@ class Try:
         return tr("Best") if self.best else ""
 
 
+FILE_COLUMNS: Final[tuple[Column[Sequence[Try]], ...]] = (
+    number_column(deferred("Of the file"), lambda each: each.share, share_text),
+    text_column(deferred("Result"), lambda each: each.status),
+)
+COLUMNS: Final[tuple[Column[Sequence[Try]], ...]] = (
+    text_column(deferred("Ranking"), lambda each: each.trial.label),
+    number_column(deferred("Sparsity"), lambda each: each.sparsity, number_formats.sparsity_share),
+    number_column(
+        deferred("Value"), lambda each: each.value, lambda value: value_text(value) or tr("failed")
+    ),
+    *(replace(column, title="") for column in FILE_COLUMNS),
+)
+REACH: Final = 4
+"""How far below its limit the plot reaches, relative to what the limit allows to lose."""
+
+
 class SearchTab(EvaluationTab):
-    """Searches for steps after the stack; a click on a trial makes its one step the draft."""
+    """Draws the trials by sparsity and metric; the chosen one becomes the recipe."""
 
     name = title = deferred("Search")
+    with_picture = True
 
     def __init__(self, workbench: Workbench, evaluations: Evaluations, exporter: Exporter) -> None:
         super().__init__(workbench, evaluations, exporter)
         self._found: list[Trial]
         self._best: Trial | None = None
-        self._base: Recipe | None = None
-        self.goal = QComboBox()
-        for goal, (title, _) in GOALS.items():
-            self.goal.addItem(tr(title), goal)
-        self.goal.currentIndexChanged.connect(self._show_share)
-        self.share = QLineEdit()
-        self.targets = QLineEdit(DEFAULT_TARGETS)
-        self.targets.setToolTip(tr("The parameters to prune: a glob, or conditions"))
+        self._selected: Trial | None = None
+        self._marking = False  # whether a row is selected by the program
+        self._goal = Goal()
+        goals = [(tr(title), goal) for goal, (title, _) in GOALS.items()]
+        self.goal = Choice(tr("Goal"), goals, self._show_share)
+        self.share = field("", tr("Share"))
+        tip = tr("The parameters to prune: a glob, or conditions")
+        self.targets = field(DEFAULT_TARGETS, tr("Targets"), tip)
         self.tuning = QSpinBox(maximum=MAX_TRIALS, singleStep=TRIALS_INCREMENT)
-        self.tuning.setSpecialValueText(tr("None"))
+        self.tuning.setSpecialValueText(tr("No tuning"))
+        self.tuning.setSuffix(tr(" trials"))
         self.tuning.setToolTip(
             tr(
                 "How many trials Optuna makes around the best ranking: other shares of layers, and "
                 "other parameters of the ranking. Trials of earlier runs count."
             )
         )
-        self.take = layouts.button(
-            tr("Take recipe"),
-            self._take_chosen,
-            tr("Add the selected trial to the stack, or the best one if none is selected"),
-        )
-        self.model: RecordModel[Try] = RecordModel(COLUMNS, self)
-        self.list = ResultTable(self.model, tr("Trials of the search"), len(COLUMNS) - 1)
+        self.take = layouts.button(tr("Use this recipe"), self._take_chosen)
+        self.plot = MetricPlot(tr("sparsity of all prunable parameters, %"))
+        self.plot.pointed.connect(self._point)
+        self.plot.taken.connect(self._select)
+        self.model: SortableModel[Sequence[Try]] = SortableModel(COLUMNS, (), self)
+        self.list = ResultTable(self.model, tr("Trials of the search"), 0)
         self.list.setSelectionMode(ResultTable.SelectionMode.SingleSelection)
-        self.list.clicked.connect(lambda index: self._draft(index.row()))
-        self.list.activated.connect(lambda index: self._draft(index.row()))
-        self.list.selectionModel().selectionChanged.connect(self._enable)
-        form = layouts.form(
-            (tr("Find"), self.goal),
-            (tr("Share"), self.share),
-            (tr("Targets"), self.targets),
-            (tr("Trials"), self.tuning),
-        )
-        self._lay_out(form, self.list, self.take)
+        self.list.setMouseTracking(True)
+        self.list.entered.connect(lambda index: self.plot.ring(self._trial_at(index)))
+        self.list.activated.connect(self._take_chosen)
+        self.list.selectionModel().currentRowChanged.connect(self._row_chosen)
+        results = QSplitter(childrenCollapsible=False)
+        for part in (self.plot, self.list):
+            results.addWidget(part)
+        results.setSizes(SIZES_PX)
+        results.setFocusProxy(self.plot)
+        targets = QLabel(tr("Targets"))
+        settings = self.goal, self.share, targets, (self.targets, 1), self.tuning
+        self._lay_out(settings, results, self.take)
         self._show_share()
         self.refresh()
 
     def _forget(self) -> None:
         super()._forget()
-        self._best = None
+        self._best = self._selected = None
 
     def refresh(self) -> None:
-        metric = self._evaluations.metric
+        metric, shades = self._evaluations.metric, colours(self.palette())
         dense = metric.value(self._dense)
         tries = []
         for trial in self._found:
             value = metric.value(trial.evaluation)
             tries.append(Try(trial, value, share_of(value, dense), trial is self._best))
-        self.model.update(tries)
+        self.model.show(tries)
+        curve, levels = trial_curve(self._found, metric), self._levels()
+        within = -math.inf, math.inf
+        if self._dense is not None and self._goal.at_least is not None:
+            limit = self._goal.limit(self._dense, metric)
+            levels[tr("limit {value}", value=value_text(limit))] = limit
+            lowest = limit + REACH * (limit - dense)
+            within = (lowest, math.inf) if lowest < dense else (-math.inf, lowest)
+        title = self._metric_title()
+        self.plot.show_curves([curve], levels, title, shades, [shades.draft], within)
+        if self._dense is not None and curve.points:
+            front = pareto_front(curve, higher_is_better=metric.higher_is_better(self._dense))
+            front = front[(curve.values[front] >= within[0]) & (curve.values[front] <= within[1])]
+            best = [at for at, trial in enumerate(curve.points) if trial is self._best]
+            self.plot.draw_front(front, best, shades)
+        self._select(self._selected)
         self._enable()
+
+    def picture(self) -> MetricPlot | None:
+        return self.plot if self._found else None
 
     def _table(self, name: str) -> Table:
         return self.model.table(f"{name} search")
 
     def _show_share(self) -> None:
-        _, share = GOALS[self.goal.currentData()]
+        _, share = GOALS[self.goal.value]
         self.share.setText(share)
 
     def _run(self, session: Session) -> None:
@@ -144,16 +187,15 @@ class SearchTab(EvaluationTab):
             share = math.nan
         if not 0 < share <= 1:
             raise ValueError(tr("Write a share between 0 % and 100 %."))
-        is_amount = self.goal.currentData() == AT_AMOUNT
-        trials = self.tuning.value()
-        goal = Goal(share, None, trials) if is_amount else Goal(None, share, trials)
-        targets = patterns_in(self.targets.text())
-        if self._start(
+        is_limit, trials = self.goal.value == AT_LEAST, self.tuning.value()
+        goal = Goal(None, share, trials) if is_limit else Goal(share, None, trials)
+        targets, base = patterns_in(self.targets.text()), self._evaluations.base(session)
+        if self._run_job(
             lambda evaluator, metric: search_job(
-                evaluator, session.checkpoint, session.recipe, targets, goal, metric
+                evaluator, session.checkpoint, base, targets, goal, metric
             )
         ):
-            self._base = session.recipe
+            self._goal = goal
             self.clear()
 
     def _finish(self, result: object) -> None:
@@ -168,33 +210,68 @@ class SearchTab(EvaluationTab):
     @property
     def _chosen(self) -> Trial | None:
         """The selected trial, or the best one if none is selected; None if it failed."""
-        selected = self.list.selectionModel().selectedRows()
-        trial = self._found[selected[0].row()] if selected else self._best
+        trial = self._selected or self._best
         return None if trial is None or trial.error else trial
+
+    def _trial_at(self, index: QModelIndex) -> Trial | None:
+        return self.model.rows[self.model.row_at(index.row())].trial if index.isValid() else None
+
+    def _row_chosen(self, current: QModelIndex) -> None:
+        trial = self._trial_at(current)
+        if trial is not None and not self._marking:
+            self._select(trial)
+
+    def _point(self, trial: Trial | None) -> None:
+        """Mark the trial under the cursor, or else the chosen one, in the table and above it."""
+        shown = trial or self._selected or self._best
+        tries = [each.trial for each in self.model.rows]
+        self._marking = True
+        if shown in tries:
+            self.list.selectRow(self.model.position_of(tries.index(shown)))
+        else:
+            self.list.clearSelection()
+        self._marking = False
+        self._describe(shown)
+
+    def _select(self, trial: Trial | None) -> None:
+        self._selected = trial
+        self.plot.ring(trial)
+        self._point(None)
+        self._enable()
+
+    def _describe(self, trial: Trial | None) -> None:
+        evaluation = trial.evaluation if trial is not None else None
+        if trial is None or evaluation is None:
+            self.headline.say(trial.error if trial is not None else "")
+            return
+        metric = self._evaluations.metric
+        value = metric.value(evaluation)
+        self.headline.say(
+            tr(
+                "{label}: {sparsity} pruned, {metric} {value}, {share} of the unpruned",
+                label=tr("Best, {label}", label=trial.label)
+                if trial is self._best
+                else trial.label,
+                sparsity=number_formats.sparsity(evaluation.pruned, evaluation.total),
+                metric=metric.title(evaluation),
+                value=value_text(value),
+                share=share_text(share_of(value, metric.value(self._dense))) or tr("unknown"),
+            )
+        )
 
     def _enable(self) -> None:
         super()._enable()
         self.take.setEnabled(self._chosen is not None)
 
-    def _is_current(self) -> bool:
-        """Return whether the stack is that of the search; show a note if it is not."""
-        session = self._workbench.session
-        is_current = session is not None and session.recipe == self._base
-        self.note.say("" if is_current else tr("The stack has changed. Run the search again."))
-        return is_current
-
     def _take_chosen(self) -> None:
-        if (trial := self._chosen) is not None and self._is_current():
-            steps = trial.steps
-            self._workbench.edit(lambda session: session.take_steps((*session.steps, *steps)))
-
-    def _draft(self, row: int) -> None:
-        trial = self._found[row]
-        if trial.error or not self._is_current():
+        """Add the steps of the trial to the stack that it started with, or replace the stack."""
+        trial, session, base = self._chosen, self._workbench.session, self._base
+        if trial is None or session is None or base is None:
             return
-        count = len(trial.steps)
-        if count == 1:
-            self.draft_wanted.emit(StepRequest(trial.steps[0]))
-        else:
-            text = tr("This trial has {count:,} steps. Take recipe adds them.", count=count)
-            self.note.say(text, warning=False)
+        if base.steps and session.recipe != base:
+            self.note.say(tr("The stack has changed. Run the search again."))
+            return
+        replaced = bool(session.steps and not base.steps)
+        self._workbench.edit(lambda session: session.take_steps((*base.steps, *trial.steps)))
+        text = tr("The recipe has replaced the stack. Undo restores it.") if replaced else ""
+        self.note.say(text, warning=False)

@@ -1,34 +1,39 @@
-"""The page of the dock that prunes one parameter or group at a time, and its coloured table."""
+"""The page of the dock that prunes one parameter or group at a time: curves and a heat map."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from PySide6.QtCore import QModelIndex, QObject, Qt
-from PySide6.QtGui import QColor
-from PySide6.QtWidgets import QHeaderView, QLabel, QLineEdit, QSpinBox, QStyledItemDelegate, QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QLabel, QSpinBox, QSplitter, QWidget
 
+from prune_gui.engine import Job
 from prune_gui.errors import PruneGuiError
 from prune_gui.evaluation.evaluation_jobs import (
     SensitivityRow,
-    largest_drop,
     scan_job,
+    sensitivity_curves,
     sensitivity_rows,
 )
 from prune_gui.gui.evaluate.evaluations import Evaluations
+from prune_gui.gui.evaluate.plots import MetricPlot
 from prune_gui.gui.evaluate.sweep_tab import DEFAULT_TARGETS
-from prune_gui.gui.evaluate.tab import EvaluationTab, amount_text, value_text
+from prune_gui.gui.evaluate.tab import EvaluationTab, amount_text, field, value_text
+from prune_gui.gui.views.controls import Choice
+from prune_gui.gui.views.overview.block_grid import BlockGrid
+from prune_gui.gui.views.overview.grid_painter import Cell
+from prune_gui.gui.views.overview.layout import Arrangement
 from prune_gui.gui.widgets import layouts
-from prune_gui.gui.widgets.table_widgets import Index, RecordModel, TableView, text_column
+from prune_gui.gui.widgets.table_widgets import text_column
 from prune_gui.gui.widgets.theme import colours
 from prune_gui.gui.workbench import Workbench
-from prune_gui.language import deferred, tr, trn
-from prune_gui.raster.colours import LIGHT, Colours
+from prune_gui.language import deferred, join_clauses, tr
+from prune_gui.raster.colours import Colours
 from prune_gui.recipe.amounts import parse_amounts
-from prune_gui.recipe.selector import patterns_in, select
-from prune_gui.table import Column, record_column
+from prune_gui.recipe.selector import patterns_in
+from prune_gui.table import Column, record_column, table_of
 
 if TYPE_CHECKING:
     from prune_gui.evaluation import Trial
@@ -37,15 +42,11 @@ if TYPE_CHECKING:
     from prune_gui.table import Table
 
 
-DEFAULT_AMOUNTS: Final = "50%, 80%"
+DEFAULT_AMOUNTS: Final = "50%, 70%, 90%"
+LIGHTEST: Final = 0.3
+"""The lightest colour of a curve, as a share of the scale: lighter lines cannot be seen."""
 MAX_DEPTH: Final = 20
 MAX_EVALUATIONS: Final = 5_000
-VALUE_PX: Final = 84
-"""Width of the column of an amount."""
-NAME_PX: Final = 260
-"""Minimum width of the column of the names, in an exported picture."""
-DARK_SHARE: Final = 0.5
-"""Share of the colour scale above which the text has the colour of the background."""
 NAME: Final[Column[Sequence[SensitivityRow]]] = text_column(
     deferred("Pruned"), lambda row: row.label
 )
@@ -61,76 +62,93 @@ class SensitivityTab(EvaluationTab):
         super().__init__(workbench, evaluations, exporter)
         self._found: list[Trial]
         self._groups: Mapping[str, Sequence[str]] = {}
+        self._names: dict[str, str] = {}  # the label of the group of each parameter
         self._amounts: tuple[float, ...] = ()
-        self._whole: HeatTable | None = None
-        self.targets = QLineEdit(DEFAULT_TARGETS)
-        self.targets.setToolTip(tr("The parameters to prune: a glob, or conditions"))
-        self.amounts = QLineEdit(DEFAULT_AMOUNTS)
+        self._arrangement: Arrangement | None = None
+        self.rows: list[SensitivityRow] = []
+        tip = tr("The parameters to prune: a glob, or conditions")
+        self.targets = field(DEFAULT_TARGETS, tr("Targets"), tip)
+        self.amounts = field(DEFAULT_AMOUNTS, tr("Amounts"))
         self.group_depth = QSpinBox(minimum=0, maximum=MAX_DEPTH)
         self.group_depth.setSpecialValueText(tr("Each parameter"))
         self.group_depth.setToolTip(
             tr("Prune the parameters together whose names begin with the same parts, this many")
         )
-        self.model = HeatModel(self)
-        self.heat = HeatTable(self.model)
-        self.heat.clicked.connect(self._choose)
-        self.heat.activated.connect(self._choose)
+        self.plot = MetricPlot(tr("amount, %"))
+        self.plot.pointed.connect(self._describe)
+        self.plot.taken.connect(lambda trial: self._choose(trial.label))
+        self.amount = Choice(tr("Amount of the heat map"), (), self.refresh)
+        self.grid = BlockGrid(tr("Heat map"))
+        self.grid.pointed.connect(self._point_at)
+        self.grid.opened.connect(workbench.choose)
         self._scale = QLabel(textFormat=Qt.TextFormat.RichText)
-        results = QWidget()
-        results.setFocusProxy(self.heat)
-        layouts.column((self.heat, 1), self._scale, of=results, margin=0)
-        self._count = layouts.remark()
-        form = layouts.form(
-            (tr("Targets"), self.targets),
-            (tr("Group by"), self.group_depth),
-            (tr("Amounts"), self.amounts),
-            self._count,
-        )
-        self._lay_out(form, results)
+        map_, results = QWidget(), QSplitter(childrenCollapsible=False)
+        scale = layouts.row(self.amount, self._scale, layouts.STRETCH)
+        layouts.column(scale, (self.grid, 1), of=map_, margin=0)
+        for part in (self.plot, map_):
+            results.addWidget(part)
+        results.setFocusProxy(self.plot)
+        targets, amounts = QLabel(tr("Targets")), QLabel(tr("Amounts"))
+        fields = targets, (self.targets, 2), self.group_depth, amounts, (self.amounts, 1)
+        self._lay_out(fields, results)
         self.refresh()
 
     def refresh(self) -> None:
-        rows = []
-        metric, dense = self._evaluations.metric, self._dense
-        if dense is not None:
-            rows = sensitivity_rows(self._groups, self._amounts, self._found, dense, metric)
-        self.model.show_scan(rows, self._amounts if rows else (), colours(self.palette()))
+        metric, shades = self._evaluations.metric, colours(self.palette())
+        self.rows = []
+        if self._start is not None:
+            start, groups = self._start, self._groups
+            self.rows = sensitivity_rows(groups, self._amounts, self._found, start, metric)
+        self._largest = max((row.largest_drop for row in self.rows), default=0.0)
+        lightest = LIGHTEST * self._largest
+        drops = [self._shade(max(row.largest_drop, lightest), shades) for row in self.rows]
+        curves, title = sensitivity_curves(self.rows), self._metric_title()
+        self.plot.show_curves(curves, self._levels(), title, shades, drops)
+        amounts = [(amount_text(each), at) for at, each in enumerate(self._amounts)]
+        self.amount.offer(amounts, len(amounts) - 1)
+        cells = {row.label: self._cell(row, shades) for row in self.rows}
+        names, unknown = self._names, Cell("")
+        if self._arrangement is not None:
+            self.grid.show_cells(
+                self._arrangement, lambda name: cells.get(names[name], unknown), shades
+            )
+        self.grid.setVisible(self._arrangement is not None)
         self._scale.setText(self.legend())
+        self._describe(None)
         self._enable()
 
+    def _shade(self, drop: float, shades: Colours) -> str:
+        return shades.share(max(drop, 0.0) / self._largest if self._largest else 0.0)
+
+    def _cell(self, row: SensitivityRow, shades: Colours) -> Cell:
+        at: int = self.amount.value or 0
+        trial = row.trials[at] if row.trials else None
+        if trial is not None and trial.error:
+            return Cell(tr("failed"), shades.warning)
+        drop = row.drops[at] if trial is not None else math.nan
+        known = not math.isnan(drop)
+        return Cell(value_text(row.values[at]), self._shade(drop, shades) if known else "")
+
     def _has_results(self) -> bool:
-        return bool(self.model.rows)
+        return bool(self._found)
 
     def picture(self) -> QWidget | None:
-        """Return a table with all rows; None without results."""
-        if not self._has_results():
-            return None
-        if self._whole is not None:
-            self._whole.deleteLater()
-        self._whole = self.heat.whole(self)
-        return self._whole
+        return self._results_widget if self._found else None
 
     def legend(self) -> str:
-        if self._dense is None:
-            return ""
-        metric = self._evaluations.metric
-        before = tr(
-            "{metric} without pruning: {value}",
-            metric=metric.title(self._dense),
-            value=value_text(metric.value(self._dense)),
-        )
-        return f"{scale_html(colours(self.palette()))}&nbsp;&nbsp; {before}"
+        return scale_html(colours(self.palette())) if self._found else ""
 
     def _table(self, name: str) -> Table:
-        return self.model.table(f"{name} sensitivity")
+        values = [_column(at, amount) for at, amount in enumerate(self._amounts)]
+        return table_of(f"{name} sensitivity", (NAME, *values), self.rows, heading=str)
 
     def _run(self, session: Session) -> None:
-        from prune_gui.evaluation.trials import groups_of  # slow to import
+        from prune_gui.evaluation.trials import groups_of, names_by_group  # slow to import
 
         shares = [float(amount) for amount in parse_amounts(self.amounts.text())]
         patterns = patterns_in(self.targets.text())
         groups = groups_of(session.checkpoint, patterns, self.group_depth.value() or None)
-        count = len(groups) * len(shares)
+        count, base = len(groups) * len(shares), self._evaluations.base(session)
         if max(shares) > 1:
             raise ValueError(tr("Write shares, such as 50% or 0.5."))
         if count > MAX_EVALUATIONS:
@@ -138,97 +156,68 @@ class SensitivityTab(EvaluationTab):
                 "This would take {count:,} evaluations. Narrow the targets, or group them.",
                 count=count,
             )
-        if self._start(
+        if not self._run_job(
             lambda evaluator, metric: scan_job(
-                evaluator, session.checkpoint, session.recipe, groups, shares, metric
+                evaluator, session.checkpoint, base, groups, shares, metric
             )
         ):
-            self._groups, self._amounts = groups, tuple(shares)
-            self._count.setText(trn("{count:,} evaluation", "{count:,} evaluations", count))
-            self.clear()
-
-    def _choose(self, index: QModelIndex) -> None:
-        """Choose the parameter of a row, or the first one of its group."""
-        session = self._workbench.session
-        patterns = self._groups.get(self.model.rows[index.row()].label)
-        if session is not None and patterns:
-            [first, *_] = select(patterns, session.checkpoint.tensors.values())
-            self._workbench.choose(first.name)
-
-
-class HeatModel(RecordModel[SensitivityRow]):
-    """The values of a scan. A cell is the darker, the larger its drop is."""
-
-    def __init__(self, parent: QObject | None = None) -> None:
-        super().__init__((NAME,), parent)
-        self.amounts: tuple[float, ...] = ()  # the amounts, one per column after the first
-        self._largest, self._shades = 0.0, LIGHT
-
-    def show_scan(
-        self, rows: Sequence[SensitivityRow], amounts: Sequence[float], shades: Colours
-    ) -> None:
-        """Show the rows of a scan. The same rows with more values cause no reset."""
-        self._largest, self._shades = largest_drop(rows), shades
-        labels = [row.label for row in self.rows]
-        if tuple(amounts) == self.amounts and [row.label for row in rows] == labels:
-            self.rows = tuple(rows)
-            if labels:
-                last = self.index(len(labels) - 1, len(amounts))
-                self.dataChanged.emit(self.index(0, 0), last)
             return
-        self.beginResetModel()
-        self.rows, self.amounts = tuple(rows), tuple(amounts)
-        self._use_columns((NAME, *(_column(at, amount) for at, amount in enumerate(amounts))))
-        self.endResetModel()
+        self.clear()
+        tensors = session.checkpoint.tensors
+        labels = names_by_group(tensors, self.group_depth.value() or None)
+        names = {name: label for label in groups for name in labels[label]}
+        self._groups, self._amounts, self._names = groups, tuple(shares), names
 
-    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:  # noqa: ANN401
-        is_colour = role in (Qt.ItemDataRole.BackgroundRole, Qt.ItemDataRole.ForegroundRole)
-        if not is_colour or not index.isValid() or index.column() == 0:
-            return super().data(index, role)
-        row, shades = self.rows[index.row()], self._shades
-        drop = row.drops[index.column() - 1]
-        if math.isnan(drop):
-            is_text = role == Qt.ItemDataRole.ForegroundRole
-            return QColor(shades.warning) if is_text else None
-        share = max(drop, 0.0) / self._largest if self._largest else 0.0
-        if role == Qt.ItemDataRole.BackgroundRole:
-            return QColor(shades.share(share))
-        return QColor(shades.background if share > DARK_SHARE else shades.foreground)
+        def show(arrangement: Arrangement) -> None:
+            if self._names is names:
+                self._arrangement = arrangement
+                self.refresh()
 
+        job = Job(deferred("Arranging the parameters"), lambda _: Arrangement.of(tensors, names))
+        self._workbench.bridge.run(job, show)
 
-class HeatTable(TableView):
-    """Shows a `HeatModel`; names are elided at their left."""
+    def _forget(self) -> None:
+        super()._forget()
+        self._groups, self._names, self._arrangement = {}, {}, None
 
-    def __init__(self, model: HeatModel) -> None:
-        super().__init__(model, tr("Sensitivity"))
-        self.setItemDelegate(QStyledItemDelegate(self))
-        self.setAlternatingRowColors(False)
-        self.setSelectionMode(TableView.SelectionMode.SingleSelection)
-        self.setTextElideMode(Qt.TextElideMode.ElideLeft)
-        self.verticalHeader().hide()
-        model.modelReset.connect(self._fit)
+    def _choose(self, label: str) -> None:
+        """Choose the parameter, or the first one of a group."""
+        name = next((name for name, each in self._names.items() if each == label), None)
+        if name is not None:
+            self._workbench.choose(name)
 
-    def whole(self, parent: QWidget) -> HeatTable:
-        """Return a hidden table of the same model that shows all rows without scroll bars."""
-        model = self.model()
-        assert isinstance(model, HeatModel)
-        table = HeatTable(model)
-        table.setParent(parent)
-        for policy in (table.setHorizontalScrollBarPolicy, table.setVerticalScrollBarPolicy):
-            policy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        table.setFrameShape(TableView.Shape.NoFrame)
-        table._fit()
-        names = max(self.sizeHintForColumn(0), NAME_PX)
-        height = table.horizontalHeader().sizeHint().height() + table.verticalHeader().length()
-        table.resize(names + VALUE_PX * len(model.amounts), height)
-        return table
+    def _point_at(self, name: str) -> None:
+        """Ring the point of the parameter under the cursor in the heat map."""
+        label, at = self._names.get(name), self.amount.value or 0
+        row = next((row for row in self.rows if row.label == label), None)
+        trial = row.trials[at] if row is not None else None
+        self.plot.ring(trial)
+        self._describe(trial)
 
-    def _fit(self) -> None:
-        """Give the names the width that the values leave."""
-        header = self.horizontalHeader()
-        header.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
-        header.setDefaultSectionSize(VALUE_PX)
-        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
+    def _describe(self, trial: Trial | None) -> None:
+        """Describe a trial, or without one the most sensitive parameter; mark it in the grid."""
+        label = trial.label if trial is not None else None
+        self.grid.mark([name for name, each in self._names.items() if each == label])
+        text = ""
+        if trial is not None and trial.error:
+            text = f"{label}: {trial.error}"
+        elif trial is None and self._largest:
+            worst = max(self.rows, key=lambda row: row.largest_drop)
+            trial = worst.trials[worst.drops.index(worst.largest_drop)]
+            text = tr("Most sensitive, {result}", result=self._result(trial))
+        elif trial is not None:
+            text = self._result(trial)
+        self.headline.say(join_clauses((text, self._measured_on())))
+
+    def _result(self, trial: Trial | None) -> str:
+        assert trial is not None
+        return tr(
+            "{label} at {amount}: {metric} {value}",
+            label=trial.label,
+            amount=amount_text(trial.amount),
+            metric=self._metric_title(),
+            value=value_text(self._evaluations.metric.value(trial.evaluation)),
+        )
 
 
 def scale_html(shades: Colours, steps: int = 8) -> str:
@@ -240,13 +229,7 @@ def scale_html(shades: Colours, steps: int = 8) -> str:
 
 
 def _column(at: int, amount: float) -> Column[Sequence[SensitivityRow]]:
-    def text(row: SensitivityRow) -> str:
-        return tr("failed") if row.errors[at] else value_text(row.values[at])
-
     def value(row: SensitivityRow) -> float | None:
         return None if math.isnan(row.values[at]) else row.values[at]
 
-    def tip(row: SensitivityRow) -> str:
-        return row.errors[at] or text(row)
-
-    return record_column(amount_text(amount), text, value, cell_tip=tip)
+    return record_column(amount_text(amount), lambda row: value_text(row.values[at]), value)

@@ -48,10 +48,7 @@ if TYPE_CHECKING:
     from prune_gui.table import Table
 
 
-EXPLANATION: Final = deferred(
-    "The value of the file, of the stack as it is now, and of each state that you name in the "
-    "panel History."
-)
+KINDS: Final = {"file": FILE, "stack": STACK, "draft": deferred("Draft")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +61,7 @@ class ShownState:
 
     @property
     def name(self) -> str:
-        if self.row.kind == "named":
-            return self.row.name
-        return tr(FILE) if self.row.kind == "file" else tr(STACK)
+        return tr(KINDS[self.row.kind]) if self.row.kind in KINDS else self.row.name
 
     @property
     def status(self) -> str:
@@ -131,7 +126,9 @@ class StatesTab(EvaluationTab):
         self.model = StatesModel(COLUMNS, self)
         self.list = ResultTable(self.model, tr("Values of the states"), len(COLUMNS) - 1)
         self.list.setItemDelegate(QStyledItemDelegate(self.list))
-        self._lay_out(layouts.form(layouts.remark(tr(EXPLANATION))), self.list)
+        self.list.selectionModel().currentRowChanged.connect(self._describe)
+        remark = layouts.remark(tr("States that you name in History are compared here."))
+        self._lay_out(((remark, 1),), self.list)
         self.refresh()
 
     def clear(self) -> None:
@@ -150,10 +147,18 @@ class StatesTab(EvaluationTab):
             value = metric.value(row.evaluation)
             states.append(ShownState(row, value, share_of(value, dense)))
         self.model.update(states)
+        self._describe()
         self._enable()
 
     def _rows(self, session: Session) -> tuple[StateRow, ...]:
-        return self._results.rows(session.recipe, session.named_states)
+        draft, base = self._workbench.draft.current, self._evaluations.base(session)
+        drafted = None
+        if draft is not None:
+            replaces = draft.replaces if self._evaluations.after_stack else None
+            end = len(base.steps) if replaces is None else replaces
+            steps = *base.steps[:end], draft.step, *base.steps[end + 1 :]
+            drafted = base.with_steps(steps)
+        return self._results.rows(session.recipe, session.named_states, drafted)
 
     def _has_results(self) -> bool:
         return bool(self.model.rows)
@@ -188,7 +193,7 @@ class StatesTab(EvaluationTab):
             distinct = [each for at, each in enumerate(recipes) if each not in recipes[:at]]
             return states_job(evaluator, session.resolver, distinct)
 
-        self._start(make_job)
+        self._run_job(make_job)
 
     def _take(self, found: object) -> None:
         if isinstance(found, Begun):
@@ -198,10 +203,32 @@ class StatesTab(EvaluationTab):
             self._results.put(found)
         self.refresh()
 
-    def _end(self, error: str) -> None:
+    def _end(self, error: str, details: str) -> None:
         self._results.running = None
-        super()._end(error)
+        super()._end(error, details)
         self.refresh()
+
+    def _describe(self) -> None:
+        """Say what the stack is worth; and why the current row, or else any, has failed."""
+        rows, current = self.model.rows, self.list.currentIndex().row()
+        for state in rows[1:2]:
+            self.headline.say(
+                tr(
+                    "The stack: {metric} {value}, {share} of the unpruned",
+                    metric=self._evaluations.metric.title(state.row.evaluation),
+                    value=value_text(state.value),
+                    share=share_text(state.share) or tr("unknown"),
+                )
+                if state.row.evaluation is not None
+                else ""
+            )
+        ordered = (*rows[current : current + 1], *rows) if current >= 0 else rows
+        failed = (each.row.outcome for each in ordered if each.row.outcome is not None)
+        outcome = next((each for each in failed if each.error), None)
+        if self._evaluations.run is None:
+            self.note.say_error(
+                outcome.error if outcome else "", outcome.details if outcome else ""
+            )
 
     def _on_changed(self, changes: Changes) -> None:
         super()._on_changed(changes)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QColor, QIcon, QPixmap
-from PySide6.QtWidgets import QCheckBox, QFrame, QLabel, QLineEdit, QScrollArea, QWidget
+from PySide6.QtWidgets import QCheckBox, QFrame, QLabel, QScrollArea, QWidget
 
 from prune_gui import number_formats
 from prune_gui.errors import one_line
@@ -24,9 +24,8 @@ from prune_gui.evaluation.metrics import share_of
 from prune_gui.gui import formatting
 from prune_gui.gui.evaluate.evaluations import Evaluations
 from prune_gui.gui.evaluate.plots import MetricPlot, curve_colour
-from prune_gui.gui.evaluate.tab import EvaluationTab, amount_text, share_text, value_text
+from prune_gui.gui.evaluate.tab import EvaluationTab, amount_text, field, share_text, value_text
 from prune_gui.gui.widgets import layouts
-from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.table_widgets import number_column, text_column
 from prune_gui.gui.widgets.theme import TIGHT_PX, colours
 from prune_gui.gui.workbench import Workbench
@@ -56,6 +55,8 @@ COLUMNS: Final[tuple[Column[Sequence[CurvePoint]], ...]] = (
     text_column(deferred("Problem"), lambda each: each.error),
 )
 SWATCH_PX: Final = 12
+CURVES_PX: Final = 190
+"""Width of the list of curves."""
 MAX_LABEL_PX: Final = 170
 """Width at which a label is elided."""
 
@@ -70,26 +71,20 @@ class SweepTab(EvaluationTab):
     def __init__(self, workbench: Workbench, evaluations: Evaluations, exporter: Exporter) -> None:
         super().__init__(workbench, evaluations, exporter)
         self._found: list[CurvePoint]
-        self._failed = ""
+        self._failed = "", ""  # the first error of a point, and its details
         self.curves = CurveList(CHECKED)
-        self.targets = QLineEdit(DEFAULT_TARGETS)
-        self.targets.setToolTip(tr("The parameters that the rankings prune: a glob, or conditions"))
-        self.amounts = QLineEdit(DEFAULT_AMOUNTS)
-        self.plot = MetricPlot()
+        tip = tr("The parameters that the rankings prune: a glob, or conditions")
+        self.targets = field(DEFAULT_TARGETS, tr("Targets"), tip)
+        self.amounts = field(DEFAULT_AMOUNTS, tr("Amounts"))
+        self.plot = MetricPlot(tr("sparsity of all prunable parameters, %"))
         self.plot.pointed.connect(self._describe)
         self.plot.taken.connect(self._use)
-        self.point = ElidedLabel(tr("Point under the cursor"))
-        self.after_stack = QCheckBox(tr("After the stack"))
-        self.after_stack.setToolTip(
-            tr("Whether the rankings prune what the stack keeps, or the file by themselves")
-        )
         targets, amounts = QLabel(tr("Targets")), QLabel(tr("Amounts"))
-        lines = targets, (self.targets, 1), amounts, (self.amounts, 1)
-        settings = layouts.row(*lines, self.after_stack)
         results = QWidget()
         results.setFocusProxy(self.plot)
-        layouts.column(settings, (self.plot, 1), self.point, of=results, margin=0)
-        self._lay_out(layouts.form(self.curves), results)
+        self.curves.setFixedWidth(CURVES_PX)
+        layouts.row((self.plot, 1), self.curves, of=results, margin=0)
+        self._lay_out((targets, (self.targets, 1), amounts, (self.amounts, 1)), results)
         self._offer()
         self.refresh()
 
@@ -99,13 +94,12 @@ class SweepTab(EvaluationTab):
 
     def _forget(self) -> None:
         super()._forget()
-        self._failed = ""
+        self._failed = "", ""
 
     def refresh(self) -> None:
         metric, shades = self._evaluations.metric, colours(self.palette())
-        title = metric.title(self._dense) if self._dense is not None else tr("metric")
         self.plot.show_curves(
-            metric_curves(self._found, metric), metric.value(self._dense), title, shades
+            metric_curves(self._found, metric), self._levels(), self._metric_title(), shades
         )
         self.curves.mark(self._shades())
         self._describe(None)
@@ -119,7 +113,7 @@ class SweepTab(EvaluationTab):
             f'<span style="color: {shade}">■</span>&nbsp;{escape(label)}'
             for label, shade in self._shades().items()
         ]
-        return "<br>".join([*lines, tr("- - - the file")])
+        return "<br>".join(lines)
 
     def _table(self, name: str) -> Table:
         values = [_metric_column(metric) for metric in self._evaluations.metrics]
@@ -129,34 +123,32 @@ class SweepTab(EvaluationTab):
     def _run(self, session: Session) -> None:
         amounts = parse_amounts(self.amounts.text())
         offered, chosen = self._steps(patterns_in(self.targets.text())), self.curves.checked()
-        steps = [each for each in offered if each.label in chosen]
+        steps, base = [each for each in offered if each.label in chosen], session.recipe
         for each in steps:
-            each.recipe_at(amounts[0], session.recipe)  # reports invalid targets at once
+            each.recipe_at(amounts[0], base)  # reports invalid targets at once
         if not steps:
             raise ValueError(tr("Choose at least one curve."))
-        if self._start(
-            lambda evaluator, _: metric_sweep_job(
-                evaluator, session.resolver, session.recipe, steps, amounts
-            )
+        if self._run_job(
+            lambda evaluator, _: metric_sweep_job(evaluator, session.resolver, base, steps, amounts)
         ):
             self._forget()
             self.refresh()
 
     def _take(self, found: object) -> None:
-        if isinstance(found, CurvePoint):
-            self._failed = self._failed or found.error
+        if isinstance(found, CurvePoint) and found.error and not self._failed[0]:
+            self._failed = found.error, found.details
         super()._take(found)
 
-    def _end(self, error: str) -> None:
-        super()._end(error or self._failed)
+    def _end(self, error: str, details: str) -> None:
+        super()._end(*((error, details) if error else self._failed))
 
     def _describe(self, point: CurvePoint | None) -> None:
         if point is None or point.evaluation is None:
-            self.point.say(tr("Click a point to use it.") if self._found else "")
+            self.headline.say(tr("Click a point to use it.") if self._found else "")
             return
         metric = self._evaluations.metric
         value = metric.value(point.evaluation)
-        self.point.say(
+        self.headline.say(
             tr(
                 "{curve} at {amount}: {metric} {value}, {share} of the file; sparsity {sparsity}",
                 curve=point.swept.label,
@@ -177,11 +169,11 @@ class SweepTab(EvaluationTab):
         if session is None or point.recipe is None:
             return
         steps = point.recipe.steps
-        if point.swept.alone and session.steps:
+        if point.swept.alone and point.swept.is_ranking and session.steps:
             self._workbench.edit(lambda session: session.take_steps(steps))
             self.note.say(tr("The step has replaced the stack. Undo restores it."), warning=False)
             return
-        before = steps[: -1 if index is None else index]
+        before = () if point.swept.alone else steps[: -1 if index is None else index]
         if session.steps[: len(before)] != before:
             self.note.say(tr("The stack has changed. Run the sweep again."))
             return
@@ -203,17 +195,17 @@ class SweepTab(EvaluationTab):
 
     def _own_steps(self) -> Iterator[SweptStep]:
         """Yield the draft and the steps of the stack, as far as they have an amount."""
-        draft = self._workbench.draft.current
+        draft, alone = self._workbench.draft.current, not self._evaluations.after_stack
         if draft is not None and has_amount(draft.step.method):
-            yield of_step(self._draft_label, draft.step, draft.replaces)
+            yield of_step(self._draft_label, draft.step, draft.replaces, alone=alone)
         for index, step in self._workbench.steps_with_amount:
             title = formatting.title_without_amount(step)
             label = tr("Step {number}: {step}", number=index + 1, step=title)
-            yield of_step(label, step, index)
+            yield of_step(label, step, index, alone=alone)
 
     def _steps(self, targets: Sequence[str]) -> list[SweptStep]:
         """Return the steps that can be compared; the rankings prune some targets."""
-        alone = not self.after_stack.isChecked()
+        alone = not self._evaluations.after_stack
         return [*rankings(targets, alone=alone), *self._own_steps()]
 
     def _offer(self) -> None:

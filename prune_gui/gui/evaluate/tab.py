@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from PySide6.QtCore import QEvent, Signal
-from PySide6.QtWidgets import QFormLayout, QMenu, QToolButton, QWidget
+from PySide6.QtWidgets import QLineEdit, QMenu, QWidget
 
 from prune_gui import number_formats
 from prune_gui.errors import PruneGuiError
-from prune_gui.evaluation.evaluation_jobs import Dense
+from prune_gui.evaluation.evaluation_jobs import Dense, EvaluatedRecipe
 from prune_gui.gui.evaluate.evaluations import Evaluations, MakeJob
 from prune_gui.gui.widgets import layouts
+from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.theme import GAP_PX
 from prune_gui.gui.workbench import Workbench
@@ -23,17 +25,18 @@ from prune_gui.session.changes import Changes
 if TYPE_CHECKING:
     from prune_gui.evaluation import Evaluation
     from prune_gui.gui.figures.exporter import Exporter
+    from prune_gui.recipe import Recipe
     from prune_gui.recipe.amounts import Amount
     from prune_gui.session import Session
     from prune_gui.table import Table
 
 
-CONTROLS_PX: Final = 230
-"""Width of the column with the controls."""
+FIELD_PX: Final = 50
+"""Minimum width of a field in the row of the settings."""
 
 
 class EvaluationTab(QWidget):
-    """A page with controls at its left and results at its right."""
+    """A page with a row of settings, a headline and the results below each other."""
 
     ticket: int | None = None  # there is no job that computes the picture; see `PictureSource`
     pictured = Signal()  # as of `PictureSource`; the picture needs no job, so it is never emitted
@@ -48,11 +51,14 @@ class EvaluationTab(QWidget):
         self.setAccessibleName(tr(self.name))
         self._workbench = workbench
         self._evaluations = evaluations
-        self._dense: Evaluation | None = None
+        self._dense: Evaluation | None = None  # that of the unpruned file
+        self._start: Evaluation | None = None  # that of the recipe that the run started with
+        self._base: Recipe | None = None  # that recipe
         self._found: list[Any] = []
         self.run = layouts.button(tr(self.title), self._on_run)
         self.note = Message()
-        menu = QMenu(self)
+        self.headline = ElidedLabel(tr("Result"), wrapped=True)
+        self.menu = menu = QMenu(self)
         self.save_picture = menu.addAction(
             tr("Export figure…"), lambda: exporter.export_figure(self, "picture")
         )
@@ -63,10 +69,8 @@ class EvaluationTab(QWidget):
         menu.addAction(tr("Copy table"), lambda: exporter.copy_table(self))
         for action in (self.save_picture, copy_picture):
             action.setVisible(self.with_picture)
-        self.export = QToolButton(popupMode=QToolButton.ToolButtonPopupMode.InstantPopup)
-        self.export.setText(tr("Export"))
-        self.export.setMenu(menu)
         evaluations.chosen.connect(self.clear)
+        evaluations.start_changed.connect(self.refresh)
         evaluations.metric_changed.connect(self.refresh)
         evaluations.running_changed.connect(self._enable)
         workbench.changed.connect(self._on_changed)
@@ -76,7 +80,8 @@ class EvaluationTab(QWidget):
         self.refresh()
 
     def _forget(self) -> None:
-        self._dense, self._found = None, []
+        self._dense = self._start = self._base = None
+        self._found = []
 
     @abstractmethod
     def refresh(self) -> None:
@@ -104,7 +109,9 @@ class EvaluationTab(QWidget):
         if self._workbench.session is not None:
             try:
                 self._run(self._workbench.session)
-            except (ValueError, PruneGuiError) as error:
+            except PruneGuiError as error:
+                self.note.say_error(error.brief, error.details)
+            except ValueError as error:
                 self.note.say(str(error))
 
     @abstractmethod
@@ -112,9 +119,11 @@ class EvaluationTab(QWidget):
         """Start the run; raise an error if the inputs are not valid."""
 
     def _take(self, found: object) -> None:
-        """Show what the run has reported: the evaluation of the file, or one of the results."""
+        """Show what the run has reported: the value of the file, of the start, or a result."""
         if isinstance(found, Dense):
             self._dense = found.evaluation
+        elif isinstance(found, EvaluatedRecipe):
+            self._start, self._base = found.evaluation, found.recipe
         else:
             self._found.append(found)
         self.refresh()
@@ -132,16 +141,41 @@ class EvaluationTab(QWidget):
         if event.type() == QEvent.Type.PaletteChange:
             self.refresh()
 
-    def _lay_out(self, form: QFormLayout, results: QWidget, *more: QWidget) -> None:
-        buttons = layouts.row(self.run, *more, self.export, layouts.STRETCH)
-        controls = QWidget()
-        controls.setFixedWidth(CONTROLS_PX)
-        layouts.column((form, 1), self.note, buttons, of=controls, margin=0)
-        layouts.row(controls, (results, 1), of=self, margin=GAP_PX)
+    def _lay_out(
+        self, settings: Sequence[layouts.Part], results: QWidget, *actions: QWidget
+    ) -> None:
+        row = layouts.row(*settings, self.run)
+        headline = layouts.row((self.headline, 1), *actions)
+        layouts.column(row, headline, self.note, (results, 1), of=self, margin=GAP_PX)
         self._results_widget = results
         self._enable()
 
-    def _start(self, make_job: MakeJob) -> bool:
+    def _levels(self) -> dict[str, float]:
+        """Return the values to compare with, by their labels: of the file, and of the stack."""
+        metric = self._evaluations.metric
+        value = metric.value(self._dense)
+        levels = {tr("unpruned {value}", value=value_text(value)): value}
+        if self._base is not None and self._base.steps:
+            value = metric.value(self._start)
+            levels[tr("stack {value}", value=value_text(value))] = value
+        return levels
+
+    def _measured_on(self) -> str:
+        """Return what the results were measured on, as a sentence; "" without results."""
+        if self._base is None or self._start is None:
+            return ""
+        start = tr("the file")
+        if self._base.steps:
+            share = number_formats.sparsity(self._start.pruned, self._start.total)
+            start = tr("the stack ({sparsity})", sparsity=share)
+        return tr("measured on: {start}", start=start)
+
+    def _metric_title(self) -> str:
+        if self._dense is None:
+            return tr("metric")
+        return self._evaluations.metric.title(self._dense)
+
+    def _run_job(self, make_job: MakeJob) -> bool:
         run = self._evaluations.start(make_job)
         if run is None:
             return False
@@ -155,21 +189,29 @@ class EvaluationTab(QWidget):
     def _finish(self, result: object) -> None:
         """Use the result of a run that has finished."""
 
-    def _end(self, error: str) -> None:
+    def _end(self, error: str, details: str) -> None:
         if error:
-            self.note.say(error)
+            self.note.say_error(error, details)
         self._enable()
 
     def _enable(self) -> None:
         evaluations = self._evaluations
         is_ready = self._workbench.session is not None and evaluations.choice is not None
         self.run.setEnabled(is_ready and evaluations.run is None)
-        self.export.setEnabled(self._has_results())
+        for action in self.menu.actions():
+            action.setEnabled(self._has_results())
 
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:
             self.clear()
             self._enable()
+
+
+def field(text: str, name: str, tip: str = "") -> QLineEdit:
+    """Return a field of the row of the settings."""
+    edit = layouts.described(QLineEdit(text), name, tip)
+    edit.setMinimumWidth(FIELD_PX)
+    return edit
 
 
 def value_text(value: float) -> str:

@@ -12,8 +12,8 @@ from PySide6.QtCore import QPointF, QRectF, QSize, QSizeF
 from PySide6.QtGui import QFontInfo, QGuiApplication, QPainter, QTextDocument
 
 from prune_gui.errors import one_line
-from prune_gui.gui.figures.drawing import Canvas
 from prune_gui.gui.figures.data import FigureData
+from prune_gui.gui.figures.drawing import Canvas
 from prune_gui.gui.figures.panels import WIDE, BarsPanel, GridPanel, MaskPanel, Panel
 from prune_gui.gui.views.legend_text import legend
 from prune_gui.language import deferred, tr

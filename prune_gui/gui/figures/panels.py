@@ -10,8 +10,8 @@ from typing import ClassVar, Final
 
 from PySide6.QtCore import QPointF, QRectF
 
-from prune_gui.gui.figures.drawing import Canvas, Centre, Left, Right
 from prune_gui.gui.figures.data import Bar, MaskCells, shortened
+from prune_gui.gui.figures.drawing import Canvas, Centre, Left, Right
 from prune_gui.gui.views.mask.data import coloured, step_table
 from prune_gui.gui.views.overview.grid_painter import Cell, GridPainter
 from prune_gui.gui.views.overview.layout import Arrangement

@@ -74,7 +74,6 @@ class TreePanel(QWidget):
         self.filter.textChanged.connect(self._filter)
         self.filter.returnPressed.connect(self._go_to_first_match)
         self.filter.installEventFilter(self)
-        ConditionCompleter(self.filter, workbench, parts=r"[\s!]")
         self._found = QLabel(wordWrap=True)
         self._found.setContentsMargins(TIGHT_PX, 0, TIGHT_PX, 0)
         self._found.hide()
@@ -86,6 +85,8 @@ class TreePanel(QWidget):
         )
         self._use_found.clicked.connect(self.target_matches)
         self._use_found.hide()
+        self._found.setMinimumHeight(self._use_found.sizeHint().height())
+        ConditionCompleter(self.filter, workbench, r"[\s!]", [self._found, self._use_found])
         self.tree = ModuleTree(self._model)
         self.tree.selection.selectionChanged.connect(self._select)
         self.tree.customContextMenuRequested.connect(self._show_menu)
@@ -205,6 +206,7 @@ class TreePanel(QWidget):
         except RecipeError as error:  # while a condition is being typed
             self._found.setText(str(error))
             self._found.show()
+            self._offer_matches(0)
             return
         if self._open_before_filter is None:
             self._open_before_filter = list(self._open_nodes())

@@ -1,4 +1,4 @@
-"""Notices with a button that acts on them: zeros, a recording, a change on disk."""
+"""Notices with a button that acts on them: zeros, the original, a recording, a change on disk."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ from PySide6.QtWidgets import QPushButton, QToolButton, QWidget
 
 from prune_gui.errors import one_line
 from prune_gui.file_stamps import FileStamps
+from prune_gui.gui.runtime.locale import escape_mnemonics
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, icon
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr, trn
+from prune_gui.session import Settings
 from prune_gui.session.changes import Changes
 from prune_gui.session.draft_request import StepRequest
+from prune_gui.session.subjects import file_text
+from prune_gui.worker.jobs import original_job
 
 MAX_RECORDING_CHARS: Final = 40  # limit of a shown file name
 SETTLE_DELAY_MS: Final = 500
@@ -35,7 +39,7 @@ class Notice(QWidget):
         self._workbench = workbench
         self._is_closed = False
         self._text = ""
-        self._label = ElidedLabel(tr("Notice"))
+        self._label = ElidedLabel(tr("Notice"), wrapped=True)
         self.button = QPushButton(action)
         self.button.setToolTip(tool_tip)
         self._close = QToolButton(autoRaise=True)
@@ -91,6 +95,52 @@ class ZeroNotice(Notice):
         return session.file_zeros.summary() if session is not None and is_wanted else ""
 
 
+class OriginalNotice(Notice):
+    """Visible for a file with recorded steps until its original is chosen."""
+
+    choice_wanted = Signal()  # the user wants to choose a file, because none was found
+    taken = Signal()  # the user wants to compare with the file that was found
+
+    def __init__(self, workbench: Workbench) -> None:
+        tip = tr("Kept energy is then relative to the checkpoint before pruning")
+        super().__init__(workbench, "", tip)
+        self._found: Path | None = None
+        self.button.clicked.connect(self._compare)
+
+    def _on_changed(self, changes: Changes) -> None:
+        session = self._workbench.session
+        if changes.file and session is not None:
+            self._found = None
+            if self._wanted_text():
+                recent = [Path(path) for path in Settings.load().recent]
+                self._workbench.bridge.run(original_job(session, recent), self._offer)
+        super()._on_changed(changes)
+        if changes.comparison:
+            self.say(self._wanted_text())
+
+    def _offer(self, found: Path | None) -> None:
+        self._found = found
+        self.say(self._wanted_text())
+
+    def _wanted_text(self) -> str:
+        session, button = self._workbench.session, tr("Choose the original…")
+        if session is None or session.reference_path is not None:
+            return ""
+        if not (session.past_steps and session.is_pruned):
+            return ""
+        if self._found is not None:
+            button = tr("Compare with the original: {name}", name=file_text(self._found))
+        self.button.setText(escape_mnemonics(button))
+        return tr("This file was pruned.")
+
+    def _compare(self) -> None:
+        if self._found is None:
+            self.choice_wanted.emit()
+        else:
+            self._workbench.comparison.set_reference(self._found)
+            self.taken.emit()
+
+
 class CorrectionNotice(Notice):
     """Visible while the stack prunes, has no correction, and a recording for one is at hand."""
 
@@ -113,7 +163,7 @@ class CorrectionNotice(Notice):
         method = session.correction.method
         [path] = method.files.values()
         return tr(
-            "{name} is a recording of this model: {method} can correct kept weights.",
+            "{method} can correct kept weights with the recording {name}.",
             name=one_line(Path(path).name, MAX_RECORDING_CHARS),
             method=tr(method.title),
         )
@@ -172,11 +222,11 @@ class ReloadNotice(QWidget):
         changed = self._stamps.changed()
         if changed:
             name, more = one_line(changed[0].name, MAX_NAME_CHARS), len(changed) - 1
-            text = tr("{name} changed on disk", name=name)
+            text = tr("Changed on disk: {name}", name=name)
             if more:
                 text = trn(
-                    "{name} and {count:,} more file changed on disk",
-                    "{name} and {count:,} more files changed on disk",
+                    "Changed on disk: {name} and {count:,} more file",
+                    "Changed on disk: {name} and {count:,} more files",
                     more,
                     name=name,
                 )

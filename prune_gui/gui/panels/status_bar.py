@@ -66,7 +66,7 @@ class StatusBar(QStatusBar):
         self._note = ElidedLabel(tr("Message"))
         self.addWidget(self._note, 1)
         self._preparation = self._add_label(
-            tr("Compiling the loops of the engine, once. Until then, large parameters take longer.")
+            tr("The engine is compiled once. Until then, large parameters take longer.")
         )
         self._preparation.hide()
         if workbench.cluster is not None:
@@ -109,7 +109,7 @@ class StatusBar(QStatusBar):
 
     def show_preparation(self, done: int, total: int) -> None:
         """Show that `done` of `total` parts of the engine are compiled, until all are."""
-        text = tr("Preparing for first use: {done} of {total}", done=done, total=total)
+        text = tr("Compiling, once: {done} of {total}", done=done, total=total)
         self._preparation.setText(text)
         self._preparation.setVisible(done < total)
 
@@ -206,8 +206,8 @@ class StatusBar(QStatusBar):
     def _show_memory(self) -> None:
         import psutil  # not needed at startup
 
-        used = psutil.Process().memory_info().rss / 2**30
-        self._memory.setText(tr("Memory {size:.1f} GB", size=used))
+        used = number_formats.short_bytes(psutil.Process().memory_info().rss)
+        self._memory.setText(tr("Memory {size}", size=used))
 
 
 def _format(seconds: float) -> str:

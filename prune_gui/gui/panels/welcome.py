@@ -20,11 +20,12 @@ from prune_gui.language import deferred, tr
 from prune_gui.location import Location
 
 PURPOSE: Final = deferred(
-    "See the zeros in a neural network, prune any of its weights, and save the result. Open a "
-    "checkpoint, or drop one here. Nothing in the file is run, and the file is not changed."
+    "See the zeros in a neural network, prune any of its weights, and save the result. The file is "
+    "not changed, and no code in it is run."
 )
 MAX_RECENT: Final = 5  # limit of the recent files that are shown
-MIN_WIDTH_PX: Final = 420  # minimum width at which no explanation is cut off
+WIDTH_PX: Final = 420  # of the page, if there is room
+MIN_WIDTH_PX: Final = 260  # minimum width at which no explanation is cut off
 MIN_HEIGHT_PX: Final = 200  # minimum height; what does not fit is scrolled
 
 
@@ -41,16 +42,15 @@ class Welcome(QWidget):
         title.setFont(scaled(title.font(), TITLE))
         purpose = QLabel(tr(PURPOSE))
         suffixes = " ".join(known_suffixes())
-        formats = QLabel(tr("Opens {suffixes} and sharded checkpoints.", suffixes=suffixes))
-        for label in (purpose, formats):
-            label.setWordWrap(True)
+        formats = QLabel(tr("Open or drop {suffixes} or a sharded checkpoint.", suffixes=suffixes))
+        for label in (picture, title, purpose, formats):
+            label.setWordWrap(label in (purpose, formats))
             label.setAlignment(Qt.AlignmentFlag.AlignHCenter)
-            label.setFixedWidth(MIN_WIDTH_PX)
         formats.setForegroundRole(formats.palette().ColorRole.PlaceholderText)
         self._button_actions: dict[QCommandLinkButton, QAction] = {}
         self._column = QVBoxLayout()
         for widget in (picture, title, purpose, formats):
-            self._column.addWidget(widget, alignment=Qt.AlignmentFlag.AlignHCenter)
+            self._column.addWidget(widget)
         self._column.addSpacing(WIDE_PX)
         for action in actions:
             button = QCommandLinkButton(action.iconText(), action.toolTip())
@@ -62,8 +62,9 @@ class Welcome(QWidget):
         middle = QWidget(minimumWidth=MIN_WIDTH_PX)
         middle.setLayout(self._column)
         scroll_area = FitScrollArea(middle, MIN_HEIGHT_PX)
-        layout = layouts.column(layouts.STRETCH, scroll_area, layouts.STRETCH, of=self)
-        layout.setAlignment(scroll_area, Qt.AlignmentFlag.AlignHCenter)
+        scroll_area.setMaximumWidth(WIDTH_PX)
+        row = layouts.row(layouts.STRETCH, (scroll_area, WIDTH_PX), layouts.STRETCH)
+        layouts.column(layouts.STRETCH, row, layouts.STRETCH, of=self)
         self._show_icons()
 
     def show_recent(self, paths: Sequence[str]) -> None:

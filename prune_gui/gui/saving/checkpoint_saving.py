@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from PySide6.QtCore import QTimer, QUrl
+from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QWidget
 
 from prune_gui.checkpoint.remote.access import FetchLimitError
 from prune_gui.engine import Dropped, Event
-from prune_gui.errors import PruneGuiError
+from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui.remote_files import RemoteFiles
-from prune_gui.language import join_clauses, tr, trn
+from prune_gui.gui.saving.saved_notice import SavedNotice
+from prune_gui.language import join_clauses, tr
 from prune_gui.location import Location
+from prune_gui.number_formats import short_bytes
+from prune_gui.worker.jobs import loading_code_job
 
 if TYPE_CHECKING:
     from prune_gui.gui.saving.save_dialog import SaveDialog
     from prune_gui.gui.workbench import Workbench
+    from prune_gui.recipe import Form, Recipe
     from prune_gui.session import Session, Settings
     from prune_gui.session.changes import Changes
 
@@ -30,14 +37,19 @@ class CheckpointSaving:
     """
 
     def __init__(self, window: QWidget, workbench: Workbench, remote: RemoteFiles) -> None:
+        self.notice = SavedNotice()
+        self.notice.folder_wanted.connect(self._show_folder)
+        self.notice.code_wanted.connect(self._copy_code)
         self._window = window
         self._workbench = workbench
         self._remote = remote
         self._dialog: SaveDialog | None = None
         self._ticket: int | None = None
+        self._then: Callable[[], object] | None = None
+        self._saved: tuple[Session, Recipe, Form] | None = None  # what was saved last
         self._keeps_code: bool | None = None
         workbench.changed.connect(self._on_changed)
-        workbench.files.saved.connect(self._tell_size)
+        workbench.files.saved.connect(self._tell)
         workbench.bridge.happened.connect(self._follow)
 
     @property
@@ -48,23 +60,30 @@ class CheckpointSaving:
         if self._ticket is not None:
             self._workbench.bridge.cancel(self._ticket)
 
-    def ask(self, session: Session, settings: Settings) -> None:
+    def ask(
+        self, session: Session, settings: Settings, then: Callable[[], object] | None = None
+    ) -> None:
+        """Ask where to save, and save; `then` is called after that, unless the user cancels."""
         from prune_gui.gui.saving.output_boxes import pruned_path  # not needed at startup
         from prune_gui.gui.saving.save_dialog import SaveDialog  # not needed at startup
 
         if self._dialog is None:
             suggested = pruned_path(session.checkpoint.path)
             self._dialog = SaveDialog(self._workbench, suggested, settings.form, self._window)
+        self._then = then
         self._show(self._dialog)
 
     def _show(self, dialog: SaveDialog) -> None:
         if dialog.exec():
             self._start(dialog)
         else:
+            self._then = None
             self._forget()
 
     def _start(self, dialog: SaveDialog) -> None:
-        self._keeps_code = dialog.keeps_code
+        session = self._workbench.session
+        assert session is not None
+        self._keeps_code, self._saved = dialog.keeps_code, (session, session.recipe, dialog.form)
         save = self._workbench.files.save
         self._ticket = save(dialog.path, dialog.options, failed=self._explain)
 
@@ -85,26 +104,44 @@ class CheckpointSaving:
         if event.ticket == self._ticket and isinstance(event, Dropped):
             self._workbench.noted.emit(tr("Saving was cancelled; no file was changed."))
 
-    def _tell_size(self, path: Path) -> None:
-        """Show the exact size of the new file or of all files in the new folder."""
-        url = Location.at(path).url
-        if url is not None:
-            self._workbench.noted.emit(tr("Saved {path}", path=url))
-            return
-        files = filter(Path.is_file, path.rglob("*")) if path.is_dir() else [path]
-        nbytes = sum(file.stat().st_size for file in files)
-        size = trn("{count:,} byte", "{count:,} bytes", nbytes)
-        saved = tr("Saved {path} ({size})", path=path, size=size)
+    def _tell(self, path: Path) -> None:
+        """Show the size of the new file, or of all files in the new folder.
+
+        It is verified: saving fails unless what is read back is what was to be written.
+        """
+        location, size = Location.at(path), ""
+        if location.url is None:
+            files = filter(Path.is_file, path.rglob("*")) if path.is_dir() else [path]
+            size = short_bytes(sum(file.stat().st_size for file in files))
+        parts = [tr("Saved {name}", name=one_line(location.name)), size, tr("verified")]
         if self._keeps_code is not None:
-            names_code, without = tr("which names code"), tr("tensors only")
-            saved = join_clauses([saved, names_code if self._keeps_code else without])
-        self._workbench.noted.emit(saved)
+            parts.append(tr("which names code") if self._keeps_code else tr("tensors only"))
+        self.notice.say(path, join_clauses(filter(None, parts)))
+        if self._then is not None:
+            QTimer.singleShot(0, self._window, self._then)
+            self._then = None
+
+    def _show_folder(self, path: Path) -> None:
+        folder = path if path.is_dir() else path.parent
+        if not QDesktopServices.openUrl(QUrl.fromLocalFile(folder)):
+            self._workbench.noted.emit(tr("No program shows folders: {path}", path=folder))
+
+    def _copy_code(self, path: Path) -> None:
+        def copy(code: str) -> None:
+            QGuiApplication.clipboard().setText(code)
+            self._workbench.noted.emit(tr("Copied the code"))
+
+        if self._saved is not None:
+            self._workbench.bridge.run(loading_code_job(path, *self._saved), copy)
 
     def _on_changed(self, changes: Changes) -> None:
         if changes.file or changes.saved:
             self._forget()
+        if changes.file:
+            self.notice.hide()
 
     def _forget(self) -> None:
+        """Delete the dialog, and with it the input."""
         if self._dialog is not None:
             self._dialog.deleteLater()
             self._dialog = None

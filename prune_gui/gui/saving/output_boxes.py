@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import Signal
-from PySide6.QtGui import QFontDatabase, QGuiApplication
-from PySide6.QtWidgets import QCheckBox, QGroupBox, QLabel, QPlainTextEdit, QWidget
+from PySide6.QtWidgets import QCheckBox, QWidget
 
 from prune_gui.checkpoint.formats import stem_and_suffix
 from prune_gui.checkpoint.model_files import ModelFiles, find_model_files
@@ -20,6 +19,7 @@ from prune_gui.gui.runtime.locale import escape_mnemonics
 from prune_gui.gui.widgets import layouts
 from prune_gui.language import listed, tr, trn
 from prune_gui.location import Location, uploads_folder
+from prune_gui.recipe.output import with_ending
 from prune_gui.resources import is_shipped
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from prune_gui.recipe import Form, OutputPath
 
 
-VISIBLE_LINES: Final = 4
 MAX_NAMES: Final = 3
 """Names that a check box shows; its tool tip has all."""
 
@@ -40,16 +39,16 @@ def pruned_path(checkpoint: Path) -> Path:
     path = checkpoint.absolute()
     in_home = is_shipped(path) or Location.at(path).url is not None
     if has_several_files(path):
-        return (Path.home() if in_home else path.parent.parent) / f"{path.parent.name}-pruned"
+        return (Path.home() if in_home else path.parent.parent) / with_ending(path.parent.name)
     stem, suffix = stem_and_suffix(path)
-    return (Path.home() if in_home else path.parent) / f"{stem}-pruned{suffix}"
+    return (Path.home() if in_home else path.parent) / f"{with_ending(stem)}{suffix}"
 
 
 def model_folder(checkpoint: Checkpoint, ending: str) -> Path:
     """Return the suggested folder for a model, beside that of the input and named after it."""
     folder = checkpoint.path.absolute().parent
     around = Path.home() if checkpoint.url else folder.parent
-    return around / f"{folder.name}-{ending}"
+    return around / with_ending(folder.name, ending)
 
 
 def free_space(path: Path) -> tuple[Path, int] | None:
@@ -64,6 +63,14 @@ def free_space(path: Path) -> tuple[Path, int] | None:
         return folder, shutil.disk_usage(folder).free
     except (OSError, StopIteration):
         return None  # saving reports the error
+
+
+def missing_folder(target: OutputPath | None) -> Path | None:
+    """Return the folder that has to be made before an output is written; None if it exists."""
+    if target is None or target.url is not None:
+        return None
+    folder = target.path.absolute().parent
+    return None if folder.exists() else folder
 
 
 def is_occupied(path: Path) -> bool:
@@ -88,32 +95,6 @@ def sure_to_replace(parent: QWidget, existing: Sequence[Path], opened: Path) -> 
         warning = tr("This file is the open checkpoint: its original weights will be lost.")
         details = f"{details}\n\n{warning}"
     return agree(parent, tr("Replace the file?"), text, tr("&Replace"), details=details)
-
-
-class LoaderBox(QGroupBox):
-    """Shows the loader script of a reparametrized checkpoint, with an absolute path to copy."""
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(tr("Also saved: a script that loads it into a model"), parent)
-        self._lines = QPlainTextEdit(
-            readOnly=True, tabChangesFocus=True, lineWrapMode=QPlainTextEdit.LineWrapMode.NoWrap
-        )
-        self._lines.setAccessibleName(tr("Python code that loads the checkpoint"))
-        self._lines.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
-        margins = 2 * (self._lines.frameWidth() + round(self._lines.document().documentMargin()))
-        self._lines.setFixedHeight(VISIBLE_LINES * self._lines.fontMetrics().height() + margins)
-        self._file = QLabel()
-        clipboard = QGuiApplication.clipboard()
-        copy = layouts.button(tr("Cop&y"), lambda: clipboard.setText(self._lines.toPlainText()))
-        copy.setAccessibleDescription(tr("Copies the code to the clipboard"))
-        row = layouts.row((self._file, 1), copy)
-        layouts.column(self._lines, row, of=self)
-
-    def show_for(self, checkpoint: Checkpoint, target: OutputPath) -> None:
-        from prune_gui.recipe.extra_files import loader_path, loader_text  # torch: slow to import
-
-        self._lines.setPlainText(loader_text(checkpoint, target, anywhere=True))
-        self._file.setText(tr("Saved as {name}", name=one_line(loader_path(target).name)))
 
 
 class ModelFilesBox(QWidget):

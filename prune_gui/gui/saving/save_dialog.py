@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
@@ -30,15 +30,17 @@ from prune_gui.checkpoint.torch.format import TORCH
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.dialogs.questions import checkpoint_filter
 from prune_gui.gui.formatting import wrapped
+from prune_gui.gui.runtime.locale import escape_mnemonics
 from prune_gui.gui.saving.output_boxes import (
-    LoaderBox,
     ModelFilesBox,
     free_space,
     is_occupied,
+    missing_folder,
     model_folder,
     sure_to_replace,
 )
 from prune_gui.gui.widgets import layouts
+from prune_gui.gui.widgets.frames import FitScrollArea
 from prune_gui.gui.widgets.message import Message, Messages
 from prune_gui.gui.widgets.theme import WIDE_PX
 from prune_gui.language import deferred, join_clauses, tr, trn
@@ -88,6 +90,9 @@ COMPRESSED_NOTE: Final = deferred(
 )
 SHARD_SIZE: Final = "5 GB"
 """The default of Hugging Face."""
+TITLE_BAR_PX: Final = 40
+MIN_HEIGHT_PX: Final = 200
+"""Of what is scrolled on a low screen."""
 INDENT_PX: Final = 24
 """Of an explanation below its button."""
 UNKNOWN: Final = deferred("computing…")
@@ -122,25 +127,31 @@ class SaveDialog(QDialog):
         self._replaces = False
         self._forms = QButtonGroup(self)
         self._figures: dict[Form, tuple[QLabel, QLabel]] = {}
+        self._explanations: dict[Form, Message] = {}
         forms = self._make_forms(form)
         self._split = QCheckBox(tr("S&plit into shards of at most"))
         self._shard_size = QLineEdit(SHARD_SIZE)
-        self._compressed = QCheckBox(tr("Compresse&d (deflate)"))
+        self._compressed = QCheckBox(tr("Compresse&d (deflate), not for mmap=True"))
+        self._compressed.setToolTip(wrapped(tr(COMPRESSED_NOTE)))
         self._moments = QCheckBox(tr("Also &zero the optimizer's moments of pruned elements"))
         self._tensors_only = QCheckBox(tr("&Tensors only, without the code that the file names"))
         self._path = QLineEdit(self._suggested)
+        self._make_folder = QCheckBox()
         self._replace = QCheckBox(tr("Rep&lace the remote file if it exists"))
         self.model_files = ModelFilesBox(checkpoint)
         path_row = self._make_path_row()
         notes = [Message() for _ in range(5)]
         self._failure, self._draft, self._problem, self._contents, self._room = notes
-        self._loader = LoaderBox()
         standard = QDialogButtonBox.StandardButton
         buttons = layouts.dialog_buttons(self, standard.Save | standard.Cancel, self._confirm)
         self._save = buttons.button(standard.Save)
-        layouts.column(forms, self._loader, path_row, Messages(notes), buttons, of=self)
+        content = QWidget()
+        layouts.column(forms, path_row, Messages(notes), of=content, margin=0)
+        scrolled = FitScrollArea(content, MIN_HEIGHT_PX)
+        layouts.column((scrolled, 1), layouts.STRETCH, buttons, of=self)
         self._forms.idToggled.connect(self._suggest)
         self._split.toggled.connect(self._change_files)
+        self._make_folder.toggled.connect(self._allow)
         self.model_files.folder_wanted.connect(self._path.setText)
         for changed in (
             self._forms.idToggled,
@@ -197,6 +208,14 @@ class SaveDialog(QDialog):
         self._draft.say(note if has_draft else "")
         self._measure()
 
+    def event(self, event: QEvent) -> bool:
+        """Become higher when the contents do, as far as the screen allows."""
+        handled = super().event(event)
+        if event.type() == QEvent.Type.LayoutRequest:
+            limit = self.screen().availableSize().height() - TITLE_BAR_PX
+            self.resize(self.width(), max(self.height(), min(self.sizeHint().height(), limit)))
+        return handled
+
     def explain(self, failure: str) -> None:
         self._failure.say(failure)
 
@@ -215,8 +234,10 @@ class SaveDialog(QDialog):
             button = QRadioButton(tr(name))
             button.setChecked(form == chosen)
             self._forms.addButton(button, i)
-            label = QLabel(tr(explanation))
+            label = Message()
             label.setIndent(INDENT_PX)
+            label.say(tr(explanation), warning=False)
+            self._explanations[form] = label
             figures = QLabel(), QLabel()
             self._figures[form] = figures
             grid.addWidget(button, 2 * i, 0)
@@ -245,10 +266,6 @@ class SaveDialog(QDialog):
         if has_several_files(self._checkpoint.path):
             self._split.setText(tr("S&plit into new shards of at most"))
             self._split.setToolTip(tr("Otherwise the same shards as the input"))
-        self._compressed.setToolTip(tr("For a single file of torch: .pt, .pth, .bin or .ckpt"))
-        self._compressed.setAccessibleDescription(tr(COMPRESSED_NOTE))
-        compressed_note = layouts.remark(tr(COMPRESSED_NOTE), wrapped=False)
-        compressed_note.setIndent(INDENT_PX)
         self._moments.setVisible(self._checkpoint.has_moments())
         self._moments.setToolTip(tr("For the finalized form in a file of torch"))
         self._tensors_only.setVisible(bool(self._foreign))
@@ -257,10 +274,10 @@ class SaveDialog(QDialog):
         self._replace.setToolTip(tr("Remote folders are never replaced"))
         for column, widget in enumerate((label, self._path, browse)):
             grid.addWidget(widget, 0, column)
-        grid.addLayout(layouts.row(self._split, self._shard_size, layouts.STRETCH), 1, 1, 1, 2)
-        options: tuple[QWidget, ...] = self._compressed, compressed_note, self._moments
-        options += self._tensors_only, self._replace, self.model_files
-        for line, widget in enumerate(options, start=2):
+        grid.addLayout(layouts.row(self._split, self._shard_size, layouts.STRETCH), 2, 1, 1, 2)
+        grid.addWidget(self._make_folder, 1, 1, 1, 2)
+        options = self._compressed, self._moments, self._tensors_only, self._replace
+        for line, widget in enumerate((*options, self.model_files), start=3):
             grid.addWidget(widget, line, 1, 1, 2)
         return row
 
@@ -290,10 +307,15 @@ class SaveDialog(QDialog):
         self._target, problem = self._read()
         self._problem.say(problem)
         target = self._target
-        self._save.setEnabled(target is not None)
+        folder = missing_folder(target)
+        self._make_folder.setVisible(folder is not None)
+        self._make_folder.setText(
+            tr("Create the missing &folder {path}", path=escape_mnemonics(str(folder)))
+        )
         self._replace.setVisible(target is not None and target.url is not None)
         self._replace.setEnabled(target is not None and not target.is_folder)
         is_torch_file = target is not None and target.is_compressible
+        self._compressed.setVisible(is_torch_file)
         self._compressed.setEnabled(is_torch_file)
         self._tensors_only.setEnabled(target is not None and target.format.name == TORCH.name)
         keeps_states = self.form == "finalized" and not self._tensors_only.isChecked()
@@ -301,8 +323,13 @@ class SaveDialog(QDialog):
         self.model_files.refresh(target, self.form)
         self._measure()
         self._show_sizes()
-        self._show_loader()
         self._show_room()
+
+    def _allow(self) -> None:
+        """Let the user save if there is a path, its folder is there or wanted, and a form."""
+        is_wanted = missing_folder(self._target) is None or self._make_folder.isChecked()
+        is_refused = isinstance(self._sizes.get(self.form), PruneGuiError)
+        self._save.setEnabled(self._target is not None and is_wanted and not is_refused)
 
     def _read(self) -> tuple[OutputPath | None, str]:
         """Return the chosen output path and "", or None and the problem."""
@@ -353,29 +380,21 @@ class SaveDialog(QDialog):
             )
             for label, text in zip(self._figures[form], texts, strict=True):
                 label.setText(text)
-            button.setToolTip(str(size) if isinstance(size, PruneGuiError) else "")
+                label.setToolTip("" if self._is_compressed else _exact(size))
+            refused = isinstance(size, PruneGuiError)
+            explanation = str(size) if refused else tr(FORMS[form][1])
+            self._explanations[form].say(explanation, warning=refused)
             spoken = join_clauses(texts)
             button.setAccessibleDescription(
-                tr("{explanation} {figures}.", explanation=tr(FORMS[form][1]), figures=spoken)
+                tr("{explanation} {figures}.", explanation=explanation, figures=spoken)
             )
-
-    def _show_loader(self) -> None:
-        shown = self.form == "reparametrized"
-        changed = shown == self._loader.isHidden()
-        self._loader.setVisible(shown)
-        if shown and self._target is not None:
-            self._loader.show_for(self._checkpoint, self._target)
-        if changed:
-            self.adjustSize()
+        self._allow()
 
     def _show_room(self) -> None:
-        """Show the free space on disk, or why the chosen form cannot be saved."""
+        """Show what the file has and keeps, and the free space on disk."""
         size = self._sizes.get(self.form)
-        note = "" if size is None or isinstance(size, PruneGuiError) else size.note
-        self._contents.say(note, warning=False)
-        if isinstance(size, PruneGuiError):
-            self._room.say(str(size))
-            return
+        size = None if isinstance(size, PruneGuiError) else size
+        self._contents.say(size.note if size is not None else "", warning=False)
         room = free_space(self._target.path) if self._target is not None else None
         if self._target is None or room is None:
             self._room.say("")
@@ -407,6 +426,13 @@ class SaveDialog(QDialog):
             self._replaces = self._replace.isEnabled() and self._replace.isChecked()
             self.accept()
             return
+        try:
+            if (folder := missing_folder(self._target)) is not None:
+                folder.mkdir(parents=True)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            self.explain(tr("The folder cannot be created: {reason}.", reason=reason))
+            return
         outputs = [self._target.path]
         if self.form in ("reparametrized", "compact") and not self._target.is_folder:
             from prune_gui.recipe import loader_path  # torch: slow to import
@@ -422,10 +448,16 @@ def _size_texts(size: Size | None, *, compressed: bool) -> tuple[str, str]:
     if size is None:
         return tr(UNKNOWN), ""
     share, estimate = 100 * size.share, short_bytes(size.compressed)
-    whole = trn("{count:,} byte", "{count:,} bytes", size.nbytes)
+    whole = short_bytes(size.nbytes)
     if compressed:
         return (
             tr("about {size}", size=estimate),
             tr("{share:.0f} % of {size}", share=share, size=whole),
         )
     return whole, tr("about {share:.0f} % with zip ({size})", share=share, size=estimate)
+
+
+def _exact(size: Size | PruneGuiError | None) -> str:
+    if size is None or isinstance(size, PruneGuiError):
+        return ""
+    return trn("{count:,} byte", "{count:,} bytes", size.nbytes)

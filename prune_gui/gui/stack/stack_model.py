@@ -34,7 +34,7 @@ class CardContent:
     amount: str  # "" if the method has none, or all targets have their own
     targets: str
     outcome: str
-    has_failed: bool
+    is_warning: bool
     is_known: bool
     limits: list[str]
     warnings: list[str]
@@ -111,14 +111,14 @@ class StackModel(QAbstractListModel):
 
     def card(self, row: int) -> CardContent:
         step, known = self._steps[row], self._known.get(row)
-        outcome, has_failed = self._outcome(row)
+        outcome, is_warning = self._outcome(row)
         pruned, total = known.outcome.total if known else (0, 0)
         return CardContent(
             formatting.title_without_amount(step),
             formatting.amount(step) if self._has_amount(row) else "",
             formatting.targets(step),
             outcome,
-            has_failed,
+            is_warning,
             self._resolved is not None,
             known.limits if known else [],
             known.warnings if known else [],
@@ -219,7 +219,8 @@ class StackModel(QAbstractListModel):
         if resolved is None:
             return "…", False
         if resolved.error is None or row + 1 < resolved.error.step:
-            return formatting.outcome(resolved.resolution, row + 1), False
+            idle = formatting.idle_reason(resolved.resolution, row + 1)
+            return idle or formatting.outcome(resolved.resolution, row + 1), bool(idle)
         if row + 1 == resolved.error.step:
             return resolved.error.reason, True
         if not self._steps[row].enabled:

@@ -22,6 +22,7 @@ from PySide6.QtGui import (
     QColor,
     QFont,
     QFontMetrics,
+    QKeyEvent,
     QMouseEvent,
     QPainter,
     QPalette,
@@ -55,6 +56,7 @@ from prune_gui.language import deferred, tr
 from prune_gui.raster.colours import readable_on
 from prune_gui.session.changes import Changes
 
+ENTER: Final = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
 MAX_STEPS: Final = 6  # limit of the past steps that are listed; the tool tip lists all
 MAX_TARGETS_CHARS: Final = 80
 ZEROS_TIP: Final = deferred(
@@ -75,6 +77,13 @@ class StepList(QListView):
         self.setItemDelegate(self._delegate)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)  # an action does it
         self.setResizeMode(QListView.ResizeMode.Adjust)  # the height of a card depends on its width
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        """Leave Ctrl+Return to the draft; the list would activate the step, which edits it."""
+        if event.modifiers() & Qt.KeyboardModifier.ControlModifier and event.key() in ENTER:
+            event.ignore()
+        else:
+            super().keyPressEvent(event)
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:  # noqa: N802
         at = event.position().toPoint()
@@ -303,8 +312,9 @@ class StepDelegate(QStyledItemDelegate):
         style.drawPrimitive(indicator, check, painter, option.widget)
 
         painter.save()
-        view_colours = colours(option.palette)
-        fill = QColor(view_colours.of(index.row() + 1) if enabled else view_colours.in_file)
+        fill = QColor(colours(option.palette).of(index.row() + 1))
+        if not enabled:
+            fill = option.palette.placeholderText().color()
         _paint_number(painter, card.badge, option.font, index.row() + 1, fill)
         for line in card.lines:
             painter.setFont(line.font)
@@ -395,7 +405,7 @@ class StepDelegate(QStyledItemDelegate):
         add(content.title, heading_font, plain, title_right)
         globs = content.targets.replace("!", "!\N{WORD JOINER}")  # no line ends with !
         add(globs, option.font, faint)
-        add(content.outcome, option.font, warning if content.has_failed else plain)
+        add(content.outcome, option.font, warning if content.is_warning else plain)
         card.bar = QRect(left, top + 2, right - left, BAR_HEIGHT_PX)
         top += BAR_HEIGHT_PX + 4
         for note in content.limits:

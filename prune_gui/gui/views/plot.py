@@ -6,10 +6,12 @@ import math
 from html import escape
 from typing import Any, Final, Literal
 
+import numpy as np
 import pyqtgraph as pg
 from numpy.typing import NDArray
-from PySide6.QtCore import QEvent, QPointF, Signal
-from PySide6.QtGui import QColor
+from pyqtgraph.Qt.internals import PrimitiveArray
+from PySide6.QtCore import QEvent, QLineF, QPointF, Signal
+from PySide6.QtGui import QBrush, QColor, QPainter, QPen
 from PySide6.QtWidgets import QApplication
 
 from prune_gui.architecture.weight_layouts import weight_layout
@@ -19,7 +21,7 @@ from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, format_number, join_clauses, tr
 from prune_gui.number_formats import SHAPE_SEPARATOR
 from prune_gui.pruning.layouts import USUAL, WeightLayout
-from prune_gui.raster.colours import Colours
+from prune_gui.raster.colours import Colours, mixed
 from prune_gui.raster.parameter_layouts import KernelLayout, ParameterLayout
 from prune_gui.session.subjects import Subject
 
@@ -103,9 +105,38 @@ def pen(colour: str, *, width: float = 1.0, dashed: bool = False) -> pg.QtGui.QP
     return pg.mkPen(colour, width=width, style=style)
 
 
-def bar_item(x0: Ends, x1: Ends, y0: Ends, y1: Ends, colour: str | QColor) -> pg.BarGraphItem:
-    """Return plain bars, given their sides."""
-    return pg.BarGraphItem(x0=x0, x1=x1, y0=y0, y1=y1, pen=None, brush=colour)
+class CappedBars(pg.BarGraphItem):  # type: ignore[misc]
+    """Bars with a line along their tops, in the pen of the option `cap` if it is given.
+
+    The pale colour of kept elements needs it on a background that is pale, too. Outlines of narrow
+    bars would cover them.
+    """
+
+    def paint(self, painter: QPainter, *options: object) -> None:
+        super().paint(painter, *options)
+        if (cap := self.opts.get("cap")) is not None:
+            lines = PrimitiveArray(QLineF, 4)
+            lines.resize(len(self.opts["x0"]))
+            lines.ndarray()[:] = np.stack([self.opts[end] for end in ("x0", "y1", "x1", "y1")], 1)
+            painter.setPen(cap)
+            painter.drawLines(*lines.drawargs())
+
+
+def bar_item(
+    x0: Ends,
+    x1: Ends,
+    y0: Ends,
+    y1: Ends,
+    colour: str | QColor | QBrush,
+    cap: QPen | None = None,
+) -> CappedBars:
+    """Return plain bars, given their sides, and the pen of a line along their tops."""
+    return CappedBars(x0=x0, x1=x1, y0=y0, y1=y1, pen=None, brush=colour, cap=cap)
+
+
+def kept_cap(colours: Colours) -> pg.QtGui.QPen:
+    """Return the pen of the tops of bars, and of the outlines of points, of kept elements."""
+    return pen(mixed(colours.grid, colours.foreground, 0.4))
 
 
 class OverflowMark(pg.TextItem):  # type: ignore[misc]
@@ -258,18 +289,27 @@ class ValueAxis(pg.AxisItem):  # type: ignore[misc]
         ]
 
 
+MIN_GROUP_PX: Final = 16
+MIN_LABEL_DISTANCE_PX: Final = 48
+
+
 class IndexAxis(pg.AxisItem):  # type: ignore[misc]
     """An axis of indices from 0, with digits grouped: 12,288."""
 
     def __init__(self, orientation: str) -> None:
         super().__init__(orientation)
         self.end: int | None = None  # the index after the last; None if there is no limit
+        self.group = 1  # number of indices between ticks, if there is room for all of them
         self.setStyle(maxTextLevel=0)
         if orientation == "bottom":
             self.setStyle(hideOverlappingLabels=LABEL_OVERHANG_PX)
 
     def tickSpacing(self, low: float, high: float, size: float) -> list[tuple[float, float]]:  # noqa: N802
-        """Return the tick spacings of pyqtgraph, raised to at least 1."""
+        """Return a tick for each group, or the spacings of pyqtgraph, raised to at least 1."""
+        group_px = self.group * size / max(abs(high - low), 1e-9)
+        if self.group > 1 and group_px >= MIN_GROUP_PX:
+            labelled = self.group * math.ceil(MIN_LABEL_DISTANCE_PX / group_px)
+            return [(labelled, 0), (self.group, 0)]
         return [(max(1.0, spacing), at) for spacing, at in super().tickSpacing(low, high, size)]
 
     def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:  # noqa: N802

@@ -53,11 +53,9 @@ class ViewTabs(QWidget):
         self._name = ElidedLabel(tr("Chosen parameter"), elide=Qt.TextElideMode.ElideMiddle)
         self._name.setFont(bold(self._name.font()))
         self._facts = ElidedLabel(tr("Shape, type and sparsity"))
-        self._zeros = ElidedLabel(tr("Zeros in the file"))
-        labels = (self._name, self._facts, self._zeros)
-        for label in labels:
+        for label in (self._name, self._facts):
             label.setContentsMargins(GAP_PX, TIGHT_PX, GAP_PX, 0)
-        layouts.column(*labels, (self._tabs, 1), of=self, margin=0, gap=0)
+        layouts.column(self._name, self._facts, (self._tabs, 1), of=self, margin=0, gap=0)
         workbench.changed.connect(self._on_changed)
         workbench.files.opened.connect(self._on_opened)
         self._tabs.currentChanged.connect(self._tab_changed)
@@ -169,7 +167,8 @@ class ViewTabs(QWidget):
 
     def _on_changed(self, changes: Changes) -> None:
         is_concerned = changes.concerns(self._workbench.chosen or "")
-        if changes.file or changes.selection or changes.zeros or is_concerned:
+        is_shown = changes.file or changes.selection or changes.zeros or changes.comparison
+        if is_shown or is_concerned:
             self._update_header()
 
     def _update_header(self) -> None:
@@ -177,14 +176,14 @@ class ViewTabs(QWidget):
         info = session.checkpoint.tensors.get(name) if session and name is not None else None
         subject_or_message = self._workbench.subject
         if isinstance(subject_or_message, Subject):
-            facts, zeros = subject_or_message.pruned_facts(), subject_or_message.zero_facts()
+            facts = subject_or_message.facts()
         else:
-            facts, zeros = bare_facts(info) if info else "", ""
-        texts = (one_line(name or ""), facts, zeros)
-        for label, text in zip((self._name, self._facts, self._zeros), texts, strict=True):
+            facts = bare_facts(info) if info else ""
+        if reference := self._workbench.comparison.reference_text:
+            original = tr("original: {name}", name=reference)
+            facts = tr("{facts} · {more}", facts=facts, more=original) if facts else original
+        for label, text in ((self._name, one_line(name or "")), (self._facts, facts)):
             label.say(text, tip=text)
-        # The line stays for parameters without zeros, so that the views do not move.
-        self._zeros.setVisible(session is not None and session.file_zeros.noticeable() > 0)
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
         super().showEvent(event)

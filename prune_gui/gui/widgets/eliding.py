@@ -142,5 +142,11 @@ class ElidedLabel(QLabel):
         super().resizeEvent(event)
         self._fit()
 
+    def sizeHint(self) -> QSize:  # noqa: N802
+        """Return the same height for every line, so that widgets below do not move."""
+        margins, hint = self.contentsMargins(), super().sizeHint()
+        line = self.fontMetrics().height() + margins.top() + margins.bottom()
+        return hint if self.wordWrap() else QSize(hint.width(), line)
+
     def minimumSizeHint(self) -> QSize:  # noqa: N802
         return QSize(1, self.fontMetrics().height())

@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from html import escape
 from typing import Final
 
 from PySide6.QtCore import QEvent, QSize, Qt, QTimer
-from PySide6.QtGui import QColor, QPalette, QResizeEvent
-from PySide6.QtWidgets import QApplication, QLabel, QWidget
+from PySide6.QtGui import QColor, QFontDatabase, QPalette, QResizeEvent
+from PySide6.QtWidgets import (
+    QApplication,
+    QDialog,
+    QDialogButtonBox,
+    QLabel,
+    QPlainTextEdit,
+    QWidget,
+)
 
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.theme import colours
+from prune_gui.language import tr
 
 FADE_DELAY_MS: Final = 400  # delay before an outdated text is shown faintly
 NOTE_LINES: Final = 3
+SELECTABLE: Final = Qt.TextInteractionFlag.TextSelectableByMouse
+WITH_LINK: Final = (
+    SELECTABLE
+    | Qt.TextInteractionFlag.LinksAccessibleByMouse
+    | (Qt.TextInteractionFlag.LinksAccessibleByKeyboard)
+)
+DETAILS_PX: Final = (720, 360)
+"""Size of the dialog with the details of an error."""
 
 
 class Message(QLabel):
@@ -26,18 +44,41 @@ class Message(QLabel):
         self._fading = QTimer(self, singleShot=True, interval=FADE_DELAY_MS)
         self._fading.timeout.connect(self._fade)
         self.setWordWrap(True)
-        self.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.setTextInteractionFlags(SELECTABLE)
+        self._said = ""
+        self._act: Callable[[], object] | None = None
+        self.linkActivated.connect(lambda _: self._act and self._act())
         self.hide()
 
-    def say(self, text: str, *, warning: bool = True) -> None:
-        if (text, warning, False) == (self.text(), self._warning, self._faded):
+    def text(self) -> str:
+        """Return the text without its link."""
+        return self._said
+
+    def say(
+        self,
+        text: str,
+        *,
+        warning: bool = True,
+        link: str = "",
+        act: Callable[[], object] | None = None,
+    ) -> None:
+        """Show a text, and after it a link that acts; "" to hide the label."""
+        if (text, warning, False, None) == (self._said, self._warning, self._faded, act):
             self._fading.stop()
             return
+        self._said, self._act = text, act
         self._warning, self._faded = warning, False
         self._fading.stop()
-        self.setText(text)
+        self.setTextInteractionFlags(WITH_LINK if link else SELECTABLE)
+        self.setTextFormat(Qt.TextFormat.RichText if link else Qt.TextFormat.PlainText)
+        self.setText(f'{escape(text)} <a href="#">{escape(link)}</a>' if link else text)
         self._colour()
         self.setVisible(bool(text))
+
+    def say_error(self, text: str, details: str = "") -> None:
+        """Show an error with a link to its details, if there are any."""
+        show = partial(show_details, self, text, details)
+        self.say(text, link=tr("Details") if details else "", act=show if details else None)
 
     def fade(self) -> None:
         """Mark the text as outdated: it becomes faint unless `say` is called within the delay."""
@@ -72,6 +113,20 @@ class Message(QLabel):
             shade = QColor(colours(QApplication.palette()).warning)
             palette.setColor(QPalette.ColorRole.WindowText, shade)
         self.setPalette(palette)
+
+
+def show_details(parent: QWidget, text: str, details: str) -> None:
+    """Show an error with what does not fit in a line: paths, and what a process printed."""
+    dialog = QDialog(parent)
+    dialog.setWindowTitle(tr("Details"))
+    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    shown = QPlainTextEdit(details, readOnly=True)
+    shown.setAccessibleName(tr("Details"))
+    shown.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
+    buttons = layouts.dialog_buttons(dialog, QDialogButtonBox.StandardButton.Close)
+    layouts.column(QLabel(text, wordWrap=True), (shown, 1), buttons, of=dialog)
+    dialog.resize(*DETAILS_PX)
+    dialog.open()
 
 
 def keep_room(label: QLabel, *, lines: int) -> None:

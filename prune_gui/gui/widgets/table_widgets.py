@@ -14,13 +14,15 @@ from PySide6.QtCore import (
     QModelIndex,
     QObject,
     QPersistentModelIndex,
+    QRectF,
     Qt,
     Signal,
 )
-from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtGui import QKeyEvent, QPainter, QPalette, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHeaderView,
+    QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
     QTableView,
@@ -40,6 +42,8 @@ RIGHT: Final = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 
 ROW_MARGIN_PX = 6
+BAR_MARGIN_PX = 2
+BAR_ALPHA = 80  # opacity, of 255, of the bars in cells
 MIN_COLUMN_WIDTH_PX = 72
 
 
@@ -285,11 +289,35 @@ class CellDelegate(QStyledItemDelegate):
         option.features |= QStyleOptionViewItem.ViewItemFeature.HasDisplay
         option.displayAlignment = RIGHT if is_number else LEFT
 
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        """Draw a bar below the text, and over the background of a selected row."""
+        is_selected = bool(option.state & QStyle.StateFlag.State_Selected)
+        if not is_selected:
+            self._draw_bar(painter, option, index)
+        super().paint(painter, option, index)
+        if is_selected:
+            self._draw_bar(painter, option, index)
+
+    def _draw_bar(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        bar = self._model.columns[index.column()].bar
+        share = bar(self._model.rows)[self._model.row_at(index.row())] if bar is not None else 0
+        if share > 0:
+            rect = QRectF(option.rect).adjusted(BAR_MARGIN_PX, 1, -BAR_MARGIN_PX, -1)
+            rect.setWidth(max(BAR_MARGIN_PX, share * rect.width()))
+            is_selected = bool(option.state & QStyle.StateFlag.State_Selected)
+            roles = QPalette.ColorRole
+            colour = option.palette.color(roles.HighlightedText if is_selected else roles.Accent)
+            colour.setAlpha(BAR_ALPHA)
+            painter.fillRect(rect, colour)
+
 
 class ResultTable(TableView):
-    """A table of results with columns as wide as their texts; column `wide` takes the rest."""
+    """A table of results with columns as wide as their texts; column `wide` takes the rest.
 
-    def __init__(self, model: RecordModel[Any], name: str, wide: int) -> None:
+    A `SortableModel` is sorted by a click on a heading; a third click restores its order.
+    """
+
+    def __init__(self, model: TableModel[Any], name: str, wide: int) -> None:
         super().__init__(model, name)
         self.verticalHeader().hide()
         header = self.horizontalHeader()
@@ -297,8 +325,12 @@ class ResultTable(TableView):
         self._wide = wide
         self._fit()
         header.setMinimumSectionSize(MIN_COLUMN_WIDTH_PX)
-        for changed in (model.rowsInserted, model.dataChanged):
+        for changed in (model.rowsInserted, model.dataChanged, model.modelReset):
             changed.connect(self._fit)
+        if isinstance(model, SortableModel):
+            header.setSortIndicatorClearable(True)
+            header.setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
+            self.setSortingEnabled(True)
 
     def _fit(self) -> None:
         """Make Qt measure the columns; after a change of rows, it does not do so by itself."""

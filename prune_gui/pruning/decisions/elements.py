@@ -24,9 +24,8 @@ from prune_gui.pruning.predicates import ElementCut, RowCut, count_per_channel
 from prune_gui.pruning.selection.batched import find_cuts_batched
 from prune_gui.pruning.selection.keys import KeySource, Ranking, ScoreKeys, ranking_dtype
 from prune_gui.pruning.selection.lamp_cuts import find_lamp_cuts
-from prune_gui.pruning.selection.radix_select import Cut, find_cuts
+from prune_gui.pruning.selection.radix_select import Cut, RowShape, find_cuts, find_row_cuts
 from prune_gui.pruning.selection.row_column_scores import RIA, Formula, RowColumnScores, balanced
-from prune_gui.pruning.selection.rows import RowShape, find_row_cuts
 from prune_gui.pruning.selection.scores import ScaledColumns, Scores, WeightDelta
 
 if TYPE_CHECKING:

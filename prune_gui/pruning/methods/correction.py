@@ -31,7 +31,7 @@ class CorrectionMethod(Method):
 
 
 class Refit(CorrectionMethod):
-    """Correct the kept weights by least squares, so that outputs approach those before pruning.
+    """Correct the kept weights, so that outputs approach those before pruning.
 
     Each output row of a linear or convolutional layer is solved for the recorded inputs of the
     layer: w_S = H_SS^-1 H_S: w, where S are the kept columns and H is the second moment matrix of
@@ -93,7 +93,7 @@ class BiasCorrection(CorrectionMethod):
 
 
 class BatchNormStatistics(CorrectionMethod):
-    """Replace the running means and variances of batch norms by those of the pruned model.
+    """Replace the statistics of batch norms by those of the pruned model.
 
     The statistics are recorded while the pruned model runs, which shifts and scales its
     activations. Target the running means and variances. Save as finalized or compact form.

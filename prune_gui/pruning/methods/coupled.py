@@ -129,7 +129,7 @@ class CoupledMethod(Method):
 
 
 class Coupled(CoupledMethod):
-    """Prune the lowest-ranked units of a network, such as neurons, in all tensors that have them.
+    """Prune the lowest-ranked units, such as neurons, in all tensors that have them.
 
     The score of a unit joins the p-norms of its slices of the weights of a group (tensors with two
     or more dimensions; pruned elements count as zeros). mean and max: each norm is divided by
@@ -290,7 +290,7 @@ class Coupled(CoupledMethod):
 
 
 class DeadUnits(CoupledMethod):
-    """Prune what remains of units without effect, so that the compact form can leave them out.
+    """Prune what remains of units without effect.
 
     A unit has no effect if nothing reads it (its slices of all tensors that consume it are pruned)
     or if it is always zero (its slices of all others are pruned, with biases and norms). A unit

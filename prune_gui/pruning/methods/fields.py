@@ -104,8 +104,8 @@ MethodGroup = Literal[
 
 GROUPS: Final[dict[MethodGroup, str]] = {
     "elements": deferred("Elements"),
-    "channels": deferred("Channels"),
-    "coupled": deferred("Coupled units"),
+    "channels": deferred("Whole channels"),
+    "coupled": deferred("Units across layers"),
     "patterns": deferred("Patterns"),
     "manual": deferred("By hand"),
     "correction": deferred("Correction"),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Lamp(ScoredMethod, OverallMethod):
-    """Prune the weights with the lowest LAMP scores of all targets; each layer gets its own share.
+    """Prune the weights with the lowest LAMP scores; each layer gets its own share.
 
     An entry scores w^2 / (sum of v^2 over the entries v with |v| >= |w| that its target still has):
     Lee et al., "Layer-adaptive Sparsity for the Magnitude-based Pruning", 2021. Zeros score 0, the
@@ -58,7 +58,7 @@ Power = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class Balanced(AllocatedMethod):
-    """Prune the weights that are smallest relative to the other weights of their row and column.
+    """Prune the weights that are smallest relative to their row and column.
 
     A weight scores |w| / (r^a * c^b), where r and c are the root mean squares of its row (an output
     channel) and of its column (an input channel, of a convolution with all positions of the
@@ -133,7 +133,7 @@ class Balanced(AllocatedMethod):
 
 
 class Erk(ScoredMethod, OverallMethod):
-    """Prune the smallest weights of each target by absolute value; larger targets are pruned more.
+    """Prune the smallest weights of each target; larger targets are pruned more.
 
     The density of a target is f * (sum of dimensions) / (product of dimensions), at most what is
     left of it, with one f for all, so that the step prunes exactly the amount asked of all targets

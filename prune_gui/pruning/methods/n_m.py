@@ -34,7 +34,7 @@ UNEVEN_AS_ONE: Final = deferred(
 
 
 class NM(ScoredMethod):
-    """Keep the n weights with the largest absolute value (or score) of every m consecutive ones.
+    """Keep the n largest of every m consecutive weights.
 
     Mishra et al., "Accelerating Sparse Deep Neural Networks", 2021: 2:4 and 4:8 are what hardware
     runs. Entries that an earlier step pruned rank lowest and count among the m - n that go. Of

@@ -32,7 +32,7 @@ def _reject_bool(value: object) -> object:
 
 
 class Threshold(ScoredMethod):
-    """Prune the weights whose absolute value (or score, if scores are given) is below a threshold.
+    """Prune the weights whose absolute value or score is below a threshold.
 
     That is |score| < value, compared as real numbers whatever the type of the scores. Relative to
     std it is |score| < value * s, where s is the standard deviation of all finite scores x of the

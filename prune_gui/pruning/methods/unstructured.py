@@ -34,7 +34,7 @@ class OverallMethod(Method):
 
 
 class L1UnstructuredMethod(ScoredMethod, RankedMethod):
-    """Prune the weights with the smallest absolute value (or absolute score, if scores are given).
+    """Prune the weights with the smallest absolute value or score.
 
     Of equal scores the lowest flat index goes first, an earlier target before a later one.
     Infinity ranks above every finite score, and NaN above infinity.

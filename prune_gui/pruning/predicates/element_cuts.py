@@ -24,9 +24,8 @@ from prune_gui.pruning.selection.keys import (
     ScoreKeys,
     with_equal_nans,
 )
-from prune_gui.pruning.selection.radix_select import Cut, mark_codes
+from prune_gui.pruning.selection.radix_select import Cut, RowCuts, RowShape, mark_codes, row_keys
 from prune_gui.pruning.selection.row_column_scores import RowColumnScores
-from prune_gui.pruning.selection.rows import RowCuts, RowShape, row_keys
 
 
 @dataclass(frozen=True, slots=True, eq=False)

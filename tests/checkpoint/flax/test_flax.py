@@ -1,15 +1,14 @@
 """Files of flax.serialization: arrays as msgpack unpacks them, and copies with pruned values."""
 
-from __future__ import annotations
-
 import msgpack
 import numpy as np
 import pytest
+from applied import applied
 from corpus_flax import array, array_of
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import CheckpointError
-from prune_gui.recipe import Recipe, export, resolve, sizes, verify
+from prune_gui.recipe import Recipe, export, sizes, verify
 
 GENERATOR = np.random.default_rng(0)
 KERNEL = GENERATOR.normal(size=(6, 8)).astype(np.float32)
@@ -57,8 +56,7 @@ def test_arrays_of_the_model_are_read_and_other_values_left_out(model):
 
 def test_a_copy_differs_in_the_pruned_values_alone(model, tmp_path):
     out = tmp_path / "out.msgpack"
-    with open_checkpoint(model) as checkpoint:
-        resolution = resolve(HALF, checkpoint)
+    with applied(model, HALF) as resolution:
         assert sizes(resolution, out)["finalized"].nbytes == model.stat().st_size
         export(resolution, out)
         kernel, big = (resolution.mask(f"params.{n}").numpy() for n in ("Dense_0.kernel", "big"))
@@ -79,8 +77,7 @@ def test_a_copy_differs_in_the_pruned_values_alone(model, tmp_path):
 
 @pytest.mark.parametrize("form", ["reparametrized", "masks"])
 def test_a_form_with_other_tensors_is_refused(model, tmp_path, form):
-    with open_checkpoint(model) as checkpoint:
-        resolution = resolve(HALF, checkpoint)
+    with applied(model, HALF) as resolution:
         with pytest.raises(CheckpointError, match=r"Save as \.safetensors or \.npz"):
             export(resolution, tmp_path / "out.msgpack", form=form)
         export(resolution, tmp_path / "out.safetensors", form=form)

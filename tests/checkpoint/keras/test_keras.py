@@ -1,7 +1,5 @@
 """Keras's files: values as h5py reads them, and copies in which only pruned values differ."""
 
-from __future__ import annotations
-
 import builtins
 import io
 import json
@@ -11,6 +9,7 @@ import zipfile
 import h5py
 import numpy as np
 import pytest
+from applied import applied
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.checkpoint.keras import format as keras_format
@@ -95,8 +94,7 @@ def test_a_copy_differs_in_the_pruned_values_alone(model, tmp_path):
 
 
 def test_a_form_with_other_tensors_is_refused_and_saved_in_another_format(model, tmp_path):
-    with open_checkpoint(model) as checkpoint:
-        resolution = resolve(HALF, checkpoint)
+    with applied(model, HALF) as resolution:
         with pytest.raises(CheckpointError, match=r"Save as \.safetensors or \.npz"):
             export(resolution, tmp_path / f"out{model.suffix}", form="reparametrized")
         with pytest.raises(CheckpointError, match=r"'layers\.zipped' \(stored in chunks\)"):

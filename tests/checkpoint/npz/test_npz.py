@@ -1,12 +1,11 @@
 """`.npz` archives: read as numpy.load reads them, and written without touching anything else."""
 
-from __future__ import annotations
-
 import zipfile
 
 import numpy as np
 import pytest
 import torch
+from applied import applied, exported
 from safetensors.torch import save_file
 
 from prune_gui.checkpoint import open_checkpoint
@@ -54,8 +53,7 @@ def test_values_are_those_of_numpy_and_names_form_a_tree(model):
 
 def test_a_finalized_archive_differs_in_the_pruned_values_alone(model, tmp_path):
     out = tmp_path / "out.npz"
-    with open_checkpoint(model) as checkpoint:
-        resolution = resolve(HALF, checkpoint)
+    with applied(model, HALF) as resolution:
         export(resolution, out)
         masks = {name: resolution.mask(name).numpy() for name in resolution.layers}
     with np.load(out, allow_pickle=True) as written:
@@ -82,8 +80,7 @@ def test_a_finalized_archive_differs_in_the_pruned_values_alone(model, tmp_path)
 @pytest.mark.parametrize("form", ["finalized", "reparametrized", "masks"])
 def test_the_size_of_a_stored_archive_is_forecast_to_the_byte(tmp_path, form):
     np.savez(tmp_path / "m.npz", **ARRAYS)
-    with open_checkpoint(tmp_path / "m.npz") as checkpoint:
-        resolution = resolve(HALF, checkpoint)
+    with applied(tmp_path / "m.npz", HALF) as resolution:
         nbytes = sizes(resolution, tmp_path / "out.npz")[form].nbytes
         export(resolution, tmp_path / "out.npz", form=form)
     assert (tmp_path / "out.npz").stat().st_size == nbytes
@@ -92,8 +89,7 @@ def test_the_size_of_a_stored_archive_is_forecast_to_the_byte(tmp_path, form):
 def test_names_with_slashes_stay_as_they_are_in_an_archive_of_another_format(tmp_path):
     save_file({"a/b": torch.ones(4, 4)}, tmp_path / "m.safetensors")
     recipe = Recipe(steps=[{"method": "l1_unstructured", "targets": ["a/b"], "amount": 0.5}])
-    with open_checkpoint(tmp_path / "m.safetensors") as checkpoint:
-        export(resolve(recipe, checkpoint), tmp_path / "out.npz")
+    exported(tmp_path / "m.safetensors", tmp_path / "out.npz", recipe)
     assert np.load(tmp_path / "out.npz").files == ["a/b"]
     with open_checkpoint(tmp_path / "out.npz") as checkpoint:
         assert checkpoint.keys == ("a/b",)

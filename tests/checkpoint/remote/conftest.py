@@ -1,7 +1,5 @@
 """Fixtures: a web server, object stores, and a cache folder of its own for each test."""
 
-from __future__ import annotations
-
 import hashlib
 
 import pytest

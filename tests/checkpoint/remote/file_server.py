@@ -1,7 +1,5 @@
 """A web server that serves the files of a folder in ranges, with faults on demand."""
 
-from __future__ import annotations
-
 import re
 import ssl
 import sys

@@ -4,8 +4,6 @@ Google's XML API is like that of S3, whose server stands in for it. It has no ac
 its objects can be read by everyone.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

@@ -1,7 +1,5 @@
 """A server that sends any bytes as its answers, as slowly or as endlessly as a test wants."""
 
-from __future__ import annotations
-
 import socket
 import threading
 import time

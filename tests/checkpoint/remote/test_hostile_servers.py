@@ -1,7 +1,5 @@
 """Servers that send too much, too slowly, or nonsense: one line, quickly, in little memory."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The files beside the weights of a remote checkpoint: the same as beside a local one."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Views of a part of a remote tensor fetch this part only."""
 
-from __future__ import annotations
-
 import json
 import threading
 

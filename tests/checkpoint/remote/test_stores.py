@@ -1,7 +1,5 @@
 """Object stores and the Hugging Face Hub: servers as processes, a web server for the Hub."""
 
-from __future__ import annotations
-
 import json
 import os
 

@@ -1,7 +1,5 @@
 """Uploads to an object store: what arrives, what a fault leaves, and what is removed after it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

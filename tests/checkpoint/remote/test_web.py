@@ -1,7 +1,5 @@
 """Requests to web servers: names, connections that are used again, proxies, certificates."""
 
-from __future__ import annotations
-
 import ipaddress
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

@@ -1,7 +1,5 @@
 """A proxy in front of an object store, which does something to the uploads of parts."""
 
-from __future__ import annotations
-
 import http.client
 import re
 import socket

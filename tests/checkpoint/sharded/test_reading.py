@@ -1,7 +1,5 @@
 """Sharded checkpoints open as one, and each fault of an index is named."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

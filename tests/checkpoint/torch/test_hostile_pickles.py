@@ -1,7 +1,5 @@
 """Hostile pickles: no payload runs, nothing is imported, and memory and time stay bounded."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

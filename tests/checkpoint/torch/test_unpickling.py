@@ -1,7 +1,5 @@
 """Unpickling, compared with torch.load; arrays of numpy are tensors."""
 
-from __future__ import annotations
-
 import struct
 from collections import Counter, OrderedDict
 

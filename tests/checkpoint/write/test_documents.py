@@ -1,7 +1,5 @@
 """Documents replace documents, and never a checkpoint."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from contextlib import closing

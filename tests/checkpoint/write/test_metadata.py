@@ -1,7 +1,5 @@
 """What other threads compute while a file is written: metadata, and the next chunks."""
 
-from __future__ import annotations
-
 import threading
 from contextlib import closing
 from threading import Event

@@ -1,7 +1,5 @@
 """Temporary files of killed runs are recognized by their names and removed."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +6,7 @@ import pytest
 import safetensors
 import safetensors.torch
 import torch
+from applied import CancelAfter
 
 from prune_gui.checkpoint import Checkpoint, TensorWriter, open_checkpoint, source
 from prune_gui.checkpoint.write.temp_files import TEMPORARY_SUFFIX
@@ -103,13 +102,6 @@ def test_packed_elements_are_copied_unchanged(tmp_path, unchanged: Unchanged):
     assert temp_files(tmp_path) == []
 
 
-def test_the_bytes_of_a_torch_file_do_not_depend_on_its_name(saved, tmp_path, unchanged: Unchanged):
-    with open_checkpoint(saved({"a": torch.ones(3)})) as checkpoint:
-        for name in ("one.pt", "two.ckpt"):
-            write(tmp_path / name, unchanged(checkpoint), checkpoint, {"recipe": "x"})
-    assert (tmp_path / "one.pt").read_bytes() == (tmp_path / "two.ckpt").read_bytes()
-
-
 def test_a_torch_file_keeps_all_objects_around_the_state_dict(saved, tmp_path):
     state = OrderedDict(
         a=torch.ones(2),
@@ -199,17 +191,6 @@ def test_the_file_that_is_being_read_can_be_overwritten(saved, tmp_path, unchang
         write(path, entries, checkpoint, overwrite=True)
         assert checkpoint.read("a")[0] == 0
     assert load(path)["a"][0] == 5000
-
-
-class CancelAfter:
-    """A cancel flag that is set after a number of calls of `is_set`."""
-
-    def __init__(self, times: int) -> None:
-        self.times = times
-
-    def is_set(self) -> bool:
-        self.times -= 1
-        return self.times < 0
 
 
 def asked_in_all(tmp_path, suffix: str) -> int:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 import translate
-from PySide6.QtCore import QSize, QUrl
+from PySide6.QtCore import QEvent, QSize, QUrl
+from PySide6.QtGui import QTextDocument
+from PySide6.QtWidgets import QApplication
 
 from prune_gui.gui.actions.menus import MENUS
 from prune_gui.gui.dialogs.help import HelpWindow, anchor_of, guide_path
@@ -58,6 +60,22 @@ def test_every_link_in_the_contents_scrolls_to_its_heading(spoken, guide):
         guide.browser.verticalScrollBar().setValue(0)
         guide.follow(QUrl(f"#{link}"))
         assert guide.browser.verticalScrollBar().value() > 0
+
+
+def test_every_picture_of_the_guide_is_shown_in_its_width(guide):
+    named = re.findall(r"!\[[^]]+\]\((pictures/[^)]+)\)", source_of(SOURCE))
+    assert len(named) > 4
+    for name in named:
+        picture = guide.browser.loadResource(QTextDocument.ResourceType.ImageResource, QUrl(name))
+        assert 0 < picture.deviceIndependentSize().width() <= guide.browser.viewport().width()
+
+
+def test_the_guide_is_shown_once_and_keeps_its_place_when_the_theme_changes(window, guide):
+    guide.browser.verticalScrollBar().setValue(500)
+    window.menu_actions["guide"].trigger()
+    assert window.findChildren(HelpWindow) == [guide]
+    QApplication.sendEvent(guide, QEvent(QEvent.Type.PaletteChange))
+    assert guide.browser.verticalScrollBar().value() == 500
 
 
 def menus_of(window):

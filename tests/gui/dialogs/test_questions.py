@@ -27,11 +27,17 @@ def parent(qtbot):
 
 
 @pytest.mark.parametrize(
-    ("text", "reply"), [("Save recipe…", "Save"), ("Discard", "Discard"), ("Cancel", "Cancel")]
+    ("text", "reply"),
+    [
+        ("Save recipe…", "save"),
+        ("Save pruned checkpoint…", "checkpoint"),
+        ("Discard", "discard"),
+        ("Cancel", "cancel"),
+    ],
 )
-def test_the_question_about_an_unsaved_recipe_has_three_answers(parent, answer_box, text, reply):
+def test_the_question_about_an_unsaved_recipe_has_four_answers(parent, answer_box, text, reply):
     asked = answer_box(text)
-    assert questions.ask_unsaved(parent, "a.pt") == reply.lower()
+    assert questions.ask_unsaved(parent, "a.pt") == reply
     assert asked == ["The recipe for a.pt is not saved."]
 
 

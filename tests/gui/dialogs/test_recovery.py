@@ -81,7 +81,7 @@ def test_the_journal_exists_until_the_recipe_is_saved_or_the_window_is_closed(
     qtbot.waitUntil(lambda: not kept.exists())
     workbench.edit(lambda session: session.redo())
     qtbot.waitUntil(kept.exists)
-    monkeypatch.setattr(demo_window.commands, "may_close", lambda: True)
+    monkeypatch.setattr(demo_window.commands, "may_close", lambda _: True)
     demo_window.close()
     assert not kept.exists()
 

@@ -66,7 +66,7 @@ def test_without_a_file_name_nothing_can_be_written(dialog):
 def test_a_report_can_be_cancelled_in_the_status_bar(dialog, qtbot, demo_window, monkeypatch):
     began = threading.Event()
 
-    def wait(_resolution, monitor, **_options):
+    def wait(_resolution, _reference, monitor, **_options):
         while True:
             began.set()
             monitor.advance()

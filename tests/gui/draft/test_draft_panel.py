@@ -8,10 +8,13 @@ from itertools import pairwise
 import pytest
 from pages import choose, outcome, select, slide, type_targets
 from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QAbstractSpinBox
 from waiting import change
 
 from prune_gui.pruning.methods import METHODS
 from prune_gui.session.draft_request import ChannelRequest
+
+SHIFT = Qt.KeyboardModifier.ShiftModifier
 
 
 def test_there_is_no_draft_until_a_field_changes(draft, workbench, settle):
@@ -64,21 +67,23 @@ def test_a_step_that_waits_for_its_targets_is_not_added_after_other_targets_are_
     assert draft.targets.patterns() == ("features.*",)
 
 
-def test_the_tool_tip_says_why_a_step_cannot_be_added(draft, workbench, qtbot):
-    assert "Add this step" in draft.commit.toolTip()
+def test_an_incomplete_draft_names_and_marks_what_is_missing(draft, demo_window, qtbot):
+    demo_window.activateWindow()
+    qtbot.waitUntil(demo_window.isActiveWindow)
+    add = demo_window.menu_actions["add_step"].trigger
     draft.targets.line.clear()
     qtbot.keyClicks(draft.targets.line, "type:Conv2d size>")
-    qtbot.waitUntil(lambda: not draft.commit.isEnabled())
-    assert "write a number after size" in draft.commit.toolTip()
-    assert "write a number after size" in draft.targets.count.text()
+    qtbot.waitUntil(lambda: "write a number after size" in draft.targets.count.text())
+    add()
+    assert "write a number after size" in outcome(draft)
     assert draft.targets.patterns() == ()
     qtbot.keyClicks(draft.targets.line, "1k")
-    qtbot.waitUntil(draft.commit.isEnabled)
     qtbot.waitUntil(lambda: draft.targets.count.text().startswith("2 parameters, "))
     choose(draft.method, "threshold")
-    qtbot.waitUntil(lambda: not draft.commit.isEnabled())
-    assert draft.commit.toolTip() == "Correct the highlighted settings first."
-    assert workbench.session.steps == ()
+    add()
+    assert draft.obstacle == outcome(draft) == "Below: Required."
+    assert draft.form.problem[0].hasFocus()
+    assert demo_window.workbench.session.steps == ()
 
 
 def changed(draft, settle):
@@ -101,13 +106,72 @@ def test_opening_a_file_resets_the_draft(draft, workbench, open_file, demo_check
     assert workbench.draft.current is None
 
 
-def test_ending_the_editing_resets_the_draft(draft, workbench, make_step):
-    workbench.edit(lambda session: session.add(make_step("ln_structured", "*.conv1.weight")))
-    for end in (draft.stop_editing, draft.add):
+@pytest.fixture
+def set_up(draft, workbench, make_step, settle):
+    """A step in the stack, and another draft."""
+    workbench.edit(lambda session: session.add(make_step(amount=0.25)))
+    changed(draft, settle)
+    type_targets(draft, "features.conv*.weight")
+    settle()
+    return workbench.draft.current
+
+
+def test_the_draft_returns_when_editing_ends(draft, workbench, set_up, qtbot):
+    for end in (draft.stop_editing, draft.add, lambda: workbench.edit(lambda s: s.remove(0))):
         draft.edit(0)
-        assert not is_initial(draft)
+        assert workbench.draft.current.replaces == 0
+        draft.form.set_value("amount", 0.75)
         end()
-        assert is_initial(draft)
+        assert (workbench.draft.current, draft.editing) == (set_up, False)
+
+
+def test_changes_of_the_draft_are_undone_before_the_edits_of_the_stack(
+    draft, workbench, set_up, settle
+):
+    def undo():
+        workbench.edit(lambda session: session.undo())
+        settle()
+        return workbench.draft.current.step if workbench.draft.current else None
+
+    draft.add()
+    settle()
+    assert workbench.draft.current is None
+    assert undo() == set_up.step  # and not in the stack any more
+    assert len(workbench.session.steps) == 1
+    draft.edit(0)
+    draft.stop_editing()
+    assert undo() == workbench.session.steps[0]
+    assert draft.editing
+    assert (undo(), draft.editing) == (set_up.step, False)
+    assert undo().targets != set_up.step.targets
+    workbench.edit(lambda session: session.redo())
+    assert workbench.draft.current == set_up
+
+
+def test_ctrl_z_in_a_field_undoes_the_draft(draft, demo_window, workbench, settle, qtbot):
+    demo_window.activateWindow()
+    qtbot.waitUntil(demo_window.isActiveWindow)
+    slide(draft, 25)
+    settle()
+    box = draft.form.findChild(QAbstractSpinBox)
+    box.setFocus()
+    qtbot.keyClick(box, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    assert workbench.draft.current is None
+    assert draft.form.values["amount"] == 0.5
+    qtbot.keyClick(box, Qt.Key.Key_Y, Qt.KeyboardModifier.ControlModifier)
+    qtbot.keyClick(box, Qt.Key.Key_Z, SHIFT | Qt.KeyboardModifier.ControlModifier)
+    assert workbench.draft.current.step.method.amount == 0.25
+
+
+def test_a_removed_step_leaves_the_draft_as_it_is(draft, demo_window, workbench, set_up, qtbot):
+    demo_window.activateWindow()
+    qtbot.waitUntil(demo_window.isActiveWindow)
+    demo_window.stack.list.setFocus()
+    qtbot.keyClick(demo_window.stack.list, Qt.Key.Key_Delete)
+    assert workbench.session.steps == ()
+    qtbot.keyClick(demo_window.stack.list, Qt.Key.Key_Return, Qt.KeyboardModifier.ControlModifier)
+    assert workbench.session.steps == (set_up.step,)
+    assert not draft.editing
 
 
 @pytest.mark.parametrize("lose", ["follow", "add", "protect"])
@@ -167,7 +231,8 @@ def test_a_step_that_fails_shows_the_reason_and_cannot_be_added(draft, workbench
     choose(draft.method, "ln_structured")
     settle()
     assert outcome(draft).startswith("features.bn1.weight has shape [16]; pruning channels needs")
-    assert not draft.commit.isEnabled()
+    draft.add()
+    assert workbench.session.steps == ()
 
 
 def test_targets_follow_the_selection_until_the_user_types(demo_window, draft, qtbot):
@@ -182,6 +247,20 @@ def test_targets_follow_the_selection_until_the_user_types(demo_window, draft, q
     assert draft.targets.patterns() == ("*.bias",)
     draft.targets.following.click()
     qtbot.waitUntil(lambda: draft.targets.patterns() == ("features.conv1.weight",))
+
+
+def test_protected_targets_are_counted_and_named(draft, workbench, qtbot):
+    type_targets(draft, "*.conv*.weight")
+    workbench.edit(lambda session: session.protect({"features.conv1.weight"}, on=True))
+    count = draft.targets.count
+    qtbot.waitUntil(lambda: count.text() == "2 of 3 parameters, 23,040 weights; 1 protected")
+    assert count.toolTip() == "features.conv1.weight"
+
+
+def test_the_targets_of_coupled_units_do_not_exclude_biases(draft, qtbot):
+    qtbot.waitUntil(lambda: draft.targets.count.text().endswith("; no biases, norms or embeddings"))
+    choose(draft.method, "coupled")
+    qtbot.waitUntil(lambda: "with all tensors that share" in draft.targets.count.text())
 
 
 def test_globs_are_chips_that_can_be_removed_and_typed(demo_window, draft, qtbot):
@@ -303,7 +382,7 @@ def test_the_first_of_several_broken_steps_can_be_fixed(draft, workbench, settle
     draft.edit(0)
     draft.form._fields["dim"]._box.setEditText("0")
     settle()
-    assert draft.commit.isEnabled()
+    assert not draft.obstacle
     assert "Step 2: features.conv1.weight has 4 dimensions" in draft._remarks.text()
     draft.add()
     settle()
@@ -335,3 +414,5 @@ def test_a_condition_is_completed_in_the_middle_of_a_line(draft, qtbot):
     qtbot.waitUntil(lambda: words.model().rowCount() > 0)
     qtbot.keyClicks(line, "ype:con")
     assert words.currentCompletion() == "*.weight type:Conv2d, !*conv1*"
+    qtbot.keyClicks(line, "v2d")
+    assert words.completionCount() == 0  # it is typed already

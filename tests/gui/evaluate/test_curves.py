@@ -40,7 +40,7 @@ def test_a_point_names_itself_and_becomes_the_draft_at_a_click(
     run(sweep)
     viewport = sweep.plot.viewport()
     qtbot.mouseMove(viewport, place(sweep, 0, 1))
-    qtbot.waitUntil(lambda: "at 75 %: kept 0.25, 25.0 % of the file" in sweep.point.text())
+    qtbot.waitUntil(lambda: "at 75 %: kept 0.25, 25.0 % of the file" in sweep.headline.text())
     qtbot.mouseClick(viewport, Qt.MouseButton.LeftButton, pos=place(sweep, 0, 1))
     qtbot.waitUntil(lambda: workbench.draft.current is not None)
     step = workbench.draft.current.step
@@ -77,7 +77,9 @@ def test_the_draft_and_steps_of_the_stack_are_curves_whose_points_edit_them(
 
 
 @pytest.mark.slow
-def test_a_ranking_alone_replaces_the_stack_which_undo_restores(sweep, run, workbench, make_step):
+def test_a_ranking_alone_replaces_the_stack_which_undo_restores(
+    panel, sweep, run, workbench, make_step
+):
     workbench.edit(lambda session: session.add(make_step("l1_unstructured", "*.bias", amount=0.1)))
     before = workbench.session.steps
     run(sweep)
@@ -86,7 +88,7 @@ def test_a_ranking_alone_replaces_the_stack_which_undo_restores(sweep, run, work
     assert step.targets == (TARGETS,)
     workbench.edit(lambda session: session.undo())
     assert workbench.session.steps == before
-    sweep.after_stack.setChecked(True)
+    panel.start.setCurrentIndex(1)
     run(sweep)
     point = sweep.plot.curves[0].points[0]
     assert point.recipe.steps[:-1] == before
@@ -120,7 +122,7 @@ def test_each_chosen_ranking_is_a_curve_exported_with_its_legend_and_all_metrics
     curves = sweep.plot.curves
     assert [curve.label for curve in curves] == ["global L1", "LAMP"]
     assert [curve.values.tolist() for curve in curves] == [[0.5, 0.25]] * 2
-    assert sweep.plot.dense == 1.0
+    assert sweep.plot.levels == {"unpruned 1": 1.0}
     assert sweep.legend().count("■") == 2
     monkeypatch.setattr(questions, "ask_target", lambda *_: tmp_path / "curve.csv")
     export_figure(sweep.save_picture.trigger, tmp_path / "curve.svg")
@@ -134,63 +136,94 @@ def test_each_chosen_ranking_is_a_curve_exported_with_its_legend_and_all_metrics
     assert first.endswith(",0.5,2.5,")
 
 
-def test_a_scan_is_a_heat_map_whose_rows_choose_their_parameter(
-    panel, choose, run, workbench, monkeypatch, tmp_path, export_figure
+def test_a_scan_is_curves_and_a_heat_map_whose_cells_choose_their_parameter(
+    panel, choose, run, workbench, make_step, monkeypatch, tmp_path, qtbot
 ):
     choose()
+    workbench.edit(lambda session: session.add(make_step("l1_unstructured", TARGETS, amount=0.5)))
     tab = panel.sensitivity
-    QAbstractItemModelTester(
-        tab.model, QAbstractItemModelTester.FailureReportingMode.Fatal, tab.model
-    )
     tab.targets.setText("features.conv*.weight")
     tab.amounts.setText("50%")
     run(tab)
-    assert [(row.label, row.values) for row in tab.model.rows] == [
+    qtbot.waitUntil(lambda: tab.grid.painter is not None)
+    assert [(row.label, row.values) for row in tab.rows] == [
         ("features.conv1.weight", (1.0,)),
         ("features.conv2.weight", (0.5,)),
         ("features.conv3.weight", (1.0,)),
     ]
-    cells = [tab.model.index(row, 1).data(Qt.ItemDataRole.BackgroundRole) for row in range(3)]
-    assert cells[0] == cells[2] != cells[1]
-    tab.heat.clicked.emit(tab.model.index(2, 1))
+    cells = [tab.grid.painter.cell_of(row.label) for row in tab.rows]
+    assert [cell.text for cell in cells] == ["1", "0.5", "1"]
+    assert cells[0].colour == cells[2].colour != cells[1].colour
+    assert tab.headline.text() == (
+        "Most sensitive, features.conv2.weight at 50 %: kept 0.5, measured on: the file"
+    )
+    tab.plot.taken.emit(tab.plot.curves[2].points[0])
     assert workbench.chosen == "features.conv3.weight"
-    assert "kept without pruning: 1" in tab.legend()
+    tab.grid.opened.emit("features.conv1.weight")
+    assert workbench.chosen == "features.conv1.weight"
     monkeypatch.setattr(questions, "ask_target", lambda *_: tmp_path / "heat.csv")
-    export_figure(tab.save_picture.trigger, tmp_path / "heat.svg")
     tab.save_table.trigger()
-    assert "features.conv2.weight" in (tmp_path / "heat.svg").read_text()
     rows = (tmp_path / "heat.csv").read_bytes().decode().split("\r\n")
     assert rows[:3] == [
         "Pruned,50 %", "features.conv1.weight,1.0", "features.conv2.weight,0.5",
     ]  # fmt: skip
+    panel.start.setCurrentIndex(1)
+    run(tab)
+    assert tab.plot.levels == {"unpruned 1": 1.0, "stack 0.5": 0.5}
+    assert "measured on: the stack (2.6 %)" in tab.headline.text()
 
 
-def test_a_search_marks_the_best_trial_and_its_recipe_is_added(
-    panel, choose, run, workbench, make_step
-):
+@pytest.fixture
+def search(panel, choose, run):
+    """Return the page of a search that has ended."""
     choose()
     tab = panel.search
-    QAbstractItemModelTester(
-        tab.model, QAbstractItemModelTester.FailureReportingMode.Fatal, tab.model
-    )
+    tab.goal.setCurrentIndex(1)
     tab.targets.setText(TARGETS)
     tab.share.setText("50 %")
     assert not tab.take.isEnabled()
     run(tab)
-    assert [row.status for row in tab.model.rows].count("Best") == 1
-    tab.list.clicked.emit(tab.model.index(1, 0))
-    assert (workbench.draft.current.step,) == tab.model.rows[1].trial.steps
-    tab.take.click()
-    assert [step.targets for step in workbench.session.steps] == [(TARGETS,)]
-    tab.take.click()
-    assert "has changed" in tab.note.text()
+    return tab
+
+
+def test_the_best_trial_of_a_search_is_told_and_its_recipe_replaces_the_stack(
+    search, panel, workbench, make_step
+):
+    [best] = [row for row in search.model.rows if row.best]
+    assert search.headline.text().startswith(f"Best, {best.trial.label}: ")
+    workbench.edit(lambda session: session.add(make_step("l1_unstructured", "*.bias", amount=0.1)))
+    search.take.click()
+    assert workbench.session.steps == best.trial.steps
+    workbench.edit(lambda session: session.undo())
     assert len(workbench.session.steps) == 1
+
+
+def test_points_and_rows_of_a_search_select_each_other_in_any_order(search, qtbot):
+    QAbstractItemModelTester(
+        search.model, QAbstractItemModelTester.FailureReportingMode.Fatal, search.model
+    )
+    search.list.sortByColumn(0, Qt.SortOrder.AscendingOrder)
+    labels = [search.model.index(at, 0).data() for at in range(search.model.rowCount())]
+    assert labels == sorted(labels)
+    search.list.selectRow(0)
+    assert search.headline.text().startswith(labels[0])
+    trial = search.plot.curves[0].points[-1]
+    search.plot.pointed.emit(trial)
+    [row] = search.list.selectionModel().selectedRows()
+    assert row.data() == trial.label
+    search.plot.pointed.emit(None)
+    [row] = search.list.selectionModel().selectedRows()
+    assert row.data() == labels[0]
+    search.plot.taken.emit(trial)
+    search.plot.pointed.emit(None)
+    assert search.headline.text().partition(":")[0].endswith(trial.label)
 
 
 @pytest.mark.slow
 def test_trials_of_optuna_follow_and_the_selected_one_is_taken(panel, choose, run, workbench):
     choose()
     tab = panel.search
+    tab.goal.setCurrentIndex(1)
     tab.targets.setText("*.weight")
     tab.share.setText("50 %")
     tab.tuning.setValue(2)
@@ -199,26 +232,30 @@ def test_trials_of_optuna_follow_and_the_selected_one_is_taken(panel, choose, ru
     trials = [row.trial for row in tab.model.rows]
     assert [trial.label.partition(", trial ")[2] for trial in trials[-2:]] == ["1", "2"]
     assert len(trials[-1].steps) > 1
-    draft = workbench.draft.current
-    tab.list.clicked.emit(tab.model.index(len(trials) - 1, 0))
-    assert workbench.draft.current == draft
-    assert "steps" in tab.note.text()
     tab.list.selectRow(len(trials) - 1)
     tab.take.click()
     assert workbench.session.steps == trials[-1].steps
 
 
 @pytest.mark.slow
-def test_a_search_for_the_most_sparsity_keeps_the_share(panel, choose, run):
+def test_a_search_after_the_stack_keeps_a_share_of_the_unpruned_value(
+    panel, choose, run, workbench, make_step
+):
     choose()
+    workbench.edit(lambda session: session.add(make_step("l1_unstructured", TARGETS, amount=0.1)))
+    panel.start.setCurrentIndex(1)
     tab = panel.search
     tab.targets.setText(TARGETS)
-    tab.goal.setCurrentIndex(1)
     assert tab.share.text() == "98 %"
     tab.share.setText("60 %")
     run(tab)
     [best] = [row for row in tab.model.rows if row.best]
     assert best.trial.amount == 0.4
+    assert tab.plot.levels["limit 0.6"] == 0.6
+    tab.take.click()
+    assert len(workbench.session.steps) == 2
+    tab.take.click()
+    assert "has changed" in tab.note.text()
     tab.share.setText("no")
     tab.run.click()
     assert "share" in tab.note.text()

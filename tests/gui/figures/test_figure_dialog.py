@@ -127,11 +127,8 @@ def test_the_picture_of_a_dark_view_is_exported_light_without_its_selection(
 def test_the_picture_of_a_view_shows_no_selection(pruned, look_at, name):
     view, workbench = look_at(pruned.views.view(name)), pruned.workbench
     workbench.choose("features.conv3.weight")
-    shown = view.picture().grab().toImage()
     with_choice = image_of(Figure([PicturePanel(view)], "", FigureSettings()), 100)
-    assert view.picture().grab().toImage() == shown
     workbench.choose(None)
-    assert view.picture().grab().toImage() != shown
     assert image_of(Figure([PicturePanel(view)], "", FigureSettings()), 100) == with_choice
 
 

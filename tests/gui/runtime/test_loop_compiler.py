@@ -43,7 +43,7 @@ def test_the_status_bar_counts_the_parts_until_the_process_ends(
     made.start()
     made.start()  # has no effect
     qtbot.waitUntil(lambda: len(texts) == 4)
-    first, second = "Preparing for first use: 0 of 2", "Preparing for first use: 1 of 2"
+    first, second = "Compiling, once: 0 of 2", "Compiling, once: 1 of 2"
     assert texts == [first, second, False, False]
 
 

@@ -46,14 +46,15 @@ def dialog(make_dialog, model) -> SaveDialog:
 
 @pytest.fixture
 def shown_sizes(qtbot):
-    """Return a function that waits for the sizes, and returns their texts by form."""
+    """Return a function that waits for the sizes, and returns them by form, exact if they are."""
 
     def wait(dialog: SaveDialog) -> dict[str, str]:
         def known() -> bool:
             return save_dialog.UNKNOWN not in {one.text() for one, _ in dialog._figures.values()}
 
         qtbot.waitUntil(known, timeout=60_000)
-        return {form: figures[0].text() for form, figures in dialog._figures.items()}
+        labels = {form: figures[0] for form, figures in dialog._figures.items()}
+        return {form: label.toolTip() or label.text() for form, label in labels.items()}
 
     return wait
 

@@ -17,8 +17,6 @@ from PySide6.QtWidgets import (
     QDialog,
     QLineEdit,
     QMessageBox,
-    QPlainTextEdit,
-    QPushButton,
     QRadioButton,
 )
 from safetensors.torch import save_file
@@ -170,6 +168,7 @@ def test_tensors_only_is_offered_for_code_and_checked_if_it_runs_programs(
 def test_moments_are_zeroed_only_on_request(qtbot, make_dialog, training, workbench):
     make_dialog(training).accept()
     saving = CheckpointSaving(None, workbench, None)
+    qtbot.addWidget(saving.notice)
     for wanted in (False, True):
         QTimer.singleShot(0, lambda wanted=wanted: _accept(saving._dialog, zero_moments=wanted))
         with qtbot.waitSignal(workbench.saved, timeout=60_000) as saved:
@@ -215,8 +214,9 @@ def test_every_form_has_a_key_and_an_accessible_description(dialog, shown_sizes,
     buttons[0].setFocus()
     for button, form in zip(buttons, FORMS, strict=True):
         assert dialog.form == form
-        assert save_dialog.FORMS[form][1] in button.accessibleDescription()
-        assert sizes[form] in button.accessibleDescription()
+        described = sizes[form] != "cannot be saved"
+        assert (save_dialog.FORMS[form][1] in button.accessibleDescription()) is described
+        assert dialog._figures[form][0].text() in button.accessibleDescription()
         qtbot.keyClick(button, Qt.Key.Key_Down)
     assert all(line.accessibleName() for line in dialog.findChildren(QLineEdit))
 
@@ -254,9 +254,10 @@ def test_splitting_removes_the_suffix_from_the_path_and_restores_it(dialog, tmp_
 def test_the_reason_is_shown_for_a_form_that_cannot_be_written(make_dialog, model, shown_sizes):
     dialog = make_dialog(model, pruned=False)
     assert shown_sizes(dialog)["masks"] == "cannot be saved"
-    assert "no masks" not in problem(dialog)
-    choose(dialog, "masks")
     assert "There are no masks to write" in problem(dialog)
+    assert save_button(dialog).isEnabled()
+    choose(dialog, "masks")
+    assert not save_button(dialog).isEnabled()
 
 
 def test_the_reason_is_shown_for_a_recipe_that_cannot_be_resolved(
@@ -279,23 +280,44 @@ def test_the_free_space_on_disk_is_shown(dialog, shown_sizes, monkeypatch):
         monkeypatch.setattr(output_boxes.shutil, "disk_usage", lambda _, usage=usage: usage)
         choose(dialog, "masks")
         choose(dialog, "finalized")
-        assert problem(dialog).startswith(text)
+        assert text in problem(dialog)
 
 
-def test_the_loader_script_is_shown_for_the_reparametrized_form(dialog, shown_sizes, tmp_path):
+def test_a_missing_folder_is_made_if_the_user_says_so(dialog, shown_sizes, save, tmp_path):
     shown_sizes(dialog)
-    lines = dialog.findChild(QPlainTextEdit)
-    assert not lines.isVisible()
-    choose(dialog, "reparametrized")
-    assert lines.isVisible()
-    dialog._path.setText(str(tmp_path / "new.pt"))
-    assert "folder / 'new.pt'" in lines.toPlainText()
-    [copy] = [b for b in dialog.findChildren(QPushButton) if b.text().replace("&", "") == "Copy"]
-    copy.click()
-    assert QApplication.clipboard().text() == lines.toPlainText()
-    assert f"Path('{tmp_path}')" in lines.toPlainText()
-    choose(dialog, "finalized")
-    assert not lines.isVisible()
+    out = tmp_path / "new" / "deep" / "out.safetensors"
+    dialog._path.setText(str(out))
+    [box] = [box for box in dialog.findChildren(QCheckBox) if str(out.parent) in box.text()]
+    assert box.isVisible()
+    assert not save_button(dialog).isEnabled()
+    box.click()
+    assert not out.parent.exists()
+    save_button(dialog).click()
+    save(dialog)
+    assert out.is_file()
+
+
+def test_a_folder_that_cannot_be_made_is_explained_in_the_dialog(dialog, shown_sizes, tmp_path):
+    shown_sizes(dialog)
+    (tmp_path / "file").touch()
+    dialog._path.setText(str(tmp_path / "file" / "new" / "out.safetensors"))
+    dialog._make_folder.click()
+    save_button(dialog).click()
+    assert dialog.isVisible()
+    assert "The folder cannot be created: Not a directory" in problem(dialog)
+
+
+@pytest.mark.parametrize(
+    ("name", "suggested"),
+    [
+        ("model.pt", "model-pruned.pt"),
+        ("model-pruned.pt", "model-pruned-2.pt"),
+        ("model-pruned-9.pt", "model-pruned-10.pt"),
+        ("a-pruned/model.safetensors.index.json", "a-pruned-2"),
+    ],
+)
+def test_what_was_pruned_before_gets_the_next_number(tmp_path, name, suggested):
+    assert pruned_path(tmp_path / name) == tmp_path / suggested
 
 
 def test_a_new_file_is_saved_without_a_question(dialog, tmp_path, answer_box):

@@ -209,10 +209,3 @@ def test_what_cannot_be_written_is_said_while_typing(remote, url, message):
 def test_the_choice_to_replace_is_only_for_remote_files(remote, model):
     remote._path.setText(str(output_boxes.pruned_path(model)))
     assert not remote._replace.isVisible()
-
-
-def test_the_loader_script_of_a_remote_file_has_no_local_path(remote, tmp_path):
-    choose(remote, "reparametrized")
-    script = remote._loader._lines.toPlainText()
-    assert "Path(__file__).parent" in script
-    assert str(tmp_path) not in script

@@ -42,6 +42,16 @@ def test_the_tabs_do_not_move_when_the_choice_changes(bench, checkpoint, shown):
         assert bar.geometry() == geometry
 
 
+def test_the_tabs_do_not_move_when_zeros_are_found_in_the_file(bench, tmp_path, shown):
+    tabs = shown(ViewTabs(bench))
+    bar = tabs.findChild(QTabWidget)
+    geometry = bar.geometry()
+    save_file({"a.weight": torch.eye(8)}, tmp_path / "sparse.safetensors")
+    bench.open_and_choose(tmp_path / "sparse.safetensors", "a.weight")
+    assert "zero in the file" in text(tabs, "Shape, type and sparsity")
+    assert bar.geometry() == geometry
+
+
 @pytest.mark.slow
 def test_no_parameter_makes_the_views_wider_than_480_pixels(bench, checkpoint, shown, tmp_path):
     tabs = shown(ViewTabs(bench))

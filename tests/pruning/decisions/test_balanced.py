@@ -1,7 +1,5 @@
 """Balanced scores and RIA against their documented formulas in numpy, bit by bit."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

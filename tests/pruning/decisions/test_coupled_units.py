@@ -1,7 +1,5 @@
 """Pruning of the units of coupled groups, by their weights, by a file, or without effect."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """LAMP against its definition by sorting, and its laws; ERK: densities from shapes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Blocks, n:m groups, thresholds and listed channels: against their definitions."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Compilations and their count, the cache folders of compiled loops, and errors in writing."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

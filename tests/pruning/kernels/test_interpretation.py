@@ -1,7 +1,5 @@
 """Python runs loops that are not compiled yet on small arrays, with the same results."""
 
-from __future__ import annotations
-
 import importlib.util
 import subprocess
 import sys

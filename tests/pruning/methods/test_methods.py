@@ -1,7 +1,5 @@
 """The parameters of the methods: validation, messages and texts, and what a dragged cut sets."""
 
-from __future__ import annotations
-
 import math
 import subprocess
 import sys

@@ -5,8 +5,6 @@ import weakref
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import nn
 from torch.nn.utils import prune as reference
 
@@ -231,21 +229,6 @@ def test_every_function_returns_its_module():
     assert pruning.ln_structured(layer, "weight", 1, 2, 0) is layer
     assert pruning.custom_from_mask(layer, "weight", torch.ones(5, 6)) is layer
     assert pruning.remove(layer, "weight") is layer
-
-
-@given(st.lists(st.integers(0, 9), min_size=1, max_size=5), st.floats(0, 1), st.integers(0, 99))
-def test_one_search_gives_the_result_of_torch_where_values_are_distinct(sizes, amount, seed):
-    generator = torch.Generator().manual_seed(seed)
-    every = (torch.randperm(sum(sizes) + 1, generator=generator) + 1.0)[:-1]
-    for method in ("L1Unstructured", "RandomUnstructured"):
-        masks_by_package = []
-        for package in (pruning, reference):
-            net = layers(*(part.tolist() for part in every.split(sizes)))
-            for part in (0.5, amount):
-                torch.manual_seed(seed)
-                package.global_unstructured(weights(net), getattr(package, method), amount=part)
-            masks_by_package.append(masks(net))
-        assert masks_by_package[0] == masks_by_package[1]
 
 
 def test_remove_of_an_unpruned_parameter_is_an_error():

@@ -1,17 +1,17 @@
-"""The base class: the reparametrization, its hook, failing calls; and containers of methods."""
+"""The base class: its reparametrization and hook, failing calls, containers; masked products."""
 
-import copy
-import io
 import math
-import pickle
 import weakref
 
 import pytest
 import torch
 from torch import nn
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.utils import prune as reference
 
 from prune_gui import pruning
+from prune_gui.pruning.modules import masking
+from prune_gui.pruning.modules.masking import is_binary, keep, mask_like, mask_product
 
 
 class Failing(pruning.BasePruningMethod):
@@ -119,27 +119,6 @@ def test_a_mask_that_cannot_be_applied_leaves_the_module_unchanged():
     with pytest.raises(RuntimeError, match="cannot apply"):
         FailingLate.apply(layer, "weight", torch.zeros(3, 4))
     assert_unchanged(layer, before)
-
-
-@pytest.mark.parametrize("after_a_pass", [False, True])
-def test_a_pruned_module_can_be_deep_copied_unlike_in_torch(after_a_pass):
-    def pruned(package):
-        layer = package.l1_unstructured(nn.Linear(4, 3, bias=False), "weight", 5)
-        if after_a_pass:
-            layer(torch.ones(1, 4))
-        return layer
-
-    with pytest.raises(RuntimeError, match="deepcopy"):
-        copy.deepcopy(pruned(reference))
-    layer = pruned(pruning)
-    twin = copy.deepcopy(layer)
-    assert twin.weight_orig is not layer.weight_orig
-    assert torch.equal(twin.weight, layer.weight)
-    with torch.no_grad():
-        twin.weight_orig.mul_(2)
-    assert torch.equal(twin(torch.ones(1, 4)), 2 * layer(torch.ones(1, 4)))
-    pruning.remove(pruning.l1_unstructured(twin, "weight", 2), "weight")
-    assert list(layer.state_dict()) == ["weight_orig", "weight_mask"]
 
 
 def test_a_method_that_has_pruned_nothing_raises_a_clear_error():
@@ -257,24 +236,87 @@ def test_two_hooks_on_one_parameter_are_refused():
         pruning.identity(layer, "weight")
 
 
-def test_pickle_and_state_dict_round_trip():
-    layer = pruning.l1_unstructured(nn.Linear(4, 3), "weight", 5)
-    twin = pickle.loads(pickle.dumps(layer))
-    assert torch.equal(twin(torch.ones(1, 4)), layer(torch.ones(1, 4)))
-    buffer = io.BytesIO()
-    torch.save(layer.state_dict(), buffer)
-    buffer.seek(0)
-    other = pruning.identity(nn.Linear(4, 3), "weight")
-    other.load_state_dict(torch.load(buffer, weights_only=True))
-    assert torch.equal(other(torch.ones(1, 4)), layer(torch.ones(1, 4)))
+DTYPES = (
+    torch.float32,
+    torch.float64,
+    torch.float16,
+    torch.bfloat16,
+    torch.float8_e4m3fn,
+    torch.int32,
+)
+SPECIAL = [math.nan, -math.nan, math.inf, -math.inf, -0.0, 0.0, -1.5, 2.0]
 
 
-def test_torch_recognises_modules_that_we_pruned():
-    layer = nn.Linear(4, 3)
-    pruning.l1_unstructured(layer, "weight", 5)
-    assert reference.is_pruned(layer)
-    reference.random_unstructured(layer, "weight", 2)
-    assert int((layer.weight_mask == 0).sum()) == 7
-    reference.remove(layer, "weight")
-    assert not reference.is_pruned(layer)
-    assert int((layer.weight == 0).sum()) == 7
+@pytest.fixture(autouse=True)
+def every_size_is_large(monkeypatch):
+    monkeypatch.setattr(masking, "LARGE_BYTES", 0)
+
+
+def weights(dtype=torch.float32):
+    values = SPECIAL if dtype.is_floating_point else range(8)
+    return torch.tensor([*values] * 4, dtype=torch.float64).to(dtype).view(4, 8)
+
+
+def mask(dtype=torch.float32):
+    return (torch.arange(32) % 3 != 0).to(dtype).view(4, 8)
+
+
+def bits(t):
+    return t.detach().contiguous().view(torch.uint8).tolist()
+
+
+@pytest.mark.parametrize("mask_dtype", ["same", torch.bool])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_large_tensors_are_masked_bit_by_bit_as_small_ones(dtype, mask_dtype, monkeypatch):
+    flags = mask(dtype if mask_dtype == "same" else mask_dtype)
+    large = keep(weights(dtype), flags), mask_product(mask(dtype), mask(torch.bool))
+    made = mask_like(weights(dtype), mask(torch.bool))
+    monkeypatch.setattr(masking, "LARGE_BYTES", 1 << 22)
+    small = keep(weights(dtype), flags), mask_product(mask(dtype), mask(torch.bool))
+    assert [bits(t) for t in large] == [bits(t) for t in small]
+    assert bits(made) == bits(mask(dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_negative_zero_in_a_mask_prunes_and_is_binary(dtype):
+    flags = torch.tensor([-0.0, 1.0, 0.0], dtype=dtype)
+    assert keep(torch.tensor([5.0, 6.0, 7.0], dtype=dtype), flags).tolist() == [0, 6, 0]
+    assert is_binary(flags)
+    assert not is_binary(torch.tensor([0.0, 1.0, math.nan], dtype=dtype))
+    assert not is_binary(torch.tensor([0.0, -1.0], dtype=dtype))
+
+
+def test_kept_channels_are_broadcast():
+    expected = [[1, 1], [0, 0]]
+    kept = torch.tensor([[True], [False]])
+    assert mask_like(torch.ones(2, 2), kept).tolist() == expected
+    assert mask_product(torch.ones(2, 2), kept).tolist() == expected
+
+
+def test_only_kept_elements_have_gradients_and_second_derivatives():
+    t = torch.arange(32.0, requires_grad=True)
+    flags = mask().view(-1)
+    [first] = torch.autograd.grad((keep(t, flags) ** 3).sum(), t, create_graph=True)
+    [second] = torch.autograd.grad(first.sum(), t)
+    assert torch.equal(first, 3 * t**2 * flags)
+    assert torch.equal(second, 6 * t * flags)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_transforms_of_torch_func_are_supported():
+    t, flags = torch.randn(3, 32), mask().view(-1)
+    expected = torch.where(flags.bool(), t, 0)
+    assert torch.equal(torch.func.vmap(keep, in_dims=(0, None))(t, flags), expected)
+    assert torch.equal(torch.func.vmap(keep, in_dims=(1, 0), out_dims=1)(t, flags), expected)
+    gradient = torch.func.vmap(torch.func.grad(lambda own: (keep(own, flags) ** 2).sum()))(t)
+    assert torch.equal(gradient, 2 * expected)
+    _, tangent = torch.func.jvp(lambda own: keep(own, flags), (t[0],), (t[1],))
+    assert torch.equal(tangent, expected[1])
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("trace", [torch.jit.trace, lambda f, example: make_fx(f)(*example)])
+def test_a_traced_product_depends_on_its_input(trace):
+    flags = mask().view(-1)
+    traced = trace(lambda t: keep(t, flags), (torch.ones(32),))
+    assert torch.equal(traced(torch.full((32,), 2.0)), 2 * flags)

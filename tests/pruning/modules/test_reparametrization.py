@@ -1,7 +1,5 @@
 """The pruned tensor is that of the present weights, also where the module is not called."""
 
-from __future__ import annotations
-
 import copy
 import io
 from contextlib import nullcontext

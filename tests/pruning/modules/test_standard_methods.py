@@ -194,12 +194,6 @@ def test_transposed_and_channels_last_parameters_can_be_pruned(call, layout):
     assert layer.weight.stride() == stride
 
 
-def test_non_finite_values_rank_as_the_largest():
-    layer = layer_of(torch.tensor([[math.nan, -9.0, math.inf, 8.0, -math.inf]]))
-    pruning.l1_unstructured(layer, "weight", 2)
-    assert layer.weight_mask.tolist() == [[1, 0, 1, 0, 1]]
-
-
 def test_integers_and_complex_numbers_rank_by_absolute_value():
     mask = pruning.L1Unstructured(2).compute_mask(torch.tensor([-3, 1, 2, -1]), torch.ones(4))
     assert mask.tolist() == [1, 0, 1, 0]

@@ -1,7 +1,5 @@
 """Hostile plug-ins: each causes a clear error, and the next request succeeds."""
 
-from __future__ import annotations
-
 import logging
 import sys
 import threading

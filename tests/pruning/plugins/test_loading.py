@@ -1,7 +1,5 @@
 """Loading of files and packages of methods, and errors of invalid ones."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

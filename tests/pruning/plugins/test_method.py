@@ -1,7 +1,5 @@
 """A plug-in in a recipe, compared with torch running the same class on a module."""
 
-from __future__ import annotations
-
 import runpy
 import threading
 from contextlib import ExitStack

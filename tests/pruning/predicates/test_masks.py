@@ -1,7 +1,5 @@
 """Tests of packed masks: caching, eviction, and computing them again."""
 
-from __future__ import annotations
-
 import gc
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Batched selection from many small tensors, compared with selection tensor by tensor."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Radix selection, with limits and row by row, compared with plain sorting."""
 
-from __future__ import annotations
-
 import math
 from unittest import mock
 
@@ -16,7 +14,7 @@ from prune_gui.monitor import Monitor
 from prune_gui.pruning import parallel
 from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.predicates import ElementCut, RowCut
-from prune_gui.pruning.selection import rows as row_cuts
+from prune_gui.pruning.selection import radix_select as row_cuts
 from prune_gui.pruning.selection.histogram_cache import HistogramCache
 from prune_gui.pruning.selection.keys import (
     KeySource,
@@ -28,12 +26,13 @@ from prune_gui.pruning.selection.keys import (
 )
 from prune_gui.pruning.selection.radix_select import (
     MAX_SMALL_ELEMENTS,
+    RowShape,
     count_below,
     find_cuts,
+    find_row_cuts,
     mark,
     smallest,
 )
-from prune_gui.pruning.selection.rows import RowShape, find_row_cuts
 from prune_gui.pruning.selection.scores import TensorScores
 
 ONE_ROW = RowShape(1, 1, 6)

@@ -1,7 +1,5 @@
 """The config.json of the compact form."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np

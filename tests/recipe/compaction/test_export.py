@@ -1,7 +1,5 @@
 """Compact files as other programs read them."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 

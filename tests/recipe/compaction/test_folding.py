@@ -1,7 +1,5 @@
 """Constants of units without weights, which the next layers take over in the compact form."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """What the compact form is planned to contain, and what is refused."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

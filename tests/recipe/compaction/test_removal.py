@@ -1,7 +1,5 @@
 """Which units can be removed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

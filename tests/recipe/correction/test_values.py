@@ -1,7 +1,5 @@
 """Corrections of recipes: compared with least squares on the inputs, in every layer and dtype."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import threading

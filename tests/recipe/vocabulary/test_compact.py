@@ -1,7 +1,5 @@
 """Compact checkpoints without some tokens, and the files of their tokenizers."""
 
-from __future__ import annotations
-
 import json
 import sys
 

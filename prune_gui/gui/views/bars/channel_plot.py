@@ -11,9 +11,10 @@ from PySide6.QtCore import QPointF, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QPalette
 
 from prune_gui.gui.views.bars.data import ChannelData, ChannelRow, ScoreOf
-from prune_gui.gui.views.plot import IndexAxis, OverflowMark, Plot, bar_item, pen
+from prune_gui.gui.views.plot import IndexAxis, OverflowMark, Plot, bar_item, kept_cap, pen
 from prune_gui.language import tr
 from prune_gui.raster.colours import Colours
+from prune_gui.recipe.recipe import KEPT
 
 DEAD_STRIP_SHARE: Final = 0.04
 """Height of the strip below the bars that marks dead channels, as a share of the tallest bar."""
@@ -222,7 +223,8 @@ def _bars(row: ChannelRow, colours: Colours) -> list[pg.GraphicsObject]:
     items: list[pg.GraphicsObject] = []
     for part, code in enumerate(row.measured.channels.codes):
         colour = colours.of(code, row.measured.subject.draft)
-        items.append(bar_item(left, right, bars.tops[part], bars.tops[part + 1], colour))
+        cap = kept_cap(colours) if code == KEPT else None
+        items.append(bar_item(left, right, bars.tops[part], bars.tops[part + 1], colour, cap))
     beyond = bars.tops[-1] > HEADROOM * top
     if 0 < np.count_nonzero(beyond) <= MAX_ARROWS:
         middles = ((left + right) / 2)[beyond]
@@ -249,15 +251,21 @@ def _points(row: ChannelRow, colours: Colours) -> list[pg.GraphicsObject]:
     heights, codes = row.measured.norms[channels], row.point_codes[channels]
     finite = np.isfinite(heights)
     shown = [
-        (finite & (codes == code), colours.of(code, row.measured.subject.draft))
+        (
+            finite & (codes == code),
+            colours.of(code, row.measured.subject.draft),
+            kept_cap(colours) if code == KEPT else None,
+        )
         for code in row.measured.channels.codes
     ]
-    shown.append((~finite, colours.warning))  # they rank as the largest, so they are at the top
+    shown.append(
+        (~finite, colours.warning, None)
+    )  # they rank as the largest, so they are at the top
     heights = np.where(finite, heights, row.top)
     return [
         pg.ScatterPlotItem(
-            positions[marked], heights[marked], size=POINT_SIZE_PX, pen=None, brush=colour
+            positions[marked], heights[marked], size=POINT_SIZE_PX, pen=outline, brush=colour
         )
-        for marked, colour in shown
+        for marked, colour, outline in shown
         if marked.any()
     ]

@@ -23,7 +23,6 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.errors import one_line
-from prune_gui.gui.views.compare.tables import SummaryTable
 from prune_gui.gui.views.controls import Choice
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
@@ -225,7 +224,7 @@ class SidePicker(Choice):
 
 
 class SidesBar(QWidget):
-    """Chooses and exchanges the sides, and shows the summary."""
+    """Chooses and exchanges the sides."""
 
     def __init__(self, workbench: Workbench, ask: Callable[[QWidget, Path], Path | None]) -> None:
         super().__init__()
@@ -238,10 +237,9 @@ class SidesBar(QWidget):
         self.swap.clicked.connect(workbench.comparison.swap)
         self._notice = Message()
         self._notice.setContentsMargins(GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX)
-        self.summary = SummaryTable()
         left, right = self.pickers.values()
-        boxes = layouts.row((left, 1), self.swap, (right, 1), margin=(GAP_PX, 0, GAP_PX, TIGHT_PX))
-        layouts.column(boxes, self._notice, self.summary, of=self, margin=0, gap=0)
+        boxes = layouts.row((left, 1), self.swap, (right, 1), margin=(GAP_PX,) * 4)
+        layouts.column(boxes, self._notice, of=self, margin=0, gap=0)
 
     def offer(self) -> None:
         comparison = self._workbench.comparison

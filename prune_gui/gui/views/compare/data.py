@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,9 @@ from prune_gui.monitor import Monitor
 from prune_gui.raster.colours import Colours, mixed, rgb
 from prune_gui.raster.parameter_layouts import ParameterLayout, SliceLayout
 from prune_gui.session.subjects import Subject
+
+if TYPE_CHECKING:
+    from prune_gui.recipe import Resolution
 
 CORRECTED_SHARE: Final = 0.5
 """The share of another colour in that of corrected elements, which are kept ones above all."""
@@ -54,6 +57,17 @@ class ComparePainter:
         return (self.subject.name, *sides, self.colours)
 
     @property
+    def resolutions(self) -> tuple[Resolution | None, Resolution | None]:
+        """Both sides. Zeros count as pruned."""
+        left = None if self.left is None else self.left.resolution
+        right = None if self.right is None else self.right.resolution
+        is_one_file = left is None or right is None or left.checkpoint is right.checkpoint
+        if is_one_file and not self.subject.zeros:
+            return left, right
+        name = self.subject.name
+        return left and left.marking_zeros(name), right and right.marking_zeros(name)
+
+    @property
     def has_corrected(self) -> bool:
         """Whether steps give kept elements other values on both sides."""
         if self.left is None or self.right is None:
@@ -64,8 +78,7 @@ class ComparePainter:
     def paint(self, layout: ParameterLayout, part: TileRegion, monitor: Monitor) -> RasterBlock:
         """Paint a rectangle. The only kind of rare cells: those with a difference."""
         assert isinstance(layout, SliceLayout)  # the chooser offers no kernel grids
-        left = None if self.left is None else self.left.resolution
-        right = None if self.right is None else self.right.resolution
+        left, right = self.resolutions
         grid = raster.cell_grid.CellGrid.over(layout, part.cells, part.rows, part.columns)
         found = comparison.mask_overlap.shares(left, right, self.subject.name, grid, monitor)
         shades = Shades.of(self.colours)

@@ -1,28 +1,29 @@
-"""The tables of a comparison as texts: a summary, and the overlap of every parameter. No Qt."""
+"""A comparison as texts: what every parameter loses, and the legend of its pictures. No Qt."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from html import escape
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from prune_gui.errors import one_line
 from prune_gui.gui.views.compare.data import Shades
 from prune_gui.gui.views.legend_text import SEPARATOR, counted, marked, unbroken
 from prune_gui.language import deferred, format_number, join_items, tr
-from prune_gui.number_formats import percent, short_count, sparsity
+from prune_gui.number_formats import sparsity, sparsity_share
 from prune_gui.raster.colours import Colours
 from prune_gui.table import Column
 
 if TYPE_CHECKING:
     from prune_gui.comparison.mask_overlap import Obstacle, Overlap
-    from prune_gui.comparison.summary import Extent, SideSummary, Summary
+    from prune_gui.comparison.state_losses import StateLosses
 
 UNKNOWN: Final = "…"
 UNDEFINED: Final = "–"  # noqa: RUF001
-MINUS: Final = "\N{MINUS SIGN}"
 ARROW: Final = "\N{RIGHTWARDS ARROW}"
 OBSTACLES: Final[dict[Obstacle, str]] = {
     "shape": deferred("{count:,} of another shape"),
@@ -31,183 +32,130 @@ OBSTACLES: Final[dict[Obstacle, str]] = {
     "not_prunable": deferred("{count:,} that cannot be pruned on both sides"),
 }
 """Texts for the numbers of parameters that cannot be compared, by the reason."""
+SCALE_STEPS: Final = 5
+LOST: Final = 1
+"""The column of the lost energy, by which the table is sorted at first."""
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryCell:
-    """A text, and a more exact one as its tool tip."""
-
-    text: str
-    tip: str = ""
+def short_name(name: str) -> str:
+    """Return the name of a parameter; of weights, that of their module."""
+    return name.removesuffix(".weight")
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryRow:
-    """A row: left, right and difference; each of the parameter, then of all parameters."""
+def headline(losses: StateLosses) -> str:
+    """Return rich text that names the parameter that lost most, as a link with its name."""
+    if not losses:
+        return escape(tr("No parameter is on both sides with the same shape."))
+    if losses.worst is None:
+        known = losses.is_complete
+        return escape(tr("No energy is lost from left to right.") if known else UNKNOWN)
+    name, share = losses.worst
+    link = f'<a href="{escape(name)}">{escape(one_line(short_name(name)))}</a>'
+    message = deferred("Most lost: {name}, {share}")
+    if not losses.is_complete:
+        message = deferred("Most lost so far: {name}, {share}")
+    return tr(message, name=link, share=escape(sparsity_share(share)))
 
-    title: str
-    tip: str
-    cells: tuple[SummaryCell, ...]
+
+def loss_legend(losses: StateLosses, colours: Colours) -> str:
+    """Return the colours of shares up to the largest loss as rich text."""
+    largest = losses.worst[1] if losses.worst else 1.0
+    steps = [index / (SCALE_STEPS - 1) for index in range(SCALE_STEPS)]
+    items = (marked(colours.share(step), sparsity_share(step * largest)) for step in steps)
+    return SEPARATOR.join([unbroken(tr("energy lost")), *items])
 
 
-def summary_rows(summary: Summary | None) -> tuple[SummaryRow, ...]:
-    """Return the rows of the table; None for a summary that is not computed."""
-    columns: list[tuple[SummaryCell, ...]] = [(SummaryCell(UNKNOWN),) * 3] * 6
-    left, right = (None, None) if summary is None else (summary.left, summary.right)
-    if left is not None and right is not None:
-        scopes = [(side.parameter, side.everything) for side in (left, right)]
-        columns = [_cells(extent) for scope in scopes for extent in scope]
-        columns += map(_change_cells, *scopes)
-    sparsities, energies, counts = zip(*columns, strict=True)
-    energy_tip = tr("Sum of the squares of the kept weights, as a share of all in the open file")
-    return (
-        SummaryRow(tr("Sparsity"), "", sparsities),
-        SummaryRow(tr("Kept energy"), energy_tip, energies),
-        SummaryRow(tr("Pruned"), tr("Number of pruned elements"), counts),
-        _worst_row(left, right),
+def total_text(losses: StateLosses, excluded: Counter[Obstacle]) -> str:
+    """Describe what is lost in all parameters, and which are left out."""
+    if not losses.is_complete:
+        return tr("{percent:.0f} % of the weights read", percent=100 * losses.progress)
+    measures, size = losses.measures, int(losses.sizes.sum())
+    energy, lost = float(measures["energy"].sum()), float(measures["lost"].sum())
+    total = tr(
+        "In all: sparsity {before} {arrow} {after}, {lost} of the energy lost",
+        before=sparsity(int(measures["left"].sum()), size),
+        arrow=ARROW,
+        after=sparsity(int(measures["right"].sum()), size),
+        lost=sparsity_share(lost / energy) if 0 < energy < np.inf else UNDEFINED,
     )
+    found = [obstacle for obstacle in OBSTACLES if excluded[obstacle]]
+    if not found:
+        return total
+    counts = (tr(OBSTACLES[obstacle], count=excluded[obstacle]) for obstacle in found)
+    return tr("{total}. Parameters left out: {counts}", total=total, counts=join_items(counts))
 
 
-def _cells(extent: Extent | None) -> tuple[SummaryCell, ...]:
-    """Return the sparsity, the kept energy and the number of pruned elements."""
-    if extent is None:
-        return (SummaryCell(UNDEFINED),) * 3
-    pruned, total, energy = extent.pruned, extent.total, extent.kept_energy
-    return (
-        SummaryCell(sparsity(pruned, total)),
-        SummaryCell(UNKNOWN if energy is None else share_text(energy)),
-        SummaryCell(short_count(pruned), tr("{pruned:,} of {total:,}", pruned=pruned, total=total)),
-    )
-
-
-def _change_cells(before: Extent | None, after: Extent | None) -> tuple[SummaryCell, ...]:
-    if before is None or after is None:
-        return (SummaryCell(UNDEFINED),) * 3
-    change, old, new = after.pruned - before.pruned, before.kept_energy, after.kept_energy
-    return (
-        SummaryCell(points(after.sparsity - before.sparsity, 1)),
-        SummaryCell(UNKNOWN if old is None or new is None else points(new - old, 2)),
-        SummaryCell(
-            _signed(short_count(abs(change)), change), _signed(format_number(abs(change)), change)
-        ),
-    )
-
-
-def worst_names(summary: Summary | None) -> tuple[str, str]:
-    """Return texts that name the worst layer on the left and on the right; "" for none."""
-    left, right = (None, None) if summary is None else (summary.left.worst, summary.right.worst)
-    return (
-        tr("Worst on the left: {name}", name=one_line(left[0])) if left else "",
-        tr("Worst on the right: {name}", name=one_line(right[0])) if right else "",
-    )
-
-
-def _worst_row(left: SideSummary | None, right: SideSummary | None) -> SummaryRow:
-    none, cells = SummaryCell(""), []
-    for side in (left, right):
-        if side is not None and side.worst is not None:
-            cells.append(SummaryCell(share_text(side.worst[1])))
-        else:
-            complete = side is not None and side.statistics.is_complete
-            cells.append(SummaryCell(UNDEFINED if complete else UNKNOWN))
-    change = SummaryCell(UNDEFINED)
-    if left is not None and right is not None and left.worst and right.worst:
-        change = SummaryCell(points(right.worst[1] - left.worst[1], 2))
-    tip = tr("The parameter that keeps the smallest share of its energy, and that share")
-    return SummaryRow(tr("Worst layer"), tip, (none, cells[0], none, cells[1], none, change))
-
-
-def share_text(share: float) -> str:
-    """Return a kept share with two decimals; "100 %" means exactly all."""
-    if math.isnan(share):
-        return UNDEFINED
-    return percent(1.0) if share == 1 else tr("{percent:.2f} %", percent=100 * share)
-
-
-def points(change: float, decimals: int) -> str:
-    """Return the difference of two shares in percentage points: "+12.5 pp"."""
-    if math.isnan(change):
-        return UNDEFINED
-    rounded = round(100 * change, decimals)
-    number = format_number(abs(rounded), f".{decimals}f")
-    return tr("{points} pp", points=_signed(number, rounded))
-
-
-def _signed(text: str, change: float) -> str:
-    return f"{'+' if change > 0 else MINUS if change < 0 else ''}{text}"
-
-
-def _number_column(
+def _column(
     title: str,
-    value: Callable[[Overlap], float],
-    tip: str = "",
-    spec: str = ",",
-    file_title: str = "",
-) -> Column[Sequence[Overlap]]:
+    values: Callable[[StateLosses], NDArray[np.float64]],
+    text: Callable[[StateLosses, int], str],
+    tip: str,
+    bar: Callable[[StateLosses], NDArray[np.float64]] | None = None,
+) -> Column[Any]:
+    """Return a column of numbers with a bar each; NaN stands for what is not known."""
+
+    def shown(losses: StateLosses, row: int) -> str:
+        if not losses.measures["known"][row]:
+            return UNKNOWN
+        return UNDEFINED if np.isnan(values(losses)[row]) else text(losses, row)
+
     return Column(
         title=title,
-        text=lambda rows, row: format_number(value(rows[row]), spec),
-        values=lambda rows: [value(overlap) for overlap in rows],
+        text=shown,
+        values=values,
         tip=tip,
         descending_first=True,
-        file_title=file_title or title,
+        file_title=title,
+        file_values=lambda losses: [None if np.isnan(one) else one for one in values(losses)],
+        bar=bar or values,
     )
 
 
-def _patterns_text(left: tuple[str, ...], right: tuple[str, ...]) -> str:
-    if not left and not right:
-        return ""
-    before, after = (", ".join(names) or tr("none") for names in (left, right))
-    return before if before == after else f"{before} {ARROW} {after}"
+def _share_of_largest(losses: StateLosses) -> NDArray[np.float64]:
+    return losses.change / (np.nanmax(losses.change, initial=0.0) or 1.0)
 
 
-OVERLAP_COLUMNS: Final[tuple[Column[Sequence[Overlap]], ...]] = (
+LOSS_COLUMNS: Final[tuple[Column[Any], ...]] = (
     Column(
         title=deferred("Parameter"),
-        text=lambda rows, row: rows[row].name,
-        values=lambda rows: [overlap.name for overlap in rows],
+        text=lambda losses, row: short_name(losses[row]),
+        values=list,
+        cell_tip=lambda losses, row: one_line(losses[row]),
         is_number=False,
         file_title=deferred("Parameter"),
     ),
-    _number_column(deferred("Both"), lambda overlap: overlap.both),
-    _number_column(
-        deferred("Left"),
-        lambda overlap: overlap.left,
-        deferred("Pruned on the left, kept on the right (revived)"),
-        file_title=deferred("Only left"),
+    _column(
+        deferred("Lost"),
+        lambda losses: losses.lost,
+        lambda losses, row: sparsity_share(float(losses.lost[row])),
+        deferred("Lost energy: share of the sum of squares on the left that is zero on the right"),
     ),
-    _number_column(
-        deferred("Right"),
-        lambda overlap: overlap.right,
-        deferred("Kept on the left, pruned on the right"),
-        file_title=deferred("Only right"),
+    _column(
+        deferred("Before"),
+        lambda losses: losses.before,
+        lambda losses, row: sparsity(int(losses.measures["left"][row]), int(losses.sizes[row])),
+        deferred("Sparsity on the left"),
     ),
-    _number_column(
+    _column(
+        deferred("After"),
+        lambda losses: losses.after,
+        lambda losses, row: sparsity(int(losses.measures["right"][row]), int(losses.sizes[row])),
+        deferred("Sparsity on the right"),
+    ),
+    _column(
+        deferred("Change"),
+        lambda losses: losses.change,
+        lambda losses, row: format_number(float(losses.change[row]), ".3g"),
+        deferred("L2 norm of the difference between both sides"),
+        _share_of_largest,
+    ),
+    _column(
         deferred("IoU"),
-        lambda overlap: overlap.iou,
-        deferred("Number pruned in both, divided by number pruned in either"),
-        ".3f",
-    ),
-    Column(
-        title=deferred("n:m"),
-        text=lambda rows, row: _patterns_text(*rows[row].patterns),
-        values=lambda rows: [_patterns_text(*overlap.patterns) for overlap in rows],
-        tip=deferred("n:m patterns of each side along the input channels, left side first"),
-        descending_first=True,
-    ),
-    Column(values=lambda rows: [overlap.total for overlap in rows], file_title=deferred("Total")),
-    Column(
-        values=lambda rows: [", ".join(overlap.patterns[0]) for overlap in rows],
-        file_title=deferred("n:m on the left"),
-    ),
-    Column(
-        values=lambda rows: [", ".join(overlap.patterns[1]) for overlap in rows],
-        file_title=deferred("n:m on the right"),
+        lambda losses: losses.iou,
+        lambda losses, row: format_number(float(losses.iou[row]), ".3f"),
+        deferred("Number of zeros on both sides, divided by number of zeros on either"),
     ),
 )
-"""The columns of the table; the last three are only in files."""
-
-PATTERNS: Final = 5  # the column of the patterns
 
 
 def legend(overlap: Overlap, colours: Colours, *, corrected: bool = False) -> str:
@@ -224,27 +172,3 @@ def legend(overlap: Overlap, colours: Colours, *, corrected: bool = False) -> st
     if corrected:
         entries.append(marked(shades.corrected, tr("kept in both, corrected")))
     return SEPARATOR.join([*entries, unbroken(tr("IoU {iou:.3f}", iou=overlap.iou))])
-
-
-def total_text(overlap: Overlap, excluded: Counter[Obstacle]) -> str:
-    """Describe how much two states prune in the parameters of the table, and what is left out."""
-    total = _overlap_text(overlap)
-    if not excluded:
-        return total
-    found = (obstacle for obstacle in OBSTACLES if excluded[obstacle])
-    counts = (tr(OBSTACLES[obstacle], count=excluded[obstacle]) for obstacle in found)
-    return tr("{total}. Parameters left out: {counts}", total=total, counts=join_items(counts))
-
-
-def _overlap_text(overlap: Overlap) -> str:
-    if not overlap.total:
-        return tr("No parameter of the stack can be compared")
-    if not overlap.left + overlap.right:
-        return tr("In total: both prune the same {count:,} weights", count=overlap.both)
-    return tr(
-        "In total: {both:,} in both, {left:,} only left, {right:,} only right, IoU {iou:.3f}",
-        both=overlap.both,
-        left=overlap.left,
-        right=overlap.right,
-        iou=overlap.iou,
-    )

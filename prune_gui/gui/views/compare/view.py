@@ -1,314 +1,234 @@
-"""A parameter in two states of the stack, or in two checkpoints; or after each step, as a film."""
+"""What is lost from one state to another: all parameters as a list, then the pictures of one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from collections import Counter
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QSplitter, QWidget
+from PySide6.QtWidgets import QLabel, QSplitter, QStackedWidget, QWidget
 
-from prune_gui import statistics
+from prune_gui import comparison, statistics
 from prune_gui.gui.dialogs.questions import ask_checkpoint
-from prune_gui.gui.views.compare.control_bars import BlinkBar, FilmBar, SegmentedSwitch, SidesBar
-from prune_gui.gui.views.compare.data import ComparePainter, pictures, split
-from prune_gui.gui.views.compare.picture_pair import MODES, Mode, PicturePair
-from prune_gui.gui.views.compare.tables import Compared, ComparedTables
-from prune_gui.gui.views.compare.text import legend as compare_legend
-from prune_gui.gui.views.controls import shortcut
-from prune_gui.gui.views.legend_text import legend
-from prune_gui.gui.views.maps.canvas import MapCanvas, zoom_buttons
-from prune_gui.gui.views.maps.map_view import TiledView
-from prune_gui.gui.views.maps.text import describe_sides
-from prune_gui.gui.views.maps.tile_pipeline import Painter, RenderedView
-from prune_gui.gui.views.maps.tiles import Pixels, TileGrid
+from prune_gui.gui.views.compare.control_bars import SidesBar
+from prune_gui.gui.views.compare.pictures import ComparePictures
+from prune_gui.gui.views.compare.tables import LossTable, loss_cells
+from prune_gui.gui.views.compare.text import headline, loss_legend, total_text
 from prune_gui.gui.views.maps.viewport import Viewport
-from prune_gui.gui.views.mask.data import MaskPainter, coloured, step_table
+from prune_gui.gui.views.overview.block_grid import BlockGrid
+from prune_gui.gui.views.overview.layout import Arrangement
+from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets import layouts
-from prune_gui.gui.widgets.eliding import ElidedLabel
-from prune_gui.gui.widgets.frames import FitScrollArea
-from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
-from prune_gui.language import deferred, tr
-from prune_gui.session.subjects import ComparedState, Subject, frame_title
+from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, bold
+from prune_gui.language import tr
+from prune_gui.session.subjects import ComparedState, ModelSubject
 
 if TYPE_CHECKING:
+    from prune_gui.comparison.mask_overlap import Obstacle
+    from prune_gui.comparison.state_losses import StateLosses
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
     from prune_gui.session.changes import Changes
-    from prune_gui.statistics.element_values import Element
     from prune_gui.table import Table
 
-
-DELAY_MS: Final = 250  # delay between the last change and the update of the tables and the overview
-TABLE_HEIGHT_PX: Final = 120  # initial height of the table of all parameters
-MIN_SIDES_PX: Final = 72
-"""Minimum height of the sides and their summary, which scroll in a low window."""
-IN_FRONT: Final = {False: deferred("Left: {side}"), True: deferred("Right: {side}")}
-"""Name of the side in front; True is the right side."""
+WIDTHS_PX: Final = (480, 210)  # of the table and of the grid, at first
+MARGINS_PX: Final = (GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX)
 
 
-class CompareView(TiledView):
-    """Shows a parameter in two states that the user chooses, or after each step."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranking:
+    """What every parameter loses between two states; how many cannot be compared, and why."""
 
-    lane = "compare"
+    left: ComparedState
+    right: ComparedState
+    losses: StateLosses
+    excluded: Counter[Obstacle]
+    arrangement: Arrangement
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether there are weights left to read, without fetching a remote checkpoint."""
+        is_fetched = all(side.base.checkpoint.is_fetched for side in (self.left, self.right))
+        return is_fetched and not self.losses.is_complete
+
+    def is_of(self, left: ComparedState, right: ComparedState) -> bool:
+        return self.left.same_as(left) and self.right.same_as(right)
+
+
+class CompareView(View[ModelSubject]):
+    """Ranks all parameters by what they lose; the pictures of one are the second level."""
+
+    lane = "compare.list"
     has_table = True
 
     def __init__(self, workbench: Workbench, viewport: Viewport) -> None:
-        super().__init__(workbench, viewport, tr("Compare"), kernel_grids=False)
-        self._wanted: Painter | None = None  # of the pictures that are shown or about to be
-        self._cursor: tuple[int, int] | None = None
-        modes = {mode: (tr(shown.text), tr(shown.tip)) for mode, shown in MODES.items()}
-        self._switch: SegmentedSwitch[Mode] = SegmentedSwitch(tr("Kind of comparison"), modes)
-        self._sides = SidesBar(workbench, ask_checkpoint)
-        self._sides_area = FitScrollArea(self._sides, MIN_SIDES_PX)
-        self._blink_bar, self._film_bar = BlinkBar(), FilmBar()
-        self.pair = PicturePair(viewport)
-        run_long = partial(self._run_job, long=True)
-        self._tables = ComparedTables(self._run_job, run_long, self._sides.summary)
-        self._lower = QWidget()
-        self._element_label = ElidedLabel(tr("Weight under the cursor on both sides"))
-        body = QWidget()
-        self._lay_out([self._switch, *zoom_buttons(self.pair.left, self)], body, [])
-        self._fill(body)
-        self._delay_timer = self._timer(DELAY_MS, self._fill_in)
+        super().__init__(workbench, lambda: workbench.model_subject, tr("Compare"))
+        self._ranking: Ranking | None = None
+        self.sides = SidesBar(workbench, ask_checkpoint)
+        self.pictures = ComparePictures(workbench, viewport)
+        self.table_widget = LossTable()
+        self.grid = BlockGrid(tr("Energy lost by block and role"))
+        self.headline = QLabel(textFormat=Qt.TextFormat.RichText)
+        self.headline.setAccessibleName(tr("The parameter that lost most"))
+        self.headline.setFont(bold(self.headline.font()))
+        self.total = layouts.remark()
+        self.total.setAccessibleName(tr("All parameters that can be compared"))
+        self._list = QWidget()
+        self._levels = QStackedWidget()
+        self._fill()
+        self._paint_timer = self._timer(0, self.refresh)
         self._connect()
-        self._change_mode()
-        self._recolour()
 
-    @property
-    def mode(self) -> Mode:
-        return self._switch.value
-
-    def _fill(self, body: QWidget) -> None:
-        self._element_label.setContentsMargins(GAP_PX, TIGHT_PX, GAP_PX, 0)
-        self._element_label.setMinimumHeight(self._element_label.fontMetrics().height() + 2)
-        upper, lower = QWidget(), self._lower
-        halves = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
-        self._chooser.setContentsMargins(GAP_PX, 0, 0, 0)
-        slices = layouts.row(self._chooser, (self._chooser.sliders, 1))
-        slices.setAlignment(self._chooser, Qt.AlignmentFlag.AlignLeft)
-        below = (self._element_label, self._legend, slices)
-        layouts.column((self.pair, 1), *below, of=upper, margin=0, gap=0)
-        table, total = self._tables.overlaps, self._tables.total
-        layouts.column((table, 1), total, of=lower, margin=0, gap=0)
-        for half in (upper, lower):
-            halves.addWidget(half)
-        halves.setStretchFactor(0, 1)
-        halves.setSizes([4 * TABLE_HEIGHT_PX, TABLE_HEIGHT_PX])
-        bars = (self._sides_area, self._blink_bar, self._film_bar)
-        layouts.column(*bars, (halves, 1), of=body, margin=0, gap=0)
+    def _fill(self) -> None:
+        open_button = layouts.button(tr("Show the weights"), self.show_pictures)
+        open_button.setToolTip(tr("Show both sides of the chosen parameter (Enter in the table)"))
+        self._halves = QSplitter(Qt.Orientation.Horizontal, childrenCollapsible=False)
+        self._halves.addWidget(self.table_widget)
+        self._halves.addWidget(self.grid)
+        self._halves.setSizes(WIDTHS_PX)
+        above = layouts.row((self.headline, 1), open_button, margin=MARGINS_PX)
+        self.total.setContentsMargins(*MARGINS_PX)
+        below = self.total, self._legend
+        layouts.column(above, (self._halves, 1), *below, of=self._list, margin=0, gap=0)
+        self._levels.addWidget(self._list)
+        self._levels.addWidget(self.pictures)
+        layouts.column(self.sides, (self._levels, 1), of=self._picture_page, margin=0, gap=0)
+        self._shown = self._halves
+        self._complete = True
 
     def _connect(self) -> None:
-        for plot in self.pair.plots:
-            plot.view.sigRangeChanged.connect(self._settle)
-            plot.view.sigResized.connect(self._settle)
-            plot.pointed.connect(self._set_cursor)
-        self._film_bar.changed.connect(self.refresh)
-        self._switch.changed.connect(self._change_mode)
-        self._blink_bar.changed.connect(self._blink)
-        self.pair.divided.connect(self._split)
-        self.pair.blinked.connect(self._name_front)
-        self._tables.summarized.connect(self._show_legend)
-        self._tables.overlaps.chosen.connect(self._workbench.choose)
-        self._space = shortcut("Space", self._toggle_playing, self.pair)
+        self.headline.linkActivated.connect(self._workbench.choose)
+        self.table_widget.chosen.connect(self._workbench.choose)
+        self.table_widget.activated.connect(self.show_pictures)
+        self.grid.chosen.connect(self._workbench.choose)
+        self.grid.opened.connect(self._open)
+        self.table_widget.doubleClicked.connect(self.show_pictures)
+        self.pictures.left.connect(self.show_list)
+        self.pictures.pictured.connect(self.pictured)
+        self.pictures.mode_changed.connect(self._show_sides)
+        self.pictured.connect(self._continue)
 
-    def _change_mode(self) -> None:
-        mode = self.mode
-        for widget in (self._sides_area, self._lower):  # they are about two states
-            widget.setVisible(mode != "film")
-        self._blink_bar.setVisible(mode == "blink")
-        self._film_bar.setVisible(mode == "film")
-        self._space.setEnabled(mode in ("blink", "film"))
-        self.pair.arrange(MODES[mode].arrangement)
-        self._blink()
-        blink, film = self._blink_bar.button, self._film_bar.slider
-        control = {"swipe": self.pair.divider, "blink": blink, "film": film}.get(mode)
-        if control is not None and not self._switch.has_focus:
-            control.setFocus()  # chosen with the mouse
-        self._pipeline.forget_pictures()
-        self.refresh()
+    def show_pictures(self) -> None:
+        self._levels.setCurrentWidget(self.pictures)
+        self._show_sides()
+        self.pictured.emit()
 
-    def _toggle_playing(self) -> None:
-        bar = self._film_bar if self.mode == "film" else self._blink_bar
-        bar.button.toggle()
+    def _open(self, name: str) -> None:
+        """Choose a parameter, or show the pictures of the chosen one."""
+        if name == self._workbench.chosen:
+            self.show_pictures()
+        else:
+            self._workbench.choose(name)
 
-    def _blink(self) -> None:
-        on = self.mode == "blink" and self._blink_bar.playing
-        self.pair.set_blinking(on=on, interval_ms=self._blink_bar.interval_ms)
-        self._name_front()
+    def show_list(self) -> None:
+        self._levels.setCurrentWidget(self._list)
+        self._show_sides()
+        self.table_widget.setFocus()
+        self.pictured.emit()
 
-    def _name_front(self) -> None:
-        compared = self._tables.compared
-        if compared is not None:
-            right = self.pair.right_in_front
-            state = compared.right if right else compared.left
-            text = tr(IN_FRONT[right], side=state.text)
-            self._blink_bar.front.say(text, tip=text)
+    @property
+    def _shows_list(self) -> bool:
+        return self._levels.currentWidget() is self._list
+
+    def _show_sides(self) -> None:
+        """Hide the sides during a film, which is about the steps."""
+        self.sides.setVisible(self._shows_list or self.pictures.mode != "film")
 
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:
-            self._tables.forget()
-        super()._on_changed(changes)
-        # The tables are about all parameters, and named states may have changed.
-        if changes.comparison or changes.resolution or (changes.recipe and not changes.file):
+            self._ranking = None
+            self.show_list()
+        if changes.resolution or changes.comparison or changes.recipe:
             self.refresh()
+        if changes.selection:
+            self._mark()
 
-    def _request_picture(self, subject: Subject) -> None:
-        self._tables.overlaps.mark(lambda row: row.name == subject.name)
-        self._chooser.set_shape(subject.info.shape)
-        painter = self._film_painter(subject) if self.mode == "film" else self._painter(subject)
-        if painter is None:
+    def _mark(self) -> None:
+        self.table_widget.mark(lambda name: name == self._workbench.chosen)
+        self.grid.choose(self._workbench.chosen)
+
+    def _request_picture(self, subject: ModelSubject) -> None:
+        self.sides.offer()
+        chosen, before = self._workbench.comparison, self._ranking
+        left, right = chosen.state("left"), chosen.state("right")
+        if left is None or right is None:
             self._show_message(tr("Computing the masks…"))
             return
-        self._wanted = painter
-        plot, layout = self.pair.visible_plot, self._chooser.layout_chosen
-        tile_grid = TileGrid.over(layout, plot.region_of(layout))
-        if self._request_tiles(painter, plot, tile_grid):
-            self._pages.setCurrentWidget(self._picture_page)
-
-    def _painter(self, subject: Subject) -> ComparePainter | None:
-        """Return the painter of both sides; None while a side is not resolved."""
-        self._sides.offer()
-        comparison = self._workbench.comparison
-        left, right = comparison.state("left"), comparison.state("right")
-        if left is None or right is None:
-            return None
-        self._tables.request_summary(subject, Compared(left, right))
-        self._delay_timer.start()
-        self._name_front()
-        problems = [state.obstacle(subject.info) or "" for state in (left, right)]
-        self.pair.say(*problems)
-        return ComparePainter(
-            subject,
-            None if problems[0] else left.subject(subject.name),
-            None if problems[1] else right.subject(subject.name),
-            self.colours(),
-        )
-
-    def _film_painter(self, subject: Subject) -> MaskPainter:
-        resolved = self._workbench.resolved
-        assert resolved is not None  # otherwise there is no subject
-        resolution, draft = resolved.resolution, None
-        if resolved.preview is not None:
-            resolution, draft = resolved.preview, resolved.draft_number
-        self._film_bar.set_last(len(resolution.recipe.steps))
-        self.pair.say("", "")
-        frame = self._film_bar.frame
-        shown = ComparedState(resolution, frame, draft, "").subject(subject.name)
-        title = frame_title(shown, frame)
-        self._film_bar.title.say(title, tip=title)
-        return MaskPainter(shown)
-
-    def _show(self, subject: Subject, rendered: RenderedView | str) -> None:
-        if isinstance(rendered, str):
-            self._show_message(rendered)
+        known = before is not None and before.is_of(left, right)
+        first = self._workbench.chosen or ""
+        if not known:
+            self.pictures.take_losses(None)
+        elif before is not None and before.losses.is_complete:
+            self._show_result(subject, before, self._show)
             return
-        if (rendered.painted.pixels.ndim == 2) != (self.mode == "film"):
-            return  # of the previous mode; the picture of this one follows
-        layout = rendered.tile_grid.layout
-        if layout != self.pair.left.layout_shown or not subject.same_parameter(self._pictured):
-            self._set_cursor(None)
-            self._show_layout(subject, layout)
-        self._show_tiles(rendered)
-        self._show_legend()
-        self._request_element()
-        if rendered.is_complete:
-            self._delay_timer.start()
 
-    @property
-    def _canvases(self) -> Sequence[MapCanvas]:
-        return self.pair.plots
+        def work(monitor: Monitor) -> Ranking:
+            ranking = before
+            if ranking is None or not known:
+                sides = left.resolution(), right.resolution()
+                earlier = ranking.losses if ranking is not None else None
+                losses = comparison.state_losses.empty_losses(*sides, earlier)
+                excluded = comparison.mask_overlap.left_out(*sides)
+                is_arranged = ranking is not None and ranking.losses.infos == losses.infos
+                arrangement = ranking.arrangement if ranking is not None and is_arranged else None
+                arrangement = arrangement or Arrangement.of(sides[1].checkpoint.tensors, losses)
+                ranking = Ranking(left, right, losses, excluded, arrangement)
+            if not ranking.is_pending:
+                return ranking
+            budget = statistics.dispatch.read_budget(counted=known)
+            losses = comparison.state_losses.compute_losses(ranking.losses, budget, monitor, first)
+            return replace(ranking, losses=losses)
 
-    def _pictures(self, rendered: RenderedView) -> list[Pixels]:
-        pixels, arrangement = rendered.painted.pixels, self.pair.arrangement
-        if pixels.ndim == 2:  # levels of a mask
-            return [coloured(pixels, step_table(self.colours()))]
-        painted = pictures(pixels)
-        if arrangement == "single":
-            return painted[-1:]
-        if arrangement == "swipe":
-            columns = rendered.tile_grid.columns
-            return [split(painted[0], painted[1], columns, self.pair.divided_column)]
-        return painted[:2]
+        self._run_picture_job(subject, work, self._show)
 
-    def _split(self) -> None:
-        if self._pipeline.shown is not None:
-            self._show_again(self._pipeline.shown)
+    def _show(self, ranking: Ranking) -> None:
+        self._ranking = ranking
+        losses = ranking.losses
+        self.table_widget.show_rows(losses)
+        self.pictures.take_losses(losses)
+        self._recolour()
+        self._mark()
+        self.headline.setText(headline(losses))
+        self.total.setText(total_text(losses, ranking.excluded))
 
-    def _show_legend(self) -> None:
-        painter, overlap, text = self._wanted, self._tables.overlap, ""
-        if isinstance(painter, MaskPainter):
-            text = legend(painter.subject, self.colours())
-        elif overlap is not None and painter and overlap.name == painter.subject.name:
-            assert isinstance(painter, ComparePainter)
-            corrected = painter.has_corrected
-            text = compare_legend(overlap, self.colours(), corrected=corrected)
-        self._legend.setText(text)
-
-    def _fill_in(self) -> None:
-        """Compute what can wait: the overview of the pictures, and the table of all parameters."""
-        if self.subject is None or self._wanted is None:
-            return
-        if self._pipeline.is_current:
-            self._pipeline.request_overview(self._wanted)
-        self._tables.request_overlaps(self.subject)
+    def _continue(self) -> None:
+        if self.isVisible() and self._ranking is not None and self._ranking.is_pending:
+            self._paint_timer.start()
 
     def picture(self) -> QWidget | None:
-        replaced = all(self.pair.messages)
-        return None if replaced or super().picture() is None else self.pair
+        shown = super().picture()
+        return shown if shown is None or self._shows_list else self.pictures.picture()
 
     def caption(self) -> tuple[str, str]:
-        name, what = super().caption()
-        compared = self._tables.compared
-        if self.mode == "film":
-            frame = self._film_bar.title.accessibleDescription()
-            return name, tr("{what}. {frame}", what=what, frame=frame)
-        if compared is None:
+        if not self._shows_list:
+            return self.pictures.caption()
+        (name, what), ranking = super().caption(), self._ranking
+        if ranking is None:
             return name, what
-        left, right = compared.left.text, compared.right.text
+        left, right = ranking.left.text, ranking.right.text
         return name, tr("{what}. Left: {left}. Right: {right}", what=what, left=left, right=right)
 
+    def legend(self) -> str:
+        return "" if self._shows_list else self.pictures.legend()
+
     def table(self) -> Table | None:
-        """Return the table on the screen: how much both states prune of each parameter."""
-        visible = self.mode != "film" and self.picture() is not None
-        if self.subject is None or not visible or not self._tables.is_tabulated:
+        """Return what every parameter loses."""
+        ranking = self._ranking
+        if ranking is None or self.picture() is None:
             return None
-        path = self.subject.resolution.checkpoint.path
-        return self._tables.overlaps.as_table(tr("{name} compared", name=path.name))
+        name = ranking.right.base.checkpoint.path.name
+        return self.table_widget.as_table(tr("{name} compared", name=name))
 
-    def _set_cursor(self, cell: tuple[int, int] | None) -> None:
-        if cell != self._cursor:
-            self._cursor = cell
-            for plot in self.pair.plots:
-                plot.pin(cell)
-            self._request_element()
+    def limit_memory(self, nbytes: int) -> None:
+        self.pictures.limit_memory(nbytes)
 
-    def _request_element(self) -> None:
-        subject, painter, cursor = self.subject, self._wanted, self._cursor
-        layout = self.pair.left.layout_shown
-        if subject is None or painter is None or layout is None or cursor is None:
-            self._element_label.say("")
-            return
-        if layout.shape != subject.info.shape:
-            self._element_label.say("")
-            return
-        sides = [painter.subject]
-        if isinstance(painter, ComparePainter):
-            sides = [side for side in (painter.left, painter.right) if side is not None]
-
-        def read(_: Monitor) -> list[tuple[Subject, Element]]:
-            element_at = statistics.element_values.element_at
-            at = layout.flat(*cursor)
-            return [(side, element_at(side.resolution, side.name, at)) for side in sides]
-
-        def show(elements: list[tuple[Subject, Element]]) -> None:
-            if cursor == self._cursor:
-                self._element_label.say(describe_sides(elements))
-
-        self._run_job("compare.entry", subject, read, show)
+    @property
+    def cached_bytes(self) -> int:
+        return self.pictures.cached_bytes
 
     def _recolour(self) -> None:
-        for plot in self.pair.plots:
-            plot.recolour(self.colours())
-        self._pipeline.forget_pictures()
+        if self._ranking is not None:
+            losses, colours = self._ranking.losses, self.colours()
+            self.grid.show_cells(self._ranking.arrangement, loss_cells(losses, colours), colours)
+            self._legend.setText(loss_legend(losses, colours))

@@ -33,12 +33,13 @@ from prune_gui.gui.views.distribution.data import (
     steps_with_own_scores,
 )
 from prune_gui.gui.views.legend_text import SEPARATOR, legend, unbroken
-from prune_gui.gui.views.plot import CountAxis, OverflowMark, Plot, pen
+from prune_gui.gui.views.plot import CappedBars, CountAxis, OverflowMark, Plot, kept_cap, pen
 from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
 from prune_gui.monitor import Monitor
+from prune_gui.recipe.recipe import KEPT
 from prune_gui.session.draft_request import CutRequest
 from prune_gui.session.subjects import Subject
 from prune_gui.table import Table
@@ -60,7 +61,7 @@ class DistributionView(View[Subject]):
     def __init__(self, workbench: Workbench) -> None:
         super().__init__(workbench, lambda: workbench.subject, tr("Distribution"))
         self._data: DistributionData | None = None
-        self._items: list[pg.BarGraphItem | pg.PlotCurveItem] = []
+        self._items: list[CappedBars | pg.PlotCurveItem] = []
         self._cursor: QPointF | None = None
         self._cuts: dict[int, CutLine] = {}
         self._own_cuts: dict[int, CutLine] = {}
@@ -176,13 +177,13 @@ class DistributionView(View[Subject]):
     def _draw(self, data: DistributionData) -> None:
         """Draw the bars or curves. Moving bars is faster than new ones: a drag draws many."""
         bars = [] if data.curve else self._bars(data)
-        if bars and [type(item) for item in self._items] == len(bars) * [pg.BarGraphItem]:
+        if bars and [type(item) for item in self._items] == len(bars) * [CappedBars]:
             for item, options in zip(self._items, bars, strict=True):
                 item.setOpts(**options)
             return
         for item in self._items:
             self._plot.removeItem(item)
-        self._items = [pg.BarGraphItem(**options) for options in bars] or self._curves(data)
+        self._items = [CappedBars(**options) for options in bars] or self._curves(data)
         for item in self._items:
             self._plot.addItem(item, ignoreBounds=True)
 
@@ -236,12 +237,14 @@ class DistributionView(View[Subject]):
         tops = stacked(np.concatenate([data.counts, data.others]), log=self._is_log)
         bars = []
         for row in range(len(codes) * (2 if len(data.names) > 1 else 1)):
-            colour = QColor(colours.of(codes[row % len(codes)], data.subject.draft))
+            code = codes[row % len(codes)]
+            colour = QColor(colours.of(code, data.subject.draft))
             colour.setAlpha(255 if row < len(codes) else OTHERS_ALPHA)
             nonempty = tops[row + 1] > tops[row]
             sides = {"x0": edges[:-1], "x1": edges[1:], "y0": tops[row], "y1": tops[row + 1]}
             shown = {side: ends[nonempty] for side, ends in sides.items()}
-            bars.append({**shown, "pen": None, "brush": colour})
+            cap = kept_cap(colours) if code == KEPT else None
+            bars.append({**shown, "pen": None, "brush": colour, "cap": cap})
         return bars
 
     def _curves(self, data: DistributionData) -> list[pg.PlotCurveItem]:

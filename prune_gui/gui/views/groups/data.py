@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -89,6 +90,10 @@ class GroupData:
         return self.subject.draft
 
     @property
+    def drafted_space(self) -> str | None:
+        return drafted_space(self.subject)
+
+    @property
     def score_file(self) -> str:
         """The name of the file of the scores; "" if they follow from the weights."""
         if not isinstance(self.units.by, ScoreOf):
@@ -109,7 +114,8 @@ def measure_group(
 ) -> GroupData:
     """Compute what steps prune of a coupled group of a parameter; norms in `before` are reused.
 
-    That is the wanted group if the parameter is a member of it, or else of its space.
+    That is the wanted group if the parameter is a member of it, or else of its space; but one of
+    the draft after the draft has begun to prune units of another space.
 
     Raises:
         RecipeError: the parameter is no member of a group, or a table does not fit the file.
@@ -119,12 +125,15 @@ def measure_group(
     from prune_gui.statistics.channel_statistics import ChannelStatistics
     from prune_gui.statistics.unit_statistics import count_units
 
-    choices = groups_of(subject.resolution, subject.name)
-    chosen = choices[0]
-    if wanted is not None:  # it itself, or else the first of its space
-        chosen = max(
-            choices, key=lambda one: (one.group == wanted, one.group.space == wanted.space)
-        )
+    choices = groups_of(subject.resolution, subject.name, subject.draft)
+    wanted_space = wanted.space if wanted is not None else None
+    drafted = drafted_space(subject)
+    is_new = wanted is None or (before is not None and before.drafted_space != drafted)
+    if drafted is not None and is_new:
+        wanted_space, wanted = drafted, None
+    chosen = max(  # the wanted group itself, or else the first of its space
+        choices, key=lambda one: (one.group == wanted, one.group.space == wanted_space)
+    )
     if (
         before is not None
         and before.group == chosen.group
@@ -167,8 +176,20 @@ def measure_group(
     )
 
 
-def groups_of(resolution: Resolution, name: str) -> tuple[TitledGroup, ...]:
-    """Return the coupled groups that a parameter is a member of, those of whole tensors last."""
+def drafted_space(subject: Subject) -> str | None:
+    """Return the space of the units that the draft prunes; None if it prunes no units."""
+    if subject.draft is None:
+        return None
+    return subject.resolution.recipe.steps[subject.draft - 1].method.coupled_space
+
+
+def groups_of(
+    resolution: Resolution, name: str, draft: int | None = None
+) -> tuple[TitledGroup, ...]:
+    """Return the coupled groups that a parameter is a member of, those of whole tensors last.
+
+    If it has none of the units that the draft prunes, the nearest group of them comes last.
+    """
     from prune_gui.architecture.groups import coupled_groups, spaces
 
     checkpoint, table = resolution.checkpoint, resolution.recipe.table_path
@@ -179,8 +200,15 @@ def groups_of(resolution: Resolution, name: str) -> tuple[TitledGroup, ...]:
         for group in coupled_groups(checkpoint, space, table)
         if any(member.name == name for member in group.members)
     ]
+    found.sort(key=lambda one: all(member.dim is None for member in one.group.members))
+    drafted = resolution.recipe.steps[draft - 1].method.coupled_space if draft else None
+    if draft and drafted in rules and all(one.group.space != drafted for one in found):
+        pruned = resolution.outcomes[draft - 1].pruned
+        groups = coupled_groups(checkpoint, drafted, table)
+        touched = [group for group in groups if group.members[0].name in pruned] or groups
+        nearest = max(touched, key=lambda one: _shared_components(one.members[0].name, name))
+        found.append(TitledGroup(rules[drafted].title, nearest))
     if found:
-        found.sort(key=lambda one: all(member.dim is None for member in one.group.members))
         return tuple(found)
     if not rules:
         raise RecipeError(
@@ -194,6 +222,11 @@ def groups_of(resolution: Resolution, name: str) -> tuple[TitledGroup, ...]:
         "Choose a parameter that has some of these: {units}.",
         units=join_items(dict.fromkeys(tr(rule.title) for rule in rules.values())),
     )
+
+
+def _shared_components(one: str, other: str) -> int:
+    pairs = zip(one.split("."), other.split("."), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _scores(

@@ -19,7 +19,13 @@ from prune_gui.gui.views.bars.data import (
 )
 from prune_gui.gui.views.controls import Choice, note
 from prune_gui.gui.views.groups import text
-from prune_gui.gui.views.groups.data import GroupData, GroupRow, MemberRow, measure_group
+from prune_gui.gui.views.groups.data import (
+    GroupData,
+    GroupRow,
+    MemberRow,
+    drafted_space,
+    measure_group,
+)
 from prune_gui.gui.views.legend_text import SEPARATOR, legend, marked, unbroken
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.table_widgets import ParameterTable
@@ -65,6 +71,7 @@ class GroupsView(BarView):
         )
         self._data: GroupData | None = None
         self._wanted: CoupledGroup | None = None
+        self._chosen_by_user: CoupledGroup | None = None  # the last one
         group_name = tr("Coupled group of the parameter")
         self._group_box = Choice(group_name, elide=MIDDLE)
         self._only_group = ElidedLabel(group_name, elide=MIDDLE)
@@ -120,12 +127,17 @@ class GroupsView(BarView):
         """Return whether the new resolution may treat a tensor of the space differently."""
         if self._data is None or super()._is_outdated(changes):
             return True
+        subject = self._workbench.subject
+        if isinstance(subject, Subject) and drafted_space(subject) != self._data.drafted_space:
+            return True
         groups = (one.group for one in self._data.overview)
         return any(changes.concerns(member.name) for group in groups for member in group.members)
 
     def _request_picture(self, subject: Subject) -> None:
         before, ascending = self._data, self._sorted.isChecked()
-        wanted = self._workbench.chosen_group or self._wanted
+        if (chosen := self._workbench.chosen_group) is not self._chosen_by_user:
+            self._chosen_by_user, self._wanted = chosen, chosen or self._wanted
+        wanted = self._wanted
         in_sight, max_bars = self._plot.view.viewRange()[0], self._max_bars
 
         def work(monitor: Monitor) -> tuple[GroupData, ChannelRow]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from prune_gui.architecture.blocks import ShortName, short_names
 from prune_gui.gui.views.layers.columns import columns_of, zero_columns
 from prune_gui.gui.views.layers.treemap import TreemapData, make_treemap
 from prune_gui.session.subjects import ModelSubject
@@ -25,12 +27,13 @@ FITTING: Final[Literal["fitting"]] = "fitting"
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LayersData:
-    """The content of the view. `depths` is the maximum depth of the modules."""
+    """The content of the view. `names` are those of the rows; modules are up to `depths` deep."""
 
     subject: ModelSubject
     statistics: LayerStatistics
     rows: Rows
     columns: tuple[Column[Rows], ...]
+    names: Sequence[ShortName]
     treemap: TreemapData | None
     depths: int
 
@@ -92,9 +95,9 @@ def compute_layers(
     resolution = subject.resolution
     previous = before.statistics if before else None
     counted = previous is not None and previous.resolution is resolution
-    statistics = previous
-    if statistics is None or not counted:
-        statistics = empty_statistics(resolution, previous)
+    statistics, reference = previous, subject.reference
+    if statistics is None or not statistics.is_of(resolution, reference):
+        statistics = empty_statistics(resolution, previous, reference=reference)
     if statistics.is_pending:
         statistics = compute(statistics, read_budget(counted=counted), monitor)
     infos = statistics.infos
@@ -112,8 +115,12 @@ def compute_layers(
         rows = layer_rows.updated_rows(before.rows, statistics)
     else:
         rows = layer_rows.rows_of(statistics, groups)
+    if before is not None and before.rows.grouping is groups:
+        names = before.names
+    else:
+        names = short_names(groups.names)
     columns = columns_of(rows, subject.draft, zero_columns(subject.file_zeros, rows, infos))
     treemap = before.treemap if before else None
     treemap = make_treemap(infos, resolution, size, treemap) if size else None
     depths = before.depths if before else layer_rows.deepest(infos)
-    return LayersData(subject, statistics, rows, columns, treemap, depths)
+    return LayersData(subject, statistics, rows, columns, names, treemap, depths)

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import pyqtgraph as pg
 from numpy.typing import NDArray
-from PySide6.QtCore import QPointF, Qt, QTimer, Signal
-from PySide6.QtGui import QColor, QHideEvent
+from PySide6.QtCore import QPointF, QRectF, Qt, QTimer, Signal
+from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QHideEvent, QPainter
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from prune_gui.gui.views.bars.data import visible_positions
 from prune_gui.gui.views.controls import add_axis_shortcuts, fill
 from prune_gui.gui.views.layers.data import MAX_BARS, Bars, bars_of
-from prune_gui.gui.views.plot import CountAxis, IndexAxis, Plot, bar_item
+from prune_gui.gui.views.plot import CountAxis, Plot, bar_item, kept_cap
 from prune_gui.gui.views.view import SETTLE_MS
-from prune_gui.language import deferred, format_number, tr
+from prune_gui.gui.widgets.theme import TIGHT_PX
+from prune_gui.language import deferred, tr
 from prune_gui.raster.colours import Colours
 
 if TYPE_CHECKING:
+    from prune_gui.architecture.blocks import ShortName
     from prune_gui.statistics.layer_rows import Rows
 
 
@@ -33,14 +37,18 @@ PLOT_NAMES: Final = (
     deferred("Size of each parameter"),
     deferred("Kept energy of each parameter"),
 )
-STRETCH_FACTORS: Final = (4, 2, 3)
+STRETCH_FACTORS: Final = (4, 2, 4)
 """Vertical stretch of each plot; the last one also has the tick texts."""
-MIN_HEIGHTS_PX: Final = (64, 48, 88)
+MIN_HEIGHTS_PX: Final = (64, 48, 140)
 """Minimum height of each plot, so that the axis label fits."""
 PERCENT_TICKS: Final = [[(0, "0"), (50, "50"), (100, "100")], [(25, ""), (75, "")]]
 UNIT_PREFIXES: Final = ("", " k", " M", " G", " T")
 HEADROOM: Final = 1.02
 MARK_ALPHA: Final = 60
+MAX_NAMES_PX: Final = 96
+"""Maximum height of the names below the bars, which may run upwards."""
+LINE_PX: Final = 18
+"""Height of a line of an axis: the blocks, or a remark."""
 REACH_PX: Final = 6
 """Maximum distance of the cursor from the end of a segment that it grabs."""
 
@@ -93,21 +101,61 @@ class SegmentBox(pg.ViewBox):  # type: ignore[misc]
         return self._segment_at(high.x(), low.y(), high.y())
 
 
-class PositionAxis(IndexAxis):
-    """An axis of positions, counted from 1."""
+class NameAxis(pg.AxisItem):  # type: ignore[misc]
+    """An axis of short names at positions, upwards where they are wide, above those of blocks."""
 
-    def tickValues(  # noqa: N802
-        self, low: float, high: float, size: float
-    ) -> list[tuple[float, list[float]]]:
-        """Return the tick positions by spacing, so that the displayed numbers are round."""
-        return [
-            (spacing, [value - 1 for value in values])
-            for spacing, values in super().tickValues(low + 1, high + 1, size)
-        ]
+    def __init__(self) -> None:
+        super().__init__("bottom")
+        self._names: Sequence[ShortName] = ()  # of rows
+        self._order = np.zeros(0, np.intp)  # the row at each position
+        self._names_px = 0.0
 
-    def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:  # noqa: N802
-        end = 0 if self.end is None else self.end
-        return [format_number(round(value) + 1) if 0 <= value < end else "" for value in values]
+    def show_names(self, names: Sequence[ShortName], order: NDArray[np.intp], lines: int) -> None:
+        """Show the names of rows in an order, above some lines for blocks and remarks."""
+        width_of = QFontMetricsF(self.font()).horizontalAdvance
+        widest = max((width_of(name.label) for name in names[:MAX_BARS]), default=0.0)
+        self._names, self._order, self._names_px = names, order, min(widest + 1, MAX_NAMES_PX)
+        self.setHeight(self._names_px + 2 * TIGHT_PX + LINE_PX * lines)
+        self.update()
+
+    def paint(self, painter: QPainter, *_: object) -> None:
+        view, metrics = self.linkedView(), QFontMetricsF(self.font())
+        first, last = view.viewRange()[0]
+        shown = range(max(0, math.ceil(first)), min(len(self._order), math.floor(last) + 1))
+        names = {position: self._names[self._order[position]] for position in shown}
+        pitch, line = view.width() / max(1e-9, last - first), metrics.height()
+        painter.setPen(self.textPen())
+
+        def left_of(position: float) -> float:
+            return float(self.mapFromItem(view, view.mapFromView(QPointF(position, 0))).x())
+
+        runs = [list(found) for _, found in groupby(shown, key=lambda at: names[at].block)]
+        are_blocks = 2 * len(runs) <= len(shown)
+        for position, name in names.items() if pitch >= line else ():
+            text = name.label if are_blocks else ".".join(filter(None, name))
+            is_upright = metrics.horizontalAdvance(text) > pitch - TIGHT_PX
+            painter.save()
+            painter.translate(left_of(position), TIGHT_PX)
+            painter.rotate(-90 if is_upright else 0)
+            area = QRectF(-pitch / 2, 0, pitch, line)
+            if is_upright:
+                area = QRectF(-self._names_px, -line / 2, self._names_px, line)
+            text = metrics.elidedText(text, Qt.TextElideMode.ElideMiddle, area.width())
+            side = Qt.AlignmentFlag.AlignRight if is_upright else Qt.AlignmentFlag.AlignHCenter
+            painter.drawText(area, side | Qt.AlignmentFlag.AlignVCenter, text)
+            painter.restore()
+        end = -math.inf
+        for run in runs if are_blocks else ():
+            left, right = left_of(run[0] - 0.5), left_of(run[-1] + 0.5)
+            painter.drawLine(QPointF(left, 0), QPointF(left, TIGHT_PX))
+            text = names[run[0]].block
+            width = metrics.horizontalAdvance(text)
+            at = (left + right - width) / 2
+            if text and at > end and at + width < self.width():
+                painter.drawText(
+                    QPointF(at, 2 * TIGHT_PX + self._names_px + metrics.ascent()), text
+                )
+                end = at + width + TIGHT_PX
 
 
 class SizeAxis(CountAxis):
@@ -140,6 +188,7 @@ class LayerBars(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._rows: Rows | None = None
+        self._names: Sequence[ShortName] = ()
         self._order = np.zeros(0, np.intp)
         self._draft: int | None = None
         self._colours: Colours | None = None
@@ -152,8 +201,11 @@ class LayerBars(QWidget):
         layout = QVBoxLayout(self)
         fill(layout)
         axes = (pg.AxisItem("left"), box), (SizeAxis("left"), None), (pg.AxisItem("left"), None)
+        self._axis = NameAxis()
+        bottoms = pg.AxisItem("bottom"), pg.AxisItem("bottom"), self._axis
         self.plots: Sequence[Plot] = [
-            Plot({"left": axis, "bottom": PositionAxis("bottom")}, view) for axis, view in axes
+            Plot({"left": axis, "bottom": bottom}, view)
+            for (axis, view), bottom in zip(axes, bottoms, strict=True)
         ]
         for plot, name, span, min_height in zip(
             self.plots, PLOT_NAMES, STRETCH_FACTORS, MIN_HEIGHTS_PX, strict=True
@@ -169,7 +221,7 @@ class LayerBars(QWidget):
             plot.left.connect(lambda: self.pointed.emit(-1))
         for plot in self.plots[:-1]:
             plot.setXLink(self.plots[-1])
-            plot.plotItem.getAxis("bottom").setStyle(showValues=False)
+            plot.plotItem.getAxis("bottom").setStyle(showValues=False, tickLength=0)
         self.plots[1].plotItem.getAxis("left").setLogMode(True)
         labels = tr("pruned, %"), tr("weights"), tr("energy, %")
         for plot, label in zip(self.plots, labels, strict=True):
@@ -182,10 +234,16 @@ class LayerBars(QWidget):
         self.plots[-1].view.sigResized.connect(self._moved)
 
     def show_rows(
-        self, rows: Rows, order: NDArray[np.intp], draft: int | None, colours: Colours
+        self,
+        rows: Rows,
+        names: Sequence[ShortName],
+        order: NDArray[np.intp],
+        draft: int | None,
+        colours: Colours,
     ) -> None:
         before, self._rows = self._rows, rows
-        self._order, self._draft, self._colours = order, draft, colours
+        self._names, self._order = names, order
+        self._draft, self._colours = draft, colours
         if before is None or before.names is not rows.names:
             for plot in self.plots:
                 plot.show_positions(len(rows), 4)
@@ -226,27 +284,27 @@ class LayerBars(QWidget):
             for code, low, high in zip(bars.codes, lows, highs, strict=True)
         ]
         heights = 100 * HEADROOM, top, 100 * HEADROOM
+        unknown = QBrush(QColor(colours.grid), Qt.BrushStyle.BDiagPattern)
         if self._chosen is not None:  # faint bars behind the chosen position
             shade = QColor(colours.foreground)
             shade.setAlpha(MARK_ALPHA)
             at = np.array([float(self._chosen)])
             marks = [bar_item(at - 0.5, at + 0.5, at * 0, at * 0 + end, shade) for end in heights]
             self._items[:0] = zip(self.plots, marks, strict=True)
+        kept = colours.kept, kept_cap(colours)
         self._items += [
-            (sparsity, bar_item(*sides, 100 * bars.tops[-1], zeros + 100, colours.kept)),
-            (size, bar_item(*sides, zeros, log_total, colours.kept)),
-            (energy, bar_item(*sides, zeros, 100 * np.nan_to_num(bars.kept), colours.kept)),
+            (sparsity, bar_item(*sides, 100 * bars.tops[-1], zeros + 100, *kept)),
+            (size, bar_item(*sides, zeros, log_total, colours.scale[2])),
+            (energy, bar_item(*sides, zeros, 100 * np.nan_to_num(bars.kept), colours.scale[2])),
+            (energy, bar_item(*sides, zeros, zeros + 100 * np.isnan(bars.kept), unknown)),
         ]
         for plot, item in self._items:
             plot.addItem(item, ignoreBounds=True)
         for plot, highest in zip(self.plots, heights, strict=True):
             plot.setYRange(0, highest, padding=0)
-        axis_label = tr("row in the table")
-        if (count := bars.max_rows) > 1:
-            message = deferred("row in the table (a bar sums up to {count:,} rows: zoom in)")
-            axis_label = tr(message, count=count)
-        self.plots[-1].label("bottom", axis_label)
-        self.plots[-1].plotItem.getAxis("bottom").end = len(rows)
+        count, message = bars.max_rows, deferred("a bar sums up to {count:,} rows: zoom in")
+        self.plots[-1].label("bottom", tr(message, count=count) if count > 1 else "")
+        self._axis.show_names(self._names, self._order, lines=2 if count > 1 else 1)
 
     def _moved(self) -> None:
         if not self._settle_timer.isActive():

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
+from prune_gui.architecture.blocks import short_names
 from prune_gui.checkpoint import ModuleNode, TensorInfo, module_tree
+from prune_gui.errors import one_line
 
 if TYPE_CHECKING:
     from prune_gui.recipe import Resolution
@@ -45,11 +47,15 @@ class TreemapCell:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TreemapData:
-    """A treemap of a size in pixels: open modules, outer ones first, and the other cells."""
+    """A treemap of a size in pixels: open modules, outer ones first, and the other cells.
+
+    `names` are short names of the cells, which differ.
+    """
 
     size: tuple[float, float]
     modules: tuple[TreemapCell, ...]
     cells: tuple[TreemapCell, ...]
+    names: Sequence[str]
     shares: Sequence[float]
 
 
@@ -61,12 +67,14 @@ def make_treemap(
 ) -> TreemapData:
     """Return the treemap of a width and height in pixels, and the share pruned of each cell."""
     if before is not None and before.size == size:
-        modules, cells = before.modules, before.cells
+        modules, cells, names = before.modules, before.cells, before.names
     else:
         all_cells = treemap(infos, Rect(0.0, 0.0, *size))
         modules = tuple(cell for cell in all_cells if cell.is_open)
         cells = tuple(cell for cell in all_cells if not cell.is_open)
-    return TreemapData(size, modules, cells, [_share(cell, resolution) for cell in cells])
+        short = short_names([cell.node.path for cell in cells])
+        names = [one_line(".".join(filter(None, name))) for name in short]
+    return TreemapData(size, modules, cells, names, [_share(cell, resolution) for cell in cells])
 
 
 def _share(cell: TreemapCell, resolution: Resolution) -> float:

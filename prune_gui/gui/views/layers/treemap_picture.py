@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
@@ -21,7 +20,7 @@ from PySide6.QtWidgets import QToolTip, QWidget
 from prune_gui.errors import one_line
 from prune_gui.gui.views.layers.treemap import TreemapCell, TreemapData
 from prune_gui.language import tr
-from prune_gui.number_formats import percent
+from prune_gui.number_formats import percent, sparsity_share
 from prune_gui.raster.colours import Colours
 
 if TYPE_CHECKING:
@@ -34,8 +33,6 @@ PADDING_PX: Final = 4.0
 MAX_OUTLINED_DEPTH: Final = 3
 """Modules down to this depth are outlined; the line is thinner for deeper modules."""
 MIN_ELIDED_CHARS: Final = 5
-MIN_BLOCK_LINES: Final = 4
-"""Height of a numbered module for its name, in lines: the name covers one."""
 LIGHT_TEXT_BELOW: Final = 0.45
 
 
@@ -89,21 +86,19 @@ class TreemapPicture(QWidget):
         painter.translate(area.topLeft())
         # The treemap is scaled until one of the new size is computed.
         across, down = area.width() / self._map.size[0], area.height() / self._map.size[1]
-        for rect, cell, share in self._cell_rects:
+        for (rect, _, share), name in zip(self._cell_rects, self._map.names, strict=True):
             target = _scaled(rect, across, down)
             fill = QColor(colours.share(share))
             painter.setPen(QPen(QColor(colours.background), 0.5))
             painter.setBrush(fill)
             painter.drawRect(target)
-            self._write(painter, target, cell, fill)
+            self._write(painter, target, name, sparsity_share(share), fill)
         painter.setBrush(Qt.BrushStyle.NoBrush)
         for cell in self._map.modules:
             if 0 < cell.node.depth <= MAX_OUTLINED_DEPTH:
                 width = MAX_OUTLINED_DEPTH + 1.0 - cell.node.depth
                 painter.setPen(QPen(QColor(colours.background), width))
                 painter.drawRect(_scaled(QRectF(*cell.rect), across, down))
-        self._write_blocks(painter, colours, across, down)
-        painter.setBrush(Qt.BrushStyle.NoBrush)
         for rect, cell, _ in self._cell_rects:
             if any(tensor.name == self._chosen for tensor in cell.node.tensors):
                 painter.setPen(QPen(QColor(colours.foreground), 3.0))
@@ -156,51 +151,32 @@ class TreemapPicture(QWidget):
         found = ((cell, share) for rect, cell, share in self._cell_rects if rect.contains(inside))
         return next(found, None)
 
-    def _write(self, painter: QPainter, target: QRectF, cell: TreemapCell, fill: QColor) -> None:
-        """Write the longest name that fits, upwards if that gives it space; or elide it."""
+    def _write(
+        self, painter: QPainter, target: QRectF, name: str, share: str, fill: QColor
+    ) -> None:
+        """Write a name above a share, or as much of them as fits; upwards in a narrow cell."""
         metrics = QFontMetricsF(self.font())
         area = target.adjusted(PADDING_PX, PADDING_PX / 2, -PADDING_PX, -PADDING_PX / 2)
-        names = [one_line(name) for name in _names(cell.node)]
         if min(area.width(), area.height()) < metrics.height():
             return
-        is_upright = metrics.horizontalAdvance(names[-1]) > area.width() < area.height()
-        space = area.height() if is_upright else area.width()
-        fitting = (name for name in names if metrics.horizontalAdvance(name) <= space)
-        text = next(fitting, None)
-        if text is None and space < MIN_ELIDED_CHARS * metrics.averageCharWidth():
+        is_upright = metrics.horizontalAdvance(name) > area.width() < area.height()
+        space, across = area.width(), area.height()
+        if is_upright:
+            space, across = across, space
+        text = metrics.elidedText(name, Qt.TextElideMode.ElideMiddle, space)
+        if text != name and space < MIN_ELIDED_CHARS * metrics.averageCharWidth():
             return
-        if text is None:
-            text = metrics.elidedText(names[-1], Qt.TextElideMode.ElideMiddle, space)
-        light = fill.lightnessF() < LIGHT_TEXT_BELOW
-        painter.setPen(QColor("#ffffff" if light else "#101418"))
+        painter.setPen(QColor("#ffffff" if fill.lightnessF() < LIGHT_TEXT_BELOW else "#101418"))
         painter.save()
         painter.translate(area.bottomLeft() if is_upright else area.topLeft())
         painter.rotate(-90 if is_upright else 0)
         painter.drawText(QPointF(0, metrics.ascent()), text)
+        beside = metrics.horizontalAdvance(f"{text}  ")
+        if across >= 2 * metrics.height() and metrics.horizontalAdvance(share) <= space:
+            painter.drawText(QPointF(0, metrics.ascent() + metrics.height()), share)
+        elif beside + metrics.horizontalAdvance(share) <= space:
+            painter.drawText(QPointF(beside, metrics.ascent()), share)
         painter.restore()
-
-    def _write_blocks(
-        self, painter: QPainter, colours: Colours, across: float, down: float
-    ) -> None:
-        """Write the names of numbered modules, such as layer.3, where the cells leave them out."""
-        assert self._map is not None
-        metrics, written = QFontMetricsF(self.font()), ""
-        for cell in sorted(self._map.modules, key=lambda cell: cell.node.path):
-            parts = cell.node.path.split(".")
-            is_inside = written and cell.node.path.startswith(written + ".")
-            if not parts[-1].isdecimal() or is_inside:
-                continue
-            target = _scaled(QRectF(*cell.rect), across, down)
-            text = one_line(".".join(parts[-2:]))
-            width = metrics.horizontalAdvance(text) + 2 * PADDING_PX
-            if width > target.width() or MIN_BLOCK_LINES * metrics.height() > target.height():
-                continue
-            written = cell.node.path
-            label = QRectF(0, 0, width, metrics.height())
-            label.moveBottomLeft(target.bottomLeft() + QPointF(1, -1))
-            painter.fillRect(label, QColor(colours.background))
-            painter.setPen(QColor(colours.foreground))
-            painter.drawText(label, Qt.AlignmentFlag.AlignCenter, text)
 
     def _draw_scale(self, painter: QPainter, colours: Colours) -> None:
         metrics = QFontMetricsF(self.font())
@@ -217,19 +193,6 @@ class TreemapPicture(QWidget):
         painter.fillRect(bar, gradient)
         end = QPointF(at + SCALE_WIDTH_PX + 6.0, middle + metrics.ascent() / 2 - 1)
         painter.drawText(end, percent(1.0))
-
-
-def _names(node: ModuleNode) -> Iterator[str]:
-    """Yield ever shorter names; the parts that distinguish a module from its siblings stay."""
-    parts = node.path.split(".")
-    for first in range(max(1, len(parts) - 1)):
-        yield ".".join(parts[first:])
-    numbers = [target for target, part in enumerate(parts) if part.isdecimal()]
-    if node.tensor is not None or not numbers:
-        yield from parts[-2:-1]
-        return
-    for last in range(len(parts) - 1, numbers[-1], -1):
-        yield ".".join(parts[numbers[-1] : last])
 
 
 def _scaled(rect: QRectF, across: float, down: float) -> QRectF:

@@ -30,8 +30,8 @@ from prune_gui.gui.widgets.theme import GAP_PX
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
+from prune_gui.recipe.amounts import amount_for_share, amount_of_target, takes_own_amount
 from prune_gui.recipe.recipe import IN_FILE
-from prune_gui.recipe.target_amounts import amount_for_share, amount_of_target, takes_own_amount
 from prune_gui.session.changes import Changes
 from prune_gui.session.draft_request import AmountRequest, SharesRequest
 from prune_gui.session.settings import Settings
@@ -194,9 +194,10 @@ class LayersView(View[ModelSubject]):
 
     def _on_changed(self, changes: Changes) -> None:
         session = self._workbench.session
+        has_zeros = changes.zeros and session is not None and session.file_zeros.is_noticeable
         if changes.file:
             self.refresh()
-        elif changes.resolution or (changes.zeros and session and session.file_zeros.noticeable()):
+        elif changes.resolution or changes.comparison or has_zeros:
             self._paint_timer.start()
         if changes.selection:
             self._mark_chosen()
@@ -259,7 +260,8 @@ class LayersView(View[ModelSubject]):
     def _show_order(self) -> None:
         data = self._data
         if data is not None:
-            self._bars.show_rows(data.rows, self._model.order, data.subject.draft, self.colours())
+            order, draft = self._model.order, data.subject.draft
+            self._bars.show_rows(data.rows, data.names, order, draft, self.colours())
             self._mark_chosen()
 
     def _show_legend(self) -> None:

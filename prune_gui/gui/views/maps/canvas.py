@@ -30,6 +30,7 @@ from prune_gui.raster.colours import Colours
 from prune_gui.raster.parameter_layouts import ParameterLayout
 
 SIDES = "left", "bottom"
+SHOWN_ELEMENT_PX = 16  # size of an element that the view moves to
 MIN_GRID_CELL_PX = 12  # minimum cell size of one element for grid lines between elements
 MAX_MARKED_CELL_PX = 8  # a ring marks a lone cell that is smaller than this
 MARK_DIAMETER_PX = 13  # diameter of a ring
@@ -157,6 +158,14 @@ class MapCanvas(Plot):
         """Show one element per pixel, around the same centre."""
         region = QRectF(QPointF(), self.view.rect().size() / self.devicePixelRatioF())
         region.moveCenter(self.sight.center())
+        self.setRange(region, padding=0)
+
+    def show_element(self, row: int, column: int) -> None:
+        """Show an element in the middle, and so large that its group can be seen."""
+        size = self.view.rect().size()
+        wide, high = (side / SHOWN_ELEMENT_PX for side in (size.width(), size.height()))
+        region = QRectF(0, 0, min(wide, self.sight.width()), min(high, self.sight.height()))
+        region.moveCenter(QPointF(column, row))
         self.setRange(region, padding=0)
 
     def set_square_cells(self, *, on: bool) -> None:

@@ -215,12 +215,16 @@ class MapView(TiledView):
             self._picture_or_reason,
             [below_picture, self._share],
         )
+        self._insert_below_picture(self._elements.inspector)
         page = self._picture_page.layout()
         assert isinstance(page, QVBoxLayout)
-        index = page.indexOf(self._picture_or_reason)
-        page.insertWidget(index + 1, self._elements.inspector)
-        page.insertWidget(index, self._chooser.sliders)
+        page.insertWidget(page.indexOf(self._picture_or_reason), self._chooser.sliders)
         self._recolour()
+
+    def _insert_below_picture(self, widget: QWidget) -> None:
+        page = self._picture_page.layout()
+        assert isinstance(page, QVBoxLayout)
+        page.insertWidget(page.indexOf(self._picture_or_reason) + 1, widget)
 
     @abstractmethod
     def _painter(self, subject: Subject) -> MapPainter:

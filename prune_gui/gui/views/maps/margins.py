@@ -16,7 +16,7 @@ from prune_gui.gui.views.bars.data import drawable, span, visible_positions
 from prune_gui.gui.views.plot import pen
 from prune_gui.gui.widgets.theme import SMALL, scaled
 from prune_gui.language import format_number, tr
-from prune_gui.raster.colours import Colours
+from prune_gui.raster.colours import Colours, mixed
 from prune_gui.raster.parameter_layouts import HeadBands
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class Margins:
 
     def recolour(self, colours: Colours) -> None:
         for item in (self._columns, self._rows):
-            item.setPen(pg.mkPen(colours.in_file, width=1))
+            item.setPen(pg.mkPen(mixed(colours.grid, colours.foreground, 0.4), width=1))
             item.setBrush(pg.mkBrush(colours.grid))
             item.setFillLevel("enclosed")
         for title in self._titles:

@@ -308,6 +308,7 @@ class ElementInspector(QWidget):
     def _say(self, *texts: str) -> None:
         for label, text in zip(self._labels, texts, strict=True):
             label.say(text, tip=text)
+            label.setVisible(bool(text))
 
     def _show_rows(self, rows: Sequence[StepRow]) -> None:
         if rows != self._model.rows:

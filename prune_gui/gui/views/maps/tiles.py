@@ -322,17 +322,25 @@ def visible_region(
 
 
 def grid_lines(
-    x: tuple[float, float], y: tuple[float, float], *, across: bool, down: bool
+    x: tuple[float, float],
+    y: tuple[float, float],
+    *,
+    across: bool,
+    down: bool,
+    cells: tuple[int, int] = (1, 1),
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return lines between columns and rows of a rectangle, as x and y of pairs of points."""
-    vertical = _borders(x) if across else np.zeros(0)
-    level = _borders(y) if down else np.zeros(0)
+    """Return lines between columns and rows of a rectangle, as x and y of pairs of points.
+
+    They are between all rows and columns, or every `cells` of them.
+    """
+    vertical = _borders(x, cells[1]) if across else np.zeros(0)
+    level = _borders(y, cells[0]) if down else np.zeros(0)
     return (
         np.concatenate([np.repeat(vertical, 2), np.tile(x, len(level))]),
         np.concatenate([np.tile(y, len(vertical)), np.repeat(level, 2)]),
     )
 
 
-def _borders(span: tuple[float, float]) -> NDArray[np.float64]:
-    first, last = math.ceil(span[0] + 0.5), math.floor(span[1] + 0.5)
-    return np.arange(first, last + 1, dtype=np.float64) - 0.5
+def _borders(span: tuple[float, float], size: int) -> NDArray[np.float64]:
+    first, last = math.ceil((span[0] + 0.5) / size), math.floor((span[1] + 0.5) / size)
+    return np.arange(first, last + 1, dtype=np.float64) * size - 0.5

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from html import escape
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPalette
-from PySide6.QtWidgets import QSizePolicy
+from PySide6.QtWidgets import QPushButton, QSizePolicy, QWidget
 
+from prune_gui import raster
 from prune_gui.gui.views.controls import switch
 from prune_gui.gui.views.legend_text import legend, unbroken
 from prune_gui.gui.views.maps.map_view import ColourBar, MapView
 from prune_gui.gui.views.maps.margins import Titles
+from prune_gui.gui.views.maps.text import PENDING
 from prune_gui.gui.views.maps.tile_pipeline import RenderedView
 from prune_gui.gui.views.maps.tiles import Pixels
 from prune_gui.gui.views.maps.viewport import Viewport
@@ -28,18 +31,27 @@ from prune_gui.gui.views.mask.data import (
     local_contrast,
     step_table,
 )
+from prune_gui.gui.views.mask.group_overlay import GroupOverlay
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
+from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import format_number, tr
 from prune_gui.raster.colours import Colours
+from prune_gui.raster.parameter_layouts import SliceLayout
 from prune_gui.recipe.recipe import KEPT, ZERO
 from prune_gui.session.changes import Changes
 from prune_gui.session.subjects import Subject
 
-LENGTH_PX: Final = 170
+if TYPE_CHECKING:
+    from prune_gui.monitor import Monitor
+    from prune_gui.raster.group_patterns import GroupPattern, Verdict
+
+LENGTH_PX: Final = 140
+MIN_LENGTH_PX: Final = 40
 THICKNESS_PX: Final = 12
 HANDLE_WIDTH_PX: Final = 7
-TEXT_GAP_PX: Final = 6  # minimum space between the texts of both handles
+TEXT_GAP_PX: Final = 4  # between the bar and the texts of its handles
 KEY_STEP: Final = 0.01  # distance by which a key moves a handle
 
 
@@ -54,7 +66,7 @@ class DensityBar(ColourBar):
             "them.\nDrag the handles for more contrast; a double click resets them.\nKeys: Left "
             "and Right move the upper handle, with Shift the lower one; Home resets both."
         )
-        super().__init__(tr("Share pruned"), tip, LENGTH_PX + HANDLE_WIDTH_PX, THICKNESS_PX)
+        super().__init__(tr("Share pruned"), tip, LENGTH_PX, THICKNESS_PX)
         self.contrast = Contrast()
         self._colours: Colours | None = None
         self._shown: tuple[int, ...] = (2,)  # indices of the colours in the picture
@@ -84,8 +96,12 @@ class DensityBar(ColourBar):
         low = escape(tr("{share} %", share="0"))
         return "&nbsp;".join((low, self._swatch(), unbroken(tr("{share} % pruned", share="100"))))
 
+    def sizeHint(self) -> QSize:  # noqa: N802
+        texts_px = self.width() - int(self._bar.width())
+        return QSize(LENGTH_PX + texts_px, self.fontMetrics().height() + 2)
+
     def minimumSizeHint(self) -> QSize:  # noqa: N802
-        return self.sizeHint()
+        return QSize(self.sizeHint().width() - LENGTH_PX + MIN_LENGTH_PX, self.sizeHint().height())
 
     def paintEvent(self, _: QPaintEvent) -> None:  # noqa: N802
         if self._colours is None:
@@ -93,16 +109,18 @@ class DensityBar(ColourBar):
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         role = QPalette.ColorRole
-        bar = QRectF(HANDLE_WIDTH_PX / 2, 2, self._length, THICKNESS_PX - 4)
-        self._draw_colours(painter, bar)
+        bar, half = self._bar, HANDLE_WIDTH_PX / 2
+        self._draw_colours(painter, bar.adjusted(0, 2, 0, -2))
         painter.setPen(self.palette().color(role.WindowText))
         painter.setBrush(self.palette().color(role.Highlight if self.hasFocus() else role.Button))
         for end in self._ends:
-            handle = QRectF(end * self._length, 0, HANDLE_WIDTH_PX, THICKNESS_PX)
-            painter.drawRoundedRect(handle.adjusted(0.5, 0.5, -0.5, -0.5), 2, 2)
-        for left, text in zip(self._text_positions(), self.texts, strict=True):
-            rect = QRectF(left, THICKNESS_PX, self.width(), self.height() - THICKNESS_PX)
-            painter.drawText(rect, Qt.AlignmentFlag.AlignBottom, text)
+            handle = QRectF(bar.left() + end * bar.width(), bar.top(), 0, bar.height())
+            painter.drawRoundedRect(handle.adjusted(0.5 - half, 0.5, half - 0.5, -0.5), 2, 2)
+        before, beyond = bar.left() - half - TEXT_GAP_PX, bar.right() + half + TEXT_GAP_PX
+        centred, (low, high) = Qt.AlignmentFlag.AlignVCenter, self.texts
+        right = centred | Qt.AlignmentFlag.AlignRight
+        painter.drawText(QRectF(0, 0, before, self.height()), right, low)
+        painter.drawText(QRectF(beyond, 0, self.width(), self.height()), centred, high)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
         low, high = self._ends
@@ -132,24 +150,21 @@ class DensityBar(ColourBar):
         return self.contrast.low, self.contrast.high
 
     @property
-    def _length(self) -> int:
-        return self.width() - HANDLE_WIDTH_PX
+    def _bar(self) -> QRectF:
+        """The bar, between the texts of both handles."""
+        longest = (tr("{share} %", share="88.8"), tr("{share} % pruned", share="88.8"))
+        low, high = (self.fontMetrics().horizontalAdvance(text) for text in longest)
+        beside = TEXT_GAP_PX + HANDLE_WIDTH_PX / 2
+        width = self.width() - low - high - 2 * beside
+        return QRectF(low + beside, (self.height() - THICKNESS_PX) / 2, width, THICKNESS_PX)
 
     def _share_at(self, event: QMouseEvent) -> float:
-        return (event.position().x() - HANDLE_WIDTH_PX / 2) / max(1, self._length)
+        return (event.position().x() - self._bar.left()) / max(1.0, self._bar.width())
 
     def _table(self) -> NDArray[np.uint8]:
         assert self._colours is not None
         levels = step_table(self._colours, self.contrast).reshape(-1, 1 << SHARE_BITS, 4)
         return levels[list(self._shown)]
-
-    def _text_positions(self) -> tuple[float, float]:
-        """Return the left ends of both texts: centred at the handles, inside, not overlapping."""
-        widths = [self.fontMetrics().horizontalAdvance(text) for text in self.texts]
-        middles = [end * self._length + HANDLE_WIDTH_PX / 2 for end in self._ends]
-        first = widths[0] + TEXT_GAP_PX
-        high = min(max(middles[1] - widths[1] / 2, first), self.width() - widths[1])
-        return min(max(middles[0] - widths[0] / 2, 0), high - first), high
 
     def _move(self, share: float, *, is_low: bool) -> None:
         low, high = self._ends
@@ -170,6 +185,37 @@ class DensityBar(ColourBar):
         self.setAccessibleDescription(", ".join(self.texts))
 
 
+class VerdictLine(QWidget):
+    """Says how many groups follow the pattern of a parameter; hidden without a pattern."""
+
+    def __init__(self, show_next: Callable[[], None]) -> None:
+        super().__init__()
+        self._text = ElidedLabel(tr("Whether the groups follow their pattern"))
+        self._next = QPushButton(tr("Next broken group"))
+        self._next.clicked.connect(show_next)
+        policy = self._next.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)  # so that the picture does not move
+        self._next.setSizePolicy(policy)
+        layouts.row((self._text, 1), self._next, of=self, margin=(GAP_PX, TIGHT_PX, GAP_PX, 0))
+        self.hide()
+
+    def show_verdict(
+        self, pattern: GroupPattern | None, verdict: Verdict | None, colours: Colours
+    ) -> None:
+        """Show a verdict, or only the pattern while the groups are counted."""
+        self.setVisible(pattern is not None)
+        if pattern is None:
+            return
+        is_broken = verdict is not None and verdict.broken > 0
+        self._next.setVisible(is_broken)
+        palette = QPalette()
+        if is_broken:
+            palette.setColor(QPalette.ColorRole.WindowText, colours.warning)
+        self._text.setPalette(palette)
+        text = verdict.describe() if verdict else f"{pattern.title}: {PENDING}"
+        self._text.say(text, tip=text)
+
+
 class MaskView(MapView):
     """Shows which elements are kept, and which step pruned the others."""
 
@@ -188,7 +234,13 @@ class MaskView(MapView):
         self._local = switch(tr("Local range"), tip)
         self._local.clicked.connect(self._toggle_local)
         self._cell_size = ElidedLabel(tr("Size of a cell"))
+        self._verdict_line = VerdictLine(self._show_group)
+        self._groups = GroupOverlay(self.canvas)
+        self._pattern: GroupPattern | None = None
+        self._verdict: Verdict | None = None
+        self._verdict_key: Hashable = None
         self._lay_out_map([], [self.bar, self._local, self._cell_size])
+        self._insert_below_picture(self._verdict_line)
 
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:  # the contrast was set for the previous file
@@ -232,6 +284,58 @@ class MaskView(MapView):
             zeros=subject.zeros,
             is_dense=rendered.tile_grid.cell != (1, 1),
         )
+
+    def _draw(self, subject: Subject, rendered: RenderedView) -> None:
+        super()._draw(subject, rendered)
+        pattern_of = raster.group_patterns.pattern_of
+        self._pattern = pattern_of(subject.resolution, subject.info, subject.file_zeros)
+        self._show_pattern(subject, rendered)
+
+    def _show_pattern(self, subject: Subject, rendered: RenderedView) -> None:
+        """Show the groups of the pattern and how many hold, as far as that is counted."""
+        pattern = self._pattern
+        is_counted = self._verdict_key == (subject.marked_key, pattern)
+        verdict = self._verdict if is_counted else None
+        if pattern is not None and pattern.is_guess and verdict is None:
+            pattern = None
+        self._groups.show(pattern, rendered)
+        self._verdict_line.show_verdict(pattern, verdict, self.colours())
+
+    def _complete_picture(self) -> None:
+        super()._complete_picture()
+        subject, pattern = self.subject, self._pattern
+        if subject is None or pattern is None or not self._pipeline.is_current:
+            return
+        key = (subject.marked_key, pattern)
+        if key == self._verdict_key:
+            return
+
+        def count(monitor: Monitor) -> Verdict | None:
+            return raster.group_patterns.verdict(subject.marked, subject.name, pattern, monitor)
+
+        def show(verdict: Verdict | None) -> None:
+            self._verdict_key, self._verdict = key, verdict
+            if self._pipeline.shown is not None:
+                self._show_pattern(subject, self._pipeline.shown)
+
+        self._run_job(f"{self.lane}.verdict", subject, count, show)
+
+    def _show_group(self) -> None:
+        """Move to the next broken group after the middle of the picture."""
+        layout, verdict = self.canvas.layout_shown, self._verdict
+        if verdict is None or not isinstance(layout, SliceLayout):
+            return
+        middle = self.canvas.sight.center()
+        row = min(max(round(middle.y()), 0), layout.rows - 1)
+        column = min(max(round(middle.x()), 0), layout.columns - 1)
+        found = verdict.after(layout.flat(row, column))
+        if found is not None:
+            row, rest = divmod(found - layout.first, layout.row_stride)
+            self.canvas.show_element(row, rest // layout.column_stride)
+
+    def _recolour(self) -> None:
+        super()._recolour()
+        self._groups.recolour(self.colours())
 
     def _profile_titles(self, subject: Subject) -> Titles:
         if subject.zeros:

@@ -182,7 +182,6 @@ def _legend(row: ChannelRow, colours: Colours) -> str:
     measured = row.measured
     parts = [legend(measured.subject, colours)]
     if not isinstance(measured.by, ScoreOf) and len(measured.channels.codes) > 1:
-        parts.append(unbroken(tr("solid: norm of the kept weights; light: the rest")))
         parts.append(unbroken(data.norm_rule(measured.by)))
     if (count := row.bars.max_channels) > 1:
         text = tr("bar: maximum of {count:,} channels; line: minimum", count=count)

@@ -117,17 +117,18 @@ class BlockGrid(QAbstractScrollArea):
             self.viewport().update()
 
     def visible_names(self) -> tuple[str, ...]:
-        found = self.painter.within(self._visible) if self.painter else ()
+        found = self.painter.within(self.visible) if self.painter else ()
         return tuple(name for name, _ in found)
 
     def rect_of(self, name: str) -> QRectF:
         """Return the rectangle of a cell in the viewport."""
         assert self.painter is not None
         position = self.painter.arrangement.positions[name]
-        return self.painter.cell(position).translated(-self._visible.topLeft())
+        return self.painter.cell(position).translated(-self.visible.topLeft())
 
     @property
-    def _visible(self) -> QRectF:
+    def visible(self) -> QRectF:
+        """The part of the grid that is in sight."""
         left, top = self.horizontalScrollBar().value(), self.verticalScrollBar().value()
         return QRectF(QPointF(left - MARGIN_PX, top), QSizeF(self.viewport().size()))
 
@@ -151,7 +152,7 @@ class BlockGrid(QAbstractScrollArea):
         position = painter.arrangement.positions.get(self._chosen or "") if painter else None
         if painter is None or position is None:
             return
-        rect, visible = painter.cell(position), self._visible
+        rect, visible = painter.cell(position), self.visible
         placed = painter.layout.placed[position.section]
         across, down = self.horizontalScrollBar(), self.verticalScrollBar()
         if rect.top() < visible.top() + placed.heading:
@@ -175,7 +176,7 @@ class BlockGrid(QAbstractScrollArea):
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
         if self.painter is None:
             return
-        painter, visible = QPainter(self.viewport()), self._visible
+        painter, visible = QPainter(self.viewport()), self.visible
         painter.translate(-visible.topLeft())
         self.painter.paint(painter, visible)
         if self._dragged is not None:
@@ -198,11 +199,11 @@ class BlockGrid(QAbstractScrollArea):
     def _head_at(self, at: QPointF) -> Head | None:
         if self.painter is None:
             return None
-        heads = self.painter.all_heads(self._visible)
+        heads = self.painter.all_heads(self.visible)
         return next((head for head in heads if head.text and head.area.contains(at)), None)
 
     def _in_grid(self, event: QMouseEvent) -> QPointF:
-        return event.position() + self._visible.topLeft()
+        return event.position() + self.visible.topLeft()
 
     def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802
         if event.button() == Qt.MouseButton.LeftButton:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QFrame, QLabel, QScrollArea, QVBoxLayout, QWidget
 
 from prune_gui.errors import one_line
 from prune_gui.gui.views.controls import fill
@@ -16,7 +16,7 @@ from prune_gui.gui.widgets.theme import GAP_PX
 from prune_gui.language import tr, trn
 
 if TYPE_CHECKING:
-    from prune_gui.gui.views.overview.text import CardList, CardRow, FileCard
+    from prune_gui.gui.views.overview.text import CardRow, FileCard, Findings
     from prune_gui.raster.colours import Colours
 
 WIDTH_PX: Final = 252
@@ -33,13 +33,13 @@ class CardPanel(QScrollArea):
     """Shows a card; it scrolls if it is long.
 
     Signals:
-        opened: (name) the user clicked a row that leads to a parameter.
-        pointed: (name) the cursor is over such a row; "" if it is over none.
+        opened: (names) the user clicked a row that leads to parameters.
+        pointed: (names) the cursor is over such a row; empty if it is over none.
         removal_wanted: the user wants to prune what remains of dead units.
     """
 
-    opened = Signal(str)
-    pointed = Signal(str)
+    opened = Signal(object)
+    pointed = Signal(object)
     removal_wanted = Signal()
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class CardPanel(QScrollArea):
         self.setAccessibleName(tr("The file in numbers"))
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._targets: list[str] = []
+        self._targets: list[tuple[str, ...]] = []
         self._card: FileCard | None = None
         self._colours: Colours | None = None
         self._flat = False
@@ -97,7 +97,7 @@ class CardPanel(QScrollArea):
         self.setFixedHeight(max(0, min(height, lines_px)))
 
     def _fact_text(self, card: FileCard) -> str:
-        faint = f'style="color: {self.palette().placeholderText().color().name()}"'
+        faint = f'style="color: {QApplication.palette().placeholderText().color().name()}"'
         if self._flat:
             return SEPARATOR.join(
                 f"<span {faint}>{unbroken(row.label)}</span>&nbsp;"
@@ -111,7 +111,7 @@ class CardPanel(QScrollArea):
         )
         return f"<table cellspacing=0 cellpadding=2>{rows}</table>"
 
-    def _list(self, heading: str, found: CardList) -> str:
+    def _list(self, heading: str, found: Findings) -> str:
         rows = found.rows[: MAX_FLAT_ROWS if self._flat else None]
         more = unbroken(tr("{count:,} more: see Layers", count=found.total - len(rows)))
         rest = [more] if found.total > len(rows) else []
@@ -124,16 +124,20 @@ class CardPanel(QScrollArea):
         parts = (heading, *texts, *rest)
         return "".join(f'<p style="margin: 0 0 6px 0">{part}</p>' for part in parts)
 
-    def _pattern_text(self, found: CardList) -> str:
+    def _pattern_text(self, found: Findings) -> str:
         text = trn(
-            "{count:,} parameter with a pattern", "{count:,} parameters with a pattern", found.total
+            "{count:,} parameter with a pattern",
+            "{count:,} parameters with a pattern",
+            found.parameters,
         )
         return self._list(f"<b>{unbroken(text)}</b>", found) if found.total else ""
 
     def _warning_text(self, card: FileCard, colours: Colours) -> str:
         found = card.warnings
         text = trn(
-            "{count:,} parameter with warnings", "{count:,} parameters with warnings", found.total
+            "{count:,} parameter with warnings",
+            "{count:,} parameters with warnings",
+            found.parameters,
         )
         heading = f'<b style="color: {colours.warning}">{unbroken(text)}</b>'
         if card.has_dead:
@@ -142,13 +146,13 @@ class CardPanel(QScrollArea):
         return self._list(heading, found) if found.total else ""
 
     def _link(self, row: CardRow, text: str) -> str:
-        if row.parameter is None:
+        if not row.parameters:
             return text
-        self._targets.append(row.parameter)
+        self._targets.append(row.parameters)
         return self._linked(str(len(self._targets) - 1), text)
 
     def _linked(self, link: str, text: str) -> str:
-        colour = self.palette().link().color().name()
+        colour = QApplication.palette().link().color().name()
         return f'<a style="color: {colour}" href="{link}">{text}</a>'
 
     def _follow(self, link: str) -> None:
@@ -157,8 +161,8 @@ class CardPanel(QScrollArea):
         else:
             self.opened.emit(self._target(link))
 
-    def _target(self, link: str) -> str:
-        return self._targets[int(link)] if link not in ("", REMOVAL) else ""
+    def _target(self, link: str) -> tuple[str, ...]:
+        return self._targets[int(link)] if link not in ("", REMOVAL) else ()
 
     def _elided(self, name: str) -> str:
         metrics, middle = self._facts.fontMetrics(), Qt.TextElideMode.ElideMiddle

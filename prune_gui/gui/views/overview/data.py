@@ -81,6 +81,12 @@ class OverviewData:
     card: FileCard
 
     @property
+    def targets(self) -> Mapping[str, int]:
+        """The targets of the draft, with the number of elements that it prunes of each."""
+        resolution, draft = self.subject.resolution, self.subject.draft
+        return {} if draft is None else resolution.outcomes[draft - 1].pruned
+
+    @property
     def is_complete(self) -> bool:
         return self.is_drawn and not self.statistics.is_pending
 
@@ -113,9 +119,9 @@ def compute_overview(
     if before is not None and not subject.same_parameter(before.subject):
         before = None
     previous = before.statistics if before else None
-    statistics = previous
-    if statistics is None or statistics.resolution is not resolution:
-        statistics = empty_statistics(resolution, previous)
+    statistics, reference = previous, subject.reference
+    if statistics is None or not statistics.is_of(resolution, reference):
+        statistics = empty_statistics(resolution, previous, reference=reference)
     if before is not None and before.vectors is request.vectors:
         arrangement = before.arrangement
     else:
@@ -188,7 +194,7 @@ def _draw(
             thumbnail = make_thumbnail(parameter, shading, monitor)
         colours = pixels(thumbnail, shading, style.colours, style.draft)
         zeros = None
-        if parameter.zeros and not shading.needs_weights:
+        if parameter.zeros and shading.measure is Shading.STEP:
             zeros = thumbnail.zeros(parameter.info.shape)
         return name, Picture(thumbnail, style, colours, zeros)
 

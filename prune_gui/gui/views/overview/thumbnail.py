@@ -1,18 +1,22 @@
-"""Thumbnails of parameters: what is pruned in each of a few cells, exactly, and their pixels."""
+"""Thumbnails of parameters: what is in each of a few cells, exactly, and their pixels."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.gui.views.mask.data import coloured, mask_levels, step_table
-from prune_gui.raster.colours import rgb
+from prune_gui.language import format_number
+from prune_gui.number_formats import SHAPE_SEPARATOR
+from prune_gui.raster.colours import Ramp, rgb
 from prune_gui.raster.parameter_layouts import SliceLayout
 
 if TYPE_CHECKING:
@@ -24,36 +28,44 @@ if TYPE_CHECKING:
     from prune_gui.session.subjects import Subject
 
 MAX_CELLS: Final = 48
+MIN_RATIO, MAX_RATIO = 0.5, 1.5
+"""Magnitudes, relative to that of the whole parameter, of the first and last colour."""
 MAX_ASPECT: Final = 3.0
 """Maximum ratio of the sides of a thumbnail; a longer matrix is drawn squeezed."""
+MAGNITUDE_STEPS: Final = 4
 
 
 class Shading(StrEnum):
     """What the colours of the thumbnails show."""
 
+    MAGNITUDE = "magnitude"
     STEP = "step"
     DENSITY = "density"
     ENERGY = "energy"
 
     @property
-    def needs_weights(self) -> bool:
-        return self is Shading.ENERGY
+    def measure(self) -> Shading:
+        """The first shading that shows the same numbers."""
+        return Shading.STEP if self is Shading.DENSITY else self
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Thumbnail:
     """A parameter in a few cells: the pruned share of each, of the elements or of the energy.
 
-    Zeros in the file count as pruned. The key is equal for parameters with equal masks and zeros.
+    Zeros in the file count as pruned. For `MAGNITUDE` it is the root mean square (RMS) of the
+    weights in the file, relative to that of the whole parameter, which is `rms`, between
+    `MIN_RATIO` and `MAX_RATIO`. The key is equal for parameters with equal numbers.
     """
 
     key: Hashable
-    needs_weights: bool
+    measure: Shading
     density: Density
+    rms: float = math.nan
 
     def shows(self, subject: Subject, shading: Shading) -> bool:
-        """Return whether it shows a parameter as it is pruned now."""
-        return self.needs_weights is shading.needs_weights and self.key == subject.marked_key
+        """Return whether it shows a parameter as it is now."""
+        return self.measure is shading.measure and self.key == _key(subject, shading)
 
     def zeros(self, shape: tuple[int, ...]) -> int:
         """Return how many elements are pruned or zero, if the shares are of elements."""
@@ -75,7 +87,7 @@ def proportions(shape: tuple[int, ...]) -> tuple[float, float]:
 def make_thumbnail(subject: Subject, shading: Shading, monitor: Monitor) -> Thumbnail:
     """Compute the thumbnail of a parameter; every element counts.
 
-    Reads nothing if no step targets the parameter and it has no zeros.
+    Except for `MAGNITUDE`, reads nothing if no step targets the parameter and it has no zeros.
     """
     from prune_gui.raster.cell_grid import CellGrid  # torch: slow to import
     from prune_gui.raster.density import density
@@ -83,13 +95,21 @@ def make_thumbnail(subject: Subject, shading: Shading, monitor: Monitor) -> Thum
     width, height = proportions(subject.info.shape)
     cells = round(MAX_CELLS * height), round(MAX_CELLS * width)
     grid = CellGrid.over(_layout(subject.info.shape), cells)
-    resolution, name = subject.resolution, subject.name
-    if shading.needs_weights and resolution.layers.get(name, ()):
+    resolution, name, key = subject.resolution, subject.name, _key(subject, shading)
+    if shading is Shading.MAGNITUDE:
+        return Thumbnail(key, shading, *_magnitude(resolution, name, grid, monitor))
+    if shading is Shading.ENERGY and resolution.layers.get(name, ()):
         found = _pruned_energy(resolution, name, grid, monitor)
     else:
-        marked = resolution if shading.needs_weights else subject.marked
+        marked = resolution if shading is Shading.ENERGY else subject.marked
         found = density(marked, name, grid, monitor)
-    return Thumbnail(subject.marked_key, shading.needs_weights, found)
+    return Thumbnail(key, shading.measure, found)
+
+
+def _key(subject: Subject, shading: Shading) -> Hashable:
+    if shading is Shading.MAGNITUDE:
+        return subject.resolution.checkpoint, subject.name
+    return subject.marked_key
 
 
 def pixels(
@@ -99,7 +119,15 @@ def pixels(
     density = thumbnail.density
     if shading is Shading.STEP:
         return coloured(mask_levels(density, draft), step_table(colours))
-    return _scale(colours)[np.rint(np.nan_to_num(density.share) * 255).astype(np.uint8)]
+    scale = _magnitudes(colours) if shading is Shading.MAGNITUDE else _scale(colours)
+    return scale[np.rint(np.nan_to_num(density.share) * 255).astype(np.uint8)]
+
+
+@cache
+def _magnitudes(colours: Colours) -> NDArray[np.uint8]:
+    """Return the colour of each share in 255ths, uint8 (256, 4), of a ramp of magnitudes."""
+    table = Ramp(colours.unsigned, signed=False).table()
+    return table[np.arange(256) * (len(table) - 1) // 255]
 
 
 @cache
@@ -108,8 +136,48 @@ def _scale(colours: Colours) -> NDArray[np.uint8]:
     return np.array([(*rgb(colours.share(level / 255)), 255) for level in range(256)], np.uint8)
 
 
+def magnitude_marks(colours: Colours) -> list[tuple[str, str]]:
+    """Return colours of magnitudes, and what they are relative to that of the whole parameter."""
+    shares = [step / MAGNITUDE_STEPS for step in range(MAGNITUDE_STEPS + 1)]
+    shades = _magnitudes(colours)[[round(255 * share) for share in shares], :3]
+    ratios = [MIN_RATIO + share * (MAX_RATIO - MIN_RATIO) for share in shares]
+    texts = [f"{format_number(ratio, 'g')} {SHAPE_SEPARATOR}" for ratio in ratios]
+    return [(f"#{bytes(shade).hex()}", text) for shade, text in zip(shades, texts, strict=True)]
+
+
 def _layout(shape: tuple[int, ...]) -> SliceLayout:
     return SliceLayout.wrapped(shape) or SliceLayout.flattened(shape)
+
+
+def _magnitude(
+    resolution: Resolution, name: str, grid: CellGrid[SliceLayout], monitor: Monitor
+) -> tuple[Density, float]:
+    """Return the RMS of each cell relative to the RMS of all, see `Thumbnail`, and the latter.
+
+    NumPy alone computes it, so that the first picture need not wait for a compiled loop.
+    """
+    # torch: slow to import
+    from prune_gui.pruning.parallel import CHUNK_ELEMENTS
+    from prune_gui.raster.density import Density
+    from prune_gui.statistics import weight_values
+
+    read, width = weight_values.reader(resolution.checkpoint, name), grid.layout.columns
+    at_once, squares = max(1, CHUNK_ELEMENTS // width), np.zeros(grid.shape)
+    monitor.expect(grid.size)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for row, (first, last) in enumerate(pairwise(grid.row_edges.tolist())):
+            for start in range(first, last, at_once):
+                stop = min(start + at_once, last)
+                values = read(start * width, stop * width).reshape(-1, width)
+                sums = np.einsum("ij,ij->j", values, values).astype(np.float64)
+                squares[row] += np.add.reduceat(sums, grid.column_edges[:-1])
+                monitor.advance(values.size)
+        mean = squares / np.outer(np.diff(grid.row_edges), np.diff(grid.column_edges))
+        rms = math.sqrt(squares[np.isfinite(squares)].sum() / max(1, grid.size))
+        ratio = np.sqrt(mean) / rms if rms else np.zeros(grid.shape)
+    share = (np.nan_to_num(ratio, nan=MAX_RATIO) - MIN_RATIO) / (MAX_RATIO - MIN_RATIO)
+    none = np.zeros(grid.shape, np.uint8)
+    return Density(np.clip(share, 0, 1).astype(np.float32), none), rms
 
 
 def _pruned_energy(

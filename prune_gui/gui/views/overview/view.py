@@ -13,18 +13,24 @@ from prune_gui.gui.views.controls import Choice, fill, note, switch
 from prune_gui.gui.views.legend_text import SEPARATOR, legend, marked
 from prune_gui.gui.views.overview.block_grid import BlockGrid
 from prune_gui.gui.views.overview.card_panel import CardPanel
-from prune_gui.gui.views.overview.data import OverviewData, OverviewRequest, compute_overview
+from prune_gui.gui.views.overview.data import (
+    OverviewData,
+    OverviewRequest,
+    compute_overview,
+    parameter_subject,
+)
 from prune_gui.gui.views.overview.enlarged import Enlarged
 from prune_gui.gui.views.overview.grid_painter import Cell
-from prune_gui.gui.views.overview.thumbnail import MAX_CELLS, Shading, proportions
+from prune_gui.gui.views.overview.text import badge
+from prune_gui.gui.views.overview.thumbnail import MAX_CELLS, Shading, magnitude_marks, proportions
 from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.workbench import Workbench
-from prune_gui.language import tr
+from prune_gui.language import format_number, tr
 from prune_gui.monitor import Monitor
 from prune_gui.number_formats import percent, sparsity
 from prune_gui.session.changes import Changes
-from prune_gui.session.draft_request import StepRequest, dead_units
+from prune_gui.session.draft_request import StepRequest, TargetsRequest, dead_units
 from prune_gui.session.subjects import ModelSubject
 
 BYTES_PER_THUMBNAIL: Final = 9 * MAX_CELLS**2
@@ -47,9 +53,17 @@ class OverviewView(View[ModelSubject]):
         super().__init__(workbench, lambda: workbench.model_subject, tr("Overview"))
         self._data: OverviewData | None = None
         self._limit = DEFAULT_LIMIT
-        shadings = [(tr("By step"), Shading.STEP), (tr("By sparsity"), Shading.DENSITY)]
-        shadings.append((tr("By pruned energy"), Shading.ENERGY))
-        self._shading_box = Choice(tr("What the colours show"), shadings, self.refresh)
+        self._chose_shading = False
+        self._shading_box = Choice(
+            tr("What the colours show"),
+            [
+                (tr("Weight magnitude"), Shading.MAGNITUDE),
+                (tr("Sparsity by step"), Shading.STEP),
+                (tr("Sparsity"), Shading.DENSITY),
+                (tr("Pruned energy"), Shading.ENERGY),
+            ],
+            self._choose_shading,
+        )
         tip = tr("Also show parameters with less than two dimensions")
         self._vectors_box = switch(tr("Biases and norms"), tip, self.refresh)
         self._grid, self._card = BlockGrid(tr("Thumbnails of the parameters")), CardPanel()
@@ -68,9 +82,10 @@ class OverviewView(View[ModelSubject]):
         self._grid.opened.connect(self._open)
         self._grid.pointed.connect(self._point_at)
         self._grid.moved.connect(self._on_moved)
-        self._card.opened.connect(self._open)
+        self._card.opened.connect(self._follow)
         self._card.removal_wanted.connect(self._remove_dead)
-        self._card.pointed.connect(lambda name: self._pointed.say(one_line(name)))
+        self._card.pointed.connect(self._grid.mark)
+        self._grid.picked.connect(self._pick)
         self.pictured.connect(self._continue)
 
     def picture(self) -> QWidget | None:
@@ -86,15 +101,27 @@ class OverviewView(View[ModelSubject]):
     def _shading(self) -> Shading:
         return Shading(self._shading_box.value)
 
+    def _choose_shading(self) -> None:
+        self._chose_shading = True
+        self.refresh()
+
+    def _follow_sparsity(self, subject: ModelSubject) -> None:
+        """Show magnitudes while nothing is pruned, then sparsity; unless the user chose."""
+        pruned = subject.resolution.total[0] or self._workbench.unpruned_zeros
+        is_near = subject.resolution.checkpoint.is_fetched  # nothing is fetched for a picture
+        if not self._chose_shading:
+            self._shading_box.choose(Shading.STEP if pruned or not is_near else Shading.MAGNITUDE)
+
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:
             self.refresh()
-        elif changes.resolution or changes.zeros:
+        elif changes.resolution or changes.zeros or changes.comparison:
             self._paint_timer.start()
         if changes.selection:
             self._grid.choose(self._workbench.chosen)
 
     def _request_picture(self, subject: ModelSubject) -> None:
+        self._follow_sparsity(subject)
         before, visible = self._data, self._grid.visible_names()
         vectors = self._vectors_box.isChecked()
         request = OverviewRequest(self._shading, vectors, self.colours(), visible, self._limit)
@@ -118,25 +145,35 @@ class OverviewView(View[ModelSubject]):
         assert self._data is not None
         resolution, picture = self._data.subject.resolution, self._data.pictures.get(name)
         pruned, total = resolution.counts[name]
-        zeros = max(pruned, (picture.zeros if picture else None) or 0)
-        return Cell(
-            sparsity(zeros, total),
-            self.colours().share(pruned / total),
-            picture.pixels if picture else None,
-            proportions(resolution.checkpoint.tensors[name].shape),
-            is_faint=not zeros,
+        cell = Cell(
+            proportions=proportions(resolution.checkpoint.tensors[name].shape),
+            outline=self.colours().draft if name in self._data.targets else "",
+            is_locked=name in resolution.protected,
+            badge=badge(parameter_subject(self._data.subject, name)),
         )
+        if picture is None:
+            return cell
+        if picture.style.shading is Shading.MAGNITUDE:
+            text = format_number(picture.thumbnail.rms, ".2g")
+            return cell._replace(text=text, pixels=picture.pixels)
+        zeros = max(pruned, picture.zeros or 0)
+        text = sparsity(zeros, total)
+        return cell._replace(text=text, pixels=picture.pixels, is_faint=not zeros)
 
     def _show_legend(self, data: OverviewData) -> None:
         colours = self.colours()
         if self._shading is Shading.STEP:
             self._legend.setText(legend(data.subject, colours, zeros=data.subject.zeros))
             return
-        energy = self._shading is Shading.ENERGY
-        items = [tr("pruned share of the energy") if energy else tr("sparsity")]
         shares = [index / (SCALE_STEPS - 1) for index in range(SCALE_STEPS)]
-        items += [marked(colours.share(share), percent(share)) for share in shares]
-        self._legend.setText(SEPARATOR.join(items))
+        marks = [(colours.share(share), percent(share)) for share in shares]
+        what = tr("pruned share of the energy")
+        if self._shading is Shading.DENSITY:
+            what = tr("sparsity")
+        elif self._shading is Shading.MAGNITUDE:
+            what = tr("root mean square of the weights, relative to the matrix")
+            marks = magnitude_marks(colours)
+        self._legend.setText(SEPARATOR.join([what, *(marked(*mark) for mark in marks)]))
 
     def _continue(self) -> None:
         if self.picture() is not None and self._data is not None and not self._data.is_complete:
@@ -168,6 +205,18 @@ class OverviewView(View[ModelSubject]):
         self._point_at("")
         self._workbench.choose(name)
         self.view_wanted.emit("mask")
+
+    def _follow(self, names: tuple[str, ...]) -> None:
+        """Open the only one of some parameters, or choose the first of several in the grid."""
+        if len(names) == 1:
+            self._open(names[0])
+        else:
+            self._workbench.choose(names[0])
+
+    def _pick(self, names: tuple[str, ...], adds: bool) -> None:
+        data = self._data
+        before = data.targets.keys() if data and adds else frozenset()
+        self._request_draft(TargetsRequest(frozenset(names).union(before)))
 
     def _remove_dead(self) -> None:
         if self.subject is not None:

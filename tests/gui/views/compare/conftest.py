@@ -1,4 +1,4 @@
-"""A Compare view of one parameter."""
+"""A Compare view with the pictures of one parameter."""
 
 from __future__ import annotations
 
@@ -13,4 +13,6 @@ def compare(bench, checkpoint, shown):
     view = shown(CompareView(bench, Viewport()))
     view.resize(900, 700)
     bench.open_and_choose(checkpoint, "fc.weight")
+    view.show_pictures()
+    bench.until_idle()
     return view

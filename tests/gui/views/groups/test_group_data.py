@@ -129,6 +129,15 @@ def test_the_group_of_the_same_kind_stays_when_another_parameter_is_chosen(subje
     assert other.group == layers
 
 
+def test_the_units_are_those_of_the_draft_until_another_group_is_wanted(subject_after):
+    heads = {**COUPLED, "targets": ["*.query.weight"], "space": "heads"}
+    before = measured(subject_after())
+    assert before.group.space == "ffn"
+    data = measured(subject_after(heads, draft=1), before.group, before)
+    assert (data.group.space, data.group.label) == ("heads", "encoder.layer.0.attention")
+    assert measured(subject_after(heads, draft=1), before.group, data).group == before.group
+
+
 def test_whole_layers_are_units(subject_after):
     step = {"method": "layers", "layers": [1], "targets": ["encoder.layer.*"]}
     subject = subject_after(step)

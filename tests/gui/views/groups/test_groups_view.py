@@ -18,6 +18,7 @@ from prune_gui.gui.views.groups import view as groups_view
 from prune_gui.gui.views.groups.view import GroupsView
 from prune_gui.raster.colours import LIGHT
 from prune_gui.resources import resource
+from prune_gui.session.draft_request import StepRequest
 
 UP = "encoder.layer.0.intermediate.dense.weight"
 DOWN = "encoder.layer.0.output.dense.weight"
@@ -246,6 +247,17 @@ def test_what_remains_of_dead_units_is_drafted_from_the_view(groups, bench, draf
     assert bench.draft.current.step.method.name == "dead_units"
     assert groups._data.pruned_by.nonzero()[0].tolist() == [2, 3]
     assert not label.isVisible()
+
+
+def test_it_follows_the_units_of_the_draft(groups, bench, draft):
+    bench.show(QUERY)
+    assert groups._data.group.space == "heads"
+    draft.change(StepRequest(_coupled(bench)))
+    bench.until_idle()
+    assert (groups._data.group.space, groups._data.group.size) == ("ffn", FFN)
+    draft.preview.setChecked(False)
+    bench.show(KEY)
+    assert groups._data.group.space == "heads"
 
 
 def test_units_of_a_kind_without_a_method_have_a_reason(groups, bench, draft, hand, tmp_path):

@@ -1,10 +1,14 @@
 """The bars of all parameters."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PySide6.QtGui import QImage, QPainter
 
+from prune_gui.architecture.blocks import short_names
 from prune_gui.checkpoint import TensorInfo
 from prune_gui.gui.views.layers.data import MAX_BARS, bars_of
 from prune_gui.gui.views.layers.layer_bars import LayerBars
@@ -65,7 +69,7 @@ def bars(qtbot, shown):
 def show(bars, rows, order=None):
     order = np.arange(len(rows)) if order is None else order
     bars.recolour(LIGHT)
-    bars.show_rows(rows, order, None, LIGHT)
+    bars.show_rows(rows, short_names(rows.names), order, None, LIGHT)
 
 
 def test_thousands_of_rows_are_merged_into_a_limited_number_of_bars(bars, share_of):
@@ -99,20 +103,39 @@ def test_positions_can_be_hovered_clicked_and_marked(bars, hand, qtbot, share_of
     assert share_of(bars, LIGHT.background) < before
 
 
-def test_position_ticks_are_round_numbers_counted_from_one(bars):
-    show(bars, rows_of([10] * 30, [[5] * 30]))
+def test_energy_that_is_not_known_is_hatched_not_zero(bars):
+    rows = rows_of([10, 10, 10], [[5, 0, 0]])
+    show(bars, replace(rows, energy=np.array([10, np.nan, 10]), kept=np.array([5, np.nan, 10])))
+    energy = [item for plot, item in bars._items if plot is bars.plots[2]]
+    hatched = [one for one in energy if one.opts["brush"] != LIGHT.scale[2]]
+    assert [one.opts["y1"].tolist() for one in hatched] == [[0, 100, 0]]
+
+
+def test_names_of_rows_are_below_the_bars_by_block(bars, qtbot):
+    drawn = []
     axis = bars.plots[-1].plotItem.getAxis("bottom")
-    (spacing, values), *_ = axis.tickValues(-0.5, 29.5, 400)
-    texts = axis.tickStrings(values, 1, spacing)
-    assert texts
-    assert all(int(text) % round(spacing) == 0 for text in texts if text)
+    names = [f"layers.{i}.{r}_proj.weight" for i in range(2) for r in "qkv"]
+    rows = rows_of([10] * 6, [[5] * 6])
+    bars.recolour(LIGHT)
+
+    def texts(order):
+        bars.show_rows(rows, short_names(names), np.array(order), None, LIGHT)
+        image, drawn[:] = QImage(600, 100, QImage.Format.Format_RGB32), []
+        painter = QPainter(image)
+        painter.drawText = lambda _at, *text: drawn.append(text[-1])
+        axis.paint(painter)
+        painter.end()
+        return drawn
+
+    assert texts(range(6)) == [*"qkv", *"qkv", "0", "1"]
+    assert texts([0, 3, 1, 4, 2, 5]) == ["0.q", "1.q", "0.k", "1.k", "0.v", "1.v"]
 
 
 def test_plots_keep_a_usable_minimum_height(qtbot):
     bars = LayerBars()
     qtbot.addWidget(bars)
     bars.resize(500, 0)
-    bars.show_rows(rows_of([4, 2], [[1, 2]]), np.arange(2), None, LIGHT)
+    show(bars, rows_of([4, 2], [[1, 2]]))
     bars.show()
     qtbot.waitUntil(lambda: bars.plots[0].view.height() > 0)
     heights = [plot.view.height() for plot in bars.plots]

@@ -1,6 +1,5 @@
 """The treemap widget."""
 
-from dataclasses import replace
 from itertools import combinations
 from types import SimpleNamespace
 
@@ -102,7 +101,7 @@ def test_the_tool_tip_names_the_cell_and_its_sparsity(picture, monkeypatch):
     assert tips == ["encoder.key.weight: 50 % pruned"]
 
 
-def test_a_name_that_does_not_fit_is_elided_or_runs_upwards(picture):
+def test_a_cell_has_its_name_and_share_as_far_as_they_fit_or_upwards(picture):
     written = []
     painter = SimpleNamespace(
         setPen=lambda _: None,
@@ -112,26 +111,22 @@ def test_a_name_that_does_not_fit_is_elided_or_runs_upwards(picture):
         drawText=lambda _, text: written.append(text),
         restore=lambda: None,
     )
-    [cell] = [cell for cell in picture._map.cells if cell.node.path == "encoder.query.weight"]
-    narrow = picture.fontMetrics().horizontalAdvance("query") + 2 * PADDING_PX - 2
-    for width, height in ((300, 30), (60, 30), (30, 60), (narrow, 30), (12, 12)):
-        picture._write(painter, QRectF(0, 0, width, height), cell, QColor("white"))
-    assert written[:6] == [0, "encoder.query.weight", 0, "query", -90, "query"]
-    assert written[6] == 0
-    assert "…" in written[7]
-    assert len(written) == 8
+    narrow = picture.fontMetrics().horizontalAdvance("0.query") + 2 * PADDING_PX - 2
+    for width, height in ((300, 60), (300, 20), (30, 300), (narrow, 20), (12, 12)):
+        picture._write(painter, QRectF(0, 0, width, height), "0.query", "50.0 %", QColor("white"))
+    both = ["0.query", "50.0 %"]
+    assert written[:9] == [0, *both, 0, *both, -90, *both]
+    assert written[9] == 0
+    assert "…" in written[10]
+    assert len(written) == 11
 
 
-def test_numbered_modules_are_named(qtbot, shown, share_of):
-    infos = [TensorInfo(f"layer.{i}.{k}", (40, 40), "float32") for i in "01" for k in "ab"]
-    counts = {info.name: (0, 1600) for info in infos}
-    treemap = shown(TreemapPicture())
-    data = make_treemap(infos, SimpleNamespace(counts=counts), treemap.available_size)
-    treemap.show_map(data, LIGHT)
-    named = share_of(treemap, LIGHT.background)
-    without = [cell for cell in data.modules if not cell.node.path[-1:].isdecimal()]
-    treemap.show_map(replace(data, modules=tuple(without)), LIGHT)
-    assert named > share_of(treemap, LIGHT.background)
+def test_the_names_of_cells_differ_and_are_short():
+    names = [f"layer.{i}.attn.{k}_proj.weight" for i in "01" for k in "qk"]
+    infos = [TensorInfo(name, (40, 40), "float32") for name in names]
+    counts = SimpleNamespace(counts=dict.fromkeys(names, (0, 1600)))
+    data = make_treemap(infos, counts, (400.0, 300.0))
+    assert sorted(data.names) == ["0.k", "0.q", "1.k", "1.q"]
 
 
 WHOLE = Rect(3.0, 5.0, 400.0, 300.0)

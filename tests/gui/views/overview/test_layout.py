@@ -11,7 +11,7 @@ from prune_gui.gui.views.overview.layout import (
     TextSizes,
 )
 
-TEXTS = TextSizes(line=12, labels=(30, 30), number=36, caption=60)
+TEXTS = TextSizes(line=12, labels=(30, 30, 30), number=36, caption=60)
 
 
 NAMES = [f"layers.{i}.{path}.weight" for i in range(4) for path in ("fc1", "fc2")]
@@ -43,9 +43,9 @@ def test_visible_parameters_come_first_then_those_around_them(arrangement):
         ("layers.0.fc2.weight", 1, 0, "layers.0.fc2.weight"),
         ("layers.0.fc2.weight", 0, 2, "layers.2.fc2.weight"),
         ("layers.3.fc2.weight", 0, 1, "head.weight"),
-        ("head.weight", 0, -1, "layers.3.fc2.weight"),
-        ("layers.1.fc1.weight", 0, -9, "layers.0.fc1.weight"),
-        ("embed.weight", 9, 0, "head.weight"),
+        ("head.weight", 0, -1, "layers.3.fc1.weight"),
+        ("layers.1.fc1.weight", 0, -9, "embed.weight"),
+        ("layers.0.fc2.weight", 0, -1, "embed.weight"),
     ],
 )
 def test_arrows_move_to_the_adjacent_parameter(arrangement, start, across, down, end):
@@ -70,12 +70,13 @@ def test_thumbnails_are_in_their_cells_and_these_within_the_whole(arrangement, l
 
 def test_rows_that_overlap_a_range_are_found_in_all_strips(arrangement, layout):
     assert [(i, list(rows)) for i, rows in layout.rows_between(0, layout.size[1])] == [
-        (0, [0, 1, 2, 3]),
-        (1, [0]),
+        (0, [0]),
+        (1, [0, 1, 2, 3]),
+        (2, [0]),
     ]
     tile = layout.tile(arrangement.positions[NAMES[2]])
     assert [(i, list(rows)) for i, rows in layout.rows_between(tile.y + 1, tile.y + 9)] == [
-        (0, [1, 3])
+        (1, [1, 3])
     ]
 
 

@@ -29,7 +29,7 @@ def request(shading=Shading.STEP, *, vectors=False, colours=LIGHT, visible=(), l
 
 def complete(resolution, wanted, before=None):
     """Return the content after enough slices."""
-    subject = ModelSubject(resolution, None)
+    subject = ModelSubject(resolution, None, reference=resolution.checkpoint)
     found = compute_overview(subject, before, wanted, Monitor())
     while not found.is_complete:
         found = compute_overview(subject, found, wanted, Monitor())
@@ -44,7 +44,7 @@ def no_time(monkeypatch):
 def test_a_slice_computes_at_least_one_thumbnail_and_visible_ones_come_first(resolved, no_time):
     names = ("layers.1.fc2.weight", "layers.2.fc1.weight")
     resolution = resolved(STEP, **WEIGHTS)
-    subject = ModelSubject(resolution, None)
+    subject = ModelSubject(resolution, None, reference=resolution.checkpoint)
     first = compute_overview(subject, None, request(visible=names), Monitor())
     assert list(first.pictures) == ["layers.1.fc2.weight"]
     assert not first.is_drawn
@@ -77,7 +77,10 @@ def test_thumbnails_beyond_the_limit_are_not_kept(resolved):
     assert list(first.pictures) == ["layers.0.fc1.weight", "layers.0.fc2.weight"]
     end = ("layers.2.fc2.weight", "layers.2.fc2.weight")
     moved = compute_overview(
-        ModelSubject(resolution, None), first, request(visible=end, limit=2), Monitor()
+        ModelSubject(resolution, None, reference=resolution.checkpoint),
+        first,
+        request(visible=end, limit=2),
+        Monitor(),
     )
     assert set(moved.pictures) == {"layers.2.fc1.weight", "layers.2.fc2.weight"}
 
@@ -96,16 +99,38 @@ def test_the_card_counts_the_file_and_leads_to_the_sparsest_parameter(resolved):
     assert texts["Weights"] == "384"
     assert texts["Blocks"] == "3"
     assert texts["Pruned"] == "64 (16.7 %)"
-    assert [row.parameter for row in card.facts if row.parameter] == ["layers.0.fc1.weight"]
+    assert [row.parameters for row in card.facts if row.parameters] == [("layers.0.fc1.weight",)]
     assert card.warnings.total == 0
 
 
 def test_the_card_lists_parameters_with_warnings(resolved):
-    names = [f"w{i}" for i in range(MAX_LISTED + 3)]
-    card = complete(resolved(**{name: torch.eye(4)[:3] * 0 for name in names}), request()).card
-    assert [row.parameter for row in card.warnings.rows] == names[:MAX_LISTED]
+    sizes = range(3, MAX_LISTED + 6)
+    weights = {f"m{size}": torch.zeros(size, 4) for size in sizes}
+    card = complete(resolved(**weights), request()).card
+    assert [row.parameters for row in card.warnings.rows] == [
+        (name,) for name in list(weights)[:MAX_LISTED]
+    ]
     assert card.warnings.rows[0].text == "3 of 3 channels dead (all in the file)"
-    assert card.warnings.total == MAX_LISTED + 3
+    assert card.warnings.total == card.warnings.parameters == MAX_LISTED + 3
+
+
+def test_equal_findings_are_one_line_with_the_kind_of_the_parameters(resolved):
+    names = [f"layers__{i}__self_attn__{r}_proj__weight" for i in range(3) for r in "qk"]
+    weights = dict.fromkeys(names, torch.tensor([[0, 0, 1.0, 2.0]] * 4))
+    weights |= {"fc__weight": torch.ones(4, 4), "norm__weight": torch.ones(4)}
+    step = {"method": "channels", "channels": [1], "dim": 0, "targets": ["*q_proj*", "fc*"]}
+    resolution = resolved(step, **weights)
+    zeros = ZeroPatterns(zeros=8, total=16, shape=(4, 4), n_m="2:4")
+    patterns = {name.replace("__", "."): zeros for name in names}
+    subject = ModelSubject(resolution, None, FileZeros(patterns=patterns))
+    found = compute_overview(subject, None, request(), Monitor())
+    while not found.is_complete:
+        found = compute_overview(subject, found, request(), Monitor())
+    assert [row[:2] for row in found.card.patterns.rows] == [("6 of 6 attention matrices", "2:4")]
+    assert [row[:2] for row in found.card.warnings.rows] == [
+        ("4 of 7 matrices", "1 of 4 channels dead")
+    ]
+    assert found.card.warnings.parameters == 4
 
 
 def test_the_card_offers_to_remove_what_is_dead_unless_whole_units_are_pruned(tmp_path):
@@ -150,6 +175,6 @@ def test_the_card_lists_zeros_and_patterns_of_the_file(resolved):
     found = compute_overview(subject, None, request(), Monitor())
     texts = {row.label: row.text for row in found.card.facts}
     assert texts["Zero in the file"] == "37.5 %"
-    assert [(row.parameter, row.text) for row in found.card.patterns.rows] == [("a", "1:4")]
+    assert [row[1:] for row in found.card.patterns.rows] == [("1:4", ("a",))]
     assert found.pictures["a"].zeros == 12
     assert found.pictures["b"].zeros is None

@@ -28,7 +28,7 @@ def checkpoint(tmp_path):
         for i in range(BLOCKS)
         for role in ROLES
     }
-    save_file(tensors | {"embed.weight": torch.ones(20, 4), "embed.bias": torch.ones(4)}, path)
+    save_file(tensors | {"head.weight": torch.ones(20, 4), "head.bias": torch.ones(4)}, path)
     return path
 
 
@@ -80,7 +80,7 @@ def shades(grid):
 def test_a_checkpoint_opens_on_the_overview_of_all_its_parameters(tabs, view, grid):
     assert tabs.current is view
     assert view._data.pictures.keys() == tabs._workbench.session.checkpoint.tensors.keys() - {
-        "embed.bias"
+        "head.bias"
     }
     assert len(grid.painter.arrangement.sections[0].rows) == BLOCKS
 
@@ -140,10 +140,59 @@ def test_headings_stay_in_sight_when_scrolled(bench, grid):
 
 
 def test_biases_and_norms_are_shown_on_request(view, bench):
-    assert "embed.bias" not in view._data.pictures
+    assert "head.bias" not in view._data.pictures
     view.findChild(QCheckBox).click()
     bench.until_idle()
-    assert "embed.bias" in view._data.pictures
+    assert "head.bias" in view._data.pictures
+
+
+def test_magnitudes_are_shown_until_something_is_pruned_unless_the_user_chose(view, bench, prune):
+    box = view.findChild(QComboBox)
+    assert box.currentData() == Shading.MAGNITUDE
+    assert "relative to the matrix" in view.legend()
+    prune(targets=["layer.*"])
+    bench.until_idle()
+    assert box.currentData() == Shading.STEP
+    box.setCurrentIndex(box.findData(Shading.MAGNITUDE))
+    prune(targets=["layer.1.*"])
+    bench.until_idle()
+    assert box.currentData() == Shading.MAGNITUDE
+
+
+def test_headings_and_a_dragged_rectangle_choose_the_targets_of_the_draft(view, bench, grid):
+    wanted = []
+    view.draft_wanted.connect(lambda request: wanted.append(sorted(request.names)))
+    heads = {head.text: head for head in grid.painter.all_heads(grid.visible)}
+
+    def click(text, *modifiers):
+        where = (heads[text].area.center() - grid.visible.topLeft()).toPoint()
+        QTest.mouseClick(grid.viewport(), Qt.MouseButton.LeftButton, *modifiers, pos=where)
+
+    click("q")
+    assert wanted.pop() == sorted(f"layer.{i}.attention.query.weight" for i in range(BLOCKS))
+    click("2")
+    assert wanted.pop() == sorted(f"layer.2.{role}.weight" for role in ROLES)
+    first, last = (at(grid, f"layer.{i}.{r}.weight") for i, r in ((1, ROLES[0]), (2, ROLES[1])))
+    QTest.mousePress(grid.viewport(), Qt.MouseButton.LeftButton, pos=first)
+    QTest.mouseMove(grid.viewport(), last)
+    QTest.mouseRelease(grid.viewport(), Qt.MouseButton.LeftButton, pos=last)
+    dragged = [f"layer.{i}.{role}.weight" for i in (1, 2) for role in sorted(ROLES[:2])]
+    assert wanted.pop() == dragged
+    bench.choose("layer.5.output.dense.weight")
+    QTest.keyClick(grid, Qt.Key.Key_Space, Qt.KeyboardModifier.ShiftModifier)
+    assert wanted.pop() == sorted(f"layer.5.{role}.weight" for role in ROLES)
+    assert not wanted
+
+
+def test_cells_show_targets_of_the_draft_protection_and_patterns(view, bench, grid):
+    bench.session.protect({"layer.1.output.dense.weight"}, on=True)
+    bench.add(bench.step("n_m", targets=["layer.2.*"]))
+    bench.draft_step(bench.step(targets=["layer.3.*"], amount=0.5))
+    cell = grid.painter.cell_of
+    assert cell("layer.1.output.dense.weight").is_locked
+    assert cell("layer.2.output.dense.weight").badge == "2:4"
+    assert cell("layer.3.output.dense.weight").outline == LIGHT.draft
+    assert cell("layer.0.output.dense.weight")[5:] == ("", False, "")
 
 
 @pytest.mark.parametrize("shading", [Shading.DENSITY, Shading.ENERGY])
@@ -199,7 +248,7 @@ def test_with_little_memory_only_thumbnails_in_sight_are_kept(view, bench, grid)
     assert len(kept) < 100
     grid.verticalScrollBar().setValue(grid.verticalScrollBar().maximum())
     bench.until_idle()
-    assert "embed.weight" in view._data.pictures
+    assert "head.weight" in view._data.pictures
     assert len(view._data.pictures) == len(kept)
 
 

@@ -52,7 +52,29 @@ def test_cells_without_energy_lose_none(resolved):
     assert not thumbnail.density.share.any()
 
 
-@pytest.mark.parametrize("shading", Shading)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_the_magnitude_of_each_cell_is_relative_to_that_of_the_matrix(resolved, dtype):
+    weights = WEIGHTS.clone().to(dtype)
+    weights[:2] *= 40
+    weights[2:4] = 0
+    thumbnail = make_thumbnail(subject_of(resolved(STEP, w=weights)), Shading.MAGNITUDE, Monitor())
+    squares = weights.double().numpy() ** 2
+    rms = np.sqrt(squares.mean())
+    expected = np.clip(np.sqrt(per_cell(squares) / 4) / rms - 0.5, 0, 1)
+    np.testing.assert_allclose(thumbnail.density.share, expected, atol=1e-5)
+    assert thumbnail.rms == pytest.approx(rms)
+    assert thumbnail.shows(subject_of(resolved(w=WEIGHTS)), Shading.MAGNITUDE) is False
+
+
+@pytest.mark.parametrize("value", [0.0, float("nan"), float("inf")])
+def test_magnitudes_that_are_no_numbers_have_a_colour(resolved, value):
+    resolution = resolved(w=torch.full((8, 8), value))
+    thumbnail = make_thumbnail(subject_of(resolution), Shading.MAGNITUDE, Monitor())
+    assert np.isfinite(thumbnail.density.share).all()
+    assert thumbnail.rms == 0
+
+
+@pytest.mark.parametrize("shading", [Shading.STEP, Shading.DENSITY, Shading.ENERGY])
 def test_a_parameter_without_steps_is_not_read(resolved, monkeypatch, shading):
     resolution = resolved(w=WEIGHTS)
     monkeypatch.setattr(resolution.checkpoint, "read", None)

@@ -1,0 +1,151 @@
+"""What every parameter loses from one state to another, computed as the weights are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prune_gui.checkpoint import TensorInfo
+from prune_gui.comparison.mask_overlap import Overlap, comparable
+from prune_gui.monitor import Monitor
+from prune_gui.recipe import Resolution
+from prune_gui.statistics.losses import LOSSES, WeightState, loss
+
+
+@dataclass(frozen=True, eq=False)
+class StateLosses(Sequence[str]):
+    """The names of the parameters that two states have in common, and what each of them loses.
+
+    `measures` has the `LOSSES` of each parameter; it is read-only.
+    """
+
+    left: Resolution
+    right: Resolution
+    infos: tuple[TensorInfo, ...]
+    measures: NDArray[np.void]
+
+    def __len__(self) -> int:
+        return len(self.infos)
+
+    def __getitem__(self, row: int) -> str:  # type: ignore[override]  # no slices are needed
+        return self.infos[row].name
+
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        """The number of elements of each parameter."""
+        return np.array([info.numel for info in self.infos], np.int64)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all parameters are read."""
+        return bool(self.measures["known"].all())
+
+    @property
+    def progress(self) -> float:
+        """The share of the elements that are read, in [0, 1]."""
+        return float(self.sizes[self.measures["known"]].sum() / max(1, self.sizes.sum()))
+
+    @cached_property
+    def before(self) -> NDArray[np.float64]:
+        """The share of zeros on the left, in [0, 1]; NaN while it is not known."""
+        return self._where_known(self.measures["left"] / np.maximum(self.sizes, 1))
+
+    @cached_property
+    def after(self) -> NDArray[np.float64]:
+        """The share of zeros on the right."""
+        return self._where_known(self.measures["right"] / np.maximum(self.sizes, 1))
+
+    @cached_property
+    def lost(self) -> NDArray[np.float64]:
+        """The lost share of the energy; NaN also if there is none, or if it is infinite."""
+        energy, share = self.measures["energy"], np.full(len(self), np.nan)
+        where = np.isfinite(energy) & (energy > 0)
+        np.divide(self.measures["lost"], energy, out=share, where=where)
+        return share
+
+    @cached_property
+    def change(self) -> NDArray[np.float64]:
+        """The L2 norm of the difference."""
+        return self._where_known(np.sqrt(self.measures["change"]))
+
+    @cached_property
+    def iou(self) -> NDArray[np.float64]:
+        """Intersection over union of the zeros; 1.0 if there are none."""
+        either = self.measures["left"] + self.measures["right"] - self.measures["both"]
+        ratio = np.ones(len(self))
+        np.divide(self.measures["both"], either, out=ratio, where=either > 0)
+        return self._where_known(ratio)
+
+    def overlap(self, name: str) -> Overlap | None:
+        """Return the overlap of the zeros of a parameter; None while it is not known."""
+        row = next((row for row, one in enumerate(self) if one == name), None)
+        if row is None or not self.measures["known"][row]:
+            return None
+        left, right, both = (int(self.measures[of][row]) for of in ("left", "right", "both"))
+        return Overlap(name, both, left - both, right - both, int(self.sizes[row]))
+
+    @property
+    def worst(self) -> tuple[str, float] | None:
+        """The parameter that lost the largest share of its energy, and that share, if any did."""
+        if not np.nan_to_num(self.lost).any():
+            return None
+        row = int(np.nanargmax(self.lost))
+        return self[row], float(self.lost[row])
+
+    def _where_known(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.where(self.measures["known"], values, np.nan)
+
+
+def empty_losses(
+    left: Resolution, right: Resolution, before: StateLosses | None = None
+) -> StateLosses:
+    """Return the parameters that two states have in common, without reading weights.
+
+    Earlier losses are reused for parameters of the same values and masks on both sides.
+    """
+    names = [name for name in right.counts if comparable(left, right, name)]
+    infos = tuple(right.checkpoint.tensors[name] for name in names)
+    measures = np.zeros(len(names), LOSSES)
+    if before is not None:
+        earlier = {name: row for row, name in enumerate(before)}
+        for row, name in enumerate(names):
+            if (old := earlier.get(name)) is not None and (
+                _key(before.left, name) == _key(left, name)
+                and _key(before.right, name) == _key(right, name)
+            ):
+                measures[row] = before.measures[old]
+    measures.flags.writeable = False
+    return StateLosses(left, right, infos, measures)
+
+
+def compute_losses(
+    losses: StateLosses, wanted: Callable[[TensorInfo], bool], monitor: Monitor, first: str = ""
+) -> StateLosses:
+    """Return losses with those of more parameters: the `first`, changed ones, then smallest first.
+
+    `wanted` is called before each is read; False stops.
+    """
+    left, right = losses.left, losses.right
+    waiting = np.flatnonzero(~losses.measures["known"]).tolist()
+    same = {row: _key(left, losses[row]) == _key(right, losses[row]) for row in waiting}
+    waiting.sort(key=lambda row: (losses[row] != first, same[row], losses.infos[row].nbytes))
+    measures = losses.measures.copy()
+    monitor.expect(sum(losses.infos[row].nbytes for row in waiting))
+    for row in waiting:
+        info = losses.infos[row]
+        if not wanted(info):
+            break
+        before, after = (WeightState.of(side, info.name) for side in (left, right))
+        measures[row] = loss(before, after, info, monitor)
+    measures.flags.writeable = False
+    return replace(losses, measures=measures)
+
+
+def _key(resolution: Resolution, name: str) -> tuple[Hashable, ...]:
+    """Return a key that is equal for equal values and masks of a parameter."""
+    predicates = tuple(applied.predicate for applied in resolution.layers.get(name, ()))
+    return resolution.checkpoint, predicates, resolution.values_key(name)

@@ -1,0 +1,210 @@
+"""n:m groups and blocks of a parameter: which of them follow their pattern, in any state."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prune_gui.checkpoint import TensorInfo
+from prune_gui.language import deferred, tr
+from prune_gui.monitor import Monitor
+from prune_gui.pruning.parallel import CHUNK_ELEMENTS, run
+from prune_gui.pruning.predicates import BlockCut, NMCut
+from prune_gui.raster.parameter_layouts import ParameterLayout, SliceLayout
+from prune_gui.recipe import Resolution
+from prune_gui.recipe.recipe import KEPT
+from prune_gui.statistics.file_zeros import FileZeros, ZeroPatterns
+from prune_gui.statistics.pattern_scan import PATTERNS, possible
+
+Flags = NDArray[np.bool_]
+MAX_POSITIONS: Final = 10_000  # of broken groups that are known by position
+SHARE_TOLERANCE: Final = 0.02
+MIN_HELD_SHARE: Final = 0.9
+"""Of a parameter with about as many zeros as a pattern, at least this share of the groups follows
+the pattern, or it is not its pattern. Of 2:4, zeros at random leave 69 %."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPattern:
+    """Equal groups of elements, of which each keeps at most `n`; of a block, all or none.
+
+    The parameter is a sequence of matrices of `rows` and `columns`. A group has `height` rows and
+    `width` columns; elements beyond the last whole group of a side are in no group.
+
+    Attributes:
+        n: maximum number of elements kept in a group; None for blocks.
+        is_guess: whether it follows only from the number of zeros.
+    """
+
+    title: str
+    rows: int
+    columns: int
+    height: int
+    width: int
+    n: int | None = None
+    is_guess: bool = False
+
+    def broken(self, kept: Flags, cells: tuple[int, int] | None = None) -> Flags:
+        """Return which whole groups break the pattern: bool (matrices, down, across).
+
+        Args:
+            kept: bool (matrices, rows, columns).
+            cells: height and width of a group in `kept`, if it is of a layout; see `cells`.
+        """
+        height, width = cells or (self.height, self.width)
+        matrices, rows, columns = kept.shape
+        down, across = rows // height, columns // width
+        whole = kept[:, : down * height, : across * width]
+        parts = whole.reshape(matrices, down, height, across, width)
+        by_column = np.add.reduce(parts, axis=2, dtype=np.uint32)
+        counts = sum((by_column[..., i] for i in range(1, width)), by_column[..., 0])
+        is_whole_block = self.n is None and counts == height * width
+        broken: Flags = (counts > (self.n or 0)) & np.logical_not(is_whole_block)
+        return broken
+
+    def cells(self, layout: ParameterLayout) -> tuple[int, int] | None:
+        """Return the height and width of a group in a layout; None if it is no rectangle there."""
+        if not isinstance(layout, SliceLayout):
+            return None
+        strides = layout.row_stride, layout.column_stride
+        if self.height == 1:
+            is_aligned = layout.row_stride % self.width == layout.first % self.width == 0
+            return (1, self.width) if strides[1] == 1 and is_aligned else None
+        if strides == (self.columns, 1):
+            return self.height, self.width
+        if self.width == 1 and self.columns in strides:
+            return (self.height, 1) if strides[0] == self.columns else (1, self.height)
+        return None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Verdict:
+    """How many groups follow a pattern; `positions` are flat indices in the first broken ones."""
+
+    pattern: GroupPattern
+    groups: int
+    broken: int
+    positions: NDArray[np.int64]
+
+    def describe(self) -> str:
+        """Return "2:4 along dim 1: 36,864 of 36,864 groups hold"; a block is all or not pruned."""
+        message = deferred("{pattern}: {held:,} of {groups:,} groups hold")
+        if self.pattern.n is None:
+            message = deferred("{pattern}: {held:,} of {groups:,} are all pruned or all kept")
+        held, title = self.groups - self.broken, self.pattern.title
+        return tr(message, pattern=title, held=held, groups=self.groups)
+
+    def after(self, flat: int) -> int | None:
+        """Return the position of the next broken group after a flat index, from the start again."""
+        if not self.positions.size:
+            return None
+        following = int(np.searchsorted(self.positions, flat, side="right"))
+        return int(self.positions[following % self.positions.size])
+
+
+def pattern_of(resolution: Resolution, info: TensorInfo, zeros: FileZeros) -> GroupPattern | None:
+    """Return the pattern of a parameter: of the last step that has one, or in its zeros."""
+    shape = info.shape
+    for applied in reversed(resolution.layers.get(info.name, ())):
+        predicate = applied.predicate
+        if isinstance(predicate, NMCut):
+            groups = predicate.groups
+            n, along = groups.m - predicate.going, (groups.length, groups.inner)
+            return _n_m(n, groups.m, *along, _dim(shape, *along))
+        if isinstance(predicate, BlockCut):
+            blocks = predicate.blocks
+            return _blocks(blocks.rows, blocks.columns, blocks.height, blocks.width)
+    found = zeros.patterns.get(info.name)
+    if found is not None and (pattern := _found(found)) is not None:
+        return pattern
+    pruned, total = resolution.counts[info.name]
+    share = max(pruned, zeros.counts.get(info.name, 0)) / total
+    for name in possible(shape):
+        m, fewest = PATTERNS[name]
+        if abs(share - fewest / m) <= SHARE_TOLERANCE:
+            return _n_m(m - fewest, m, math.prod(shape[1:]), 1, 1, is_guess=True)
+    return None
+
+
+def verdict(
+    resolution: Resolution, name: str, pattern: GroupPattern, monitor: Monitor
+) -> Verdict | None:
+    """Count the groups that follow a pattern; None if it was guessed and too few follow it."""
+    info = resolution.checkpoint.tensors[name]
+    within = partial(resolution.pruned_by_within, name)
+    height, width, columns = pattern.height, pattern.width, pattern.columns
+
+    def look(span: tuple[int, int, int]) -> tuple[int, NDArray[np.int64]]:
+        start, stop, rows = span
+        monitor.advance(stop - start)
+        broken = pattern.broken((within(start, stop) == KEPT).reshape(-1, rows, columns))
+        matrix, down, across = np.nonzero(broken)
+        first = start + matrix * (rows * columns) + down * (height * columns) + across * width
+        return broken.size, first
+
+    groups = broken = 0
+    positions: list[NDArray[np.int64]] = []
+    monitor.expect(info.numel)
+    for size, first in run(look, _spans(pattern, info.numel)):
+        if broken < MAX_POSITIONS:
+            positions.append(first[: MAX_POSITIONS - broken])
+        groups, broken = groups + size, broken + len(first)
+    if not groups or (pattern.is_guess and groups - broken < MIN_HELD_SHARE * groups):
+        return None
+    return Verdict(pattern, groups, broken, np.concatenate(positions))
+
+
+def _spans(pattern: GroupPattern, size: int) -> Iterator[tuple[int, int, int]]:
+    """Yield spans (start, stop) of whole groups, and the number of rows of their matrices."""
+    matrix = pattern.rows * pattern.columns
+    if matrix <= CHUNK_ELEMENTS:
+        step = CHUNK_ELEMENTS // matrix * matrix
+        for start in range(0, size, step):
+            yield start, min(start + step, size), pattern.rows
+        return
+    rows = max(1, CHUNK_ELEMENTS // (pattern.height * pattern.columns)) * pattern.height
+    for begin in range(0, size, matrix):
+        for first in range(0, pattern.rows, rows):
+            last = min(first + rows, pattern.rows)
+            yield begin + first * pattern.columns, begin + last * pattern.columns, last - first
+
+
+def _n_m(
+    n: int, m: int, length: int, inner: int, dim: int, *, is_guess: bool = False
+) -> GroupPattern:
+    """Return the pattern of groups of `m` elements that are `inner` apart; see `NMGroups`."""
+    title = tr("{pattern} along dim {dim}", pattern=f"{n}:{m}", dim=dim)
+    if inner == 1:
+        return GroupPattern(title, 1, length, 1, m, n, is_guess)
+    return GroupPattern(title, length, inner, m, 1, n, is_guess)
+
+
+def _blocks(rows: int, columns: int, height: int, width: int) -> GroupPattern:
+    title = tr("Blocks of {height} × {width}", height=height, width=width)  # noqa: RUF001
+    return GroupPattern(title, rows, columns, height, width)
+
+
+def _found(zeros: ZeroPatterns) -> GroupPattern | None:
+    rows, columns = zeros.shape[0], math.prod(zeros.shape[1:])
+    if zeros.n_m:
+        n, m = map(int, zeros.n_m.split(":"))
+        if zeros.n_m_flattened:
+            return _n_m(n, m, columns, 1, 1)
+        length, inner = (rows, columns) if zeros.n_m_dim == 0 else (zeros.shape[1], columns)
+        return _n_m(n, m, length, inner // (1 if zeros.n_m_dim == 0 else length), zeros.n_m_dim)
+    return _blocks(rows, columns, zeros.block, zeros.block) if zeros.block else None
+
+
+def _dim(shape: tuple[int, ...], length: int, inner: int) -> int:
+    """Return the first dimension of groups along `length` elements that are `inner` apart."""
+    for dim in range(len(shape)):
+        after = math.prod(shape[dim + 1 :])
+        if (length, inner) in ((shape[dim], after), (shape[dim] * after, 1)):
+            return dim
+    return 0

@@ -1,0 +1,81 @@
+"""What a parameter loses from one state to another: energy, and elements that become zero."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prune_gui.checkpoint import TensorInfo
+from prune_gui.monitor import Monitor
+from prune_gui.pruning.parallel import chunks, run
+from prune_gui.recipe import Resolution, stack
+from prune_gui.recipe.recipe import IN_FILE
+from prune_gui.statistics import kernels, weight_values
+from prune_gui.statistics.weight_values import Reader, Values
+
+LOSSES: Final = np.dtype(
+    [
+        ("known", np.bool_),
+        ("energy", np.float64),
+        ("lost", np.float64),
+        ("change", np.float64),
+        ("left", np.int64),
+        ("right", np.int64),
+        ("both", np.int64),
+    ]
+)
+"""Of a parameter in two states, whose pruned elements are zeros.
+
+`energy` is the sum of the squares of the finite weights on the left, and `lost` of those that are
+zero on the right; `change` is the sum of the squares of the finite differences. `left`, `right` and
+`both` are numbers of zeros.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class WeightState:
+    """The values of a parameter, and the steps that prune elements which are not zero."""
+
+    read: Reader
+    applied: Sequence[stack.AppliedStep] = ()
+
+    @classmethod
+    def of(cls, resolution: Resolution, name: str) -> WeightState:
+        """Return a parameter as a recipe leaves it."""
+        applied = resolution.layers.get(name, ())
+        if resolution.checkpoint.tensors[name].pair is None:  # all that is pruned in it is zero
+            applied = tuple(one for one in applied if one.step != IN_FILE)
+        return cls(weight_values.shown(resolution, name), applied)
+
+    def remaining(self, start: int, stop: int) -> Values:
+        """Return the flat values in [start, stop), with zeros for pruned elements."""
+        values = self.read(start, stop)
+        if not self.applied:
+            return values
+        remaining: Values = np.where(stack.kept(self.applied, start, stop), values, 0)
+        return remaining
+
+
+def loss(
+    left: WeightState, right: WeightState, info: TensorInfo, monitor: Monitor
+) -> NDArray[np.void]:
+    """Return the `LOSSES` of a parameter; both states have the shape of `info`."""
+
+    def add_up(span: tuple[int, int]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        monitor.advance((span[1] - span[0]) * info.nbytes // info.numel)
+        before, after = left.remaining(*span), right.remaining(*span)
+        if before.dtype != after.dtype:
+            before, after = before.astype(np.float64), after.astype(np.float64)
+        sums, zeros = np.zeros(3), np.zeros(3, np.int64)
+        kernels.add_losses(before, after, sums, zeros)
+        return sums, zeros
+
+    sums, zeros = np.zeros(3), np.zeros(3, np.int64)
+    for more, more_zeros in run(add_up, chunks(info.numel)):
+        sums += more
+        zeros += more_zeros
+    return np.array((True, *sums, *zeros), LOSSES)

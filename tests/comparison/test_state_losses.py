@@ -1,0 +1,89 @@
+"""What is lost between two states agrees with a plain computation in numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prune_gui.comparison.state_losses import compute_losses, empty_losses
+from prune_gui.monitor import Monitor
+from prune_gui.pruning import parallel
+
+HALF = {"method": "l1_unstructured", "amount": 0.5}
+ROW = {"method": "channels", "channels": [0], "dim": 0}
+
+
+def every(_):
+    return True
+
+
+def _losses(left, right, before=None, wanted=every):
+    return compute_losses(empty_losses(left, right, before), wanted, Monitor())
+
+
+def _weights(seed, *shape):
+    weights = torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+    weights.view(-1)[::3] = 0
+    return weights
+
+
+@given(
+    seed=st.integers(0, 99),
+    dtype=st.sampled_from([torch.float32, torch.bfloat16, torch.float64]),
+    start=st.sampled_from(["dense", "zeros"]),
+    steps=st.lists(st.sampled_from([HALF, ROW]), max_size=2),
+    chunk=st.sampled_from([1, 7, 1 << 20]),
+)
+def test_losses_are_those_of_the_arrays(resolved, seed, dtype, start, steps, chunk):
+    left = resolved(start=start, w=_weights(seed, 4, 5))
+    right = resolved(*steps, w=_weights(seed + 1, 4, 5).to(dtype))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parallel, "CHUNK_ELEMENTS", chunk)
+        found = _losses(left, right)
+    before, after = (
+        (side.checkpoint.read("w") * side.mask("w")).double().numpy() for side in (left, right)
+    )
+    zeros = before == 0, after == 0
+    assert list(found) == ["w"]
+    assert found.before[0] == zeros[0].mean()
+    assert found.after[0] == zeros[1].mean()
+    assert found.iou[0] == (zeros[0] & zeros[1]).sum() / (zeros[0] | zeros[1]).sum()
+    assert found.lost[0] == pytest.approx((before[zeros[1]] ** 2).sum() / (before**2).sum())
+    assert found.change[0] == pytest.approx(np.linalg.norm(after - before))
+
+
+def test_the_parameter_that_lost_most_is_known_and_weights_that_are_not_finite_do_not_count(
+    resolved,
+):
+    tensors = {"v": torch.tensor([float("nan"), 1.0, 2.0]), "w": torch.zeros(2), "x": torch.ones(4)}
+    left = resolved(**tensors)
+    right = resolved({"method": "l1_unstructured", "amount": 2, "targets": ["v"]}, **tensors)
+    found = _losses(left, right)
+    assert found.worst[0] == "v"
+    assert np.isnan(found.lost[1])
+    assert found.iou[2] == 1
+    assert _losses(left, left).worst is None
+
+
+def test_only_parameters_with_the_same_shape_on_both_sides_are_compared(resolved):
+    left = resolved(v=torch.ones(2), w=torch.ones(2))
+    right = resolved(w=torch.ones(3), v=torch.ones(2), x=torch.ones(1))
+    assert list(_losses(left, right)) == ["v"]
+
+
+def test_changed_parameters_are_read_first_and_after_an_edit_only_those(resolved):
+    tensors = {"a__w": torch.ones(2), "b__w": torch.ones(9), "c__w": torch.ones(3)}
+    left = resolved(**tensors)
+    [step] = resolved({**HALF, "targets": ["b.w"]}, **tensors).recipe.steps
+    right = left.with_step(step, Monitor())
+    asked = []
+    first = _losses(left, right, wanted=lambda info: asked.append(info.name) or len(asked) < 2)
+    assert asked == ["b.w", "a.w"]
+    assert not first.is_complete
+    assert first.progress == 9 / 14
+    assert np.isnan(first.after).tolist() == [True, False, True]
+    known = empty_losses(left, left, _losses(left, right, first))
+    assert known.measures["known"].tolist() == [True, False, True]

@@ -188,7 +188,7 @@ def export_figure(monkeypatch, qtbot):
         shown = [each for each in QApplication.topLevelWidgets() if isinstance(each, FigureDialog)]
         dialog = next(each for each in shown if each.isVisible())
         qtbot.waitUntil(lambda: not dialog.preview.pixmap().isNull(), timeout=60_000)
-        dialog.format_box.setCurrentText(path.suffix[1:].upper())
+        dialog.fields["format"].setCurrentText(path.suffix[1:].upper())
         with monkeypatch.context() as patch:
             patch.setattr(questions, "ask_target", lambda *_: path)
             dialog.export.click()

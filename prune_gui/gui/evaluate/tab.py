@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from PySide6.QtCore import QEvent, Signal
@@ -131,7 +132,7 @@ class EvaluationTab(QWidget):
     def caption(self) -> tuple[str, str]:
         session, choice = self._workbench.session, self._evaluations.choice
         name = session.checkpoint.path.name if session is not None else ""
-        return name, f"{self.accessibleName()}: {choice.text if choice else ''}"
+        return name, f"{self.accessibleName()}: {Path(choice.text).name if choice else ''}"
 
     def legend(self) -> str:
         return ""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
-from PySide6.QtCore import QSize, Qt, QTimer, Signal, SignalInstance
+from PySide6.QtCore import QMargins, QSize, Qt, QTimer, Signal, SignalInstance
 from PySide6.QtGui import QGuiApplication, QImage, QPalette, QPixmap, QResizeEvent
 from PySide6.QtWidgets import (
     QCheckBox,
@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
     QLabel,
     QLineEdit,
     QPushButton,
+    QScrollArea,
     QSpinBox,
     QWidget,
 )
@@ -28,6 +29,7 @@ from prune_gui.gui.figures.data import FigureData, figure_data, layout_of
 from prune_gui.gui.figures.exporter import file_name
 from prune_gui.gui.figures.figure import (
     CURVES,
+    CURVES_ASPECT,
     LAYOUTS,
     MASK,
     PAGE,
@@ -37,13 +39,13 @@ from prune_gui.gui.figures.figure import (
     default_title,
     panels_of,
 )
-from prune_gui.gui.figures.picture import PicturePanel, PictureSource, Recoloured, is_dark
+from prune_gui.gui.figures.picture import PicturePanel, PictureSource, is_dark
 from prune_gui.gui.figures.writing import clipboard_data, content_of, drawn, image_of
 from prune_gui.gui.views.controls import Choice
 from prune_gui.gui.views.plot import dim_names_of, layout_labels
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.message import Message
-from prune_gui.gui.widgets.theme import WIDE_PX
+from prune_gui.gui.widgets.theme import WIDE_PX, theme_palette
 from prune_gui.language import deferred, tr
 from prune_gui.number_formats import short_bytes
 from prune_gui.raster.colours import DARK, LIGHT
@@ -59,11 +61,13 @@ if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.session.changes import Changes
 
-Made = TypeVar("Made")
 Access = tuple[Callable[[], Any], Callable[[Any], None], SignalInstance]
 SETTLE_MS: Final = 40
-PREVIEW_PX: Final = QSize(440, 400)
+PAPER_EDGES: Final = QMargins(WIDE_PX, WIDE_PX, WIDE_PX, WIDE_PX)
+PREVIEW_PX: Final = QSize(320, 300)
 MAX_SCALE: Final = 2.0  # pixels of the preview per point
+LEGIBLE_SCALE: Final = 1.1  # of a figure that is higher than the preview
+SHARE_OF_WINDOW: Final = 0.75
 MM_PER_INCH: Final = 25.4
 MAX_PIXELS: Final = 100_000_000
 SIZES: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
@@ -93,59 +97,52 @@ class FigureDialog(QDialog):
         super().__init__(parent)
         self.setWindowTitle(tr("Export figure"))
         self._workbench, self._source, self._curves = workbench, source, curves
+        self._recoloured: list[PictureSource] = []
         self._data: tuple[FigureData, tuple[str, str]] | None = None
-        self._recoloured: Recoloured | None = None
-        self.settings = settings
         self._is_showing = False
+        self.settings = settings
         self._timer = QTimer(self, singleShot=True, interval=SETTLE_MS)
         self._timer.timeout.connect(self._draw)
         self.preview = QLabel(alignment=Qt.AlignmentFlag.AlignCenter)
-        self.preview.setAutoFillBackground(True)
-        self.preview.setBackgroundRole(QPalette.ColorRole.Mid)
-        self.preview.setMinimumSize(PREVIEW_PX)
-        self.preview.setAccessibleName(tr("Preview"))
-        self.facts, self.note = QLabel(), Message()
+        self._scroll = QScrollArea(widgetResizable=True)
+        self._scroll.setWidget(self.preview)
+        self._scroll.setBackgroundRole(QPalette.ColorRole.Mid)
+        self._scroll.setMinimumSize(PREVIEW_PX)
+        self._scroll.setAccessibleName(tr("Preview"))
         sizes = [(tr(text), number) for number, (text, _) in enumerate(SIZES)]
-        self.size_box = Choice(tr("Size"), [*sizes, (tr("Other"), len(SIZES))], self._take_size)
-        self.layout_box = Choice(tr("Figure"))
-        self.width_box = QDoubleSpinBox(minimum=1, maximum=20_000)
-        self.height_box = QDoubleSpinBox(maximum=20_000)
-        self.height_box.setSpecialValueText(tr("auto"))
-        self.unit_box = Choice(tr("Unit"), [("mm", "mm"), ("px", "px")])
-        self.dpi_box = QSpinBox(minimum=50, maximum=1200, singleStep=50, suffix=tr(" dpi"))
-        self.text_box = QSpinBox(minimum=6, maximum=32, suffix=tr(" pt"))
-        self.dark_box = Choice(tr("Colours"), [(tr("Light"), False), (tr("Dark"), True)])
+        self.sizes = Choice(tr("Size"), [*sizes, (tr("Other"), len(SIZES))], self._take_size)
+        high = QDoubleSpinBox(maximum=20_000, decimals=1)
+        high.setSpecialValueText(tr("auto"))
         formats = [(each.suffix.upper(), each.suffix) for each in questions.FIGURES]
-        self.format_box = Choice(tr("Format"), formats)
-        self.title_box, self.legend_box = QCheckBox(tr("T&itle")), QCheckBox(tr("&Legend"))
-        self.title_edit = layouts.described(QLineEdit(), tr("Text of the title"))
-        fields: dict[str, QWidget] = {
-            "layout": self.layout_box,
-            "unit": self.unit_box,
-            "width": layouts.described(self.width_box, tr("Width")),
-            "height": layouts.described(self.height_box, tr("Height")),
-            "dpi": self.dpi_box,
-            "text_pt": self.text_box,
-            "dark": self.dark_box,
-            "format": self.format_box,
-            "title": self.title_box,
-            "legend": self.legend_box,
+        self.fields: dict[str, QWidget] = {
+            "layout": Choice(tr("Figure")),
+            "width": QDoubleSpinBox(minimum=1, maximum=20_000, decimals=1),
+            "height": high,
+            "unit": Choice(tr("Unit"), [("mm", "mm"), ("px", "px")]),
+            "dpi": QSpinBox(minimum=50, maximum=1200, singleStep=50, suffix=tr(" dpi")),
+            "text_pt": QSpinBox(minimum=6, maximum=32, suffix=tr(" pt")),
+            "dark": Choice(tr("Colours"), [(tr("Light"), False), (tr("Dark"), True)]),
+            "format": Choice(tr("Format"), formats),
+            "title": QCheckBox(tr("T&itle")),
+            "legend": QCheckBox(tr("&Legend")),
         }
-        lengths = QWidget()
-        cross = QLabel("\N{MULTIPLICATION SIGN}")
-        layouts.row(self.width_box, cross, self.height_box, self.unit_box, of=lengths, margin=0)
-        form = layouts.form(
-            (tr("&Figure"), self.layout_box),
-            (tr("&Size"), self.size_box),
+        layout, width, height, unit, dpi, text, dark, form, title, legend = self.fields.values()
+        cross, lengths = QLabel("\N{MULTIPLICATION SIGN}"), QWidget()
+        layouts.row((width, 1), cross, (height, 1), unit, of=lengths, margin=0)
+        self.title = layouts.described(QLineEdit(), tr("Text of the title"))
+        rows = layouts.form(
+            (tr("&Figure"), layout),
+            (tr("&Size"), self.sizes),
             ("", lengths),
-            (tr("&Resolution"), self.dpi_box),
-            (tr("&Text"), self.text_box),
-            (tr("C&olours"), self.dark_box),
-            (tr("For&mat"), self.format_box),
-            self.title_box,
-            self.title_edit,
-            self.legend_box,
+            (tr("&Resolution"), dpi),
+            (tr("&Text"), text),
+            (tr("C&olours"), dark),
+            (tr("For&mat"), form),
+            title,
+            self.title,
+            legend,
         )
+        self.facts, self.note = QLabel(), Message()
         buttons = layouts.dialog_buttons(self, QDialogButtonBox.StandardButton.Close)
         buttons.button(QDialogButtonBox.StandardButton.Close).setAutoDefault(False)
         self.export = QPushButton(tr("&Export…"), default=True)
@@ -153,27 +150,31 @@ class FigureDialog(QDialog):
         self.copy = layouts.button(tr("&Copy"), self._copy)
         for button in (self.export, self.copy):
             buttons.addButton(button, QDialogButtonBox.ButtonRole.ActionRole)
-        controls = layouts.column(form, layouts.STRETCH, self.facts, self.note)
-        content = layouts.row((self.preview, 1), controls, gap=WIDE_PX)
+        controls = layouts.column(rows, layouts.STRETCH, self.facts, self.note)
+        content = layouts.row((self._scroll, 1), controls, gap=WIDE_PX)
         layouts.column((content, 1), buttons, of=self)
-        self._access = {name: _accessors(field) for name, field in fields.items()}
+        self._access = {name: _accessors(field) for name, field in self.fields.items()}
         for _, _, changed in self._access.values():
             changed.connect(self._read)
-        self.title_edit.textChanged.connect(self._timer.start)
+        self.title.textChanged.connect(self._timer.start)
+        for each in filter(None, (source, curves)):
+            each.pictured.connect(self._timer.start)
         workbench.changed.connect(self._on_changed)
+        self.resize(parent.size() * SHARE_OF_WINDOW)
         self._show()
         self._load()
 
     def _show(self) -> None:
         """Show the settings in the fields, and the layouts for which there is something to show."""
         self._is_showing = True
-        panels = self._panels()
-        self.layout_box.offer([(tr(LAYOUTS[each]), each) for each in LAYOUTS if each in panels])
+        panels, box = self._panels(), self.fields["layout"]
+        assert isinstance(box, Choice)
+        box.offer([(tr(LAYOUTS[each]), each) for each in LAYOUTS if each in panels])
         for name, (_, put, _) in self._access.items():
             put(getattr(self.settings, name))
         sizes = [self.settings.model_copy(update=size) == self.settings for _, size in SIZES]
-        self.size_box.choose(sizes.index(True) if True in sizes else len(SIZES))
-        self.title_edit.setEnabled(self.settings.title)
+        self.sizes.choose(sizes.index(True) if True in sizes else len(SIZES))
+        self.title.setEnabled(self.settings.title)
         self._is_showing = False
         self._timer.start()
 
@@ -189,9 +190,15 @@ class FigureDialog(QDialog):
         self._show()
 
     def _take_size(self) -> None:
-        if self.size_box.value < len(SIZES):
-            self.settings = self.settings.model_copy(update=SIZES[self.size_box.value][1])
+        if self.sizes.value < len(SIZES):
+            self.settings = self.settings.model_copy(update=SIZES[self.sizes.value][1])
             self._show()
+
+    @property
+    def _layout(self) -> str | None:
+        """The layout that is shown; None if there is nothing to show."""
+        value: str | None = self._access["layout"][0]()
+        return value
 
     def _load(self) -> None:
         """Compute what the ready layouts show."""
@@ -220,7 +227,7 @@ class FigureDialog(QDialog):
         if self._data is not None:
             ready = panels_of(*self._data, DARK if self.settings.dark else LIGHT)
         if self._curves is not None:
-            ready[CURVES] = PicturePanel(self._curves)
+            ready[CURVES] = PicturePanel(self._curves, CURVES_ASPECT)
         found = {layout: [panel] for layout, panel in ready.items()}
         if len(ready) > 1:
             found[PAGE] = [ready[layout] for layout in LAYOUTS if layout in ready]
@@ -230,7 +237,7 @@ class FigureDialog(QDialog):
 
     def _figure(self) -> Figure | None:
         """Return the figure; None while there is nothing to show."""
-        layout = self.layout_box.value
+        layout = self._layout
         if layout is None:
             return None
         panels = self._panels()[layout]
@@ -239,26 +246,23 @@ class FigureDialog(QDialog):
             default = panels[0].title
         elif layout != PICTURE and self._data is not None:
             default = default_title(self._data[0])
-        self.title_edit.setPlaceholderText(default)
-        title = (self.title_edit.text() or default) if self.settings.title else ""
+        self.title.setPlaceholderText(default)
+        title = (self.title.text() or default) if self.settings.title else ""
         return Figure(panels, title, self.settings)
 
     def _draw(self) -> None:
-        """Draw the preview, after the pictures have the colours of the figure."""
-        dark, layout = self.settings.dark, self.layout_box.value
-        shown = {PICTURE: self._source, CURVES: self._curves, PAGE: self._curves}.get(layout)
-        if shown is None or is_dark(shown) == dark:
-            self._draw_preview()
-        else:
-            self._restore()
-            self._recoloured = Recoloured(shown, self._workbench, self._draw_preview, dark=dark)
-
-    def _draw_preview(self) -> None:
+        """Draw the preview; a picture is drawn again when it has the colours of the figure."""
+        shown = {PICTURE: self._source, CURVES: self._curves, PAGE: self._curves}
+        picture = shown.get(self._layout or "")
+        if picture is not None and is_dark(picture) != self.settings.dark:
+            self._recoloured.append(picture)
+            picture.setPalette(theme_palette(dark=self.settings.dark))
         figure = self._figure()
         if figure is None:
             return
-        size, room = figure.size, self.preview.size() - QSize(2 * WIDE_PX, 2 * WIDE_PX)
-        scale = min(room.width() / size.width(), room.height() / size.height(), MAX_SCALE)
+        size, room = figure.size, self._scroll.viewport().size().shrunkBy(PAPER_EDGES)
+        across, down = room.width() / size.width(), room.height() / size.height()
+        scale = min(across, max(down, LEGIBLE_SCALE), MAX_SCALE)
         dpi = scale * self.devicePixelRatioF() * POINTS_PER_INCH
         self._make(figure, lambda: image_of(figure, dpi), self._show_preview, "figure preview")
         pixels = figure.pixel_size(self.settings.dpi)
@@ -282,21 +286,17 @@ class FigureDialog(QDialog):
         self.preview.setPixmap(QPixmap.fromImage(image))
 
     def _make(
-        self,
-        figure: Figure,
-        make: Callable[[], Made],
-        then: Callable[[Made], object],
-        lane: str | None = None,
+        self, figure: Figure, make: Callable[[], Any], then: Callable[[Any], None], lane: str | None
     ) -> None:
         """Draw a figure: pictures of widgets at once, others on the engine's thread."""
+
+        def use(made: Any) -> None:  # noqa: ANN401 - what `make` returns
+            if isValid(self):
+                then(made)
+
         if figure.has_widgets:
             then(make())
         else:
-
-            def use(made: Made) -> None:
-                if isValid(self):
-                    then(made)
-
             job = Job(deferred("Drawing"), lambda _: make(), lane=lane, urgent=True)
             self._workbench.bridge.run(job, use)
 
@@ -309,7 +309,7 @@ class FigureDialog(QDialog):
         figure, session = self._figure(), self._workbench.session
         if figure is None or session is None:
             return
-        layout, suffix = self.layout_box.value, self.settings.format
+        layout, suffix = self._layout, self.settings.format
         name = f"{session.checkpoint.path.stem} {layout}"
         if layout == PICTURE:
             name = f"{self._source.caption()[0]} {self._source.accessibleName().lower()}"
@@ -324,7 +324,9 @@ class FigureDialog(QDialog):
             self.note.say(str(error))
             return
         overwrite = target == path  # else nobody was asked
-        self._make(figure, lambda: drawn(figure), lambda it: self._write(target, it, overwrite))
+        self._make(
+            figure, lambda: drawn(figure), lambda it: self._write(target, it, overwrite), None
+        )
 
     def _write(self, target: Path, made: QImage | bytes, overwrite: bool) -> None:
         def write(_: Monitor) -> int:
@@ -347,10 +349,6 @@ class FigureDialog(QDialog):
         job = Job(deferred("Exporting the figure"), write, writes=True)
         self._workbench.bridge.run(job, written, failed)
 
-    def _restore(self) -> None:
-        if self._recoloured is not None:
-            self._recoloured.restore()
-
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:
             self.close()
@@ -359,7 +357,8 @@ class FigureDialog(QDialog):
 
     def done(self, result: int) -> None:
         self._timer.stop()
-        self._restore()
+        for source in self._recoloured:
+            source.setPalette(QPalette())
         self.closed.emit(self.settings)
         super().done(result)
 

@@ -26,6 +26,7 @@ GAP: Final = 10.0  # points between panels
 TITLE_GAP: Final = 3.0
 MIN_STRETCH: Final = 0.1
 POINTS_PER_INCH: Final = 72
+CURVES_ASPECT: Final = 0.62
 PICTURE: Final = "picture"
 CURVES: Final = "curves"
 MASK: Final = "mask"

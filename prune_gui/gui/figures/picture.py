@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from html import escape
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
-from PySide6.QtCore import QObject, QPoint, QRectF, QSize, SignalInstance
+from PySide6.QtCore import QPoint, QRectF, QSize, SignalInstance
 from PySide6.QtGui import QFontInfo, QPalette, QRegion
 from PySide6.QtWidgets import QAbstractScrollArea, QWidget
 
-from prune_gui.engine import Dropped, Event, Failed, Finished
 from prune_gui.errors import one_line
 from prune_gui.gui.figures.drawing import Canvas
 from prune_gui.gui.figures.panels import Panel
 from prune_gui.gui.views.view import View
-from prune_gui.gui.widgets.theme import colours, theme_palette
+from prune_gui.gui.widgets.theme import colours
 from prune_gui.raster.colours import DARK
-
-if TYPE_CHECKING:
-    from prune_gui.gui.workbench import Workbench
 
 MIN_ASPECT: Final = 0.3
 MAX_ASPECT: Final = 1.6
@@ -53,23 +48,27 @@ class PictureSource(Protocol):
 
 
 class PicturePanel(Panel):
-    """Draws the picture of a source as if it had the size of the figure."""
+    """Draws the picture of a source as if it had the size of the figure.
+
+    The aspect is the height relative to the width. Without it, it is that on the screen, and the
+    legend begins with the description of the picture.
+    """
 
     is_widget = True
 
-    def __init__(self, source: PictureSource) -> None:
+    def __init__(self, source: PictureSource, aspect: float | None = None) -> None:
         picture = source.picture()
         assert picture is not None
         self.picture: QWidget = picture
         self._source = source
+        self._aspect = aspect or picture.height() / max(1, picture.width())
         self.title = source.accessibleName()
-        parts = escape(one_line(source.caption()[1])), source.legend()
-        self.legend = "<br>".join(filter(None, parts))
+        what = escape(one_line(source.caption()[1])) if aspect is None else ""
+        self.legend = "<br>".join(filter(None, (what, source.legend())))
 
     def height(self, canvas: Canvas, width: float) -> float:
-        aspect = self.picture.height() / max(1, self.picture.width())
         least = self._scale(canvas) * self.picture.minimumSizeHint().height()
-        return max(least, width * min(max(aspect, MIN_ASPECT), MAX_ASPECT))
+        return max(least, width * min(max(self._aspect, MIN_ASPECT), MAX_ASPECT))
 
     def _scale(self, canvas: Canvas) -> float:
         """Return the points per pixel of the screen, with which texts get their size."""
@@ -95,48 +94,6 @@ class PicturePanel(Panel):
         picture.resize(before)
         if isinstance(source, View):
             source.show_selection(on=True)
-
-
-class Recoloured(QObject):
-    """Shows a source in light or dark, calls a function at each picture, and restores the colours.
-
-    They are also restored after a picture that fails.
-    """
-
-    def __init__(
-        self, source: PictureSource, workbench: Workbench, use: Callable[[], None], *, dark: bool
-    ) -> None:
-        super().__init__(source if isinstance(source, QWidget) else None)
-        self._source = source
-        self._workbench = workbench
-        self._use = use
-        self._is_rendered = self._is_restored = False
-        source.pictured.connect(self._on_pictured)
-        workbench.bridge.happened.connect(self._follow)
-        old_ticket = source.ticket
-        source.setPalette(theme_palette(dark=dark))  # it handles the change, and renders again
-        if source.ticket == old_ticket:  # it had this picture in its cache
-            self._is_rendered = True
-            self._on_pictured()
-
-    def _follow(self, event: Event) -> None:
-        """Handle events of the latest job; earlier ones may still finish the old colours."""
-        if event.ticket == self._source.ticket and isinstance(event, Finished):
-            self._is_rendered = True
-        elif event.ticket == self._source.ticket and isinstance(event, Dropped | Failed):
-            self.restore()
-
-    def _on_pictured(self) -> None:
-        if self._is_rendered:
-            self._use()
-
-    def restore(self) -> None:
-        if not self._is_restored:
-            self._is_restored = True
-            self._source.pictured.disconnect(self._on_pictured)
-            self._workbench.bridge.happened.disconnect(self._follow)
-            self._source.setPalette(QPalette())
-            self.deleteLater()
 
 
 def is_dark(source: PictureSource) -> bool:

@@ -46,7 +46,7 @@ def open_dialog(pruned, qtbot):
 
 
 def offered(dialog: FigureDialog) -> int:
-    return dialog.layout_box.count()
+    return dialog.fields["layout"].count()
 
 
 @pytest.fixture

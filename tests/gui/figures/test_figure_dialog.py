@@ -33,7 +33,7 @@ def test_every_picture_is_exported_with_its_title(
     view = look_at(pruned.views.view(name))
     path = tmp_path / "picture.svg"
     dialog = open_dialog()
-    choose(dialog, dialog.format_box, "svg", qtbot)
+    choose(dialog, dialog.fields["format"], "svg", qtbot)
     export_to(dialog, path)
     title, what = view.caption()
     text = "".join(ET.fromstring(path.read_bytes()).itertext())
@@ -45,17 +45,17 @@ def test_every_picture_is_exported_with_its_title(
 def test_the_preview_follows_the_settings_which_are_remembered(pruned, look_at, open_dialog, qtbot):
     look_at(pruned.views.view("mask"))
     dialog = open_dialog()
-    choose(dialog, dialog.layout_box, "layers", qtbot)
-    choose(dialog, dialog.dark_box, True, qtbot)
+    choose(dialog, dialog.fields["layout"], "layers", qtbot)
+    choose(dialog, dialog.fields["dark"], True, qtbot)
     assert dialog.preview.pixmap().toImage().pixelColor(1, 1) == QColor(DARK.background)
-    dialog.text_box.setValue(9)
-    dialog.title_box.setChecked(False)
+    dialog.fields["text_pt"].setValue(9)
+    dialog.fields["title"].setChecked(False)
     dialog.close()
     now = Settings.load().figure
     assert (now.layout, now.dark, now.text_pt, now.title) == ("layers", True, 9, False)
     again = open_dialog()
-    assert again.layout_box.value == "layers"
-    assert again.text_box.value() == 9
+    assert again.fields["layout"].value == "layers"
+    assert again.fields["text_pt"].value() == 9
     again.close()
 
 
@@ -64,17 +64,17 @@ def test_lengths_stay_when_the_unit_changes_and_pixels_when_the_resolution_does(
 ):
     look_at(pruned.views.view("mask"))
     dialog = open_dialog()
-    dialog.dpi_box.setValue(254)
-    dialog.width_box.setValue(100)
-    dialog.unit_box.setCurrentIndex(1)
-    assert dialog.width_box.value() == 1000
+    dialog.fields["dpi"].setValue(254)
+    dialog.fields["width"].setValue(100)
+    dialog.fields["unit"].setCurrentIndex(1)
+    assert dialog.fields["width"].value() == 1000
     assert dialog.settings.per_inch == 254
-    dialog.dpi_box.setValue(508)
-    assert dialog.width_box.value() == 1000
-    dialog.unit_box.setCurrentIndex(0)
-    assert dialog.width_box.value() == 50
-    dialog.size_box.setCurrentIndex(0)
-    assert (dialog.width_box.value(), dialog.unit_box.value) == (85, "mm")
+    dialog.fields["dpi"].setValue(508)
+    assert dialog.fields["width"].value() == 1000
+    dialog.fields["unit"].setCurrentIndex(0)
+    assert dialog.fields["width"].value() == 50
+    dialog.sizes.setCurrentIndex(0)
+    assert (dialog.fields["width"].value(), dialog.fields["unit"].value) == (85, "mm")
     dialog.close()
 
 
@@ -84,8 +84,8 @@ def test_an_existing_file_that_the_user_chose_is_replaced(
     look_at(pruned.views.view("mask"))
     dialog, path = open_dialog(), tmp_path / "figure.png"
     path.write_bytes(b"")
-    choose(dialog, dialog.layout_box, PAGE, qtbot)
-    choose(dialog, dialog.format_box, "png", qtbot)
+    choose(dialog, dialog.fields["layout"], PAGE, qtbot)
+    choose(dialog, dialog.fields["format"], "png", qtbot)
     export_to(dialog, path)
     assert "figure.png" in dialog.note.text()
     assert QImage(str(path)).width() == 1004
@@ -114,7 +114,7 @@ def test_the_picture_of_a_dark_view_is_exported_light_without_its_selection(
         lambda: dialog.preview.pixmap().toImage().pixelColor(1, 1) == QColor(LIGHT.background),
         timeout=60_000,
     )
-    choose(dialog, dialog.format_box, "png", qtbot)
+    choose(dialog, dialog.fields["format"], "png", qtbot)
     export_to(dialog, path)
     image = QImage(str(path))
     assert image.pixelColor(1, 1) == QColor(LIGHT.background)
@@ -135,7 +135,7 @@ def test_the_picture_of_a_view_shows_no_selection(pruned, look_at, name):
 def test_a_figure_is_copied_as_an_image_and_as_svg(pruned, look_at, open_dialog, qtbot):
     look_at(pruned.views.view("mask"))
     dialog = open_dialog()
-    choose(dialog, dialog.layout_box, "mask", qtbot)
+    choose(dialog, dialog.fields["layout"], "mask", qtbot)
     dialog.copy.click()
     mime = QGuiApplication.clipboard().mimeData()
     assert QImage(mime.imageData()).width() == 1004
@@ -147,6 +147,6 @@ def test_a_figure_is_copied_as_an_image_and_as_svg(pruned, look_at, open_dialog,
 def test_curves_are_offered_after_an_evaluation_only(pruned, look_at, open_dialog):
     look_at(pruned.views.view("mask"))
     dialog = open_dialog()
-    assert dialog.layout_box.findData("curves") < 0
-    assert dialog.layout_box.findData(PICTURE) == 0
+    assert dialog.fields["layout"].findData("curves") < 0
+    assert dialog.fields["layout"].findData(PICTURE) == 0
     dialog.close()

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.gui.views.mask.data import mask_levels
+from prune_gui.gui.views.overview.data import parameter_subject
 from prune_gui.gui.views.overview.layout import Arrangement
 from prune_gui.raster.parameter_layouts import KernelLayout, SliceLayout
 from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO
@@ -90,7 +91,9 @@ def figure_data(
             labels = row.captions or [" ".join(filter(None, role)) for role in section.roles]
             for name, label in zip(row.names, labels, strict=True):
                 if name is not None:
-                    bars[name] = Bar(heading, block, label, _counts(subject, name))
+                    bars[name] = Bar(
+                        heading, block, label, _counts(parameter_subject(subject, name))
+                    )
     if chosen is None:
         return FigureData(subject, found, bars, None, None)
     original = Subject(before, chosen.info, None, chosen.file_zeros)
@@ -98,10 +101,8 @@ def figure_data(
     return FigureData(subject, found, bars, chosen, masks)
 
 
-def _counts(model: ModelSubject, name: str) -> dict[int, int]:
+def _counts(subject: Subject) -> dict[int, int]:
     """Return numbers of elements by code. Zeros of the file count where no step may prune them."""
-    info = model.resolution.checkpoint.tensors[name]
-    subject = Subject(model.resolution, info, model.draft, model.file_zeros)
     counts = subject.counts()
     if counts.keys() <= {KEPT, IN_FILE} and subject.zeros:
         counts |= {KEPT: counts[KEPT] - subject.zeros, ZERO: subject.zeros}
@@ -122,7 +123,7 @@ def _cells(subject: Subject, monitor: Monitor) -> MaskCells:
     size = layout.rows, layout.columns
     down, across = (ceil(length / ceil(length / MAX_CELLS)) for length in size)
     cells = density(subject.marked, subject.name, CellGrid.over(layout, (down, across)), monitor)
-    bar = Bar("", "", "", subject.counts())
+    bar = Bar("", "", "", _counts(subject))
     return MaskCells(mask_levels(cells, subject.draft), size, bar.sparsity)
 
 

@@ -30,6 +30,7 @@ class Colours:
         zero: elements that are zero in the file and that no step prunes.
         cut: the line below which a step prunes.
         box: inside of a check box.
+        warning, caution: texts about errors, and about what has no effect.
         scale: shares from 0 to 1, at equal distances. The colours differ in lightness.
         signed, unsigned: stops of ramps. Colours of numbers near zero are near the background.
     """
@@ -45,6 +46,7 @@ class Colours:
     cut: str
     box: str
     warning: str
+    caution: str
     scale: tuple[str, ...]
     signed: tuple[str, ...]
     unsigned: tuple[str, ...]
@@ -94,6 +96,7 @@ LIGHT: Final = Colours(
     cut="#22262b",
     box="#ffffff",
     warning="#b42318",
+    caution="#8f5600",
     scale=("#eaf1f8", "#bcd5ea", "#80b1d8", "#3f83bb", "#175493", "#08264f"),
     signed=("#7a3300", "#c4620c", "#f0b56b", "#f4f4f2", "#84b6e0", "#2a72b5", "#0b3566"),
     unsigned=("#f6f5ef", "#c9dfc6", "#7fbcb0", "#3a8aa3", "#265a8f", "#1f2f63", "#14123a"),
@@ -110,6 +113,7 @@ DARK: Final = Colours(
     cut="#f4f6f8",
     box="#4a525b",
     warning="#ff8a75",
+    caution="#f2b134",
     scale=("#273039", "#2c4a66", "#34699a", "#4f92c8", "#8dc0ea", "#e0f1ff"),
     signed=("#ffdca8", "#f59a3c", "#99581a", "#23272c", "#235b91", "#56a5ee", "#c4e2ff"),
     unsigned=("#191c20", "#252e57", "#2f5a8c", "#338d96", "#5dbd8a", "#b5df6c", "#fcf7a4"),

@@ -58,10 +58,12 @@ class ViewTabs(QWidget):
         self._lock.setFixedSize(LOCK_PX + GAP_PX, LOCK_PX + TIGHT_PX)
         self._lock.setToolTip(tr("protected: no step prunes it"))
         self._facts = ElidedLabel(tr("Shape, type and sparsity"))
-        for label in (self._name, self._facts):
+        self._original = layouts.remark(wrapped=False)
+        self._original.setAccessibleName(tr("The checkpoint before pruning"))
+        for label in (self._name, self._facts, self._original):
             label.setContentsMargins(GAP_PX, TIGHT_PX, GAP_PX, 0)
-        line = layouts.row(self._lock, (self._name, 1), margin=0, gap=0)
-        layouts.column(line, self._facts, (self._tabs, 1), of=self, margin=0, gap=0)
+        above = layouts.row(self._lock, (self._name, 1), self._original, margin=0, gap=0)
+        layouts.column(above, self._facts, (self._tabs, 1), of=self, margin=0, gap=0)
         workbench.changed.connect(self._on_changed)
         workbench.files.opened.connect(self._on_opened)
         self._tabs.currentChanged.connect(self._tab_changed)
@@ -185,9 +187,8 @@ class ViewTabs(QWidget):
             facts = subject_or_message.facts()
         else:
             facts = bare_facts(info) if info else ""
-        if reference := self._workbench.comparison.reference_text:
-            original = tr("original: {name}", name=reference)
-            facts = tr("{facts} · {more}", facts=facts, more=original) if facts else original
+        reference = self._workbench.comparison.reference_text
+        self._original.setText(tr("original: {name}", name=reference) if reference else "")
         is_protected = session is not None and name in session.protected
         self._lock.setVisible(is_protected)
         self._lock.setPixmap(icon("lock").pixmap(LOCK_PX))

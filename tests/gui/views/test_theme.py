@@ -122,7 +122,7 @@ def test_every_legend_line_starts_with_a_colour(bench, checkpoint):
 
 @pytest.fixture
 def widget(shown):
-    page, made = QWidget(), Legend()
+    page, made = QWidget(), Legend("Legend")
     layout = QVBoxLayout(page)
     layout.addWidget(QWidget(), 1)
     layout.addWidget(made)

@@ -299,6 +299,12 @@ class MapView(TiledView):
         if not painter.is_part:
             self._pipeline.request_overview(painter)
 
+    def show_selection(self, *, on: bool) -> None:
+        if on:
+            self._elements.update()
+        else:
+            self.canvas.pin(None)
+
     def _set_square_cells(self, on: bool) -> None:
         self._viewport.keep_square_cells(on=on)
         self.canvas.set_square_cells(on=on)

@@ -47,9 +47,8 @@ class VerdictLine(QWidget):
         self._next = QPushButton(tr("Next broken group"))
         self._next.setToolTip(tr("Move to the next group that breaks the pattern (N)"))
         self._next.clicked.connect(show_next)
-        policy = self._next.sizePolicy()
-        policy.setRetainSizeWhenHidden(True)  # so that the picture does not move
-        self._next.setSizePolicy(policy)
+        height = self._next.sizeHint().height() + TIGHT_PX
+        self.setMinimumHeight(height)  # so that the picture does not move when a group breaks
         layouts.row((self._text, 1), self._next, of=self, margin=(GAP_PX, TIGHT_PX, GAP_PX, 0))
         self.hide()
 

@@ -61,11 +61,6 @@ class Subject:
         in_file = self.counts().get(IN_FILE, 0)
         return max(0, self.file_zeros.counts.get(self.name, 0) - in_file)
 
-    @property
-    def is_pruned(self) -> bool:
-        """Whether an element is pruned, or zero in the file."""
-        return self.zeros > 0 or self.resolution.counts[self.name][0] > 0
-
     def counts(self) -> dict[int, int]:
         """Return the number of elements by code, kept elements first; codes with 0 are left out."""
         steps = [outcome.pruned.get(self.name, 0) for outcome in self.resolution.outcomes]

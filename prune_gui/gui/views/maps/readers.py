@@ -29,7 +29,6 @@ from prune_gui.gui.views.maps.text import (
     Texts,
     describe,
     describe_ranks,
-    is_bright,
     step_rows,
 )
 from prune_gui.gui.views.maps.tile_pipeline import MapPainter, RenderedView, RunJob
@@ -41,6 +40,7 @@ from prune_gui.gui.widgets.table_widgets import RecordModel, TableView
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, bold
 from prune_gui.language import deferred, tr
 from prune_gui.number_formats import sparsity
+from prune_gui.raster.colours import is_bright
 from prune_gui.raster.parameter_layouts import HeadBands, head_bands
 from prune_gui.session.subjects import Subject
 from prune_gui.table import Column, record_column

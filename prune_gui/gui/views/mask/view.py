@@ -31,6 +31,7 @@ from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import format_number, tr
 from prune_gui.raster.colours import Colours
+from prune_gui.recipe.recipe import KEPT
 from prune_gui.session.subjects import Subject
 
 if TYPE_CHECKING:
@@ -97,9 +98,10 @@ class MaskView(MapView):
         return MaskPainter(subject)
 
     def _fit_visible(self, visible: Pixels, cell: tuple[int, int]) -> bool:
-        before, dense = self._contrast, cell != (1, 1)
+        before, dense, subject = self._contrast, cell != (1, 1), self.subject
+        is_pruned = subject is not None and (subject.zeros or subject.counts().keys() != {KEPT})
         local = local_contrast(visible) if dense and self._local.isChecked() else None
-        self._local.setVisible(dense and self.subject is not None and self.subject.is_pruned)
+        self._local.setVisible(dense and bool(is_pruned))
         self._contrast = local or Contrast()
         low, high = (format_number(100 * end, ".3g") for end in self._contrast)
         text = tr(

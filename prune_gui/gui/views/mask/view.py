@@ -98,10 +98,11 @@ class MaskView(MapView):
         return MaskPainter(subject)
 
     def _fit_visible(self, visible: Pixels, cell: tuple[int, int]) -> bool:
-        before, dense, subject = self._contrast, cell != (1, 1), self.subject
+        before, subject = self._contrast, self.subject
         is_pruned = subject is not None and (subject.zeros or subject.counts().keys() != {KEPT})
-        local = local_contrast(visible) if dense and self._local.isChecked() else None
-        self._local.setVisible(dense and bool(is_pruned))
+        has_ramps = bool(is_pruned) and cell != (1, 1)
+        local = local_contrast(visible) if has_ramps and self._local.isChecked() else None
+        self._local.setVisible(has_ramps)
         self._contrast = local or Contrast()
         low, high = (format_number(100 * end, ".3g") for end in self._contrast)
         text = tr(
@@ -112,7 +113,7 @@ class MaskView(MapView):
             low=low,
             high=high,
         )
-        self._cell_text.say(text if dense else "", tip=text)
+        self._cell_text.say(text if has_ramps else "", tip=text)
         return self._contrast != before
 
     def _pixels(self, levels: Pixels, cell: tuple[int, int]) -> Pixels:

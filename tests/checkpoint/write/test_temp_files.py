@@ -21,7 +21,7 @@ from prune_gui.checkpoint.write.atomic import replacing_together
 from prune_gui.checkpoint.write.documents import (
     DOCUMENT_SUFFIXES,
     PAGE_SUFFIXES,
-    PNG_MAGIC,
+    PICTURE_MAGICS,
     RECIPE_SUFFIXES,
     check_documents,
     document_path,
@@ -292,7 +292,7 @@ def _refused(target: Path) -> None:
             act()
 
 
-@pytest.mark.parametrize("old", [None, b"", b"version: 1\n", "größer\n".encode(), PNG_MAGIC])
+@pytest.mark.parametrize("old", [None, b"", b"version: 1\n", "größer\n".encode(), *PICTURE_MAGICS])
 @pytest.mark.parametrize("suffix", DOCUMENT_SUFFIXES)
 def test_a_document_is_replaced_as_a_whole_or_not_at_all(tmp_path, suffix, old):
     target = tmp_path / f"a{suffix}"

@@ -122,7 +122,7 @@ LOSS_COLUMNS: Final[tuple[Column[Any], ...]] = (
     Column(
         title=deferred("Parameter"),
         text=lambda losses, row: short_name(losses[row]),
-        values=list,
+        values=tuple,
         cell_tip=lambda losses, row: one_line(losses[row]),
         is_number=False,
         file_title=deferred("Parameter"),

@@ -148,7 +148,7 @@ LOSS_COLUMNS: Final[tuple[Column[Any], ...]] = (
     _column(
         deferred("Change"),
         lambda losses: losses.change,
-        lambda losses, row: format_number(float(losses.change[row]), ".3g"),
+        lambda losses, row: format_number(float(losses.change[row]), "#.3g"),
         deferred("L2 norm of the difference between both sides"),
         _share_of_largest,
     ),

@@ -121,7 +121,7 @@ def test_the_largest_loss_is_first_and_unknown_ones_are_last(table, losses):
     headings = [model.headerData(i, Qt.Orientation.Horizontal) for i in range(model.columnCount())]
     assert headings == ["Parameter", "Lost", "Before", "After", "Change", "IoU"]
     cells = [model.index(0, i).data() for i in range(6)]
-    assert cells == ["b", "20.0 %", "0.0 %", "50.0 %", "1", "0.000"]
+    assert cells == ["b", "20.0 %", "0.0 %", "50.0 %", "1.00", "0.000"]
     assert _names(table) == ["b", "a", "c", "d"]
     assert model.index(3, 1).data() == "\N{EN DASH}"
     table.show_rows(losses)

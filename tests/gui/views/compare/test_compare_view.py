@@ -253,8 +253,11 @@ def test_the_reference_is_the_left_side_and_kept_energy_is_relative_to_it(
     compare.show_pictures()
     bench.until_idle()
     assert "only right 24" in text(compare.pictures, "Legend")
+    bench.comparison.open(checkpoint, "right")
+    bench.until_idle()
     bench.open_and_choose(checkpoint, "fc.weight")
     assert _box(compare).currentText() == "The original file"
+    assert _box(compare, "right").currentText() == "The stack"
     assert bench.comparison.reference is bench.session.checkpoint
     bench.open_and_choose(pruned, "fc.weight")
     assert bench.comparison.reference.path == checkpoint

@@ -23,6 +23,7 @@ from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, bold
 from prune_gui.language import tr
+from prune_gui.session.draft_request import TargetsRequest
 from prune_gui.session.subjects import ComparedState, ModelSubject
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ class CompareView(View[ModelSubject]):
         self.table_widget.activated.connect(self.show_pictures)
         self.grid.chosen.connect(self._workbench.choose)
         self.grid.opened.connect(self._open)
+        self.grid.picked.connect(self._target)
         self.table_widget.doubleClicked.connect(self.show_pictures)
         self.pictures.list_wanted.connect(self.show_list)
         self.pictures.pictured.connect(self.pictured)
@@ -130,6 +132,9 @@ class CompareView(View[ModelSubject]):
             self.show_pictures()
         else:
             self._workbench.choose(name)
+
+    def _target(self, names: tuple[str, ...]) -> None:
+        self._request_draft(TargetsRequest(frozenset(names)))
 
     def show_list(self) -> None:
         self._levels.setCurrentWidget(self._list)

@@ -48,6 +48,11 @@ class StateLosses(Sequence[str]):
         return np.array([info.numel for info in self.infos], np.int64)
 
     @property
+    def omitted(self) -> int:
+        """The number of parameters that are not on both sides with the same shape."""
+        return len({**self.left.counts, **self.right.counts}) - len(self)
+
+    @property
     def is_complete(self) -> bool:
         """Whether all parameters are read."""
         return bool(self.measures["known"].all())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
@@ -13,25 +12,18 @@ from numpy.typing import NDArray
 from prune_gui.errors import one_line
 from prune_gui.gui.views.compare.data import Shades
 from prune_gui.gui.views.legend_text import SEPARATOR, counted, marked, unbroken
-from prune_gui.language import deferred, format_number, join_items, tr
+from prune_gui.language import deferred, format_number, tr, trn
 from prune_gui.number_formats import sparsity, sparsity_share
 from prune_gui.raster.colours import Colours
 from prune_gui.table import Column
 
 if TYPE_CHECKING:
-    from prune_gui.comparison.mask_overlap import Obstacle, Overlap
+    from prune_gui.comparison.mask_overlap import Overlap
     from prune_gui.comparison.state_losses import StateLosses
 
 UNKNOWN: Final = "…"
 UNDEFINED: Final = "–"  # noqa: RUF001
 ARROW: Final = "\N{RIGHTWARDS ARROW}"
-OBSTACLES: Final[dict[Obstacle, str]] = {
-    "shape": deferred("{count:,} of another shape"),
-    "not_left": deferred("{count:,} not on the left"),
-    "not_right": deferred("{count:,} not on the right"),
-    "not_prunable": deferred("{count:,} that cannot be pruned on both sides"),
-}
-"""Texts for the numbers of parameters that cannot be compared, by the reason."""
 SCALE_STEPS: Final = 5
 LOST: Final = 1
 """The column of the lost energy, by which the table is sorted at first."""
@@ -68,8 +60,8 @@ def loss_legend(losses: StateLosses, colours: Colours) -> str:
     return SEPARATOR.join([unbroken(tr("energy lost")), *items])
 
 
-def total_text(losses: StateLosses, excluded: Counter[Obstacle]) -> str:
-    """Describe what is lost in all parameters, and which are left out."""
+def total_text(losses: StateLosses) -> str:
+    """Describe what is lost in all parameters, and how many are left out."""
     if not losses.is_complete:
         return tr("{percent:.0f} % of the weights read", percent=100 * losses.progress)
     measures, size = losses.measures, int(losses.sizes.sum())
@@ -81,11 +73,14 @@ def total_text(losses: StateLosses, excluded: Counter[Obstacle]) -> str:
         after=sparsity(int(measures["right"].sum()), size),
         lost=sparsity_share(lost / energy) if 0 < energy < np.inf else UNDEFINED,
     )
-    found = [obstacle for obstacle in OBSTACLES if excluded[obstacle]]
-    if not found:
+    if not losses.omitted:
         return total
-    counts = (tr(OBSTACLES[obstacle], count=excluded[obstacle]) for obstacle in found)
-    return tr("{total}. Parameters left out: {counts}", total=total, counts=join_items(counts))
+    omitted = trn(
+        "{count:,} parameter is not on both sides",
+        "{count:,} parameters are not on both sides",
+        losses.omitted,
+    )
+    return tr("{total}. {omitted}", total=total, omitted=omitted)
 
 
 def _column(

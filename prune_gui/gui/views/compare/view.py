@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -27,7 +26,6 @@ from prune_gui.session.draft_request import TargetsRequest
 from prune_gui.session.subjects import ComparedState, ModelSubject
 
 if TYPE_CHECKING:
-    from prune_gui.comparison.mask_overlap import Obstacle
     from prune_gui.comparison.state_losses import StateLosses
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
@@ -43,12 +41,11 @@ MARGINS_PX: Final = (GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranking:
-    """What every parameter loses between two states; how many cannot be compared, and why."""
+    """What every parameter loses between two states, and where its block is."""
 
     left: ComparedState
     right: ComparedState
     losses: StateLosses
-    excluded: Counter[Obstacle]
     arrangement: Arrangement
 
     @property
@@ -184,11 +181,10 @@ class CompareView(View[ModelSubject]):
                 sides = left.resolution(), right.resolution()
                 earlier = ranking.losses if ranking is not None else None
                 losses = comparison.state_losses.empty_losses(*sides, earlier)
-                excluded = comparison.mask_overlap.left_out(*sides)
                 is_arranged = ranking is not None and ranking.losses.infos == losses.infos
                 arrangement = ranking.arrangement if ranking is not None and is_arranged else None
                 arrangement = arrangement or Arrangement.of(sides[1].checkpoint.tensors, losses)
-                ranking = Ranking(left, right, losses, excluded, arrangement)
+                ranking = Ranking(left, right, losses, arrangement)
             if not ranking.is_pending:
                 return ranking
             budget = statistics.dispatch.read_budget(counted=known)
@@ -206,7 +202,7 @@ class CompareView(View[ModelSubject]):
         self.grid.choose(self._workbench.chosen)
         has_reference = self._workbench.comparison.reference is not None
         self.headline.setText(headline(losses, has_reference=has_reference))
-        self.total.setText(total_text(losses, ranking.excluded))
+        self.total.setText(total_text(losses))
 
     def _continue(self) -> None:
         if self.isVisible() and self._ranking is not None and self._ranking.is_pending:

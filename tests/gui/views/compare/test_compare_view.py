@@ -172,13 +172,13 @@ def test_a_side_without_the_parameter_says_so_and_the_other_is_shown(
     assert compare.pictures.pair.left.isVisible()
 
 
-def test_the_total_says_how_many_parameters_are_left_out_and_why(compare, bench, other):
+def test_the_total_says_how_many_parameters_are_left_out(compare, bench, other):
     bench.comparison.open(other)
     bench.until_idle()
     total = text(compare, "All parameters that can be compared")
-    assert total.endswith(". Parameters left out: 1 of another shape, 1 not on the left")
+    assert total.endswith(". 2 parameters are not on both sides")
     _choose(compare, bench, "The original file")
-    assert "left out" not in text(compare, "All parameters that can be compared")
+    assert "both sides" not in text(compare, "All parameters that can be compared")
 
 
 def test_recent_files_are_offered_when_the_list_opens(compare, bench, other, checkpoint):

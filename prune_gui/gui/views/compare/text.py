@@ -34,8 +34,8 @@ def short_name(name: str) -> str:
     return name.removesuffix(".weight")
 
 
-def headline(losses: StateLosses, *, has_reference: bool = True) -> str:
-    """Return rich text that names the parameter that lost most, as a link with its name."""
+def headline(losses: StateLosses, colour: str, *, has_reference: bool = True) -> str:
+    """Return rich text with the parameter that lost most as a link, which has its name."""
     if not losses:
         return escape(tr("No parameter is on both sides with the same shape."))
     if losses.worst is None:
@@ -45,7 +45,8 @@ def headline(losses: StateLosses, *, has_reference: bool = True) -> str:
             return escape(tr("What the file lost is known with its original: see the menu File."))
         return escape(tr("No energy is lost from left to right."))
     name, share = losses.worst
-    link = f'<a href="{escape(name)}">{escape(one_line(short_name(name)))}</a>'
+    shown, style = escape(one_line(short_name(name))), f'style="color: {colour}"'
+    link = f'<a {style} href="{escape(name)}">{shown}</a>'
     message = deferred("Most lost: {name}, {share}")
     if not losses.is_complete:
         message = deferred("Most lost so far: {name}, {share}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QLabel, QSplitter, QStackedWidget, QWidget
+from PySide6.QtWidgets import QApplication, QLabel, QSplitter, QStackedWidget, QWidget
 
 from prune_gui import comparison, statistics
 from prune_gui.gui.dialogs.questions import ask_checkpoint
@@ -200,8 +200,6 @@ class CompareView(View[ModelSubject]):
         self.pictures.take_losses(losses)
         self._recolour()
         self.grid.choose(self._workbench.chosen)
-        has_reference = self._workbench.comparison.reference is not None
-        self.headline.setText(headline(losses, has_reference=has_reference))
         self.total.setText(total_text(losses))
 
     def _continue(self) -> None:
@@ -250,3 +248,6 @@ class CompareView(View[ModelSubject]):
             losses, colours = self._ranking.losses, self.colours()
             self.grid.show_cells(self._ranking.arrangement, loss_cells(losses, colours), colours)
             self._legend.setText(loss_legend(losses, colours))
+            colour = QApplication.palette().link().color().name()
+            has_reference = self._workbench.comparison.reference is not None
+            self.headline.setText(headline(losses, colour, has_reference=has_reference))

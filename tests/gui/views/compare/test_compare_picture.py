@@ -85,10 +85,11 @@ def table(shown, losses):
 
 
 def test_the_headline_names_the_parameter_that_lost_most(losses):
-    assert headline(losses) == "…"
+    assert headline(losses, "#000000") == "…"
     assert total_text(losses) == "0 % of the weights read"
     done = compute_losses(losses, lambda _: True, Monitor())
-    assert headline(done) == 'Most lost: <a href="b">b</a>, 20.0 %'
+    link = '<a style="color: #000000" href="b">b</a>'
+    assert headline(done, "#000000") == f"Most lost: {link}, 20.0 %"
     arrow = "\N{RIGHTWARDS ARROW}"
     assert total_text(done) == (f"In all: sparsity 25.0 % {arrow} 50.0 %, 1.9 % of the energy lost")
 

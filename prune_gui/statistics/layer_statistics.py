@@ -102,7 +102,7 @@ def empty_statistics(
         measures = np.zeros(len(infos), MEASURES)
         measures.flags.writeable = False
         sizes = np.array([info.nbytes for info in infos], np.int64)
-        is_fetched = own.is_fetched
+        is_fetched = all(one.is_fetched for one in (own, reference) if one is not None)
         return LayerStatistics(resolution, reference, infos, sizes, measures, is_fetched)
     if before.resolution is resolution:
         return before

@@ -38,19 +38,24 @@ def headline(losses: StateLosses, colour: str, *, has_reference: bool = True) ->
     """Return rich text with the parameter that lost most as a link, which has its name."""
     if not losses:
         return escape(tr("No parameter is on both sides with the same shape."))
-    if losses.worst is None:
+    if losses.worst is not None:
+        (name, share), message = losses.worst, deferred("Most lost: {name}, {value}")
+        value = sparsity_share(share)
         if not losses.is_complete:
-            return UNKNOWN
-        if not has_reference:
-            return escape(tr("What the file lost is known with its original: see the menu File."))
+            message = deferred("Most lost so far: {name}, {value}")
+    elif not losses.is_complete:
+        return UNKNOWN
+    elif losses.change.any():
+        row = int(np.argmax(losses.change))
+        name, value = losses[row], format_number(float(losses.change[row]), ".3g")
+        message = deferred("No energy is lost. Most changed: {name}, by {value}")
+    elif has_reference:
         return escape(tr("No energy is lost from left to right."))
-    name, share = losses.worst
+    else:
+        return escape(tr("What the file lost is known with its original: see the menu File."))
     shown, style = escape(one_line(short_name(name))), f'style="color: {colour}"'
     link = f'<a {style} href="{escape(name)}">{shown}</a>'
-    message = deferred("Most lost: {name}, {share}")
-    if not losses.is_complete:
-        message = deferred("Most lost so far: {name}, {share}")
-    return tr(message, name=link, share=escape(sparsity_share(share)))
+    return tr(message, name=link, value=escape(value))
 
 
 def loss_legend(losses: StateLosses, colours: Colours) -> str:

@@ -94,6 +94,17 @@ def test_the_headline_names_the_parameter_that_lost_most(losses):
     assert total_text(done) == (f"In all: sparsity 25.0 % {arrow} 50.0 %, 1.9 % of the energy lost")
 
 
+def test_the_headline_names_what_changed_most_where_nothing_is_lost(resolved):
+    left, right = (
+        resolved(v=torch.ones(4), w=torch.ones(4)),
+        resolved(v=torch.ones(4), w=torch.full((4,), 3.0)),
+    )
+    done = compute_losses(empty_losses(left, right), lambda _: True, Monitor())
+    assert headline(done, "#000000").endswith('href="w">w</a>, by 4')
+    same = compute_losses(empty_losses(left, left), lambda _: True, Monitor())
+    assert headline(same, "#000000") == "No energy is lost from left to right."
+
+
 def mark(table, name):
     table.mark(lambda row: row == name)
 

@@ -12,8 +12,8 @@ from PySide6.QtWidgets import QApplication, QLabel, QSplitter, QStackedWidget, Q
 from prune_gui import comparison, statistics
 from prune_gui.gui.dialogs.questions import ask_checkpoint
 from prune_gui.gui.views.compare.control_bars import SidesBar
-from prune_gui.gui.views.compare.pictures import ComparePictures
-from prune_gui.gui.views.compare.tables import LossTable, loss_cells
+from prune_gui.gui.views.compare.loss_table import LossTable, loss_cells
+from prune_gui.gui.views.compare.picture_view import ComparePictures
 from prune_gui.gui.views.compare.text import headline, loss_legend, total_text
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.overview.block_grid import BlockGrid
@@ -40,7 +40,7 @@ MARGINS_PX: Final = (GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ranking:
+class RankedLosses:
     """What every parameter loses between two states, and where its block is."""
 
     left: ComparedState
@@ -66,7 +66,7 @@ class CompareView(View[ModelSubject]):
 
     def __init__(self, workbench: Workbench, viewport: Viewport) -> None:
         super().__init__(workbench, lambda: workbench.model_subject, tr("Compare"))
-        self._ranking: Ranking | None = None
+        self._ranking: RankedLosses | None = None
         self.sides = SidesBar(workbench, ask_checkpoint)
         self.pictures = ComparePictures(workbench, viewport)
         self.table_widget = LossTable()
@@ -175,7 +175,7 @@ class CompareView(View[ModelSubject]):
             self._show_result(subject, before, self._show)
             return
 
-        def work(monitor: Monitor) -> Ranking:
+        def work(monitor: Monitor) -> RankedLosses:
             ranking = before
             if ranking is None or not known:
                 sides = left.resolution(), right.resolution()
@@ -184,7 +184,7 @@ class CompareView(View[ModelSubject]):
                 is_arranged = ranking is not None and ranking.losses.infos == losses.infos
                 arrangement = ranking.arrangement if ranking is not None and is_arranged else None
                 arrangement = arrangement or Arrangement.of(sides[1].checkpoint.tensors, losses)
-                ranking = Ranking(left, right, losses, arrangement)
+                ranking = RankedLosses(left, right, losses, arrangement)
             if not ranking.is_pending:
                 return ranking
             budget = statistics.dispatch.read_budget(counted=known)
@@ -193,7 +193,7 @@ class CompareView(View[ModelSubject]):
 
         self._run_picture_job(subject, work, self._show)
 
-    def _show(self, ranking: Ranking) -> None:
+    def _show(self, ranking: RankedLosses) -> None:
         self._ranking = ranking
         losses = ranking.losses
         self.table_widget.show_rows(losses)

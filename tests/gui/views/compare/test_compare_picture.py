@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt
 from prune_gui.comparison.mask_overlap import Overlap
 from prune_gui.comparison.state_losses import compute_losses, empty_losses
 from prune_gui.gui.views.compare.data import Shades, paint, split
-from prune_gui.gui.views.compare.tables import LossTable
+from prune_gui.gui.views.compare.loss_table import LossTable
 from prune_gui.gui.views.compare.text import headline, legend, total_text
 from prune_gui.monitor import Monitor
 from prune_gui.raster.colours import DARK, LIGHT

@@ -94,9 +94,17 @@ def _column(
     values: Callable[[StateLosses], NDArray[np.float64]],
     text: Callable[[StateLosses, int], str],
     tip: str,
-    bar: Callable[[StateLosses], NDArray[np.float64]] | None = None,
+    *,
+    is_relative: bool = False,
 ) -> Column[Any]:
-    """Return a column of numbers with a bar each; NaN stands for what is not known."""
+    """Return a column of numbers with a bar each, which may be relative to the largest.
+
+    NaN stands for what is not known.
+    """
+
+    def lengths(losses: StateLosses) -> NDArray[np.float64]:
+        largest = np.nanmax(values(losses), initial=0.0) if is_relative else 1.0
+        return values(losses) / (largest or 1.0)
 
     def shown(losses: StateLosses, row: int) -> str:
         if not losses.measures["known"][row]:
@@ -111,12 +119,8 @@ def _column(
         descending_first=True,
         file_title=title,
         file_values=lambda losses: [None if np.isnan(one) else one for one in values(losses)],
-        bar=bar or values,
+        bar=lengths,
     )
-
-
-def _share_of_largest(losses: StateLosses) -> NDArray[np.float64]:
-    return losses.change / (np.nanmax(losses.change, initial=0.0) or 1.0)
 
 
 LOSS_COLUMNS: Final[tuple[Column[Any], ...]] = (
@@ -133,6 +137,7 @@ LOSS_COLUMNS: Final[tuple[Column[Any], ...]] = (
         lambda losses: losses.lost,
         lambda losses, row: sparsity_share(float(losses.lost[row])),
         deferred("Lost energy: share of the sum of squares on the left that is zero on the right"),
+        is_relative=True,
     ),
     _column(
         deferred("Before"),
@@ -151,7 +156,7 @@ LOSS_COLUMNS: Final[tuple[Column[Any], ...]] = (
         lambda losses: losses.change,
         lambda losses, row: format_number(float(losses.change[row]), "#.3g"),
         deferred("L2 norm of the difference between both sides"),
-        _share_of_largest,
+        is_relative=True,
     ),
     _column(
         deferred("IoU"),

@@ -202,9 +202,10 @@ class Comparison(QObject):
         """Forget the states of the session before, and open the reference of this one."""
         self._states.clear()
         if not continued:
-            self.notice = ""
+            self.notice, session = "", self._source.session
+            own = session.checkpoint.path.absolute() if session is not None else None
             for which, side in self.chosen.items():
-                if not isinstance(side, OtherCheckpoint):
+                if not isinstance(side, OtherCheckpoint) or side.path.absolute() == own:
                     self.chosen[which] = DEFAULTS[which]
         self._take_reference()
 

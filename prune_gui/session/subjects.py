@@ -311,7 +311,7 @@ def text_of(side: Side, steps: Sequence[Step], *, drafted: bool) -> str:
     """Return the name of a side in the window."""
     match side:
         case AfterStep(0):
-            return tr("The original file")
+            return tr("The file as opened")
         case AfterStep(number) if number <= len(steps):
             method = one_line(tr(steps[number - 1].method.title))
             return tr("After step {number}: {method}", number=number, method=method)
@@ -337,7 +337,7 @@ def frame_title(subject: Subject, steps: int) -> str:
     """Return the title of a frame of a film: "After step 2: L1 unstructured, 50.0 % pruned"."""
     share = sparsity(*subject.resolution.counts[subject.name])
     if not steps:
-        return tr("The original file, {share} pruned", share=share)
+        return tr("The file as opened, {share} pruned", share=share)
     method = one_line(tr(subject.resolution.recipe.steps[steps - 1].method.title))
     message = deferred("After step {number}: {method}, {share} pruned")
     if steps == subject.draft:

@@ -117,9 +117,7 @@ def compute_overview(
     if before is not None and not subject.same_parameter(before.subject):
         before = None
     previous = before.statistics if before else None
-    statistics, reference = previous, subject.reference
-    if statistics is None or not statistics.is_of(resolution, reference):
-        statistics = empty_statistics(resolution, previous, reference=reference)
+    statistics = empty_statistics(resolution, previous, reference=subject.reference)
     if before is not None and before.vectors is request.vectors:
         arrangement = before.arrangement
     else:

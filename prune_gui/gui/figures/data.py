@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
@@ -56,7 +56,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FigureData:
-    """The content of the layouts. `masks` are of the chosen parameter, in the file and now."""
+    """The content of the layouts. `masks` are of the chosen parameter, before and after."""
 
     subject: ModelSubject
     arrangement: Arrangement
@@ -81,7 +81,7 @@ class FigureData:
 def figure_data(
     subject: ModelSubject, before: Resolution, chosen: Subject | None, monitor: Monitor
 ) -> FigureData:
-    """Return the content of the layouts; `before` is the file without the stack."""
+    """Return the content of the layouts; `before` is the original, or the file itself."""
     tensors, counts = subject.resolution.checkpoint.tensors, subject.resolution.counts
     found = Arrangement.of(tensors, counts)
     bars = {}
@@ -96,7 +96,9 @@ def figure_data(
                     )
     if chosen is None:
         return FigureData(subject, found, bars, None, None)
-    original = Subject(before, chosen.info, None, chosen.file_zeros)
+    original = Subject(before, before.checkpoint.tensors[chosen.name], None)
+    if before.checkpoint is chosen.resolution.checkpoint:
+        original = replace(original, file_zeros=chosen.file_zeros)
     masks = _cells(original, monitor), _cells(chosen, monitor)
     return FigureData(subject, found, bars, chosen, masks)
 

@@ -210,6 +210,10 @@ class FigureDialog(QDialog):
         if isinstance(chosen, Subject) and chosen.resolution is model.resolution:
             subject, names = chosen, dim_names_of(workbench, chosen)
             axes = layout_labels(names, layout_of(chosen.info.shape), None)
+            original = workbench.comparison.reference_masks
+            found = original.checkpoint.tensors.get(chosen.name) if original else None
+            if original is not None and found is not None and found.shape == chosen.info.shape:
+                before = original
 
         def work(monitor: Monitor) -> FigureData:
             return figure_data(model, before, subject, monitor)

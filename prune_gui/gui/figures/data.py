@@ -64,14 +64,13 @@ class FigureData:
     chosen: Subject | None
     masks: tuple[MaskCells, MaskCells] | None
 
-    @property
-    def listed(self) -> list[Bar]:
-        """The bars in the order of the sections; one per block if there are too many."""
+    def listed(self, *, by_block: bool) -> list[Bar]:
+        """Return the bars in the order of the sections; one per block if there are too many."""
         listed = []
         for section in self.arrangement.sections:
             for row in section.rows:
                 bars = [self.bars[name] for name in row.names if name is not None]
-                if section.roles and len(self.bars) > MAX_BARS:
+                if section.roles and (by_block or len(self.bars) > MAX_BARS):
                     counts = sum((Counter(bar.counts) for bar in bars), Counter[int]())
                     bars = [Bar(section.title, "", row.label, counts)]
                 listed += bars

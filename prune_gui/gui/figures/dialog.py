@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from PySide6.QtCore import QMargins, QSize, Qt, QTimer, Signal, SignalInstance
-from PySide6.QtGui import QGuiApplication, QImage, QPalette, QPixmap, QResizeEvent
+from PySide6.QtGui import QGuiApplication, QPalette, QPixmap, QResizeEvent
 from PySide6.QtWidgets import (
     QCheckBox,
     QDialog,
@@ -54,8 +54,6 @@ from prune_gui.session.settings import FigureSettings
 from prune_gui.session.subjects import ModelSubject, Subject
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from prune_gui.gui.figures.panels import Panel
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
@@ -230,7 +228,7 @@ class FigureDialog(QDialog):
         ready: dict[str, Panel] = {}
         if self._data is not None:
             ready = panels_of(*self._data, DARK if self.settings.dark else LIGHT)
-        if self._curves is not None:
+        if self._curves is not None and self._curves.picture() is not None:
             ready[CURVES] = PicturePanel(self._curves, CURVES_ASPECT)
         found = {layout: [panel] for layout, panel in ready.items()}
         if len(ready) > 1:
@@ -242,9 +240,9 @@ class FigureDialog(QDialog):
     def _figure(self) -> Figure | None:
         """Return the figure; None while there is nothing to show."""
         layout = self._layout
-        if layout is None:
+        panels = self._panels().get(layout or "")
+        if panels is None:
             return None
-        panels = self._panels()[layout]
         default = self._source.caption()[0]
         if layout == MASK:
             default = panels[0].title
@@ -267,8 +265,10 @@ class FigureDialog(QDialog):
         size, room = figure.size, self._scroll.viewport().size().shrunkBy(PAPER_EDGES)
         across, down = room.width() / size.width(), room.height() / size.height()
         scale = min(across, max(down, LEGIBLE_SCALE), MAX_SCALE)
-        dpi = scale * self.devicePixelRatioF() * POINTS_PER_INCH
-        self._make(figure, lambda: image_of(figure, dpi), self._show_preview, "figure preview")
+        ratio = self.devicePixelRatioF()
+        image = image_of(figure, scale * ratio * POINTS_PER_INCH)
+        image.setDevicePixelRatio(ratio)
+        self.preview.setPixmap(QPixmap.fromImage(image))
         pixels = figure.pixel_size(self.settings.dpi)
         facts = {
             "width": round(size.width() * MM_PER_INCH / POINTS_PER_INCH),
@@ -281,28 +281,11 @@ class FigureDialog(QDialog):
             "{across:,} \N{MULTIPLICATION SIGN} {down:,} px"
         )
         self.facts.setText(tr(message, **facts))
-        is_large = pixels.width() * pixels.height() > MAX_PIXELS
+        is_large = pixels.width() * pixels.height() > MAX_PIXELS  # the clipboard gets an image
         self.note.say(tr("Too many pixels: choose a lower resolution.") if is_large else "")
-        self.export.setEnabled(not is_large)
-
-    def _show_preview(self, image: QImage) -> None:
-        image.setDevicePixelRatio(self.devicePixelRatioF())
-        self.preview.setPixmap(QPixmap.fromImage(image))
-
-    def _make(
-        self, figure: Figure, make: Callable[[], Any], then: Callable[[Any], None], lane: str | None
-    ) -> None:
-        """Draw a figure: pictures of widgets at once, others on the engine's thread."""
-
-        def use(made: Any) -> None:  # noqa: ANN401 - what `make` returns
-            if isValid(self):
-                then(made)
-
-        if figure.has_widgets:
-            then(make())
-        else:
-            job = Job(deferred("Drawing"), lambda _: make(), lane=lane, urgent=True)
-            self._workbench.bridge.run(job, use)
+        is_waiting = picture is not None and self._workbench.bridge.waits_for(picture.ticket)
+        self.export.setEnabled(not is_large and not is_waiting)
+        self.copy.setEnabled(self.export.isEnabled())
 
     def _copy(self) -> None:
         if (figure := self._figure()) is not None:
@@ -327,15 +310,11 @@ class FigureDialog(QDialog):
         except PruneGuiError as error:
             self.note.say(str(error))
             return
-        overwrite = target == path  # else nobody was asked
-        self._make(
-            figure, lambda: drawn(figure), lambda it: self._write(target, it, overwrite), None
-        )
+        made = drawn(figure)
 
-    def _write(self, target: Path, made: QImage | bytes, overwrite: bool) -> None:
         def write(_: Monitor) -> int:
             content = content_of(made)
-            write_documents({target: content}, overwrite=overwrite)
+            write_documents({target: content}, overwrite=target == path)  # else nobody was asked
             return len(content)
 
         def written(size: int) -> None:

@@ -54,8 +54,6 @@ class PicturePanel(Panel):
     legend begins with the description of the picture.
     """
 
-    is_widget = True
-
     def __init__(self, source: PictureSource, aspect: float | None = None) -> None:
         picture = source.picture()
         assert picture is not None

@@ -49,6 +49,7 @@ from prune_gui.gui.widgets.theme import WIDE_PX, theme_palette
 from prune_gui.language import deferred, tr
 from prune_gui.number_formats import short_bytes
 from prune_gui.raster.colours import DARK, LIGHT
+from prune_gui.raster.parameter_layouts import KernelLayout
 from prune_gui.session.session import start_folder
 from prune_gui.session.settings import FigureSettings
 from prune_gui.session.subjects import ModelSubject, Subject
@@ -207,7 +208,8 @@ class FigureDialog(QDialog):
         before, axes, subject = resolved.before, ("", ""), None
         if isinstance(chosen, Subject) and chosen.resolution is model.resolution:
             subject, names = chosen, dim_names_of(workbench, chosen)
-            axes = layout_labels(names, layout_of(chosen.info.shape), None)
+            dims = (0, 1) if KernelLayout.of(chosen.info.shape) else None
+            axes = layout_labels(names, layout_of(chosen.info.shape), dims)
             original = workbench.comparison.reference_masks
             found = original.checkpoint.tensors.get(chosen.name) if original else None
             if original is not None and found is not None and found.shape == chosen.info.shape:
@@ -280,12 +282,11 @@ class FigureDialog(QDialog):
             "{width} \N{MULTIPLICATION SIGN} {height} mm, "
             "{across:,} \N{MULTIPLICATION SIGN} {down:,} px"
         )
-        self.facts.setText(tr(message, **facts))
         is_large = pixels.width() * pixels.height() > MAX_PIXELS  # the clipboard gets an image
-        self.note.say(tr("Too many pixels: choose a lower resolution.") if is_large else "")
-        is_waiting = picture is not None and self._workbench.bridge.waits_for(picture.ticket)
-        self.export.setEnabled(not is_large and not is_waiting)
-        self.copy.setEnabled(self.export.isEnabled())
+        problem = tr("Too many pixels: choose a lower resolution.")
+        self.facts.setText(problem if is_large else tr(message, **facts))
+        for button in (self.export, self.copy):
+            button.setEnabled(not is_large)
 
     def _copy(self) -> None:
         if (figure := self._figure()) is not None:

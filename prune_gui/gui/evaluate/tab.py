@@ -18,7 +18,7 @@ from prune_gui.gui.evaluate.evaluations import Evaluations, MakeJob
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.message import Message
-from prune_gui.gui.widgets.theme import GAP_PX
+from prune_gui.gui.widgets.theme import GAP_PX, bold
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import format_number, tr
 from prune_gui.session.changes import Changes
@@ -145,11 +145,20 @@ class EvaluationTab(QWidget):
     def _lay_out(
         self, settings: Sequence[layouts.Part], results: QWidget, *actions: QWidget
     ) -> None:
-        row = layouts.row(*settings, self.run)
         headline = layouts.row((self.headline, 1), *actions)
-        layouts.column(row, headline, self.note, (results, 1), of=self, margin=GAP_PX)
+        if settings:
+            rows = [layouts.row(*settings, self.run), headline]
+        else:
+            headline.addWidget(self.run)
+            rows = [headline]
+        layouts.column(*rows, self.note, (results, 1), of=self, margin=GAP_PX)
         self._results_widget = results
         self._enable()
+
+    def _say(self, text: str, hint: str = "") -> None:
+        """Show a result above the picture in bold; "" to show a hint."""
+        self.headline.setFont(bold(self.font()) if text else self.font())
+        self.headline.say(text or hint)
 
     def _levels(self) -> dict[str, float]:
         """Return the values to compare with, by their labels: of the file, and of the stack."""

@@ -15,15 +15,21 @@ TARGETS = "features.conv2.weight"
 def sweep(panel, choose):
     """Return the page of curves, with two of the rankings chosen."""
     choose()
-    for label, box in panel.sweep.curves.boxes.items():
-        box.setChecked(label in ("global L1", "LAMP"))
+    check(panel.sweep, "global L1", "LAMP")
     panel.sweep.targets.setText(TARGETS)
     panel.sweep.amounts.setText("50%, 75%")
     return panel.sweep
 
 
 def labels_of(sweep):
-    return list(sweep.curves.boxes)
+    return list(sweep.curves.by_label)
+
+
+def check(sweep, *labels):
+    """Choose curves by their labels."""
+    for label, item in sweep.curves.by_label.items():
+        is_wanted = label in labels
+        item.setCheckState(Qt.CheckState.Checked if is_wanted else Qt.CheckState.Unchecked)
 
 
 def place(sweep, curve, point):
@@ -66,9 +72,8 @@ def test_the_draft_and_steps_of_the_stack_are_curves_whose_points_edit_them(
     settle()
     own = labels_of(sweep)[-2:]
     assert own == ["Draft (Random unstructured)", "Step 1: L1 unstructured, local"]
-    assert sweep.curves.boxes[own[0]].isChecked()
-    for label, box in sweep.curves.boxes.items():
-        box.setChecked(label == own[1])
+    assert own[0] in sweep.curves.checked()
+    check(sweep, own[1])
     run(sweep)
     assert sweep.plot.curves[0].values.tolist() == [0.5, 0.25]
     sweep.plot.taken.emit(sweep.plot.curves[0].points[1])

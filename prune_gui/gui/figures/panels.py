@@ -72,12 +72,17 @@ class GridPanel(Panel):
             return Cell(sparsity_share(share), canvas.colours.share(share), is_faint=not share)
 
         painter = GridPainter(self.arrangement, cell_of, canvas.colours, font)
-        painter.fit(int(width / scale), int(height / scale))
+        painter.fit(int(width / scale), ceil(height / scale))
         return painter, scale
 
     def height(self, canvas: Canvas, width: float) -> float:
-        painter, scale = self._painter(canvas, width, max(GRID_PT, GRID_ASPECT * width))
-        return scale * painter.size[1] + 2 * canvas.line
+        height = max(GRID_PT, GRID_ASPECT * width)
+        for room in (height, 2 * height, 4 * height):
+            painter, scale = self._painter(canvas, width, room)
+            needed = scale * painter.size[1]
+            if needed <= room:
+                break
+        return needed + 2 * canvas.line
 
     def draw(self, canvas: Canvas, area: QRectF) -> None:
         cells, bar = area.adjusted(0, 0, 0, -2 * canvas.line), area.adjusted(0, 0, 0, -canvas.line)

@@ -105,7 +105,7 @@ class FigureDialog(QDialog):
         self.preview = QLabel(alignment=Qt.AlignmentFlag.AlignCenter)
         self._scroll = QScrollArea(widgetResizable=True)
         self._scroll.setWidget(self.preview)
-        self._scroll.setBackgroundRole(QPalette.ColorRole.Mid)
+        self._scroll.setBackgroundRole(QPalette.ColorRole.PlaceholderText)  # grey in both themes
         self._scroll.setMinimumSize(PREVIEW_PX)
         self._scroll.setAccessibleName(tr("Preview"))
         sizes = [(tr(text), number) for number, (text, _) in enumerate(SIZES)]

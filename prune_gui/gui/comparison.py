@@ -93,6 +93,11 @@ class Comparison(QObject):
         return self._others[self._reference].checkpoint if self._reference in self._others else None
 
     @property
+    def reference_masks(self) -> Resolution | None:
+        """The zeros of the reference, if it is another checkpoint that is open."""
+        return self._others.get(self._reference) if self._reference is not None else None
+
+    @property
     def reference_text(self) -> str:
         """The name of the reference for a header; "" if it is the file itself, or there is none."""
         session, reference = self._source.session, self.reference

@@ -207,8 +207,12 @@ class CompareView(View[ModelSubject]):
             self._paint_timer.start()
 
     def picture(self) -> QWidget | None:
-        shown = super().picture()
-        return shown if shown is None or self._shows_list else self.pictures.picture()
+        if not self._shows_list:
+            return self.pictures.picture() if super().picture() else None
+        return self.grid if super().picture() else None
+
+    def show_selection(self, *, on: bool) -> None:
+        self.grid.choose(self._workbench.chosen if on else None)
 
     def caption(self) -> tuple[str, str]:
         if not self._shows_list:
@@ -217,7 +221,7 @@ class CompareView(View[ModelSubject]):
         return name, self._workbench.comparison.captioned(what)
 
     def legend(self) -> str:
-        return "" if self._shows_list else self.pictures.legend()
+        return super().legend() if self._shows_list else self.pictures.legend()
 
     def table(self) -> Table | None:
         """Return what every parameter loses."""

@@ -142,15 +142,10 @@ class PlacedSection(NamedTuple):
         return x, self.top + self.heading + down * self.row_height
 
 
-@dataclass(frozen=True, slots=True)
-class TextSizes:
-    """The sizes of texts in pixels.
+class TextSizes(NamedTuple):
+    """Sizes in pixels: the height of a line, and widths of row labels by section and other texts.
 
-    Attributes:
-        line: height of a line.
-        labels: width of the row labels of each section.
-        number: width of the text of a cell.
-        caption: width of a caption, which cells outside of blocks have if there is space.
+    Cells outside of blocks have captions, which are narrower if there is no space.
     """
 
     line: int
@@ -216,7 +211,7 @@ class GridLayout:
         line, roles = self.texts.line, section.roles
         strips = math.ceil(len(section.rows) / self.strip_rows)
         length = math.ceil(len(section.rows) / strips)
-        columns = section_columns(section)
+        columns = max(len(row.names) for row in section.rows)
         space = (self.width - PADDING_PX - strips * label_width) // (strips * columns)
         least = self.gap + (max(MIN_SIDE_PX, self.texts.number) if self.has_texts else 0)
         caption = 0 if roles else self.texts.caption + GAP_PX
@@ -257,8 +252,3 @@ class GridLayout:
             starts = range(0, count, placed.length)
             strips = (range(start + first, min(start + last, count)) for start in starts)
             yield index, list(chain.from_iterable(strips))
-
-
-def section_columns(section: Section) -> int:
-    """Return the number of columns of a section."""
-    return max(len(row.names) for row in section.rows)

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from prune_gui.errors import one_line
 from prune_gui.gui.views.controls import Choice, fill, switch
-from prune_gui.gui.views.legend_text import SEPARATOR, legend, marked
+from prune_gui.gui.views.legend_text import SEPARATOR, legend, swatch
 from prune_gui.gui.views.overview.block_grid import BlockGrid
 from prune_gui.gui.views.overview.card_panel import CardPanel
 from prune_gui.gui.views.overview.data import (
@@ -158,7 +158,7 @@ class OverviewView(View[ModelSubject]):
         elif self._shading is Shading.MAGNITUDE:
             what = tr("root mean square of the weights, relative to the matrix")
             marks = magnitude_marks(colours)
-        self._legend.setText(SEPARATOR.join([what, *(marked(*mark) for mark in marks)]))
+        self._legend.setText(SEPARATOR.join([what, *(swatch(*mark) for mark in marks)]))
 
     def _continue(self) -> None:
         if self.picture() is not None and self._data is not None and not self._data.is_complete:
@@ -177,9 +177,11 @@ class OverviewView(View[ModelSubject]):
         (self._workbench.choose if names[1:] else self._open)(names[0])
 
     def _pick(self, names: tuple[str, ...], adds: bool) -> None:
-        data = self._data
-        before = data.targets.keys() if data and adds else frozenset()
-        self._request_draft(TargetsRequest(frozenset(names).union(before)))
+        """Choose targets; if they are added and all are targets already, remove them."""
+        picked = frozenset(names)
+        before = frozenset(self._data.targets if self._data and adds else ())
+        if targets := before - picked if picked <= before else before | picked:
+            self._request_draft(TargetsRequest(targets))
 
     def _remove_dead(self) -> None:
         if self.subject is not None:

@@ -39,7 +39,7 @@ PLOT_NAMES: Final = (
 )
 STRETCH_FACTORS: Final = (4, 2, 4)
 """Vertical stretch of each plot; the last one also has the tick texts."""
-MIN_HEIGHTS_PX: Final = (64, 48, 110)
+MIN_HEIGHTS_PX: Final = (64, 48, 88)
 """Minimum height of each plot, so that the axis label fits."""
 PERCENT_TICKS: Final = [[(0, "0"), (50, "50"), (100, "100")], [(25, ""), (75, "")]]
 UNIT_PREFIXES: Final = ("", " k", " M", " G", " T")

@@ -34,7 +34,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QToolTip
 
 from prune_gui.gui.views.overview.grid_painter import MARGIN_PX, CellOf, GridPainter, Head
-from prune_gui.gui.views.overview.layout import Arrangement
+from prune_gui.gui.views.overview.layout import GAP_PX, Arrangement
 from prune_gui.gui.widgets.theme import SMALL, scaled
 from prune_gui.language import trn
 
@@ -180,7 +180,7 @@ class BlockGrid(QAbstractScrollArea):
             return
         painter, visible = QPainter(self.viewport()), self.visible
         painter.translate(-visible.topLeft())
-        self.painter.paint(painter, visible)
+        self.painter.paint(painter, visible, QRectF(event.rect()).translated(visible.topLeft()))
         if self._dragged is not None:
             shade = self.palette().highlight().color()
             painter.setPen(QPen(shade, 1.0))
@@ -266,8 +266,10 @@ class BlockGrid(QAbstractScrollArea):
 
     def _point_at(self, name: str) -> None:
         if name != self._pointed:
+            for one in filter(None, (self._pointed, name)):
+                frame = self.rect_of(one).adjusted(-GAP_PX, -GAP_PX, GAP_PX, GAP_PX)
+                self.viewport().update(frame.toAlignedRect())
             self._pointed = name
-            self.viewport().update()
             self.pointed.emit(name)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802

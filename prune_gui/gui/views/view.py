@@ -80,11 +80,14 @@ class View(QWidget, Generic[SubjectT]):
         self._busy_timer.timeout.connect(self._show_busy)
         workbench.changed.connect(self._on_changed)
 
-    # For export: see `gui/export/exporter.py`.
+    # For export: see `PictureSource`.
 
     def picture(self) -> QWidget | None:
         """Return the widget that shows the picture; None while there is none."""
         return self._shown if self._pages.currentWidget() is self._picture_page else None
+
+    def show_selection(self, *, on: bool) -> None:
+        """Show or hide the marks of what is chosen."""
 
     def caption(self) -> tuple[str, str]:
         """Return the name of the subject, and a description of the picture."""

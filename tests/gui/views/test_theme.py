@@ -219,7 +219,11 @@ def legend_after(subject_after):
         (
             [12, 12],
             {"is_dense": True, "marks": 2},
-            [mixed(LIGHT.kept, LIGHT.steps[0], 0.5), "kept 24 (50.0 %)", "○ 2 lone cells"],
+            [
+                mixed(LIGHT.kept, LIGHT.steps[0], 0.5),
+                "kept 24 (50.0 %)",
+                "○ 2 lone cells",
+            ],
         ),
         (
             [],

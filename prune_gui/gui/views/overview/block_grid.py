@@ -211,6 +211,10 @@ class BlockGrid(QAbstractScrollArea):
         if event.button() == Qt.MouseButton.LeftButton:
             self._pressed = self._in_grid(event)
 
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+        if name := self._name_at(self._in_grid(event)):
+            self.opened.emit(name)  # a second time
+
     def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802
         at, start = self._in_grid(event), self._pressed
         if start is None:

@@ -10,7 +10,6 @@ import numpy as np
 
 from prune_gui.architecture.blocks import ATTENTION_PROJECTIONS
 from prune_gui.architecture.projections import projection
-from prune_gui.errors import one_line
 from prune_gui.gui.views.layers.columns import UNDEFINED_TEXT
 from prune_gui.language import deferred, format_number, join_items, tr
 from prune_gui.number_formats import short_bytes, short_count, sparsity
@@ -173,8 +172,6 @@ def _facts(
     share = sparsity(pruned, total)
     yield CardRow(tr("Pruned"), tr("{count} ({share})", count=short_count(pruned), share=share))
     yield CardRow(tr("Kept energy"), _kept_energy(statistics))
-    if statistics.reference not in (None, statistics.checkpoint):
-        yield CardRow(tr("Original"), one_line(statistics.reference.path.name))
     if pruned:
         row = int(np.argmax(rows.share))
         share = sparsity(int(rows.pruned[row]), int(rows.total[row]))
@@ -190,4 +187,6 @@ def _kept_energy(statistics: LayerStatistics) -> str:
     energy, kept = float(measures["energy"].sum()), float(measures["kept"].sum())
     if not np.isfinite(energy) or energy <= 0:
         return UNDEFINED_TEXT
+    if statistics.reference is not statistics.checkpoint:
+        return tr("{percent:.2f} % of the original", percent=100 * kept / energy)
     return tr("{percent:.2f} %", percent=100 * kept / energy)

@@ -80,6 +80,9 @@ class OverviewView(View[ModelSubject]):
     def picture(self) -> QWidget | None:
         return self._grid if super().picture() else None
 
+    def show_selection(self, *, on: bool) -> None:
+        self._grid.choose(self._workbench.chosen if on else None)
+
     def limit_memory(self, nbytes: int) -> None:
         self._limit = max(1, nbytes // BYTES_PER_THUMBNAIL)
 

@@ -33,6 +33,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QToolTip
 
+from prune_gui.errors import one_line
 from prune_gui.gui.views.overview.grid_painter import MARGIN_PX, CellOf, GridPainter, Head
 from prune_gui.gui.views.overview.layout import GAP_PX, Arrangement
 from prune_gui.gui.widgets.theme import SMALL, scaled
@@ -258,7 +259,8 @@ class BlockGrid(QAbstractScrollArea):
         head, tip = self._head_at(QPointF(event.pos()) + self.visible.topLeft()), ""
         if head is not None:
             count = len(head.names)
-            tip = trn("Target {count:,} parameter", "Target {count:,} parameters", count)
+            offer = trn("Target {count:,} parameter", "Target {count:,} parameters", count)
+            tip = f"{one_line(head.text)}\n{offer}"
         elif self._pointed:
             tip = self.tip_of(self._pointed)
         QToolTip.showText(event.globalPos(), tip, self.viewport())

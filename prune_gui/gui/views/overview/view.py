@@ -159,7 +159,7 @@ class OverviewView(View[ModelSubject]):
         if self._shading is Shading.DENSITY:
             what = tr("sparsity")
         elif self._shading is Shading.MAGNITUDE:
-            what = tr("root mean square of the weights, relative to the matrix")
+            what = tr("RMS of the weights, relative to the matrix")
             marks = magnitude_marks(colours)
         self._legend.setText(SEPARATOR.join([what, *(swatch(*mark) for mark in marks)]))
 

@@ -131,7 +131,8 @@ def compute_overview(
         budget = read_budget(counted=True, seconds=end - time.monotonic())
         statistics = compute(statistics, budget, monitor)
     if before is None or previous is None or previous.resolution is not resolution:
-        rows = rows_of(statistics, grouping(statistics.infos, None))
+        groups = before.rows.grouping if before else grouping(statistics.infos, None)
+        rows = rows_of(statistics, groups)
     else:
         rows = before.rows if statistics is previous else updated_rows(before.rows, statistics)
     blocks = sum(len(section.rows) for section in arrangement.sections if section.roles)

@@ -105,7 +105,7 @@ def compute_overview(
 ) -> OverviewData:
     """Compute the content of the overview for `SLICE_S`: thumbnails first, then statistics.
 
-    Thumbnails are exact. Those near the visible ones come first.
+    Thumbnails are exact. Visible ones come first.
     """
     # torch: slow to import
     from prune_gui.statistics.dispatch import read_budget
@@ -164,7 +164,7 @@ def _draw(
 
     shading = request.shading
     style = Style(shading, request.colours, subject.draft)
-    wanted = arrangement.nearest_first(request.visible)[: request.limit]
+    wanted = arrangement.visible_first(request.visible)[: request.limit]
     pending = [
         name
         for name in wanted

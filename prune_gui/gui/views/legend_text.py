@@ -88,6 +88,11 @@ def marked(colour: str, text: str, mark: str = "■") -> str:
     return f"{coloured_text(mark, colour)}&nbsp;{unbroken(text)}"
 
 
+def swatch(colour: str, text: str) -> str:
+    """Return an outlined square, because the colour may be pale, and a text beside it."""
+    return f"{coloured_text('□', OUTLINE, colour)}&nbsp;{unbroken(text)}"
+
+
 def coloured_text(text: str, colour: str, background: str = "transparent") -> str:
     """Return a text in a colour as rich text."""
     return f'<span style="color: {colour}; background: {background}">{text}</span>'

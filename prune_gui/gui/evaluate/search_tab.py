@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QModelIndex
-from PySide6.QtWidgets import QLabel, QSpinBox, QSplitter
+from PySide6.QtWidgets import QLabel, QSpinBox
 
 from prune_gui import number_formats
 from prune_gui.evaluation.evaluation_jobs import Goal, pareto_front, search_job, trial_curve
@@ -20,6 +20,7 @@ from prune_gui.gui.evaluate.tab import (
     EvaluationTab,
     field,
     share_text,
+    side_by_side,
     value_text,
 )
 from prune_gui.gui.views.controls import Choice
@@ -52,8 +53,6 @@ GOALS: Final = {
 """What can be searched for: a title, and the share to begin with."""
 MAX_TRIALS: Final = 10_000
 TRIALS_INCREMENT: Final = 10
-SIZES_PX: Final = (600, 300)
-"""Widths of the plot and of the table, before the user changes them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,14 +129,9 @@ class SearchTab(EvaluationTab):
         self.list.entered.connect(lambda index: self.plot.ring(self._trial_at(index)))
         self.list.activated.connect(self._take_chosen)
         self.list.selectionModel().currentRowChanged.connect(self._row_chosen)
-        results = QSplitter(childrenCollapsible=False)
-        for part in (self.plot, self.list):
-            results.addWidget(part)
-        results.setSizes(SIZES_PX)
-        results.setFocusProxy(self.plot)
         targets = QLabel(tr("Targets"))
         settings = self.goal, self.share, targets, (self.targets, 1), self.tuning
-        self._lay_out(settings, results, self.take)
+        self._lay_out(settings, side_by_side(self.plot, self.list), self.take)
         self._show_share()
         self.refresh()
 

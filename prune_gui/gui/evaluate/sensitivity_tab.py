@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLabel, QSpinBox, QSplitter, QWidget
+from PySide6.QtWidgets import QLabel, QSpinBox, QWidget
 
 from prune_gui.engine import Job
 from prune_gui.errors import PruneGuiError
@@ -20,7 +20,7 @@ from prune_gui.evaluation.evaluation_jobs import (
 from prune_gui.gui.evaluate.evaluations import Evaluations
 from prune_gui.gui.evaluate.plots import MetricPlot
 from prune_gui.gui.evaluate.sweep_tab import DEFAULT_TARGETS
-from prune_gui.gui.evaluate.tab import EvaluationTab, amount_text, field, value_text
+from prune_gui.gui.evaluate.tab import EvaluationTab, amount_text, field, side_by_side, value_text
 from prune_gui.gui.views.controls import Choice
 from prune_gui.gui.views.overview.block_grid import BlockGrid
 from prune_gui.gui.views.overview.grid_painter import Cell
@@ -82,15 +82,12 @@ class SensitivityTab(EvaluationTab):
         self.grid.pointed.connect(self._point_at)
         self.grid.opened.connect(workbench.choose)
         self._scale = QLabel(textFormat=Qt.TextFormat.RichText)
-        map_, results = QWidget(), QSplitter(childrenCollapsible=False)
+        map_ = QWidget()
         scale = layouts.row(self.amount, self._scale, layouts.STRETCH)
         layouts.column(scale, (self.grid, 1), of=map_, margin=0)
-        for part in (self.plot, map_):
-            results.addWidget(part)
-        results.setFocusProxy(self.plot)
         targets, amounts = QLabel(tr("Targets")), QLabel(tr("Amounts"))
         fields = targets, (self.targets, 2), self.group_depth, amounts, (self.amounts, 1)
-        self._lay_out(fields, results)
+        self._lay_out(fields, side_by_side(self.plot, map_))
         self.refresh()
 
     def refresh(self) -> None:

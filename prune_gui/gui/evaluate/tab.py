@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from PySide6.QtCore import QEvent, Signal
-from PySide6.QtWidgets import QLineEdit, QMenu, QWidget
+from PySide6.QtWidgets import QLineEdit, QMenu, QSplitter, QWidget
 
 from prune_gui import number_formats
 from prune_gui.errors import PruneGuiError
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from prune_gui.table import Table
 
 
+SIZES_PX: Final = (550, 350)
+"""Widths of a picture and of what is beside it, before the user changes them."""
 FIELD_PX: Final = 50
 """Minimum width of a field in the row of the settings."""
 
@@ -219,6 +221,16 @@ def field(text: str, name: str, tip: str = "") -> QLineEdit:
     edit = layouts.described(QLineEdit(text), name, tip)
     edit.setMinimumWidth(FIELD_PX)
     return edit
+
+
+def side_by_side(*parts: QWidget) -> QSplitter:
+    """Return a splitter whose first part is the largest, and has its focus."""
+    splitter = QSplitter(childrenCollapsible=False)
+    for part in parts:
+        splitter.addWidget(part)
+    splitter.setSizes(SIZES_PX)
+    splitter.setFocusProxy(parts[0])
+    return splitter
 
 
 def value_text(value: float) -> str:

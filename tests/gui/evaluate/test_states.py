@@ -24,7 +24,7 @@ def shown(panel, *columns):
     ]
 
 
-STATE, VALUE, SHARE, STATUS = 0, 1, 2, 6
+STATE, VALUE, SHARE, STATUS = 0, 1, 2, 4
 
 
 def test_without_a_checkpoint_or_an_evaluator_the_dock_says_what_to_do(window, qtbot):

@@ -70,9 +70,10 @@ COLUMNS: Final[tuple[Column[Sequence[BatchRow]], ...]] = (
     ),
     record_column(
         deferred("Result"),
-        lambda row: row.error or (tr("written: {name}", name=row.out.name) if row.out else ""),
+        lambda row: tr("failed") if row.error else one_line(row.out.name if row.out else ""),
         lambda row: row.error or (str(row.out) if row.out else None),
         is_number=False,
+        cell_tip=lambda row: row.error or one_line(str(row.out or "")),
     ),
 )
 RESULT_COLUMN: Final = len(COLUMNS) - 1

@@ -106,7 +106,10 @@ class EvaluationTab(QWidget):
         return self._table(session.checkpoint.path.stem)
 
     def _on_run(self) -> None:
-        if self._workbench.session is not None:
+        """Start a run, or cancel the one of any page; what it has found is kept."""
+        if self._evaluations.run is not None:
+            self._evaluations.cancel()
+        elif self._workbench.session is not None:
             try:
                 self._run(self._workbench.session)
             except PruneGuiError as error:
@@ -206,7 +209,8 @@ class EvaluationTab(QWidget):
     def _enable(self) -> None:
         evaluations = self._evaluations
         is_ready = self._workbench.session is not None and evaluations.choice is not None
-        self.run.setEnabled(is_ready and evaluations.run is None)
+        self.run.setEnabled(is_ready)
+        self.run.setText(tr(self.title) if evaluations.run is None else tr("Cancel"))
         for action in self.menu.actions():
             action.setEnabled(self._has_results())
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import runpy
+import sys
 
 import numpy as np
 import pytest
@@ -38,6 +40,7 @@ from prune_gui.evaluation.metrics import (
 from prune_gui.evaluation.spec import DEMO, EvaluatorChoice, choice_for, functions_in
 from prune_gui.evaluation.trials import step_of
 from prune_gui.recipe import Recipe
+from prune_gui.resources import resource
 from prune_gui.session import Session, Settings
 
 STEP = step_of({"method": "l1_unstructured", "targets": ["*"], "amount": 0.5})
@@ -156,6 +159,13 @@ def test_an_evaluator_is_kept_in_the_settings_with_its_options(tmp_path):
     assert Settings.load(path).evaluators == (second, first)
     renamed = first.model_copy(update={"metric": "loss"})
     assert changed.with_evaluator(renamed).evaluators == (renamed, second)
+
+
+def test_the_evaluator_of_the_demo_needs_only_what_the_program_needs(demo_checkpoint, monkeypatch):
+    monkeypatch.syspath_prepend(resource("demo"))
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    evaluate = runpy.run_path(str(resource("demo", "evaluate.py")))["evaluate"]
+    assert evaluate(demo_checkpoint) == {"accuracy": 0.994}
 
 
 def test_the_demo_has_an_evaluator_and_other_checkpoints_that_used_last(demo_checkpoint, tmp_path):

@@ -25,7 +25,7 @@ from prune_gui.table import Column
 from prune_gui.worker.jobs import sweep_jobs
 
 if TYPE_CHECKING:
-    from prune_gui.gui.export import Exporter
+    from prune_gui.gui.figures.exporter import Exporter
     from prune_gui.gui.workbench import Workbench
     from prune_gui.recipe import Step
     from prune_gui.session.changes import Changes
@@ -116,7 +116,9 @@ class SweepDialog(JobSequenceDialog):
         self._buttons = buttons = JobSequenceButtons(self, self._sequence, tr("&Run"), self._run)
         self.run, self.cancel = buttons.run, buttons.cancel
         self.save = buttons.add(tr("Save &table as CSV…"), lambda: taking.save_table(self))
-        self.save_picture = buttons.add(tr("Save &picture…"), lambda: taking.save_picture(self))
+        self.save_picture = buttons.add(
+            tr("Export &figure…"), lambda: taking.export_figure(self, "picture")
+        )
         evaluate = buttons.add(tr("&Evaluate…"), self.evaluation_wanted.emit)
         evaluate.setToolTip(tr("Draw the value of an evaluator over the sparsity, in the dock"))
         form = layouts.form((tr("&Step"), self.step), (tr("&Amounts"), self.amounts))

@@ -46,7 +46,8 @@ from prune_gui.resources import resource
 from prune_gui.session.session import start_folder
 
 if TYPE_CHECKING:
-    from prune_gui.gui.export import Exporter
+    from prune_gui.gui.figures.exporter import Exporter
+    from prune_gui.gui.figures.picture import PictureSource
 
 
 NO_EVALUATOR: Final = deferred(
@@ -137,6 +138,12 @@ class EvaluatePanel(QWidget):
         evaluations.begin()
         self._show_start()
         self._show()
+
+    @property
+    def curves(self) -> PictureSource | None:
+        """The page that shows results by the sparsity; None without any."""
+        tabs = (self.sweep, self.search) if self.evaluations is not None else ()
+        return next((tab for tab in tabs if tab.picture() is not None), None)
 
     def _show_start(self) -> None:
         if self.evaluations is not None:

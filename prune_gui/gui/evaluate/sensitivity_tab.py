@@ -37,7 +37,7 @@ from prune_gui.table import Column, record_column, table_of
 
 if TYPE_CHECKING:
     from prune_gui.evaluation import Trial
-    from prune_gui.gui.export import Exporter
+    from prune_gui.gui.figures.exporter import Exporter
     from prune_gui.session import Session
     from prune_gui.table import Table
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from prune_gui.engine import Job
     from prune_gui.evaluation import Evaluator
     from prune_gui.evaluation.metrics import Metric
-    from prune_gui.gui.export import Exporter
+    from prune_gui.gui.figures.exporter import Exporter
     from prune_gui.session import Session
     from prune_gui.table import Table
 

@@ -36,7 +36,7 @@ from prune_gui.session.draft_request import StepRequest
 from prune_gui.table import Column, table_of
 
 if TYPE_CHECKING:
-    from prune_gui.gui.export import Exporter
+    from prune_gui.gui.figures.exporter import Exporter
     from prune_gui.session import Session
     from prune_gui.table import Table
 

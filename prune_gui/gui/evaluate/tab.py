@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from PySide6.QtCore import QEvent, Signal
@@ -24,7 +25,7 @@ from prune_gui.session.changes import Changes
 
 if TYPE_CHECKING:
     from prune_gui.evaluation import Evaluation
-    from prune_gui.gui.export import Exporter
+    from prune_gui.gui.figures.exporter import Exporter
     from prune_gui.recipe import Recipe
     from prune_gui.recipe.amounts import Amount
     from prune_gui.session import Session
@@ -61,7 +62,9 @@ class EvaluationTab(QWidget):
         self.note = Message()
         self.headline = ElidedLabel(tr("Result"), wrapped=True)
         self.menu = menu = QMenu(self)
-        self.save_picture = menu.addAction(tr("Save picture…"), lambda: exporter.save_picture(self))
+        self.save_picture = menu.addAction(
+            tr("Export figure…"), lambda: exporter.export_figure(self, "picture")
+        )
         copy_picture = menu.addAction(tr("Copy picture"), lambda: exporter.copy_picture(self))
         self.save_table = menu.addAction(
             tr("Save table as CSV…"), lambda: exporter.save_table(self)
@@ -134,7 +137,7 @@ class EvaluationTab(QWidget):
     def caption(self) -> tuple[str, str]:
         session, choice = self._workbench.session, self._evaluations.choice
         name = session.checkpoint.path.name if session is not None else ""
-        return name, f"{self.accessibleName()}: {choice.text if choice else ''}"
+        return name, f"{self.accessibleName()}: {Path(choice.text).name if choice else ''}"
 
     def legend(self) -> str:
         return ""

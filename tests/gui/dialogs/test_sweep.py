@@ -221,11 +221,10 @@ def test_keys_move_along_the_curves_and_take_a_point(dialog, qtbot, workbench):
     assert taken[1:] == [(1, 0.8), (1, 0.4)]
 
 
-def test_the_curves_are_saved_with_their_legend(dialog, qtbot, monkeypatch, tmp_path):
+def test_the_curves_are_exported_with_their_legend(dialog, qtbot, tmp_path, export_figure):
     assert not dialog.save_picture.isEnabled()
     run_sweep(dialog, qtbot, "40%, 60%")
-    monkeypatch.setattr(questions, "ask_picture_target", lambda *_: (tmp_path / "curve.svg", 1))
-    dialog.save_picture.click()
+    export_figure(dialog.save_picture.click, tmp_path / "curve.svg")
     content = (tmp_path / "curve.svg").read_text()
     assert "worst" in content
     assert "Sweep over amounts" in content

@@ -120,7 +120,7 @@ def test_invalid_input_is_explained_and_nothing_runs(sweep, amounts, targets):
 
 
 def test_each_chosen_ranking_is_a_curve_exported_with_its_legend_and_all_metrics(
-    sweep, run, monkeypatch, tmp_path
+    sweep, run, monkeypatch, tmp_path, export_figure
 ):
     assert sweep.picture() is None
     run(sweep)
@@ -129,9 +129,8 @@ def test_each_chosen_ranking_is_a_curve_exported_with_its_legend_and_all_metrics
     assert [curve.values.tolist() for curve in curves] == [[0.5, 0.25]] * 2
     assert sweep.plot.levels == {"unpruned 1": 1.0}
     assert sweep.legend().count("■") == 2
-    monkeypatch.setattr(questions, "ask_picture_target", lambda *_: (tmp_path / "curve.svg", 1))
     monkeypatch.setattr(questions, "ask_target", lambda *_: tmp_path / "curve.csv")
-    sweep.save_picture.trigger()
+    export_figure(sweep.save_picture.trigger, tmp_path / "curve.svg")
     sweep.save_table.trigger()
     picture = (tmp_path / "curve.svg").read_text()
     assert "global L1" in picture

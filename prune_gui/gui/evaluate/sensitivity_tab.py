@@ -110,7 +110,7 @@ class SensitivityTab(EvaluationTab):
                 self._arrangement, lambda name: cells.get(names[name], unknown), shades
             )
         self.grid.setVisible(self._arrangement is not None)
-        self._scale.setText(self.legend())
+        self._scale.setText(scale_html(shades) if self._found else "")
         self._describe(None)
         self._enable()
 
@@ -130,10 +130,11 @@ class SensitivityTab(EvaluationTab):
         return bool(self._found)
 
     def picture(self) -> QWidget | None:
-        return self._results_widget if self._found else None
+        return self.grid if self._arrangement is not None and self._found else None
 
     def legend(self) -> str:
-        return scale_html(colours(self.palette())) if self._found else ""
+        amount = tr("at {amount}", amount=self.amount.currentText())
+        return f"{scale_html(colours(self.palette()))}&nbsp; {amount}" if self._found else ""
 
     def _table(self, name: str) -> Table:
         values = [_column(at, amount) for at, amount in enumerate(self._amounts)]

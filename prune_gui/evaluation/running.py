@@ -173,12 +173,10 @@ class FunctionProcess:
 def _ended(spec: EvaluatorSpec, exit_code: int, output: str) -> EvaluationError:
     """Return the error of an evaluator that has ended: the cause, which it printed last, first."""
     how, last = end_message(exit_code), last_line(output)
-    return EvaluationError(
-        tr("{cause} (the evaluator failed: {how})", cause=last, how=how)
-        if last
-        else tr("The evaluator failed: {how}.", how=how),
-        details=_details(spec, output),
-    )
+    problem = tr("The evaluator failed: {how}.", how=how)
+    if last:
+        problem = tr("{cause} (the evaluator failed: {how})", cause=last, how=how)
+    return EvaluationError(problem, details=_details(spec, output))
 
 
 def _details(spec: EvaluatorSpec, output: str) -> str:

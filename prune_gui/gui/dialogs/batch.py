@@ -75,7 +75,7 @@ COLUMNS: Final[tuple[Column[Sequence[BatchRow]], ...]] = (
         lambda row: tr("failed") if row.error else one_line(row.out.name if row.out else ""),
         lambda row: row.error or (str(row.out) if row.out else None),
         is_number=False,
-        cell_tip=lambda row: row.error or one_line(str(row.out or "")),
+        cell_tip=lambda row: row.error or one_line(row.out.name if row.out else ""),
     ),
 )
 RESULT_COLUMN: Final = len(COLUMNS) - 1

@@ -126,9 +126,6 @@ class SensitivityTab(EvaluationTab):
         known = not math.isnan(drop)
         return Cell(value_text(row.values[at]), self._shade(drop, shades) if known else "")
 
-    def _has_results(self) -> bool:
-        return bool(self._found)
-
     def picture(self) -> QWidget | None:
         return self.grid if self._arrangement is not None and self._found else None
 

@@ -68,7 +68,6 @@ class SweepTab(EvaluationTab):
     def __init__(self, workbench: Workbench, evaluations: Evaluations, exporter: Exporter) -> None:
         super().__init__(workbench, evaluations, exporter)
         self._found: list[CurvePoint]
-        self._failed = "", ""  # the first error of a point, and its details
         self.curves = CurveList(CHECKED)
         tip = tr("The parameters that the rankings prune: a glob, or conditions")
         self.targets = field(DEFAULT_TARGETS, tr("Targets"), tip)
@@ -87,10 +86,6 @@ class SweepTab(EvaluationTab):
     def clear(self) -> None:
         self._offer()
         super().clear()
-
-    def _forget(self) -> None:
-        super()._forget()
-        self._failed = "", ""
 
     def refresh(self) -> None:
         metric, shades = self._evaluations.metric, colours(self.palette())
@@ -125,14 +120,6 @@ class SweepTab(EvaluationTab):
         ):
             self._forget()
             self.refresh()
-
-    def _take(self, found: object) -> None:
-        if isinstance(found, CurvePoint) and found.error and not self._failed[0]:
-            self._failed = found.error, found.details
-        super()._take(found)
-
-    def _end(self, error: str, details: str) -> None:
-        super()._end(*((error, details) if error else self._failed))
 
     def _describe(self, point: CurvePoint | None) -> None:
         if point is None or point.evaluation is None:

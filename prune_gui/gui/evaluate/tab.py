@@ -205,6 +205,10 @@ class EvaluationTab(QWidget):
         """Use the result of a run that has finished."""
 
     def _end(self, error: str, details: str) -> None:
+        """Show why the run has failed, or else why the first of its results has."""
+        failed = next((each for each in self._found if each.error), None)
+        if failed is not None and not error:
+            error, details = failed.error, failed.details
         if error:
             self.note.say_error(error, details)
         self._enable()

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
-from PySide6.QtGui import QColor, QIcon, QPixmap
+from PySide6.QtGui import QColor, QIcon, QPalette, QPixmap
 from PySide6.QtWidgets import QLabel, QListWidget, QListWidgetItem, QWidget
 
 from prune_gui import number_formats
@@ -129,7 +129,7 @@ class SweepTab(EvaluationTab):
         value = metric.value(point.evaluation)
         self._say(
             tr(
-                "{curve} at {amount}: {metric} {value}, {share} of the file; sparsity {sparsity}",
+                "{curve} at {amount}: {metric} {value}, {share} of the unpruned; sparsity {sparsity}",
                 curve=point.swept.label,
                 amount=amount_text(point.amount),
                 metric=metric.title(point.evaluation),
@@ -212,6 +212,7 @@ class CurveList(QListWidget):
             tr("Steps to compare: rankings that need no data, the draft, and those of the stack")
         )
         self.setFrameShape(QListWidget.Shape.NoFrame)
+        self.viewport().setBackgroundRole(QPalette.ColorRole.Window)  # on which boxes stand out
         self.setFixedWidth(CURVES_PX)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.itemChanged.connect(lambda item: self._chosen.update({item.text(): _is_checked(item)}))

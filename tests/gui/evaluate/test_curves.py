@@ -46,7 +46,7 @@ def test_a_point_names_itself_and_becomes_the_draft_at_a_click(
     run(sweep)
     viewport = sweep.plot.viewport()
     qtbot.mouseMove(viewport, place(sweep, 0, 1))
-    qtbot.waitUntil(lambda: "at 75 %: kept 0.25, 25.0 % of the file" in sweep.headline.text())
+    qtbot.waitUntil(lambda: "at 75 %: kept 0.25, 25.0 % of the unpruned" in sweep.headline.text())
     qtbot.mouseClick(viewport, Qt.MouseButton.LeftButton, pos=place(sweep, 0, 1))
     qtbot.waitUntil(lambda: workbench.draft.current is not None)
     step = workbench.draft.current.step

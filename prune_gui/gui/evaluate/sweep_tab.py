@@ -129,7 +129,7 @@ class SweepTab(EvaluationTab):
         value = metric.value(point.evaluation)
         self._say(
             tr(
-                "{curve} at {amount}: {metric} {value}, {share} of the unpruned; sparsity {sparsity}",
+                "{curve} at {amount}: {metric} {value}, {share} of the unpruned; {sparsity} pruned",
                 curve=point.swept.label,
                 amount=amount_text(point.amount),
                 metric=metric.title(point.evaluation),

@@ -372,8 +372,11 @@ def test_the_tab_key_moves_from_top_to_bottom(draft, method, qtbot):
     assert len(tops) > len(draft.form._fields)
 
 
-def test_a_condition_is_completed_in_the_middle_of_a_line(draft, qtbot):
+def test_a_condition_is_completed_in_the_middle_of_a_line(draft, demo_window, qtbot):
+    demo_window.activateWindow()
+    qtbot.waitUntil(demo_window.isActiveWindow)
     line = draft.targets.line
+    line.setFocus()
     line.setText("*.weight , !*conv1*")
     line.setCursorPosition(len("*.weight "))
     qtbot.keyClicks(line, "t")
@@ -381,5 +384,11 @@ def test_a_condition_is_completed_in_the_middle_of_a_line(draft, qtbot):
     qtbot.waitUntil(lambda: words.model().rowCount() > 0)
     qtbot.keyClicks(line, "ype:con")
     assert words.currentCompletion() == "*.weight type:Conv2d, !*conv1*"
-    qtbot.keyClicks(line, "v2d")
+    qtbot.keyClick(words.popup(), Qt.Key.Key_Down)
+    qtbot.keyClick(words.popup(), Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: draft.targets.count.text().startswith("2 parameters"))
+    assert line.text() == "*.weight type:Conv2d, !*conv1*"
+    line.setCursorPosition(line.text().index(","))
+    qtbot.keyClick(line, Qt.Key.Key_Backspace)
+    qtbot.keyClicks(line, "d")
     assert words.completionCount() == 0  # it is typed already

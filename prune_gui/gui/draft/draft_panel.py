@@ -102,11 +102,11 @@ class DraftPanel(QWidget):
         )
         fields = QWidget()
         layouts.column(rows, self.form, layouts.STRETCH, of=fields, margin=0)
-        scrolled = FitScrollArea(fields, MIN_FIELDS_HEIGHT_PX)
-        scrolled.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Expanding)
+        self._scrolled = FitScrollArea(fields, MIN_FIELDS_HEIGHT_PX)
+        self._scrolled.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Expanding)
         messages = self._outcome, self._limits, self._remarks
         buttons = layouts.row(self.preview, layouts.STRETCH, self.cancel, self.commit)
-        layouts.column(self._heading, (scrolled, 1), *messages, buttons, of=self)
+        layouts.column(self._heading, (self._scrolled, 1), *messages, buttons, of=self)
 
         self._is_outdated = False
         self._offered = (False, False)
@@ -467,6 +467,8 @@ class DraftPanel(QWidget):
             self.targets.mark()
         elif (problem := self.form.problem) is not None:
             problem[0].setFocus(Qt.FocusReason.ShortcutFocusReason)
+        if (focused := self.focusWidget()) is not None:
+            self._scrolled.ensureWidgetVisible(focused)
 
     def _resolved(self) -> Resolved | None:
         """Return the resolution with the draft; None until it is known."""

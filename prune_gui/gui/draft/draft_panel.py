@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QCheckBox, QLabel, QPushButton, QSizePolicy, QWidg
 from prune_gui.errors import RecipeError
 from prune_gui.gui import formatting
 from prune_gui.gui.draft.cut_follower import CutFollower
+from prune_gui.gui.draft.fields import WheelToScroll
 from prune_gui.gui.draft.form import MethodForm, row_label
 from prune_gui.gui.draft.method_box import MethodBox, summary
 from prune_gui.gui.draft.targets_field import TargetsField
@@ -79,6 +80,7 @@ class DraftPanel(QWidget):
         self._heading = QLabel()
         self._heading.setFont(bold(self._heading.font()))
         self.method = MethodBox()
+        self.method.installEventFilter(WheelToScroll(self))
         self.method.activated.connect(self._use_method)
         self.method.activated.connect(self._changed_by_user)
         self.targets = TargetsField(workbench)

@@ -7,8 +7,9 @@ from itertools import pairwise
 
 import pytest
 from pages import choose, outcome, select, slide, type_targets
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QAbstractSpinBox
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QWheelEvent
+from PySide6.QtWidgets import QAbstractSpinBox, QApplication
 from waiting import change
 
 from prune_gui.pruning.methods import METHODS
@@ -165,6 +166,17 @@ def test_ctrl_z_in_a_field_undoes_the_draft(draft, demo_window, workbench, settl
     qtbot.keyClick(box, Qt.Key.Key_Y, Qt.KeyboardModifier.ControlModifier)
     qtbot.keyClick(box, Qt.Key.Key_Z, SHIFT | Qt.KeyboardModifier.ControlModifier)
     assert workbench.draft.current.step.method.amount == 0.25
+
+
+def test_the_wheel_scrolls_the_form_and_changes_no_field(draft, demo_window, workbench, qtbot):
+    for field in (draft.method, draft.form.inputs[0], draft.form.inputs[1]):
+        field.clearFocus()
+        middle = QPointF(field.rect().center())
+        at, turn = QPointF(field.mapToGlobal(middle)), QPoint(0, -120)
+        state = Qt.MouseButton.NoButton, Qt.KeyboardModifier.NoModifier
+        phase = Qt.ScrollPhase.NoScrollPhase
+        QApplication.sendEvent(field, QWheelEvent(middle, at, QPoint(), turn, *state, phase, False))
+    assert draft.form.method() == METHODS["l1_unstructured"]()
 
 
 def test_a_removed_step_leaves_the_draft_as_it_is(draft, demo_window, workbench, set_up, qtbot):

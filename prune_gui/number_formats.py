@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Final
 
@@ -42,6 +43,11 @@ def short_count(count: int) -> str:
         if count >= size:
             return f"{format_number(count / size, '.1f')} {letter}"
     return str(count)
+
+
+def shape_text(sizes: Sequence[int]) -> str:
+    """Return the shape of a tensor, such as "30,522 x 384" with a multiplication sign."""
+    return f" {SHAPE_SEPARATOR} ".join(map(format_number, sizes)) or tr("a single number")
 
 
 def duration(seconds: float) -> str:

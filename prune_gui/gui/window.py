@@ -24,13 +24,13 @@ from prune_gui.gui.panels.welcome import Welcome
 from prune_gui.gui.runtime.log_feed import LogEntry
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.widgets import layouts
-from prune_gui.gui.widgets.frames import DropHint, FocusFrame, deleted_on_close
+from prune_gui.gui.widgets.frames import DropHint, FocusFrame, deleted_on_close, scrolled
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import join_items, tr
 from prune_gui.pruning.methods import Method
 from prune_gui.session import Presets
 from prune_gui.session.changes import Changes
-from prune_gui.session.subjects import FILE
+from prune_gui.session.subjects import FILE, OtherCheckpoint
 
 MAX_DROPPED_NAMES: Final = 3
 """Limit of the names that are shown while files are dragged over the window."""
@@ -41,6 +41,11 @@ NARROW_TREE_PX: Final = 330
 """Initial width of the tree on a smaller screen, where all tabs of the views must fit."""
 PRUNING_PX: Final = 344
 """Initial width of the dock with the draft and the stack."""
+FOCUS_PX: Final = 2
+"""Room beside the views for the frame of the focus."""
+NARROW_PX: Final = 400
+LOW_PX: Final = 240
+"""Size below which views and docks are scrolled, for small screens."""
 EVALUATE_PX: Final = 360
 """Initial height of the dock that evaluates, with a readable plot."""
 
@@ -191,13 +196,14 @@ class MainWindow(PanelWindow):
         original.taken.connect(lambda: self.views.bring_forward("compare"))
         saved = self.commands.saving.notice
         saved.compare_wanted.connect(self._compare_saved)
-        notices = saved, original, zeros, correction
-        layouts.column((self.views, 1), *notices, of=page, margin=0, gap=0)
-        return page
+        notices, margins = (saved, original, zeros, correction), (FOCUS_PX, 0, FOCUS_PX, 0)
+        layouts.column((self.views, 1), *notices, of=page, margin=margins, gap=0)
+        return scrolled(page, LOW_PX, NARROW_PX)
 
     def _compare_saved(self, path: Path) -> None:
-        comparison = self.workbench.comparison
-        comparison.choose("left", FILE)
+        comparison, session = self.workbench.comparison, self.session
+        original = session.reference_path if session is not None else None
+        comparison.choose("left", OtherCheckpoint(original) if original is not None else FILE)
         comparison.open(path, "right")
         self.views.bring_forward("compare")
 
@@ -213,7 +219,7 @@ class MainWindow(PanelWindow):
         # The draft keeps its height beside the dock that evaluates, whose points change the draft.
         self.setCorner(Qt.Corner.BottomRightCorner, right)
         docks.add("Modules", tr("Modules"), self.tree, left)
-        docks.add("Pruning", tr("Pruning"), pruning, right)
+        docks.add("Pruning", tr("Pruning"), scrolled(pruning, LOW_PX), right)
         docks.add("History", tr("History"), self.history, left, hidden=True)
         docks.add("Evaluate", tr("Evaluate"), self.evaluate, bottom, hidden=True)
         docks.set_first_height("Evaluate", EVALUATE_PX)

@@ -20,6 +20,8 @@ from prune_gui.gui.workbench import Workbench
 from prune_gui.pruning.methods import Method
 from prune_gui.session import Crash
 
+THREE_COLUMNS_PX: Final = 900
+"""Width of a screen from which the docks have room on both sides of the views."""
 CASCADE_PX: Final = QPoint(32, 32)
 """Offset between the top left corners of successive windows."""
 
@@ -98,7 +100,10 @@ class Windows(QObject):
                 window.move(cascaded_position(front.frameGeometry(), screen))
             window.log.add(front.log.model.rows)
         else:
-            fit(window, window.screen().availableSize())
+            free = window.screen().availableSize()
+            if free.width() < THREE_COLUMNS_PX:
+                window.docks.stack("Modules", "Pruning")
+            fit(window, free)
         self._open.append(window)
         self._share_memory()
         window.show()

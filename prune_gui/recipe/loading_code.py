@@ -20,50 +20,56 @@ OF_TRANSFORMERS: Final = frozenset(
     name + end for name in ("model.safetensors", "pytorch_model.bin") for end in ("", INDEX)
 )
 """The names of the files that from_pretrained loads from a folder."""
+OF_TORCH: Final = (SAFETENSORS.name, TORCH.name)
 
 
 def loading_code(checkpoint: Checkpoint, changes: Mapping[str, object] | None = None) -> str:
     """Return code that loads a checkpoint into a model, whatever its form.
 
     It builds the model with transformers if config.json names its class; else `model` is the
-    network before pruning, just built.
-
-    Args:
-        changes: the fields of config.json that differ in a compact file; None if none do.
+    network before pruning, just built. In a compact file, `changes` are fields of that config.
     """
     made = Provenance.of(checkpoint.metadata)
     form, folder = made.form if made else "", checkpoint.path.absolute().parent
     config = {} if checkpoint.url else read_config(folder) or {}
     fields = {key: value for key, value in (changes or {}).items() if config.get(key) != value}
-    script = script_beside(checkpoint)
     network = _transformers_class(checkpoint, config) if fields.keys() <= config.keys() else ""
-    if form in ("reparametrized", "compact") and script is not None:
+    script = script_beside(checkpoint) if form in ("reparametrized", "compact") else None
+    lines = list(reading_code(checkpoint, folder))
+    if script is not None:
         built = "" if network and form == "compact" else "model"
         lines = [
             "from runpy import run_path\n",
-            f'load = run_path({str(script)!a})["load"]',
-            f"model = load({built})",
+            f'model = run_path({str(script)!a})["load"]({built})',
         ]
-    elif network and form != "masks":
-        lines = list(_with_transformers(checkpoint, network, fields))
-    else:
-        lines = list(reading_code(checkpoint, folder))
-        if form == "masks":
-            lines += [
-                "for name, mask in state.items():",
-                '    module, _, parameter = name.rpartition(".")',
-                "    torch.nn.utils.prune.custom_from_mask(",
-                "        model.get_submodule(module), parameter, mask",
-                "    )",
-            ]
-        elif checkpoint.format in (SAFETENSORS.name, TORCH.name):
-            lines.append("model.load_state_dict(state)")
+    elif form == "masks":
+        lines += [
+            "for name, mask in state.items():",
+            '    path, _, name = name.rpartition(".")',
+            "    torch.nn.utils.prune.custom_from_mask(model.get_submodule(path), name, mask)",
+        ]
+    elif network and checkpoint.path.name in OF_TRANSFORMERS and not fields:
+        lines = [
+            f"from transformers import {network}\n",
+            f"model = {network}.from_pretrained({str(folder)!a})",
+        ]
+    elif network:
+        values = "".join(f", {key}={value!r}" for key, value in fields.items())
+        lines = [
+            f"from transformers import AutoConfig, {network}",
+            *lines,
+            f"config = AutoConfig.from_pretrained({str(folder / CONFIG_NAME)!a}{values})",
+            f"model = {network}.from_pretrained(None, config=config, state_dict=state)",
+        ]
+    elif checkpoint.format in OF_TORCH:
+        lines.append("model.load_state_dict(state)")
     return "\n".join(lines) + "\n"
 
 
 def reading_code(checkpoint: Checkpoint, folder: Path) -> Iterator[str]:
     """Yield lines of Python that read the tensors of a checkpoint in a folder, as `state`."""
     file_format, path = format_named(checkpoint.format), folder / checkpoint.path.name
+    load = file_format.load_code
     if checkpoint.url or not checkpoint.loads_without_code:
         yield from reading_without_code(checkpoint, ascii(checkpoint.url or str(path)))
         return
@@ -71,34 +77,17 @@ def reading_code(checkpoint: Checkpoint, folder: Path) -> Iterator[str]:
     if file_format.load_import:
         yield file_format.load_import
     if checkpoint.files == (checkpoint.path,):
-        loaded = file_format.load_code.format(path=ascii(str(path)))
-        yield f"\nstate = {checkpoint.state_code(loaded)}"
+        yield f"\nstate = {checkpoint.state_code(load.format(path=ascii(str(path))))}"
         return
     yield f"from pathlib import Path\n\nfolder, state = Path({str(folder)!a}), {{}}"
-    names = sorted({file.name for file in checkpoint.files} - {checkpoint.path.name})
-    yield f"for shard in {names!r}:"
-    yield f"    state |= {file_format.load_code.format(path='folder / shard')}"
+    names = {file.name for file in checkpoint.files} - {checkpoint.path.name}
+    yield f"for shard in {sorted(names)!r}:"
+    yield f"    state |= {load.format(path='folder / shard')}"
 
 
 def _transformers_class(checkpoint: Checkpoint, config: Mapping[str, object]) -> str:
     """Return the class of transformers that config.json names; "" if it needs other code."""
     names = config.get("architectures")
-    is_own = "auto_map" not in config and checkpoint.format in (SAFETENSORS.name, TORCH.name)
-    if not is_own or not isinstance(names, list) or not names:
+    if "auto_map" in config or checkpoint.format not in OF_TORCH or not isinstance(names, list):
         return ""
-    return str(names[0]) if str(names[0]).isidentifier() else ""
-
-
-def _with_transformers(
-    checkpoint: Checkpoint, network: str, fields: Mapping[str, object]
-) -> Iterator[str]:
-    folder = checkpoint.path.absolute().parent
-    if checkpoint.path.name in OF_TRANSFORMERS and not fields:
-        yield f"from transformers import {network}\n"
-        yield f"model = {network}.from_pretrained({str(folder)!a})"
-        return
-    yield f"from transformers import AutoConfig, {network}"
-    yield from reading_code(checkpoint, folder)
-    others = "".join(f", {key}={value!r}" for key, value in fields.items())
-    yield f"config = AutoConfig.from_pretrained({str(folder / CONFIG_NAME)!a}{others})"
-    yield f"model = {network}.from_pretrained(None, config=config, state_dict=state)"
+    return next((str(name) for name in names[:1] if str(name).isidentifier()), "")

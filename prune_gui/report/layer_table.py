@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from prune_gui.comparison.mask_overlap import Overlap
 from prune_gui.language import deferred, format_number, tr
-from prune_gui.number_formats import SHAPE_SEPARATOR, percent, sparsity
+from prune_gui.number_formats import percent, shape_text, sparsity
 from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.report.records import FileRecord, Layer, Report
 from prune_gui.statistics.file_zeros import ZeroPatterns
@@ -95,11 +95,6 @@ def side_by_side_head(files: Sequence[FileRecord]) -> list[tuple[str, str]]:
     head += [(f"{file.label}: {sparsity_title}", "n") for file in files]
     titles = [(file.label, tr(column.title)) for file in files[1:] for column in OVERLAP_COLUMNS]
     return head + [(f"{label}: {title}", "n") for label, title in titles]
-
-
-def shape_text(shape: Sequence[int]) -> str:
-    """Return a shape as text."""
-    return f" {SHAPE_SEPARATOR} ".join(map(format_number, shape))
 
 
 def energy_text(share: float | None) -> str:

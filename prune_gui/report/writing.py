@@ -17,7 +17,7 @@ from prune_gui.checkpoint.write.documents import (
 )
 from prune_gui.errors import MAX_MESSAGE_CHARS, one_line
 from prune_gui.language import format_number, join_items, language, tr, trn
-from prune_gui.number_formats import percent, short_bytes, sparsity
+from prune_gui.number_formats import percent, shape_text, short_bytes, sparsity
 from prune_gui.raster import colours
 from prune_gui.report import layer_table, pictures
 from prune_gui.report.records import FileRecord, Report
@@ -104,7 +104,7 @@ def _templates(*, of_page: bool) -> Environment:
         "count": "{:,}".format,
         "line": line,
         "number": format_number,
-        "shape": layer_table.shape_text,
+        "shape": shape_text,
     }
     templates.globals |= {"tr": tr, "trn": trn, "percent": percent, "sparsity": sparsity}
     templates.globals |= {"colours": colours, "layer_table": layer_table, "pictures": pictures}

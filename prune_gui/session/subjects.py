@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+from prune_gui.checkpoint.sharded.index import has_several_files
 from prune_gui.errors import one_line
 from prune_gui.language import deferred, tr, trn
-from prune_gui.number_formats import SHAPE_SEPARATOR, sparsity
+from prune_gui.number_formats import shape_text, sparsity
 from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO
 from prune_gui.statistics.file_zeros import FileZeros
 
@@ -60,6 +61,11 @@ class Subject:
         in_file = self.counts().get(IN_FILE, 0)
         return max(0, self.file_zeros.counts.get(self.name, 0) - in_file)
 
+    @property
+    def is_pruned(self) -> bool:
+        """Whether an element is pruned, or zero in the file."""
+        return self.zeros > 0 or self.resolution.counts[self.name][0] > 0
+
     def counts(self) -> dict[int, int]:
         """Return the number of elements by code, kept elements first; codes with 0 are left out."""
         steps = [outcome.pruned.get(self.name, 0) for outcome in self.resolution.outcomes]
@@ -77,9 +83,9 @@ class Subject:
         return tr("{facts} · {more}", facts=facts, more=zeros) if zeros else facts
 
     def pruned_facts(self) -> str:
-        """Return a summary: "384 x 1536 · float32 · 294,912 of 589,824 pruned (50.0 %)"."""
+        """Return a summary: "384 x 1,536 · float32 · 294,912 of 589,824 pruned (50.0 %)"."""
         pruned, total = self.resolution.counts[self.name]
-        shape, dtype, share = _shape(self.info), self.info.dtype, sparsity(pruned, total)
+        shape, dtype, share = shape_text(self.info.shape), self.info.dtype, sparsity(pruned, total)
         message = deferred("{shape} · {dtype} · {pruned:,} of {total:,} pruned ({share})")
         return tr(message, shape=shape, dtype=dtype, pruned=pruned, total=total, share=share)
 
@@ -123,12 +129,8 @@ def by(title: str, count: int, pruned: int) -> str:
 
 
 def bare_facts(info: TensorInfo) -> str:
-    """Describe a tensor that is not prunable or not resolved yet: "(384, 1536) · float32"."""
-    return f"{_shape(info)} · {info.dtype}"
-
-
-def _shape(info: TensorInfo) -> str:
-    return f" {SHAPE_SEPARATOR} ".join(map(str, info.shape)) or tr("a single number")
+    """Describe a tensor that is not prunable or not resolved yet: "384 x 1,536 · float32"."""
+    return f"{shape_text(info.shape)} · {info.dtype}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -332,6 +334,7 @@ def text_of(side: Side, steps: Sequence[Step], *, drafted: bool) -> str:
 
 def file_text(path: Path) -> str:
     """Return the name of a file and of its folder: many checkpoints have the same name."""
+    path = path.parent if has_several_files(path) else path
     return one_line(f"{path.parent.name}/{path.name}", MAX_NAME_LENGTH)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from pages import errors
-from PySide6.QtCore import QEvent, QMimeData, QObject, QPoint, QPointF, Qt, QTimer, QUrl
+from PySide6.QtCore import QEvent, QMimeData, QObject, QPoint, QPointF, QSize, Qt, QTimer, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent
 from PySide6.QtWidgets import (
     QApplication,
@@ -498,6 +498,15 @@ def test_a_cancelled_save_says_so_and_its_dialog_keeps_the_input(
     assert not (tmp_path / "out.safetensors").exists()
     changed.menu_actions["save_checkpoint"].trigger()
     assert paths[1] == str(tmp_path / "out.safetensors")
+
+
+@pytest.mark.parametrize("key", [spec.key for spec in VIEWS])
+def test_each_view_fits_a_small_screen_with_the_docks_in_one_place(demo_window, qtbot, key):
+    demo_window.show()
+    demo_window.docks.stack("Modules", "Pruning")
+    demo_window.views.bring_forward(key)
+    size = demo_window.minimumSizeHint
+    qtbot.waitUntil(lambda: size() == size().boundedTo(QSize(800, 460)))
 
 
 @pytest.mark.parametrize("key", [spec.key for spec in VIEWS])

@@ -29,10 +29,10 @@ TITLE_BAR_PX = 40
 class GuideBrowser(QTextBrowser):
     """A browser with the pictures of the guide, in its width."""
 
-    def loadResource(self, kind: int, name: QUrl) -> object:  # noqa: N802
-        picture = QImage(str(pictures_folder() / name.fileName()))
+    def loadResource(self, type: int, name: QUrl | str) -> object:  # noqa: A002, N802 - as Qt has it
+        picture = QImage(str(pictures_folder() / QUrl(name).fileName()))
         if picture.isNull():
-            return super().loadResource(kind, name)
+            return super().loadResource(type, name)
         ratio = self.devicePixelRatioF()
         width = min(picture.width(), round(PICTURE_PX * ratio))
         scaled = picture.scaledToWidth(width, Qt.TransformationMode.SmoothTransformation)

@@ -19,7 +19,7 @@ from prune_gui.errors import one_line
 from prune_gui.gui.widgets.table_widgets import RIGHT, ROOT, Index, Role
 from prune_gui.gui.widgets.theme import icon
 from prune_gui.language import deferred, format_number, join_clauses, join_items, tr, trn
-from prune_gui.number_formats import sparsity
+from prune_gui.number_formats import shape_text, sparsity
 from prune_gui.session import ModuleIndex, Node
 from prune_gui.session.module_index import Outline
 from prune_gui.session.space_outline import UnitNode
@@ -317,7 +317,7 @@ class TreeModel(QAbstractItemModel):
             TreeColumn.NAME: self._name(indexed_node),
             TreeColumn.SPARSITY: sparsity(pruned, total) if total else "",
             TreeColumn.ZEROS: sparsity(zeros, total) if total and counted == total else "",
-            TreeColumn.SHAPE: _shape(tensor) if tensor else "",
+            TreeColumn.SHAPE: shape_text(tensor.shape) if tensor else "",
             TreeColumn.TYPE: _type(tensor) if tensor else f"{node.module_type}{mark}",
             TreeColumn.PARAMETERS: format_number(elements),
         }
@@ -381,10 +381,6 @@ def _units(node: UnitNode) -> str:
     return trn("{count:,} unit", "{count:,} units", node.units)
 
 
-def _shape(tensor: TensorInfo) -> str:
-    return " × ".join(map(str, tensor.shape)) or tr("scalar")  # noqa: RUF001
-
-
 def _type(tensor: TensorInfo) -> str:
     return join_clauses((tensor.dtype, tr(KINDS[tensor.kind]) if tensor.kind else ""))
 
@@ -393,7 +389,9 @@ def _description(node: ModuleNode) -> list[str]:
     tensor = node.tensor
     lines = [node.path]
     if tensor is not None:
-        lines.append(join_clauses((_shape(tensor), tensor.dtype, _elements(tensor.numel))))
+        lines.append(
+            join_clauses((shape_text(tensor.shape), tensor.dtype, _elements(tensor.numel)))
+        )
         if tensor.aliases:
             lines.append(tr("tied with {names}", names=join_items(tensor.aliases)))
         if tensor.pair is not None:

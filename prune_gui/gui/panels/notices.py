@@ -48,7 +48,7 @@ class Notice(QWidget):
         self._close.setAccessibleName(tr("Hide this notice"))
         self._close.clicked.connect(self._hide_for_good)
         parts, margin = ((self._label, 1), self.button, self._close), (GAP_PX, TIGHT_PX) * 2
-        layouts.row(*parts, of=self, margin=margin)
+        self._lines = layouts.column(layouts.row(*parts), of=self, margin=margin, gap=TIGHT_PX)
         workbench.changed.connect(self._on_changed)
         self.hide()
 

@@ -37,7 +37,7 @@ class CheckpointSaving:
     """
 
     def __init__(self, window: QWidget, workbench: Workbench, remote: RemoteFiles) -> None:
-        self.notice = SavedNotice()
+        self.notice = SavedNotice(workbench)
         self.notice.folder_wanted.connect(self._show_folder)
         self.notice.code_wanted.connect(self._copy_code)
         self._window = window
@@ -47,7 +47,6 @@ class CheckpointSaving:
         self._ticket: int | None = None
         self._then: Callable[[], object] | None = None
         self._saved: tuple[Session, Recipe, Form] | None = None  # what was saved last
-        self._keeps_code: bool | None = None
         workbench.changed.connect(self._on_changed)
         workbench.files.saved.connect(self._tell)
         workbench.bridge.happened.connect(self._follow)
@@ -83,7 +82,7 @@ class CheckpointSaving:
     def _start(self, dialog: SaveDialog) -> None:
         session = self._workbench.session
         assert session is not None
-        self._keeps_code, self._saved = dialog.keeps_code, (session, session.recipe, dialog.form)
+        self._saved = session, session.recipe, dialog.form
         save = self._workbench.files.save
         self._ticket = save(dialog.path, dialog.options, failed=self._explain)
 
@@ -113,10 +112,8 @@ class CheckpointSaving:
         if location.url is None:
             files = filter(Path.is_file, path.rglob("*")) if path.is_dir() else [path]
             size = short_bytes(sum(file.stat().st_size for file in files))
-        parts = [tr("Saved {name}", name=one_line(location.name)), size, tr("verified")]
-        if self._keeps_code is not None:
-            parts.append(tr("which names code") if self._keeps_code else tr("tensors only"))
-        self.notice.say(path, join_clauses(filter(None, parts)))
+        parts = tr("Saved {name}", name=one_line(location.name)), size, tr("verified")
+        self.notice.show_saved(path, join_clauses(filter(None, parts)))
         if self._then is not None:
             QTimer.singleShot(0, self._window, self._then)
             self._then = None
@@ -137,8 +134,6 @@ class CheckpointSaving:
     def _on_changed(self, changes: Changes) -> None:
         if changes.file or changes.saved:
             self._forget()
-        if changes.file:
-            self.notice.hide()
 
     def _forget(self) -> None:
         """Delete the dialog, and with it the input."""

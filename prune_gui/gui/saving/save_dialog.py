@@ -41,9 +41,9 @@ from prune_gui.gui.saving.output_boxes import (
 )
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.frames import FitScrollArea
-from prune_gui.gui.widgets.message import Message, Messages
+from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.theme import WIDE_PX
-from prune_gui.language import deferred, join_clauses, tr, trn
+from prune_gui.language import deferred, tr, trn
 from prune_gui.location import Location, is_url
 from prune_gui.number_formats import parse_bytes, short_bytes
 from prune_gui.recipe.output import Form, OutputOptions, OutputPath
@@ -126,7 +126,7 @@ class SaveDialog(QDialog):
         self._sizes: Sizes = {}
         self._replaces = False
         self._forms = QButtonGroup(self)
-        self._figures: dict[Form, tuple[QLabel, QLabel]] = {}
+        self._figures: dict[Form, QLabel] = {}
         self._explanations: dict[Form, Message] = {}
         forms = self._make_forms(form)
         self._split = QCheckBox(tr("S&plit into shards of at most"))
@@ -146,7 +146,7 @@ class SaveDialog(QDialog):
         buttons = layouts.dialog_buttons(self, standard.Save | standard.Cancel, self._confirm)
         self._save = buttons.button(standard.Save)
         content = QWidget()
-        layouts.column(forms, path_row, Messages(notes), of=content, margin=0)
+        layouts.column(forms, path_row, *notes, of=content, margin=0)
         scrolled = FitScrollArea(content, MIN_HEIGHT_PX)
         layouts.column((scrolled, 1), layouts.STRETCH, buttons, of=self)
         self._forms.idToggled.connect(self._suggest)
@@ -193,14 +193,6 @@ class SaveDialog(QDialog):
         """Whether the values are compressed; False if the chosen kind of files cannot be."""
         return self._compressed.isEnabled() and self._compressed.isChecked()
 
-    @property
-    def keeps_code(self) -> bool | None:
-        """Whether the code that the file names is copied; None if there is nothing to say of it."""
-        if not self._foreign or self._target is None or self.form != "finalized":
-            return None
-        is_torch = self._target.format.name == TORCH.name
-        return not self._tensors_only.isChecked() if is_torch else None
-
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
         super().showEvent(event)
         has_draft = self._workbench.draft.current is not None
@@ -238,14 +230,11 @@ class SaveDialog(QDialog):
             label.setIndent(INDENT_PX)
             label.say(tr(explanation), warning=False)
             self._explanations[form] = label
-            figures = QLabel(), QLabel()
-            self._figures[form] = figures
+            self._figures[form] = QLabel()
             grid.addWidget(button, 2 * i, 0)
-            for column, figure in enumerate(figures, start=1):
-                grid.addWidget(figure, 2 * i, column, Qt.AlignmentFlag.AlignRight)
-            grid.addWidget(label, 2 * i + 1, 0, 1, 3)
-        note = layouts.remark(tr(ZEROS_NOTE), wrapped=False)
-        grid.addWidget(note, 2 * len(FORMS), 0, 1, 3)
+            grid.addWidget(self._figures[form], 2 * i, 1, Qt.AlignmentFlag.AlignRight)
+            grid.addWidget(label, 2 * i + 1, 0, 1, 2)
+        grid.addWidget(layouts.remark(tr(ZEROS_NOTE)), 2 * len(FORMS), 0, 1, 2)
         return group
 
     def _make_path_row(self) -> QWidget:
@@ -367,47 +356,40 @@ class SaveDialog(QDialog):
         if target is self._measured_target:
             self._measured_target = None  # the next change of the input tries again
             self._problem.say(str(error))
-            for figures in self._figures.values():
-                figures[0].setText(tr("unknown"))
+            for figure in self._figures.values():
+                figure.setText(tr("unknown"))
 
     def _show_sizes(self) -> None:
         for button, form in zip(self._forms.buttons(), FORMS, strict=True):
-            size = self._sizes.get(form)
-            texts = (
-                (tr("cannot be saved"), "")
-                if isinstance(size, PruneGuiError)
-                else _size_texts(size, compressed=self._is_compressed)
-            )
-            for label, text in zip(self._figures[form], texts, strict=True):
-                label.setText(text)
-                label.setToolTip("" if self._is_compressed else _exact(size))
-            refused = isinstance(size, PruneGuiError)
-            explanation = str(size) if refused else tr(FORMS[form][1])
-            self._explanations[form].say(explanation, warning=refused)
-            spoken = join_clauses(texts)
+            size, explanation = self._sizes.get(form), tr(FORMS[form][1])
+            if is_refused := isinstance(size, PruneGuiError):
+                figure, exact, explanation = tr("cannot be saved"), "", str(size)
+            else:
+                figure, exact = _size_texts(size, compressed=self._is_compressed)
+            self._figures[form].setText(figure)
+            self._figures[form].setToolTip(exact)
+            self._explanations[form].say(explanation, warning=is_refused)
             button.setAccessibleDescription(
-                tr("{explanation} {figures}.", explanation=explanation, figures=spoken)
+                tr("{explanation} {figures}.", explanation=explanation, figures=figure)
             )
         self._allow()
 
     def _show_room(self) -> None:
-        """Show what the file has and keeps, and the free space on disk."""
+        """Show what the file has and keeps, and if there is too little space on disk."""
         size = self._sizes.get(self.form)
         size = None if isinstance(size, PruneGuiError) else size
         self._contents.say(size.note if size is not None else "", warning=False)
+        needed = 0 if size is None else size.compressed if self._is_compressed else size.nbytes
+        is_local = self._target is None or self._target.url is None
         room = free_space(self._target.path) if self._target is not None else None
-        if self._target is None or room is None:
+        if room is None or (is_local and needed <= room[1]):
             self._room.say("")
             return
-        folder, free = room
-        needed = 0 if size is None else size.compressed if self._is_compressed else size.nbytes
-        is_short = self._target.url is None and needed > free
-        text = deferred("{size} free in {folder}")
-        if is_short:
-            text = deferred("Not enough disk space: {size} free in {folder}")
-        elif self._target.url is not None:
+        text = deferred("Not enough disk space: {size} free in {folder}")
+        if not is_local:
             text = deferred("{size} free in {folder}, where files are until they are uploaded")
-        self._room.say(tr(text, size=short_bytes(free), folder=folder), warning=is_short)
+        folder, free = room
+        self._room.say(tr(text, size=short_bytes(free), folder=folder), warning=is_local)
 
     def _browse(self) -> None:
         typed, unasked = self._path.text(), QFileDialog.Option.DontConfirmOverwrite
@@ -445,19 +427,11 @@ class SaveDialog(QDialog):
 
 
 def _size_texts(size: Size | None, *, compressed: bool) -> tuple[str, str]:
+    """Return the size, and the exact one of a file that is not compressed."""
     if size is None:
         return tr(UNKNOWN), ""
-    share, estimate = 100 * size.share, short_bytes(size.compressed)
-    whole = short_bytes(size.nbytes)
+    whole, estimate = short_bytes(size.nbytes), short_bytes(size.compressed)
     if compressed:
-        return (
-            tr("about {size}", size=estimate),
-            tr("{share:.0f} % of {size}", share=share, size=whole),
-        )
-    return whole, tr("about {share:.0f} % with zip ({size})", share=share, size=estimate)
-
-
-def _exact(size: Size | PruneGuiError | None) -> str:
-    if size is None or isinstance(size, PruneGuiError):
-        return ""
-    return trn("{count:,} byte", "{count:,} bytes", size.nbytes)
+        return tr("about {size}, not {whole}", size=estimate, whole=whole), ""
+    text = tr("{whole}, about {size} with zip", size=estimate, whole=whole)
+    return text, trn("{count:,} byte", "{count:,} bytes", size.nbytes)

@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
-from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtWidgets import QToolBar, QToolButton, QWidget
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QToolBar, QToolButton
 
-from prune_gui.gui.widgets import layouts
-from prune_gui.gui.widgets.eliding import ElidedLabel
-from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, icon
+from prune_gui.gui.panels.notices import Notice
+from prune_gui.gui.widgets.theme import icon
+from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
+from prune_gui.session.changes import Changes
+
+MORE: Final = "qt_toolbar_ext_button"
+"""Qt's name of the button with the menu."""
 
 
-class SavedNotice(QWidget):
-    """Names the saved checkpoint, with buttons for what comes next; hidden at first.
-
-    Buttons that do not fit into a narrow window are in a menu.
-    """
+class SavedNotice(Notice):
+    """Names the saved checkpoint; buttons that do not fit into a narrow window are in a menu."""
 
     open_wanted = Signal(object)  # (path) this and the others: the user clicked the button
     compare_wanted = Signal(object)  # (path)
     folder_wanted = Signal(object)  # (path)
     code_wanted = Signal(object)  # (path)
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, workbench: Workbench) -> None:
+        super().__init__(workbench, "", "")
+        self.button.hide()
         self._path = Path()
-        self._label = ElidedLabel(tr("Saved checkpoint"))
         self._bar = QToolBar()
+        self._lines.addWidget(self._bar)
         for text, wanted in (
             (tr("Open"), self.open_wanted),
             (tr("Compare with the original"), self.compare_wanted),
@@ -37,32 +40,21 @@ class SavedNotice(QWidget):
         ):
             action = self._bar.addAction(text)
             action.triggered.connect(lambda _=False, wanted=wanted: wanted.emit(self._path))
-            button = self._bar.widgetForAction(action)
+        for button in self._bar.findChildren(QToolButton):
+            button.setAutoRaise(button.objectName() == MORE)
             button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-            if isinstance(button, QToolButton):
-                button.setAutoRaise(False)
-        tip = tr("Hide this notice")
-        self._close = layouts.described(QToolButton(autoRaise=True), tip, tip)
-        self._close.clicked.connect(self.hide)
-        row = layouts.row((self._label, 1), self._close)
-        layouts.column(row, self._bar, of=self, margin=(GAP_PX, TIGHT_PX) * 2, gap=TIGHT_PX)
-        self._show_icon()
-        self.hide()
 
-    @property
-    def text(self) -> str:
-        return "" if self.isHidden() else self._label.accessibleDescription()
-
-    def say(self, path: Path, text: str) -> None:
+    def show_saved(self, path: Path, text: str) -> None:
         """Offer what can be done with the checkpoint at a path."""
-        self._path = path
-        self._label.say(text, tip=str(path))
-        self.show()
+        self._path, self._is_closed = path, False
+        for button in self._bar.findChildren(QToolButton, MORE):
+            button.setIcon(icon("down"))  # Qt's is black in any theme
+        self.say(text)
 
-    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        if event.type() == QEvent.Type.PaletteChange:
-            self._show_icon()
-        super().changeEvent(event)
+    def _wanted_text(self) -> str:
+        return self._text
 
-    def _show_icon(self) -> None:
-        self._close.setIcon(icon("cancel"))
+    def _on_changed(self, changes: Changes) -> None:
+        if changes.file:
+            self._text = ""
+        super()._on_changed(changes)

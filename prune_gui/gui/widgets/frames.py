@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
     QMainWindow,
     QScrollArea,
     QSizePolicy,
+    QSplitter,
     QWidget,
 )
 
@@ -107,6 +108,22 @@ class FitScrollArea(QScrollArea):
         if watched is self._content and event.type() == QEvent.Type.LayoutRequest:
             self.updateGeometry()
         return super().eventFilter(watched, event)
+
+
+def scrolled(content: QWidget, min_height: int, min_width: int = 0) -> QScrollArea:
+    """Return an area that fills its place, and scrolls if that is too small for the content.
+
+    It is as wide as the content needs, unless it has a minimum width, and scrolls sideways, too.
+    A splitter has no preferred height for a width, which an area would take for the minimum.
+    """
+    holder = QSplitter(childrenCollapsible=False)
+    holder.addWidget(content)
+    area = FitScrollArea(holder, min_height)
+    area.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Expanding)
+    if min_width:
+        area.setMinimumWidth(min_width)
+        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
+    return area
 
 
 def deleted_on_close(window: Window) -> Window:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from html import escape
 from typing import Final, Literal
@@ -23,7 +23,6 @@ from prune_gui.gui.widgets.theme import colours
 from prune_gui.language import tr
 
 FADE_DELAY_MS: Final = 400  # delay before an outdated text is shown faintly
-NOTE_LINES: Final = 3
 Tone = Literal["warning", "caution", "remark"]
 SELECTABLE: Final = Qt.TextInteractionFlag.TextSelectableByMouse
 WITH_LINK: Final = (
@@ -136,13 +135,3 @@ def keep_room(label: QLabel, *, lines: int) -> None:
     """Set the minimum height of a label to `lines` lines, so that widgets below do not move."""
     label.setMinimumHeight(lines * label.fontMetrics().lineSpacing())
     label.setAlignment(Qt.AlignmentFlag.AlignTop)
-
-
-class Messages(QWidget):
-    """Messages with room for `NOTE_LINES` lines: a dialog keeps its size when one appears."""
-
-    def __init__(self, messages: Sequence[Message]) -> None:
-        super().__init__()
-        layout = layouts.column(*messages, layouts.STRETCH, of=self, margin=0)
-        line, gap = self.fontMetrics().lineSpacing(), layout.spacing()
-        self.setMinimumHeight(NOTE_LINES * (line + max(gap, 0)))

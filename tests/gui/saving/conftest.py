@@ -50,11 +50,10 @@ def shown_sizes(qtbot):
 
     def wait(dialog: SaveDialog) -> dict[str, str]:
         def known() -> bool:
-            return save_dialog.UNKNOWN not in {one.text() for one, _ in dialog._figures.values()}
+            return save_dialog.UNKNOWN not in {one.text() for one in dialog._figures.values()}
 
         qtbot.waitUntil(known, timeout=60_000)
-        labels = {form: figures[0] for form, figures in dialog._figures.items()}
-        return {form: label.toolTip() or label.text() for form, label in labels.items()}
+        return {form: one.toolTip() or one.text() for form, one in dialog._figures.items()}
 
     return wait
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from prune_gui.errors import one_line
 from prune_gui.language import deferred, format_number, tr, trn
-from prune_gui.number_formats import SHAPE_SEPARATOR, percent, sparsity
+from prune_gui.number_formats import percent, shape_text, sparsity
 from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.session.subjects import by
 from prune_gui.statistics.file_zeros import FileZeros
@@ -52,14 +52,14 @@ def describe_node(node: ModuleNode, resolution: Resolution) -> str:
     """Describe how much of a parameter, or of the parameters of a module, is pruned."""
     counts = [resolution.counts[tensor.name] for tensor in node.tensors]
     pruned, total = (sum(numbers) for numbers in zip(*counts, strict=True))
-    what = _parameters(len(counts)) if node.below else _shape_text(node.tensors[0])
+    what = _parameters(len(counts)) if node.below else shape_text(node.tensors[0].shape)
     return _pruned_of(node.path, what, pruned, total)
 
 
 def shape(rows: Rows, row: int) -> str:
     """Return the shape of a row's only parameter, or its number of parameters, as text."""
     size = int(rows.size[row])
-    return _parameters(size) if size > 1 else _shape_text(rows.infos[row])
+    return _parameters(size) if size > 1 else shape_text(rows.infos[row].shape)
 
 
 def _pruned_of(name: str, what: str, pruned: int, total: int) -> str:
@@ -76,10 +76,6 @@ def _pruned_of(name: str, what: str, pruned: int, total: int) -> str:
 
 def _parameters(count: int) -> str:
     return trn("{count:,} parameter", "{count:,} parameters", count)
-
-
-def _shape_text(info: TensorInfo) -> str:
-    return f" {SHAPE_SEPARATOR} ".join(map(format_number, info.shape)) or tr("a single number")
 
 
 def _plain_shape(rows: Rows, row: int) -> str:

@@ -24,7 +24,7 @@ class DraftState:
         values: of the fields of the method, not validated.
         follows: whether the targets follow the selection.
         editing: index of the step that the draft is to replace.
-        aside: the draft that returns when editing ends.
+        aside: the draft that returns when editing ends, or when the step of a view is added.
     """
 
     step: Step | None

@@ -71,7 +71,7 @@ class DraftPanel(QWidget):
         super().__init__(parent)
         self._workbench = workbench
         self._editing: tuple[int, Step] | None = None
-        self._aside: DraftState | None = None  # the draft that returns after editing
+        self._aside: DraftState | None = None  # the draft that returns after editing or a pick
         self._noted: DraftState | None = None  # the current one of the history
         self._changed_last: frozenset[str] = frozenset()
         self._is_made_by_view = False
@@ -152,13 +152,16 @@ class DraftPanel(QWidget):
         self._update()
 
     def stop_editing(self, *, amend: bool = False) -> None:
-        """Bring back the draft that was put aside."""
         if self.editing:
-            aside, self._editing = self._aside, None
-            if aside is not None:
-                self._show(aside, amend=amend)
-            else:
-                self._reset(amend=amend)
+            self._bring_back(amend=amend)
+
+    def _bring_back(self, *, amend: bool = False) -> None:
+        """Show the draft that was put aside."""
+        self._editing = None
+        if self._aside is not None:
+            self._show(self._aside, amend=amend)
+        else:
+            self._reset(amend=amend)
 
     def add(self) -> None:
         """Add the draft to the recipe, or replace the edited step by it; else show what is missing.
@@ -179,7 +182,7 @@ class DraftPanel(QWidget):
         if was_editing:
             self.stop_editing(amend=True)
         elif self._is_made_by_view:
-            self._reset(amend=True)
+            self._bring_back(amend=True)
         else:
             self._turn_preview(on=False, amend=True)
         self.added.emit()
@@ -223,7 +226,7 @@ class DraftPanel(QWidget):
             previewed=self.preview.isChecked(),
             made_by_view=self._is_made_by_view,
             editing=self._editing[0] if self._editing else None,
-            aside=self._aside if self._editing else None,
+            aside=self._aside if self._editing or self._is_made_by_view else None,
         )
 
     def _note(self, step: Step | None, *, amend: bool) -> None:
@@ -280,11 +283,11 @@ class DraftPanel(QWidget):
     def _list(
         self, numbers: frozenset[int] | None, to_step: Callable[[frozenset[int]], Step]
     ) -> None:
-        """Draft listed channels or units; begin a new draft without any; None: no change."""
+        """Draft listed channels or units; end that draft without any; None: no change."""
         if numbers:
             self._draft_made(to_step(numbers))
         elif numbers is not None:
-            self._reset()
+            self._bring_back()
 
     def take_shares(self, number: int | None) -> None:
         """Draft a step with the shares that another step, which it replaces, or the draft prunes.
@@ -307,10 +310,12 @@ class DraftPanel(QWidget):
         self._turn_preview(on=True)
 
     def _draft_made(self, step: Step) -> None:
-        """Show a step that a view makes, as the draft; for other targets, there is a new one."""
+        """Put the draft aside for a step that a view makes; it returns when that is added."""
         self._merge_timer.stop()
         if self._editing is not None and type(self._editing[1].method) is not type(step.method):
             self._editing = None  # the edited step stays as it is
+        elif not self.editing and not self._is_made_by_view:
+            self._aside = self._noted
         self._show_step(step)
         self._is_made_by_view = True
         self._turn_preview(on=True)

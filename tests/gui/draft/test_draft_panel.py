@@ -126,6 +126,15 @@ def test_the_draft_returns_when_editing_ends(draft, workbench, set_up, qtbot):
         assert (workbench.draft.current, draft.editing) == (set_up, False)
 
 
+def test_the_draft_returns_when_a_step_that_a_view_made_is_added(draft, workbench, set_up):
+    workbench.choose("features.conv2.weight")
+    draft.change(ChannelRequest(0, frozenset([1, 5])))
+    draft.change(ChannelRequest(0, frozenset([2])))
+    draft.add()
+    assert workbench.session.steps[-1].method.name == "channels"
+    assert workbench.draft.current == set_up
+
+
 def test_changes_of_the_draft_are_undone_before_the_edits_of_the_stack(
     draft, workbench, set_up, settle
 ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from PySide6.QtCore import (
     QEvent,
@@ -17,7 +17,7 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtGui import QColor, QCursor, QPalette
+from PySide6.QtGui import QColor, QMouseEvent, QPalette
 from PySide6.QtWidgets import (
     QAbstractButton,
     QAbstractItemView,
@@ -307,7 +307,7 @@ class ConditionCompleter(QCompleter):
                     watched.move(watched.x(), lowest)
             elif event.type() == QEvent.Type.MouseButtonPress and not watched.underMouse():
                 watched.hide()
-                pressed = QApplication.widgetAt(QCursor.pos())
+                pressed = QApplication.widgetAt(cast(QMouseEvent, event).globalPosition().toPoint())
                 if isinstance(pressed, QAbstractButton):
                     pressed.click()
                 return True

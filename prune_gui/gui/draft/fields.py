@@ -59,10 +59,9 @@ class UndoBeyond(QObject):
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
         if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent):
-            undoes = event.matches(QKeySequence.StandardKey.Undo)
-            redoes = event.matches(QKeySequence.StandardKey.Redo)
-            is_own = self._line.isUndoAvailable() if undoes else self._line.isRedoAvailable()
-            if (undoes or redoes) and not is_own:
+            key, line = QKeySequence.StandardKey, self._line
+            undoes = event.matches(key.Undo) and not line.isUndoAvailable()
+            if undoes or (event.matches(key.Redo) and not line.isRedoAvailable()):
                 event.ignore()
                 return True
         return super().eventFilter(watched, event)

@@ -115,7 +115,7 @@ class DraftPanel(QWidget):
         self._update_timer = QTimer(self, singleShot=True, interval=UPDATE_INTERVAL_MS)
         self._update_timer.timeout.connect(self._catch_up)
         self._merge_timer = QTimer(self, singleShot=True, interval=MERGE_DELAY_MS)
-        self._merge_timer.timeout.connect(self._announce_change)
+        self._merge_timer.timeout.connect(lambda: workbench.changed.emit(Changes(draft=True)))
         workbench.changed.connect(self._on_changed)
         workbench.methods_loaded.connect(self._offer)
         self._opened()
@@ -246,10 +246,7 @@ class DraftPanel(QWidget):
         if self._noted is not state:  # it is what it was before
             self._merge_timer.stop()
         if not merge:
-            self._announce_change()
-
-    def _announce_change(self) -> None:
-        self._workbench.changed.emit(Changes(draft=True))
+            self._workbench.changed.emit(Changes(draft=True))
 
     def change(self, request: DraftRequest) -> None:
         """Change the draft as the user wants it in a view."""

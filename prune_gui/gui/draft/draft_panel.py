@@ -50,8 +50,6 @@ UPDATE_INTERVAL_MS: Final = 25
 A mouse can report a slider more often than the screen shows it; each update takes processor time
 from the engine.
 """
-MERGE_DELAY_MS: Final = 1000
-"""Changes of the same field with shorter delays are one undo entry."""
 IDLE: Final = deferred("Change a setting, or turn on Preview.")
 MIN_FIELDS_HEIGHT_PX: Final = 120
 """Minimum height of the scroll area with the fields."""
@@ -72,8 +70,6 @@ class DraftPanel(QWidget):
         self._workbench = workbench
         self._editing: tuple[int, Step] | None = None
         self._aside: DraftState | None = None  # the draft that returns after editing or a pick
-        self._noted: DraftState | None = None  # the current one of the history
-        self._changed_last: frozenset[str] = frozenset()
         self._is_made_by_view = False
         self._shows_outcome = False  # that of the current or of the previous draft
 
@@ -114,8 +110,6 @@ class DraftPanel(QWidget):
         self._offered = (False, False)
         self._update_timer = QTimer(self, singleShot=True, interval=UPDATE_INTERVAL_MS)
         self._update_timer.timeout.connect(self._catch_up)
-        self._merge_timer = QTimer(self, singleShot=True, interval=MERGE_DELAY_MS)
-        self._merge_timer.timeout.connect(lambda: workbench.changed.emit(Changes(draft=True)))
         workbench.changed.connect(self._on_changed)
         workbench.methods_loaded.connect(self._offer)
         self._opened()
@@ -133,7 +127,7 @@ class DraftPanel(QWidget):
         assert session is not None
         step = session.steps[index]
         if not self.editing:
-            self._aside = self._noted
+            self._aside = self._workbench.draft.state
         self._editing = index, step
         self._is_made_by_view = False
         self._show_step(step)
@@ -200,7 +194,7 @@ class DraftPanel(QWidget):
         """Show a draft as it was, also one that is incomplete or that edits a step."""
         session = self._workbench.session
         assert session is not None
-        self._merge_timer.stop()
+        self._workbench.draft.end_merging()
         self._is_made_by_view, self._aside = state.made_by_view, state.aside
         self._editing = None
         if state.editing is not None:
@@ -228,25 +222,6 @@ class DraftPanel(QWidget):
             editing=self._editing[0] if self._editing else None,
             aside=self._aside if self._editing or self._is_made_by_view else None,
         )
-
-    def _note(self, step: Step | None, *, amend: bool) -> None:
-        """Keep what the form shows in the history, to undo what the user changed."""
-        session, state = self._workbench.session, self._state(step)
-        if session is None or state == self._noted:
-            return
-        changed = state.changed(self._noted) if self._noted else frozenset()
-        amend = amend or not changed
-        merge = changed == self._changed_last and self._merge_timer.isActive()
-        session.note_draft(state, merge=merge, amend=amend)
-        self._noted = session.history.draft
-        if amend:
-            return
-        self._changed_last = changed
-        self._merge_timer.start()
-        if self._noted is not state:  # it is what it was before
-            self._merge_timer.stop()
-        if not merge:
-            self._workbench.changed.emit(Changes(draft=True))
 
     def change(self, request: DraftRequest) -> None:
         """Change the draft as the user wants it in a view."""
@@ -308,11 +283,11 @@ class DraftPanel(QWidget):
 
     def _draft_made(self, step: Step) -> None:
         """Put the draft aside for a step that a view makes; it returns when that is added."""
-        self._merge_timer.stop()
+        self._workbench.draft.end_merging()
         if self._editing is not None and type(self._editing[1].method) is not type(step.method):
             self._editing = None  # the edited step stays as it is
         elif not self.editing and not self._is_made_by_view:
-            self._aside = self._noted
+            self._aside = self._workbench.draft.state
         self._show_step(step)
         self._is_made_by_view = True
         self._turn_preview(on=True)
@@ -341,8 +316,8 @@ class DraftPanel(QWidget):
             self._opened()
         elif changes.recipe and (session := self._workbench.session) is not None:
             draft = session.history.draft
-            if draft is not None and draft is not self._noted:  # undone or redone
-                self._noted = draft
+            if draft is not None and draft is not self._workbench.draft.state:  # undone or redone
+                self._workbench.draft.state = draft
                 self._show(draft)
             elif self._editing and session.steps[self._editing[0] :][:1] != self._editing[1:]:
                 self.stop_editing(amend=True)
@@ -358,9 +333,10 @@ class DraftPanel(QWidget):
     def _opened(self) -> None:
         session = self._workbench.session
         self.setEnabled(session is not None)
-        self._noted = session.history.draft if session is not None else None
-        if self._noted is not None:
-            self._show(self._noted)  # the file was loaded again
+        state = session.history.draft if session is not None else None
+        self._workbench.draft.state = state
+        if state is not None:
+            self._show(state)  # the file was loaded again
         else:
             self._reset(amend=True)
 
@@ -439,7 +415,8 @@ class DraftPanel(QWidget):
         self._is_outdated = False
         index = self._editing[0] if self._editing else None
         step = self._step()
-        self._note(step, amend=amend)
+        if (session := self._workbench.session) is not None:
+            self._workbench.draft.note(session, self._state(step), amend=amend)
         self._workbench.draft.set(step if self.preview.isChecked() else None, index)
         self._show_outcome()
 

@@ -245,6 +245,7 @@ class Workbench(QObject):
 
     def close(self, *, hurry: bool = False) -> bool:
         """End the engine, close the checkpoints and release their data."""
+        self.draft.merging.stop()
         if not self.bridge.close(hurry=hurry):
             return False
         self.files.close()
@@ -321,8 +322,8 @@ class DraftController(QObject):
         self.shows_original = False  # whether the views show the file unchanged
         self.state: DraftState | None = None  # what the form shows, as the history has it
         self._changed: frozenset[str] = frozenset()  # by the last change
-        self._merge_timer = QTimer(self, singleShot=True, interval=MERGE_DELAY_MS)
-        self._merge_timer.timeout.connect(self.noted)
+        self.merging = QTimer(self, singleShot=True, interval=MERGE_DELAY_MS)
+        self.merging.timeout.connect(self.noted)
 
     def note(self, session: Session, state: DraftState, *, amend: bool) -> None:
         """Keep what the form shows in the history, to undo what the user changed."""
@@ -330,21 +331,17 @@ class DraftController(QObject):
             return
         changed = state.changed(self.state) if self.state else frozenset()
         amend = amend or not changed
-        merge = changed == self._changed and self._merge_timer.isActive()
+        merge = changed == self._changed and self.merging.isActive()
         session.note_draft(state, merge=merge, amend=amend)
         self.state = session.history.draft
         if amend:
             return
         self._changed = changed
-        self._merge_timer.start()
+        self.merging.start()
         if self.state is not state:  # it is what it was before
-            self.end_merging()
+            self.merging.stop()
         if not merge:
             self.noted.emit()
-
-    def end_merging(self) -> None:
-        """Let the next change of the draft be an undo entry of its own."""
-        self._merge_timer.stop()
 
     def set(self, step: Step | None, replaces: int | None = None) -> None:
         """Show `step` as if it were added, or as if it replaced the step at index `replaces`."""

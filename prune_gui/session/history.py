@@ -59,7 +59,7 @@ class DraftState:
 
 @dataclass(frozen=True, slots=True)
 class DraftChange:
-    """The draft after one change, with a label of that change; both may be missing."""
+    """The draft after one change, and a label of that change."""
 
     label: str = ""
     draft: DraftState | None = None
@@ -127,9 +127,7 @@ class History:
     def with_draft(self, draft: DraftState, *, merge: bool = False, amend: bool = False) -> History:
         """Return the history after a change of the draft, which becomes an undo entry.
 
-        Args:
-            merge: whether it continues the last change, as while a slider moves.
-            amend: whether it is no change of the user.
+        With `merge`, it continues the last change; with `amend`, it is no change of the user.
         """
         entry, at = self._entry, self._entry.at
         if amend:

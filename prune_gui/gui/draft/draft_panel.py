@@ -194,7 +194,7 @@ class DraftPanel(QWidget):
         """Show a draft as it was, also one that is incomplete or that edits a step."""
         session = self._workbench.session
         assert session is not None
-        self._workbench.draft.end_merging()
+        self._workbench.draft.merging.stop()
         self._is_made_by_view, self._aside = state.made_by_view, state.aside
         self._editing = None
         if state.editing is not None:
@@ -283,7 +283,7 @@ class DraftPanel(QWidget):
 
     def _draft_made(self, step: Step) -> None:
         """Put the draft aside for a step that a view makes; it returns when that is added."""
-        self._workbench.draft.end_merging()
+        self._workbench.draft.merging.stop()
         if self._editing is not None and type(self._editing[1].method) is not type(step.method):
             self._editing = None  # the edited step stays as it is
         elif not self.editing and not self._is_made_by_view:

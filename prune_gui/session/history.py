@@ -187,11 +187,10 @@ def describe_change(before: Step, after: Step) -> str:
 
 def describe_draft(before: DraftState | None, after: DraftState) -> str:
     """Return a label for a change of the draft."""
-    if before is not None and before.editing != after.editing:
-        if after.editing is None:
-            return tr("Cancel editing")
-        return tr("Edit step {number}", number=after.editing + 1)
     change = ""
+    if before is not None and before.editing != after.editing:
+        number = after.editing
+        return tr("Edit step {number}", number=number + 1) if number is not None else tr("Cancel")
     if before is not None and before.step and after.step:
         change = describe_change(before.step, after.step)
     return tr("Draft: {change}", change=change) if change else tr("Change the draft")

@@ -51,8 +51,7 @@ A mouse can report a slider more often than the screen shows it; each update tak
 from the engine.
 """
 IDLE: Final = deferred("Change a setting, or turn on Preview.")
-MIN_FIELDS_HEIGHT_PX: Final = 120
-"""Minimum height of the scroll area with the fields."""
+MIN_FIELDS_HEIGHT_PX: Final = 120  # minimum height of the scroll area with the fields
 
 
 class DraftPanel(QWidget):

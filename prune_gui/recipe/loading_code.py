@@ -26,8 +26,11 @@ OF_TORCH: Final = (SAFETENSORS.name, TORCH.name)
 def loading_code(checkpoint: Checkpoint, changes: Mapping[str, object] | None = None) -> str:
     """Return code that loads a checkpoint into a model, whatever its form.
 
-    It builds the model with transformers if config.json names its class; else `model` is the
-    network before pruning, just built. In a compact file, `changes` are fields of that config.
+    It builds that of a folder, or a compact one, with transformers if config.json names its class;
+    else `model` is the network before pruning, just built.
+
+    Args:
+        changes: the fields of config.json that a compact file beside it needs.
     """
     made = Provenance.of(checkpoint.metadata)
     form, folder = made.form if made else "", checkpoint.path.absolute().parent
@@ -53,7 +56,7 @@ def loading_code(checkpoint: Checkpoint, changes: Mapping[str, object] | None = 
             f"from transformers import {network}\n",
             f"model = {network}.from_pretrained({str(folder)!a})",
         ]
-    elif network:
+    elif network and form == "compact":
         values = "".join(f", {key}={value!r}" for key, value in fields.items())
         lines = [
             f"from transformers import AutoConfig, {network}",

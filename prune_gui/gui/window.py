@@ -44,7 +44,7 @@ PRUNING_PX: Final = 344
 FOCUS_PX: Final = 2
 """Room beside the views for the frame of the focus."""
 NARROW_PX: Final = 400
-LOW_PX: Final = 240
+LOW_PX: Final = 140
 """Size below which views and docks are scrolled, for small screens."""
 EVALUATE_PX: Final = 360
 """Initial height of the dock that evaluates, with a readable plot."""
@@ -221,7 +221,7 @@ class MainWindow(PanelWindow):
         docks.add("Modules", tr("Modules"), self.tree, left)
         docks.add("Pruning", tr("Pruning"), scrolled(pruning, LOW_PX), right)
         docks.add("History", tr("History"), self.history, left, hidden=True)
-        docks.add("Evaluate", tr("Evaluate"), self.evaluate, bottom, hidden=True)
+        docks.add("Evaluate", tr("Evaluate"), scrolled(self.evaluate, LOW_PX), bottom, hidden=True)
         docks.set_first_height("Evaluate", EVALUATE_PX)
         docks.add("Log", tr("Log"), self.log, bottom, hidden=True)
         is_narrow = self.screen().availableGeometry().width() < WIDTH_PX

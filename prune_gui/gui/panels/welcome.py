@@ -26,7 +26,7 @@ PURPOSE: Final = deferred(
 MAX_RECENT: Final = 5  # limit of the recent files that are shown
 WIDTH_PX: Final = 420  # of the page, if there is room
 MIN_WIDTH_PX: Final = 260  # minimum width at which no explanation is cut off
-MIN_HEIGHT_PX: Final = 200  # minimum height; what does not fit is scrolled
+MIN_HEIGHT_PX: Final = 120  # minimum height; what does not fit is scrolled
 
 
 class Welcome(QWidget):

@@ -27,16 +27,17 @@ def loading_code(checkpoint: Checkpoint, changes: Mapping[str, object] | None = 
     """Return code that loads a checkpoint into a model, whatever its form.
 
     It builds that of a folder, or a compact one, with transformers if config.json names its class;
-    else `model` is the network before pruning, just built.
-
-    Args:
-        changes: the fields of config.json that a compact file beside it needs.
+    else `model` is the network before pruning, just built. A compact file needs these `changes` of
+    the config.json beside it.
     """
     made = Provenance.of(checkpoint.metadata)
     form, folder = made.form if made else "", checkpoint.path.absolute().parent
     config = {} if checkpoint.url else read_config(folder) or {}
     fields = {key: value for key, value in (changes or {}).items() if config.get(key) != value}
-    network = _transformers_class(checkpoint, config) if fields.keys() <= config.keys() else ""
+    names = config.get("architectures") if fields.keys() <= config.keys() else None
+    network = str(names[0]) if isinstance(names, list) and names else ""
+    if "auto_map" in config or not network.isidentifier() or checkpoint.format not in OF_TORCH:
+        network = ""  # it needs other code
     script = script_beside(checkpoint) if form in ("reparametrized", "compact") else None
     lines = list(reading_code(checkpoint, folder))
     if script is not None:
@@ -86,11 +87,3 @@ def reading_code(checkpoint: Checkpoint, folder: Path) -> Iterator[str]:
     names = {file.name for file in checkpoint.files} - {checkpoint.path.name}
     yield f"for shard in {sorted(names)!r}:"
     yield f"    state |= {load.format(path='folder / shard')}"
-
-
-def _transformers_class(checkpoint: Checkpoint, config: Mapping[str, object]) -> str:
-    """Return the class of transformers that config.json names; "" if it needs other code."""
-    names = config.get("architectures")
-    if "auto_map" in config or checkpoint.format not in OF_TORCH or not isinstance(names, list):
-        return ""
-    return next((str(name) for name in names[:1] if str(name).isidentifier()), "")

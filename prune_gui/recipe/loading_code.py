@@ -15,9 +15,10 @@ from prune_gui.recipe.compaction.network import read_config
 from prune_gui.recipe.extra_files import reading_without_code, script_beside
 from prune_gui.recipe.recipe import Provenance
 
-INDEX: Final = ".index.json"
 OF_TRANSFORMERS: Final = frozenset(
-    name + end for name in ("model.safetensors", "pytorch_model.bin") for end in ("", INDEX)
+    f"{name}{end}"
+    for name in ("model.safetensors", "pytorch_model.bin")
+    for end in ("", ".index.json")
 )
 """The names of the files that from_pretrained loads from a folder."""
 OF_TORCH: Final = (SAFETENSORS.name, TORCH.name)

@@ -287,7 +287,7 @@ def open_file(
     bench.choose(name)
     show(window, view)  # a file opens on the overview
     if drafted:
-        window.draft.target(frozenset({name}))
+        window.draft.targets.choose(frozenset({name}))
     else:
         bench.edit(lambda session: session.add(step))
     until_idle(window)

@@ -1,4 +1,4 @@
-"""`prune-gui inspect`, `diff` and `verify` as processes."""
+"""`prune-gui inspect`, `diff`, `verify` and `report`, and the warnings that commands print."""
 
 import json
 
@@ -7,8 +7,13 @@ import torch
 from applied import applied
 from command_line import prune_gui
 from safetensors.torch import save_file
+from sharded_files import INDEX, write_shards
 
+from prune_gui.cli.program import cli
+from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, export
+from prune_gui.recipe.output import OutputOptions
+from prune_gui.recipe.several_files import prune_file
 
 
 @pytest.fixture
@@ -135,3 +140,173 @@ def test_an_intact_file_exits_with_0_and_json_is_one_object(saved_files, tmp_pat
     assert bad["problems"] == [{"name": "w", "text": "its values are not those that were saved"}]
     assert none["sound"] is False
     assert "does not exist" in none["error"]
+
+
+RECIPE = "steps: [{method: l1_unstructured, targets: ['*.weight'], amount: 0.5}]"
+EVALUATOR = """
+def evaluate(path):
+    return 1.0
+"""
+
+
+@pytest.fixture
+def model(tmp_path, monkeypatch):
+    """A folder of shards, of which one has a tensor that the index does not list."""
+    monkeypatch.chdir(tmp_path)
+    weights = {f"{name}.weight": torch.randn(4, 4) for name in "abc"}
+    write_shards(tmp_path / "model", {"m-1.safetensors": weights})
+    index = tmp_path / "model" / INDEX
+    content = json.loads(index.read_text())
+    del content["weight_map"]["c.weight"]
+    index.write_text(json.dumps(content))
+    save_file(weights, tmp_path / "other.safetensors")
+    (tmp_path / "recipe.yaml").write_text(RECIPE)
+    (tmp_path / "evaluate.py").write_text(EVALUATOR)
+    return tmp_path / "model"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "apply recipe.yaml model -o out",
+        "report model -o out.html",
+        "report other.safetensors --reference model -o out.html",
+        "evaluate --yes evaluate.py:evaluate model",
+        "evaluate --yes evaluate.py:evaluate model --recipe recipe.yaml",
+        "scan --yes evaluate.py:evaluate model --amounts 0.5",
+        "diff model other.safetensors",
+    ],
+)
+def test_a_command_prints_the_warnings_of_its_checkpoint_once(model, arguments, capsys):
+    cli.main(arguments.split(), standalone_mode=False)
+    lines = capsys.readouterr().err.splitlines()
+    [warning] = [line for line in lines if line.startswith("Warning: ")]
+    assert warning.endswith("'c.weight' in m-1.safetensors.")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "apply recipe.yaml model -o out",
+        "evaluate --yes evaluate.py:evaluate model",
+        "inspect model",
+    ],
+)
+def test_json_has_the_warnings(model, arguments, capsys):
+    cli.main([*arguments.split(), "--json"], standalone_mode=False)
+    [warning] = json.loads(capsys.readouterr().out)["warnings"]
+    assert warning.endswith("'c.weight' in m-1.safetensors.")
+
+
+def test_a_batch_has_the_warnings_of_each_checkpoint(model):
+    row = prune_file(Recipe.from_yaml(RECIPE), model, None, OutputOptions(), Monitor())
+    assert row.warnings[0].endswith("'c.weight' in m-1.safetensors.")
+
+
+REPORTED = """
+version: 1
+protect: ["layer.2.weight"]
+steps:
+  - {method: l1_unstructured, targets: ["*.weight"], amount: 0.5}
+  - {method: ln_structured, targets: ["layer.1.weight"], amount: 1, n: 2, dim: 0}
+"""
+
+
+@pytest.fixture
+def dense(tmp_path):
+    torch.manual_seed(0)
+    folder = tmp_path / "secret-folder"
+    folder.mkdir()
+    tensors = {"layer.0.weight": torch.randn(8, 8), "layer.1.weight": torch.randn(8, 4)}
+    tensors["layer.2.weight"] = torch.randn(4, 4)
+    save_file(tensors, folder / "dense.safetensors")
+    return folder / "dense.safetensors"
+
+
+@pytest.fixture
+def pruned(dense):
+    recipe = dense.with_name("recipe.yaml")
+    recipe.write_text(REPORTED)
+    out = dense.with_name("pruned.safetensors")
+    result = prune_gui("apply", recipe, dense, "-o", out)
+    assert result.returncode == 0, result.stderr
+    return out
+
+
+@pytest.mark.slow
+def test_a_page_is_written_once_and_names_no_folder(dense, tmp_path):
+    out = tmp_path / "report.html"
+    result = prune_gui("report", dense, "-o", tmp_path / "report")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.splitlines()[-1] == f"Wrote {out} ({out.stat().st_size:,} bytes)"
+    assert "dense.safetensors" in out.read_text()
+    assert "secret-folder" not in out.read_text()
+    again = prune_gui("report", dense, "-o", out)
+    assert (again.returncode, again.stdout) == (1, "")
+    assert "already exists" in again.stderr
+
+
+@pytest.mark.slow
+def test_a_file_of_this_program_is_retraced_on_its_reference(dense, pruned, tmp_path):
+    out, table = tmp_path / "report.html", tmp_path / "report.csv"
+    arguments = ("report", pruned, "-o", out, "--csv", table, "--reference", dense, "--json")
+    result = prune_gui(*arguments, "--paths")
+    printed = json.loads(result.stdout)
+    [file] = printed["files"]
+    assert file["steps_repeated"]
+    assert [step["pruned"] for step in file["steps"]] == [48, file["zeros"] - 48]
+    assert 0 < file["kept_energy"] < 1
+    assert file["layers"][0]["zeros_by_step"] == {"1": 32}
+    assert "secret-folder" in out.read_text()
+    assert table.read_text().count("\n") == 4
+    without = prune_gui("report", pruned, "-o", out, "--overwrite", "--json")
+    [file] = json.loads(without.stdout)["files"]
+    assert (file["kept_energy"], file["steps_repeated"]) == (None, False)
+    assert [step["pruned"] for step in file["steps"]] == [None, None]
+
+
+@pytest.mark.slow
+def test_files_are_compared_side_by_side(dense, pruned, tmp_path):
+    result = prune_gui("report", pruned, dense, "-o", tmp_path / "two.html", "--json")
+    printed = json.loads(result.stdout)
+    [pair] = printed["pairs"]
+    zeros = printed["files"][0]["zeros"]
+    assert (pair["revived"], pair["newly_zero"], pair["iou"]) == (zeros, 0, 0.0)
+
+
+@pytest.mark.slow
+def test_a_checkpoint_is_never_replaced_by_its_report(dense):
+    before = dense.read_bytes()
+    page = dense.with_name("r.html")
+    other = dense.rename(dense.with_name("odd.csv"))  # its content decides
+    for arguments, message in (
+        (("-o", other), "must end in one of .html, .htm"),
+        (("-o", page, "--csv", page), "must end in one of .csv"),
+        (("-o", page, "--csv", other), "it is a checkpoint or another binary file"),
+    ):
+        result = prune_gui("report", other, *arguments, "--overwrite")
+        assert (result.returncode, result.stderr.count("\n")) == (1, 1)
+        assert message in result.stderr
+    assert other.read_bytes() == before
+    assert [path.name for path in other.parent.iterdir()] == ["odd.csv"]
+
+
+@pytest.mark.slow
+def test_a_recipe_that_cannot_be_repeated_is_reported_without_folders(dense, tmp_path):
+    scores = dense.with_name("scores.safetensors")
+    save_file({"layer.0.weight": torch.randn(8, 8)}, scores)
+    recipe, out = dense.with_name("recipe.yaml"), dense.with_name("pruned.safetensors")
+    recipe.write_text(
+        "steps:\n  - {method: l1_unstructured, targets: [layer.0.weight], amount: 0.5, "
+        f"importance: {scores}}}\n"
+    )
+    assert prune_gui("apply", recipe, dense, "-o", out).returncode == 0
+    scores.unlink()
+    page = tmp_path / "report.html"
+    result = prune_gui("report", out, "-o", page, "--reference", dense, "--json")
+    [file] = json.loads(result.stdout)["files"]
+    assert not file["steps_repeated"]
+    [warning] = file["warnings"]
+    assert warning.startswith("The recorded steps cannot be repeated. Step 1: scores.safetensors")
+    assert file["kept_energy"] < 1
+    assert "secret-folder" not in page.read_text()

@@ -15,7 +15,8 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from prune_gui.architecture.projections import ATTENTION, FUSED_PARAMETERS, Projection, projection
-from prune_gui.checkpoint.tree import STAGES, stage_of, without_shared_start
+from prune_gui.checkpoint import tree
+from prune_gui.checkpoint.tree import stage_of, without_shared_start
 from prune_gui.memory import gc_paused
 
 NUMBER: Final = re.compile(r"\d+")
@@ -31,13 +32,11 @@ ATTENTION_PROJECTIONS: Final = frozenset(
 )
 _RANKS: Final = {kind: rank for rank, kind in enumerate(Projection)}
 _STAGE_RANKS: Final = {
-    STAGES.index("first_norm"): -0.5,
-    STAGES.index("attention"): _RANKS[Projection.O] + 0.4,
-    STAGES.index("second_norm"): _RANKS[Projection.O] + 0.5,
+    tree.FIRST_NORM: -0.5,
+    tree.ATTENTION_STAGE: _RANKS[Projection.O] + 0.4,
+    tree.SECOND_NORM: _RANKS[Projection.O] + 0.5,
 }
 """The ranks of norms before, in and after the attention."""
-EMBEDDING: Final = STAGES.index("embedding")
-HEAD: Final = STAGES.index("head")
 NaturalKey = tuple[tuple[str, tuple[tuple[int, str], ...]], ...]
 """For each component of a path the words, with "*" for numbers, and the numbers."""
 
@@ -103,7 +102,7 @@ def sections(shapes: Mapping[str, tuple[int, ...]], *, vectors: bool = False) ->
 def _runs_first(name: str, *, default: bool) -> bool:
     """Return whether a parameter outside of blocks runs before them."""
     stages = {stage_of(part) for part in name.split(".")}
-    return EMBEDDING in stages or (default and HEAD not in stages)
+    return tree.EMBEDDING_STAGE in stages or (default and tree.HEAD_STAGE not in stages)
 
 
 def _families(matrices: Sequence[str]) -> set[str]:

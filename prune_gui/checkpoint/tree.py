@@ -38,31 +38,27 @@ PROJECTIONS: Final = (
 ATTENTION: Final = re.compile("(attn|attention)$", re.IGNORECASE)
 CONVOLUTIONS: Final = {3: "1d", 4: "2d", 5: "3d"}
 GATES: Final = {4: "LSTM", 3: "GRU", 1: "RNN"}
-STAGE: Final = re.compile(
-    r"(?P<head>lm_head|^(embed_out|classifier|head|score|pooler|qa_outputs|fc|final_.*)$)"
-    r"|(?P<embedding>emb|^(w[tp]e|shared|stem|patch.*)$)"
-    r"|(?P<second_norm>post_attention|layernorm_after|^(ln|norm)_?2$|ffn_norm|pre_feedforward)"
-    r"|(?P<first_norm>input_layernorm|layernorm_before|^(ln|norm)_?1$|att\w*_norm$)"
-    r"|(?P<cross>cross|enc\w*_?att)"
-    r"|(?P<attention>att|^self$)"
-    r"|(?P<q>^(w?q|q_.*|.*_q|query)$)"
-    r"|(?P<k>^(w?k|k_.*|.*_k|key)$)"
-    r"|(?P<v>^(w?v|v_.*|.*_v|value)$)"
-    r"|(?P<gate>gate|^wi_0$)"
-    r"|(?P<up>^up|_up$|^(wi|wi_1|fc1|c_fc|lin\w*1)$)"
-    r"|(?P<down>^down|_down$|^(fc2|lin\w*2)$)"
-    r"|(?P<mlp>mlp|ffn|feed_?forward|intermediate|moe|expert)"
-    r"|(?P<out>^(w?o|o_.*|out.*|c_proj|proj)$)"
-    r"|(?P<encoder>^(encoder|vision.*)$)"
-    r"|(?P<decoder>^decoder$)",
-    re.IGNORECASE,
-)
-"""Names of modules that say when they run."""
 STAGES: Final = (
-    *("embedding", "encoder", "first_norm", "q", "k", "v", "attention", "cross", "second_norm"),
-    *("gate", "up", "mlp", "down", "out", "decoder", "head"),
+    r"emb(?!ed_out)|^(w[tp]e|shared|stem|patch.*)$",
+    r"^(encoder|vision.*)$",
+    r"input_layernorm|layernorm_before|^(ln|norm)_?1$|^att\w*_norm$",
+    r"^(w?q|q_.*|.*_q|query)$",
+    r"^(w?k|k_.*|.*_k|key)$",
+    r"^(w?v|v_.*|.*_v|value)$",
+    r"^(?!post_|cross|enc).*att|^self$",
+    r"cross|^enc.*att",
+    r"post_attention|layernorm_after|^(ln|norm)_?2$|ffn_norm|pre_feedforward",
+    r"gate|^wi_0$",
+    r"^up|_up$|^(wi|wi_1|fc1|c_fc|lin\w*1)$",
+    r"mlp|ffn|feed_?forward|intermediate|moe|expert",
+    r"^down|_down$|^(fc2|lin\w*2)$",
+    r"^(w?o|o_.*|out.*|c_proj|proj)$",
+    r"^decoder$",
+    r"^(lm_head|embed_out|classifier|head|score|pooler|qa_outputs|fc|final_.*)$",
 )
-"""The groups of `STAGE` in the order in which they run."""
+"""Regular expressions for names of modules beside each other, in the order in which they run."""
+FIRST_NORM, ATTENTION_STAGE, SECOND_NORM = 2, 6, 8
+EMBEDDING_STAGE, HEAD_STAGE = 0, len(STAGES) - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,15 +167,15 @@ def in_forward_order(names: Iterable[str]) -> list[str]:
         stage = stage_of(name)
         at = at if stage is None else stage
         keys[name] = at
-        at = min(at, len(STAGES) - 2)  # what follows the head in the file need not follow it
+        at = min(at, HEAD_STAGE - 1)  # what follows the head in the file need not follow it
     return sorted(keys, key=keys.__getitem__)
 
 
 @lru_cache(maxsize=1 << 12)
 def stage_of(name: str) -> int | None:
     """Return the index in `STAGES` of the name of a module; None if it does not say."""
-    found = STAGE.search(name)
-    return None if found is None or found.lastgroup is None else STAGES.index(found.lastgroup)
+    stages = enumerate(STAGES)
+    return next((i for i, stage in stages if re.search(stage, name, re.IGNORECASE)), None)
 
 
 def without_shared_start(names: Sequence[str]) -> dict[str, str]:

@@ -18,7 +18,6 @@ from prune_gui.raster.parameter_layouts import SliceLayout
 from prune_gui.recipe import Resolution, stack
 from prune_gui.recipe.recipe import IN_FILE, KEPT
 from prune_gui.statistics import weight_values
-from prune_gui.statistics.dispatch import map_parameters
 from prune_gui.statistics.kernels import CodeIndex
 
 RIGHT: Final = 1
@@ -163,35 +162,6 @@ def corrects_differently(left: Resolution, right: Resolution, name: str) -> bool
     """Return whether steps give the kept elements of a parameter other values on both sides."""
     same_file = left.checkpoint is right.checkpoint
     return same_file and left.values_key(name) != right.values_key(name)
-
-
-def overlaps(
-    left: Resolution, right: Resolution, names: Iterable[str], monitor: Monitor
-) -> tuple[Overlap, ...]:
-    """Return the overlap of each of some `comparable` parameters.
-
-    Masks are computed only where both prune something and neither stack of steps extends the other.
-    """
-    found, to_count = {}, {}
-    for name in names:
-        monitor.advance()
-        (of_left, total), (of_right, _) = left.counts[name], right.counts[name]
-        stacks = left.layers.get(name, ()), right.layers.get(name, ())
-        fewer = min(map(len, stacks))
-        if stacks[0][:fewer] == stacks[1][:fewer] or not (of_left and of_right):
-            found[name] = min(of_left, of_right)  # later steps never restore what earlier pruned
-        else:
-            found[name] = 0  # counted below; this keeps the order
-            to_count[name] = stacks, total
-    nbytes = sum(left.checkpoint.tensors[name].nbytes for name in to_count)
-    monitor.expect(sum(total for _, total in to_count.values()))
-    counted = map_parameters(count_pruned_by_all, to_count.values(), nbytes, monitor)
-    found |= zip(to_count, counted, strict=True)
-    pruned = {name: (left.counts[name][0], right.counts[name][0]) for name in found}
-    return tuple(
-        Overlap(name, both, pruned[name][0] - both, pruned[name][1] - both, left.counts[name][1])
-        for name, both in found.items()
-    )
 
 
 def summed(rows: Iterable[Overlap]) -> Overlap:

@@ -74,19 +74,16 @@ class StateLosses(Sequence[str]):
 
     @cached_property
     def iou(self) -> NDArray[np.float64]:
-        """Intersection over union of the zeros; 1.0 if there are none."""
+        """Intersection over union of the zeros; NaN if there are none."""
         either = self.measures["left"] + self.measures["right"] - self.measures["both"]
-        ratio = np.ones(len(self))
+        ratio = np.full(len(self), np.nan)
         np.divide(self.measures["both"], either, out=ratio, where=either > 0)
-        return self._where_known(ratio)
+        return ratio
 
-    def overlap(self, name: str) -> Overlap | None:
-        """Return the overlap of the zeros of a parameter; None while it is not known."""
-        row = next((row for row, one in enumerate(self) if one == name), None)
-        if row is None or not self.measures["known"][row]:
-            return None
+    def overlap(self, row: int) -> Overlap:
+        """Return the overlap of the zeros of a parameter that is read."""
         left, right, both = (int(self.measures[of][row]) for of in ("left", "right", "both"))
-        return Overlap(name, both, left - both, right - both, int(self.sizes[row]))
+        return Overlap(self[row], both, left - both, right - both, int(self.sizes[row]))
 
     @property
     def worst(self) -> tuple[str, float] | None:
@@ -141,6 +138,8 @@ def compute_losses(
             break
         before, after = (WeightState.of(side, info.name) for side in (left, right))
         measures[row] = loss(before, after, info, monitor)
+    for side in (left, right):
+        side.checkpoint.check()  # values of a file that changed meanwhile are invalid
     measures.flags.writeable = False
     return replace(losses, measures=measures)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -96,9 +96,16 @@ class MetricCurve:
     """Points of a metric, by ascending sparsity."""
 
     label: str
-    points: tuple[Any, ...]  # a `CurvePoint` or a `Trial` each
+    points: tuple[Any, ...]  # what was evaluated
     sparsity: NDArray[np.float64]  # (points,), in percent
     values: NDArray[np.float64]  # (points,), the metric; NaN where it is not defined
+
+    @classmethod
+    def of(cls, label: str, points: Iterable[tuple[float, float, object]]) -> MetricCurve:
+        """Return the curve of points in any order: the sparsity in [0, 1], the value, the point."""
+        found = sorted(points, key=lambda each: each[0])
+        sparsity, values = np.array([each[:2] for each in found], np.float64).reshape(-1, 2).T
+        return cls(label, tuple(point for *_, point in found), 100 * sparsity, values)
 
 
 def of_step(label: str, step: Step, replaces: int | None, *, alone: bool = False) -> SweptStep:
@@ -120,20 +127,19 @@ def rankings(targets: Sequence[str], *, alone: bool) -> Iterator[SweptStep]:
 
 def metric_curves(points: Sequence[CurvePoint], metric: Metric) -> list[MetricCurve]:
     """Return a curve for each step, in the order in which they first occur."""
-    curves = []
-    for swept in dict.fromkeys(point.swept for point in points):
-        own = [point for point in points if point.swept == swept]
-        found = [(each.evaluation.sparsity, each) for each in own if each.evaluation is not None]
-        found.sort(key=lambda pair: pair[0])
-        curves.append(
-            MetricCurve(
-                swept.label,
-                tuple(point for _, point in found),
-                100 * np.array([sparsity for sparsity, _ in found], np.float64),
-                np.array([metric.value(point.evaluation) for _, point in found], np.float64),
-            )
-        )
-    return curves
+    own: dict[SweptStep, list[CurvePoint]] = {}
+    for point in points:
+        own.setdefault(point.swept, []).append(point)
+    return [trial_curve(swept.label, found, metric) for swept, found in own.items()]
+
+
+def trial_curve(label: str, trials: Sequence[CurvePoint | Trial], metric: Metric) -> MetricCurve:
+    """Return the curve of the trials that did not fail."""
+    found = ((each.evaluation, each) for each in trials)
+    return MetricCurve.of(
+        label,
+        ((one.sparsity, metric.value(one), each) for one, each in found if one is not None),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,27 +183,11 @@ def sensitivity_rows(
     return rows
 
 
-def sensitivity_curves(rows: Sequence[SensitivityRow]) -> list[MetricCurve]:
-    """Return a curve for each row: the metric by the amount."""
-    curves = []
-    for row in rows:
-        found = [each for each in row.trials if each is not None and each.evaluation is not None]
-        values = [row.values[row.trials.index(each)] for each in found]
-        amounts = 100 * np.array([each.amount for each in found], np.float64)
-        curves.append(MetricCurve(row.label, tuple(found), amounts, np.array(values, np.float64)))
-    return curves
-
-
-def trial_curve(trials: Sequence[Trial], metric: Metric) -> MetricCurve:
-    """Return the trials of a search that did not fail, by ascending sparsity."""
-    found = [(each.evaluation, each) for each in trials if each.evaluation is not None]
-    found.sort(key=lambda pair: pair[0].sparsity)
-    return MetricCurve(
-        "",
-        tuple(trial for _, trial in found),
-        100 * np.array([evaluation.sparsity for evaluation, _ in found], np.float64),
-        np.array([metric.value(evaluation) for evaluation, _ in found], np.float64),
-    )
+def sensitivity_curve(row: SensitivityRow) -> MetricCurve:
+    """Return the metric by the amount."""
+    pairs = zip(row.values, row.trials, strict=True)
+    found = ((each.amount, value, each) for value, each in pairs if each and each.evaluation)
+    return MetricCurve.of(row.label, found)
 
 
 def pareto_front(curve: MetricCurve, *, higher_is_better: bool) -> NDArray[np.intp]:

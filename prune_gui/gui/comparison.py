@@ -134,6 +134,11 @@ class Comparison(QObject):
     def text(self, side: Side) -> str:
         return text_of(side, self._steps, drafted=self._source.draft_number is not None)
 
+    def captioned(self, what: str) -> str:
+        """Return a description of a picture with the names of both sides."""
+        left, right = (self.text(side) for side in self.chosen.values())
+        return tr("{what}. Left: {left}. Right: {right}", what=what, left=left, right=right)
+
     def state(self, which: Which) -> ComparedState | None:
         """Return what a chosen side is resolved to; None while it is not resolved."""
         side, resolved = self.chosen[which], self._source.resolved

@@ -14,7 +14,7 @@ from prune_gui.gui.dialogs.recovery import Recovery
 from prune_gui.gui.docks import Docks
 from prune_gui.gui.draft.draft_panel import DraftPanel
 from prune_gui.gui.evaluate.evaluate_panel import EvaluatePanel
-from prune_gui.gui.export import Exporter
+from prune_gui.gui.figures.exporter import Exporter
 from prune_gui.gui.modules.tree_panel import TreePanel
 from prune_gui.gui.panels.log_panel import LogPanel
 from prune_gui.gui.panels.status_bar import StatusBar
@@ -49,7 +49,7 @@ class PanelWindow(QMainWindow):
         self.history = HistoryPanel(workbench)
         self.log = LogPanel(log_file)
         self.status = StatusBar(workbench)
-        self.exporter = Exporter(self, workbench, preferences)
+        self.exporter = Exporter(self, workbench, preferences, lambda: self.evaluate.curves)
         self.evaluate = EvaluatePanel(workbench, preferences, self.exporter)
         self.docks = Docks(self)
 

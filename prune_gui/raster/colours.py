@@ -30,6 +30,7 @@ class Colours:
         zero: elements that are zero in the file and that no step prunes.
         cut: the line below which a step prunes.
         box: inside of a check box.
+        warning, caution: texts about errors, and about what has no effect.
         scale: shares from 0 to 1, at equal distances. The colours differ in lightness.
         signed, unsigned: stops of ramps. Colours of numbers near zero are near the background.
     """
@@ -45,6 +46,7 @@ class Colours:
     cut: str
     box: str
     warning: str
+    caution: str
     scale: tuple[str, ...]
     signed: tuple[str, ...]
     unsigned: tuple[str, ...]
@@ -87,13 +89,14 @@ LIGHT: Final = Colours(
     foreground="#22262b",
     grid="#d5dae0",
     kept="#e2e8ef",
-    steps=("#b83b00", "#1f4fd6", "#015940", "#551b7a", "#61692c", "#086085", "#972c53", "#114601"),
-    draft="#b41b9c",
+    steps=("#b83b00", "#02756a", "#7b39cc", "#434701", "#124dff", "#703852", "#446e20", "#014677"),
+    draft="#a601a3",
     in_file="#0a0c0f",
     zero="#30353b",
     cut="#22262b",
     box="#ffffff",
     warning="#b42318",
+    caution="#8f5600",
     scale=("#eaf1f8", "#bcd5ea", "#80b1d8", "#3f83bb", "#175493", "#08264f"),
     signed=("#7a3300", "#c4620c", "#f0b56b", "#f4f4f2", "#84b6e0", "#2a72b5", "#0b3566"),
     unsigned=("#f6f5ef", "#c9dfc6", "#7fbcb0", "#3a8aa3", "#265a8f", "#1f2f63", "#14123a"),
@@ -103,13 +106,14 @@ DARK: Final = Colours(
     foreground="#dfe3e8",
     grid="#363c44",
     kept="#2b343e",
-    steps=("#ff9a3d", "#86b4ff", "#5aad78", "#9d8ef2", "#f4d055", "#67d6fd", "#f5abad", "#a3faa8"),
+    steps=("#ff9a3d", "#5aad78", "#9d8ef2", "#f4d055", "#86b4ff", "#f5abad", "#a3faa8", "#67d6fd"),
     draft="#ff70b8",
     in_file="#ffffff",
     zero="#d3d8de",
     cut="#f4f6f8",
     box="#4a525b",
     warning="#ff8a75",
+    caution="#f2b134",
     scale=("#273039", "#2c4a66", "#34699a", "#4f92c8", "#8dc0ea", "#e0f1ff"),
     signed=("#ffdca8", "#f59a3c", "#99581a", "#23272c", "#235b91", "#56a5ee", "#c4e2ff"),
     unsigned=("#191c20", "#252e57", "#2f5a8c", "#338d96", "#5dbd8a", "#b5df6c", "#fcf7a4"),

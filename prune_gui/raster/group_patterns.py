@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from prune_gui.checkpoint import TensorInfo
 from prune_gui.language import deferred, tr
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.parallel import CHUNK_ELEMENTS, run
+from prune_gui.pruning.parallel import CHUNK_ELEMENTS, chunks, run
 from prune_gui.pruning.predicates import BlockCut, NMCut
 from prune_gui.raster.parameter_layouts import ParameterLayout, SliceLayout
 from prune_gui.recipe import Resolution
@@ -139,40 +138,29 @@ def verdict(
     info = resolution.checkpoint.tensors[name]
     within = partial(resolution.pruned_by_within, name)
     height, width, columns = pattern.height, pattern.width, pattern.columns
+    size, matrix_size = info.numel, pattern.rows * columns
+    rows = height  # that are looked at together; all of several matrices with a rest
+    if pattern.rows % height and matrix_size < size:
+        rows = pattern.rows
+    unit = rows * columns
 
-    def look(span: tuple[int, int, int]) -> tuple[int, NDArray[np.int64]]:
-        start, stop, rows = span
-        monitor.advance(stop - start)
-        broken = pattern.broken((within(start, stop) == KEPT).reshape(-1, rows, columns))
+    def look(span: tuple[int, int]) -> tuple[int, NDArray[np.int64]]:
+        monitor.advance(span[1] - span[0])
+        broken = pattern.broken((within(*span) == KEPT).reshape(-1, rows, columns))
         matrix, down, across = np.nonzero(broken)
-        first = start + matrix * (rows * columns) + down * (height * columns) + across * width
+        first = span[0] + matrix * unit + down * (height * columns) + across * width
         return broken.size, first
 
     groups = broken = 0
     positions: list[NDArray[np.int64]] = []
-    monitor.expect(info.numel)
-    for size, first in run(look, _spans(pattern, info.numel)):
-        if broken < MAX_POSITIONS:
-            positions.append(first[: MAX_POSITIONS - broken])
-        groups, broken = groups + size, broken + len(first)
+    monitor.expect(size)
+    spans = chunks(size // unit * unit, max(1, CHUNK_ELEMENTS // unit) * unit)
+    for count, first in run(look, spans):
+        positions.append(first[: max(0, MAX_POSITIONS - broken)])
+        groups, broken = groups + count, broken + len(first)
     if not groups or (pattern.is_guess and groups - broken < MIN_HELD_SHARE * groups):
         return None
     return Verdict(pattern, groups, broken, np.concatenate(positions))
-
-
-def _spans(pattern: GroupPattern, size: int) -> Iterator[tuple[int, int, int]]:
-    """Yield spans (start, stop) of whole groups, and the number of rows of their matrices."""
-    matrix = pattern.rows * pattern.columns
-    if matrix <= CHUNK_ELEMENTS:
-        step = CHUNK_ELEMENTS // matrix * matrix
-        for start in range(0, size, step):
-            yield start, min(start + step, size), pattern.rows
-        return
-    rows = max(1, CHUNK_ELEMENTS // (pattern.height * pattern.columns)) * pattern.height
-    for begin in range(0, size, matrix):
-        for first in range(0, pattern.rows, rows):
-            last = min(first + rows, pattern.rows)
-            yield begin + first * pattern.columns, begin + last * pattern.columns, last - first
 
 
 def _n_m(
@@ -192,13 +180,13 @@ def _blocks(rows: int, columns: int, height: int, width: int) -> GroupPattern:
 
 def _found(zeros: ZeroPatterns) -> GroupPattern | None:
     rows, columns = zeros.shape[0], math.prod(zeros.shape[1:])
-    if zeros.n_m:
-        n, m = map(int, zeros.n_m.split(":"))
-        if zeros.n_m_flattened:
-            return _n_m(n, m, columns, 1, 1)
-        length, inner = (rows, columns) if zeros.n_m_dim == 0 else (zeros.shape[1], columns)
-        return _n_m(n, m, length, inner // (1 if zeros.n_m_dim == 0 else length), zeros.n_m_dim)
-    return _blocks(rows, columns, zeros.block, zeros.block) if zeros.block else None
+    if not zeros.n_m:
+        return _blocks(rows, columns, zeros.block, zeros.block) if zeros.block else None
+    n, m = map(int, zeros.n_m.split(":"))
+    length, inner = (rows, columns) if zeros.n_m_dim == 0 else (columns, 1)
+    if not zeros.n_m_flattened and zeros.n_m_dim == 1:
+        length, inner = zeros.shape[1], columns // zeros.shape[1]
+    return _n_m(n, m, length, inner, zeros.n_m_dim)
 
 
 def _dim(shape: tuple[int, ...], length: int, inner: int) -> int:

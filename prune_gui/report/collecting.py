@@ -15,6 +15,7 @@ from typing import Final
 
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.comparison import mask_overlap
+from prune_gui.comparison.state_losses import compute_losses, empty_losses
 from prune_gui.errors import RecipeError
 from prune_gui.language import join_clauses, tr
 from prune_gui.monitor import Monitor
@@ -167,8 +168,8 @@ def _report(subjects: Sequence[ReportSubject], monitor: Monitor, *, with_folders
     sides = [(_label(index), subject.result) for index, subject in enumerate(subjects)]
     pairs = []
     for (left, of_left), (right, of_right) in combinations(sides, 2):
-        names = [one for one in of_left.counts if mask_overlap.comparable(of_left, of_right, one)]
-        rows = mask_overlap.overlaps(of_left, of_right, names, monitor)
+        losses = compute_losses(empty_losses(of_left, of_right), lambda _: True, monitor)
+        rows = tuple(map(losses.overlap, range(len(losses))))
         omitted = mask_overlap.left_out(of_left, of_right).total()
         pairs.append(PairRecord(left, right, rows, omitted))
     for subject in subjects:

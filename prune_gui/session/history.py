@@ -136,6 +136,8 @@ class History:
             renewed = replace(entry.changes[at], draft=draft)
             changes = (*entry.changes[:at], renewed, *entry.changes[at + 1 :])
             return self._with(replace(entry, changes=changes))
+        if at and draft == entry.changes[at - 1].draft:  # back to what it was before
+            return self.undo()
         past = entry.changes[: at if merge and at else at + 1]
         label = describe_draft(past[-1].draft, draft)
         changes = (*past, DraftChange(label, draft))

@@ -206,16 +206,11 @@ def load_reference(checkpoint: Checkpoint, folder: Path | None = None) -> Path |
 
 def keep_reference(session: Session, folder: Path | None = None) -> None:
     """Write the reference of a checkpoint."""
-    checkpoint, reference = session.checkpoint, session.reference_path
-
-    def change(kept: _StatesFile | None) -> _StatesFile:
-        update = {"checkpoint": checkpoint.path.absolute(), "reference": reference}
-        return (kept or _StatesFile()).model_copy(update=update)
-
-    try:
-        _states_file(checkpoint, folder).update(change)
-    except (OSError, ValueError, PruneGuiError) as error:
-        log.warning("The reference of %s cannot be stored: %s", checkpoint.path, error)
+    with suppress(OSError):  # the working folder was deleted
+        path = session.checkpoint.path.absolute()
+        update = {"checkpoint": path, "reference": session.reference_path}
+        file = _states_file(session.checkpoint, folder)
+        file.update(lambda kept: (kept or _StatesFile()).model_copy(update=update))
 
 
 def _states_file(checkpoint: Checkpoint, folder: Path | None) -> StateFile[_StatesFile]:

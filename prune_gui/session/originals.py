@@ -11,6 +11,7 @@ from prune_gui.checkpoint import Checkpoint, open_checkpoint
 from prune_gui.checkpoint.formats import known_suffixes
 from prune_gui.checkpoint.sharded.index import has_several_files
 from prune_gui.errors import Cancelled, PruneGuiError
+from prune_gui.location import Location
 from prune_gui.monitor import Monitor
 
 MAX_OPENED: Final = 40
@@ -22,18 +23,18 @@ MAX_HASHED_BYTES: Final = 1 << 35
 def find_original(
     checkpoint: Checkpoint, fingerprint: str, recent: Iterable[Path], monitor: Monitor
 ) -> Path | None:
-    """Return the file with a fingerprint, beside a checkpoint or among recent files, or None."""
-    bytes_left = MAX_HASHED_BYTES
-    candidates = dict.fromkeys((*_beside(checkpoint.path.absolute()), *recent))
-    candidates.pop(checkpoint.path.absolute(), None)
+    """Return the local file with a fingerprint, beside a checkpoint or among recent files."""
+    own, bytes_left = checkpoint.path.absolute(), MAX_HASHED_BYTES
+    every = dict.fromkeys((*_beside(own), *recent))
+    candidates = (path for path in every if path != own and Location.at(path).url is None)
     for path in islice(candidates, MAX_OPENED):
         monitor.advance()
         try:
             with open_checkpoint(path) as other:
+                if not checkpoint.tensors.keys() <= other.tensors.keys():
+                    continue
                 bytes_left -= sum(info.nbytes for info in other.tensors.values())
-                has_names = checkpoint.tensors.keys() <= other.tensors.keys()
-                is_near = has_names and other.is_fetched and bytes_left > 0
-                if is_near and other.fingerprint(monitor) == fingerprint:
+                if bytes_left > 0 and other.fingerprint(monitor) == fingerprint:
                     return path
         except Cancelled:
             raise

@@ -24,6 +24,28 @@ Loaded = TypeVar("Loaded", bound="Settings")
 RecentPath = Annotated[str, Field(max_length=MAX_PATH_LENGTH, pattern=r"^[^\x00]+$")]
 
 
+class FigureSettings(BaseModel):
+    """How figures are exported; immutable. A height of 0 follows from the content."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    layout: Literal["picture", "blocks", "layers", "curves", "mask", "page"] = "picture"
+    width: Annotated[float, Field(ge=1, le=20_000)] = 85.0
+    height: Annotated[float, Field(ge=0, le=20_000)] = 0.0
+    unit: Literal["mm", "px"] = "mm"
+    dpi: Annotated[int, Field(ge=50, le=1200)] = 300
+    format: Literal["png", "svg", "pdf"] = "pdf"
+    dark: bool = False
+    text_pt: Annotated[int, Field(ge=6, le=32)] = 8
+    title: bool = True
+    legend: bool = True
+
+    @property
+    def per_inch(self) -> float:
+        """The number of units per inch."""
+        return 25.4 if self.unit == "mm" else self.dpi
+
+
 class Settings(BaseModel):
     """Settings of one user; immutable.
 
@@ -43,7 +65,7 @@ class Settings(BaseModel):
     language: Literal["system", "en", "zh_CN"] = "system"
     recent: Annotated[tuple[RecentPath, ...], Field(max_length=100)] = ()
     window: tuple[str, str] | None = None
-    white_pictures: bool = False
+    figure: FigureSettings = FigureSettings()
     threads: Annotated[int, Field(ge=1, le=MAX_THREADS)] | None = None
     run_on: Annotated[str, Field(max_length=MAX_ADDRESS_LENGTH)] = ""
     picture_memory: Annotated[int, Field(ge=0, le=MAX_PICTURE_MEMORY_MB)] = 128

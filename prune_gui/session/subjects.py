@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+from prune_gui.checkpoint.sharded.index import has_several_files
 from prune_gui.errors import one_line
 from prune_gui.language import deferred, tr, trn
 from prune_gui.number_formats import shape_text, sparsity
@@ -59,6 +60,11 @@ class Subject:
         """Number of elements that are zero in the file and do not count as pruned in it."""
         in_file = self.counts().get(IN_FILE, 0)
         return max(0, self.file_zeros.counts.get(self.name, 0) - in_file)
+
+    @property
+    def is_pruned(self) -> bool:
+        """Whether an element is pruned, or zero in the file."""
+        return self.zeros > 0 or self.resolution.counts[self.name][0] > 0
 
     def counts(self) -> dict[int, int]:
         """Return the number of elements by code, kept elements first; codes with 0 are left out."""
@@ -328,6 +334,7 @@ def text_of(side: Side, steps: Sequence[Step], *, drafted: bool) -> str:
 
 def file_text(path: Path) -> str:
     """Return the name of a file and of its folder: many checkpoints have the same name."""
+    path = path.parent if has_several_files(path) else path
     return one_line(f"{path.parent.name}/{path.name}", MAX_NAME_LENGTH)
 
 

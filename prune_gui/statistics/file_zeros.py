@@ -78,7 +78,11 @@ class ZeroPatterns:
 
     def describe(self) -> str:
         """Return the patterns as a list for the user, such as "2:4, 190 of 1,536 rows"; or ""."""
-        return tr("all zero") if self.zeros == self.total else join_items(self._items())
+        return join_items(self.items())
+
+    def items(self) -> list[str]:
+        """Return the patterns, each for the user, such as "2:4"."""
+        return [tr("all zero")] if self.zeros == self.total else list(self._items())
 
     def fields(self) -> dict[str, object]:
         """Return the patterns as JSON values, without the number of elements and the shape."""

@@ -45,7 +45,8 @@ def grouping(
     their own; modules include all of theirs.
     """
     index_of = {info.name: index for index, info in enumerate(infos)}
-    names, firsts = [], []
+    names: list[str] = []
+    firsts: list[int] = []
     places = np.full(len(infos), -1, np.intp)
     if depth is None and len(infos) > MAX_IN_ORDER:
         groups: Iterable[tuple[str, tuple[TensorInfo, ...]]] = ((one.name, (one,)) for one in infos)

@@ -8,7 +8,6 @@ from prune_gui.comparison.mask_overlap import (
     Overlap,
     comparable,
     left_out,
-    overlaps,
     shares,
     summed,
     until,
@@ -17,7 +16,6 @@ from prune_gui.monitor import Monitor
 from prune_gui.raster import density as density_module
 from prune_gui.raster.cell_grid import CellGrid
 from prune_gui.raster.parameter_layouts import SliceLayout
-from prune_gui.recipe import Resolution
 
 HALF = {"method": "l1_unstructured", "amount": 0.5}
 CHANNELS = {"method": "ln_structured", "amount": 0.25, "dim": 0}
@@ -53,18 +51,6 @@ def test_the_resolution_until_a_step_equals_that_of_the_first_steps(resolved, ch
         assert torch.equal(found.pruned_by(name), alone.pruned_by(name))
 
 
-@given(steps, steps, st.booleans())
-def test_overlaps_agree_with_the_masks(resolved, before, after, zeros):
-    left = resolved(*before, start="zeros" if zeros else "dense", w=_weights((8, 6), 1))
-    right = resolved(*after, w=_weights((8, 6)))
-    [found] = overlaps(left, right, ["w"], Monitor())
-    both, only_left, only_right = _classes(_gone(left), _gone(right))
-    assert found == Overlap("w", both.sum(), only_left.sum(), only_right.sum(), 48)
-    either = found.both + found.left + found.right
-    assert found.iou == (found.both / either if either else 1.0)
-    assert found.kept == 48 - either
-
-
 @given(
     steps=st.tuples(steps, steps),
     chunk=st.sampled_from([7, 64, 1 << 21]),
@@ -96,16 +82,6 @@ def test_the_shares_of_a_cell_agree_with_its_elements(resolved, steps, chunk, tu
 
 def _split(array, size, cells, axis):
     return np.split(array, [i * size // cells for i in range(1, cells)], axis=axis)
-
-
-def test_no_mask_is_computed_if_one_resolution_extends_the_other(resolved, monkeypatch):
-    whole = resolved(HALF, CHANNELS, start="zeros", w=_weights((8, 8)), v=_weights((4, 4), 1))
-    moments = [until(whole, number) for number in range(3)]
-    expected = [overlaps(moment, whole, ["w", "v"], Monitor()) for moment in moments]
-    monkeypatch.setattr(Resolution, "pruned_by_within", None)
-    for moment, rows in zip(moments, expected, strict=True):
-        assert overlaps(moment, whole, ["w", "v"], Monitor()) == rows
-        assert all(row.left == 0 for row in rows)
 
 
 def test_parameters_that_cannot_be_compared_are_counted_by_reason(resolved):

@@ -51,6 +51,11 @@ def test_losses_are_those_of_the_arrays(resolved, seed, dtype, start, steps, chu
     assert found.before[0] == zeros[0].mean()
     assert found.after[0] == zeros[1].mean()
     assert found.iou[0] == (zeros[0] & zeros[1]).sum() / (zeros[0] | zeros[1]).sum()
+    overlap = found.overlap(0)
+    assert overlap.both == (zeros[0] & zeros[1]).sum()
+    assert overlap.left == (zeros[0] & ~zeros[1]).sum()
+    assert overlap.kept == 20 - (zeros[0] | zeros[1]).sum()
+    assert overlap.iou == found.iou[0]
     assert found.lost[0] == pytest.approx((before[zeros[1]] ** 2).sum() / (before**2).sum())
     assert found.change[0] == pytest.approx(np.linalg.norm(after - before))
 
@@ -64,7 +69,7 @@ def test_the_parameter_that_lost_most_is_known_and_weights_that_are_not_finite_d
     found = _losses(left, right)
     assert found.worst[0] == "v"
     assert np.isnan(found.lost[1])
-    assert found.iou[2] == 1
+    assert np.isnan(found.iou[2])
     assert _losses(left, left).worst is None
 
 

@@ -6,8 +6,10 @@ the removed layers or experts.
 
 import hashlib
 import logging
+import runpy
 import shutil
 from functools import cache
+from pathlib import Path
 
 import pytest
 import torch
@@ -15,9 +17,11 @@ from compact_models import passed_through, script
 from torch.overrides import TorchFunctionMode
 from transformer_families import FAMILIES, SPACES, load_model, outputs, save_model
 
+import prune_gui
 from prune_gui import Recipe, export, open_checkpoint, resolve
 from prune_gui.architecture.groups import coupled_groups, spaces
 from prune_gui.errors import RecipeError
+from prune_gui.resources import resource
 
 pytestmark = [
     pytest.mark.slow,
@@ -256,3 +260,21 @@ def digests(folder):
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
+
+
+def test_compact_demo_equals_masked(demo_checkpoint: Path, tmp_path: Path) -> None:
+    load = runpy.run_path(str(resource("demo") / "model.py"))["load"]
+    recipe = prune_gui.Recipe.from_yaml(
+        "version: 1\nsteps: [{method: coupled, targets: ['*'], space: channels, amount: 0.25}]"
+    )
+    with prune_gui.open_checkpoint(demo_checkpoint) as checkpoint:
+        resolution = prune_gui.resolve(recipe, checkpoint)
+        for form in ("finalized", "compact"):
+            prune_gui.export(resolution, tmp_path / f"{form}.safetensors", form=form)
+    masked, compact = (
+        load(tmp_path / f"{form}.safetensors").eval() for form in ("finalized", "compact")
+    )
+    images = torch.rand(8, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        torch.testing.assert_close(compact(images), masked(images), rtol=1e-4, atol=1e-5)
+    assert compact.features.conv3.out_channels == 48

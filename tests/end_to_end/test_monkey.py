@@ -171,11 +171,11 @@ def check(window: MainWindow, qtbot) -> None:
     assert bench.chosen is None or bench.chosen in session.checkpoint.tensors
     assert window.draft.preview.isChecked() or bench.draft.current is None
     assert counts_resolved_anew(session) == (resolved.resolution.counts, str(resolved.error or ""))
-    recipe, position = session.recipe, session.history.position
-    if position:
+    history, draft = session.history, bench.draft.current
+    if history.undo_label:
         bench.edit(lambda session: session.undo())
         bench.edit(lambda session: session.redo())
-        assert (session.recipe, session.history.position) == (recipe, position)
+        assert (session.history, bench.draft.current) == (history, draft)
         assert window.stack.list.model()._steps == session.steps
         wait_until_idle(window, qtbot)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import runpy
+import sys
 
 import numpy as np
 import pytest
@@ -22,7 +24,7 @@ from prune_gui.evaluation.evaluation_jobs import (
     metric_curves,
     of_step,
     pareto_front,
-    sensitivity_curves,
+    sensitivity_curve,
     sensitivity_rows,
     trial_curve,
 )
@@ -38,6 +40,7 @@ from prune_gui.evaluation.metrics import (
 from prune_gui.evaluation.spec import DEMO, EvaluatorChoice, choice_for, functions_in
 from prune_gui.evaluation.trials import step_of
 from prune_gui.recipe import Recipe
+from prune_gui.resources import resource
 from prune_gui.session import Session, Settings
 
 STEP = step_of({"method": "l1_unstructured", "targets": ["*"], "amount": 0.5})
@@ -130,7 +133,7 @@ def test_a_drop_is_positive_where_the_value_is_worse():
     assert [row.trials for row in rows] == [(trials[0], None), (trials[1], trials[2])]
     assert math.isnan(rows[0].drops[1])
     assert [row.largest_drop for row in rows] == [2.0, 0.0]
-    curves = sensitivity_curves(rows)
+    curves = [sensitivity_curve(row) for row in rows]
     assert [(curve.label, curve.points) for curve in curves] == [
         ("a", (trials[0],)), ("b", (trials[1],)),
     ]  # fmt: skip
@@ -140,7 +143,7 @@ def test_a_drop_is_positive_where_the_value_is_worse():
 def test_the_front_of_a_search_has_the_trials_that_no_other_beats():
     found = [(50, 0.9), (70, 0.9), (70, 0.8), (80, math.nan), (60, 0.95), (90, 0.1)]
     trials = [Trial("x", 0.5, (), evaluation(pruned, acc=value), value) for pruned, value in found]
-    curve = trial_curve([Trial("x", 0.5, (), None, math.nan, "failed"), *trials], Metric())
+    curve = trial_curve("", [Trial("x", 0.5, (), None, math.nan, "failed"), *trials], Metric())
     assert curve.sparsity.tolist() == [50, 60, 70, 70, 80, 90]
     front = pareto_front(curve, higher_is_better=True)
     assert [curve.values[at] for at in front] == [0.95, 0.9, 0.1]
@@ -156,6 +159,13 @@ def test_an_evaluator_is_kept_in_the_settings_with_its_options(tmp_path):
     assert Settings.load(path).evaluators == (second, first)
     renamed = first.model_copy(update={"metric": "loss"})
     assert changed.with_evaluator(renamed).evaluators == (renamed, second)
+
+
+def test_the_evaluator_of_the_demo_needs_only_what_the_program_needs(demo_checkpoint, monkeypatch):
+    monkeypatch.syspath_prepend(resource("demo"))
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    evaluate = runpy.run_path(str(resource("demo", "evaluate.py")))["evaluate"]
+    assert evaluate(demo_checkpoint) == {"accuracy": 0.994}
 
 
 def test_the_demo_has_an_evaluator_and_other_checkpoints_that_used_last(demo_checkpoint, tmp_path):

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton, QWidget
 from waiting import change
 
 from prune_gui.checkpoint.remote.access import fetch_limit
+from prune_gui.gui.dialogs import questions
 from prune_gui.gui.draft.draft_panel import DraftPanel
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.widgets.theme import Theme
@@ -175,3 +176,23 @@ def answer_box(monkeypatch) -> Callable[[str], list[str]]:
         return asked
 
     return prepare
+
+
+@pytest.fixture
+def export_figure(monkeypatch, qtbot):
+    """Return a function that exports what the dialog shows that `trigger` opens, and closes it."""
+    from prune_gui.gui.figures.dialog import FigureDialog  # pyqtgraph: slow to import
+
+    def export(trigger, path):
+        trigger()
+        shown = [each for each in QApplication.topLevelWidgets() if isinstance(each, FigureDialog)]
+        dialog = next(each for each in shown if each.isVisible())
+        qtbot.waitUntil(lambda: not dialog.preview.pixmap().isNull(), timeout=60_000)
+        dialog.fields["format"].setCurrentText(path.suffix[1:].upper())
+        with monkeypatch.context() as patch:
+            patch.setattr(questions, "ask_target", lambda *_: path)
+            dialog.export.click()
+        qtbot.waitUntil(lambda: dialog.note.isVisible(), timeout=60_000)
+        dialog.close()
+
+    return export

@@ -26,12 +26,13 @@ from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import BLANKS
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog
-from prune_gui.gui.export import Page, image_of, svg_of
+from prune_gui.gui.figures.figure import Figure
+from prune_gui.gui.figures.writing import image_of, svg_of
 from prune_gui.gui.views.legend_text import unbroken
 from prune_gui.gui.views.plot import Plot
 from prune_gui.gui.views.registry import VIEWS
-from prune_gui.raster.colours import LIGHT
 from prune_gui.recipe import Recipe
+from prune_gui.session.settings import FigureSettings
 
 ROW = torch.tensor([0])
 COMBINING_MARKS = "\N{COMBINING ACUTE ACCENT}" * 50
@@ -178,12 +179,10 @@ def test_an_entry_of_a_legend_has_no_markup():
     assert unbroken("<b>a\n\u202e") == r"&lt;b&gt;a\n\u202e"
 
 
-def test_an_svg_contains_names_as_text(window, hostile_file):
-    picture = QLabel("x")
-    page = Page(picture, "\n".join(HOSTILE), "\x1b</desc>", "", LIGHT)
-    root = ET.fromstring(svg_of(page))
+def test_an_svg_contains_names_as_text(window):
+    figure = Figure([], "\n".join(HOSTILE), FigureSettings(format="svg"))
+    root = ET.fromstring(svg_of(figure))
     title = root.find("{http://www.w3.org/2000/svg}title")
     assert title is not None
     assert title.text.startswith(r"<b>bold</b>\n<img src=")
-    assert not is_unsafe(image_of(page).text("Title"))
-    picture.deleteLater()
+    assert not is_unsafe(image_of(figure, 1).text("Title"))

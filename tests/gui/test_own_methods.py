@@ -113,7 +113,7 @@ def test_a_method_that_never_returns_is_stopped_by_cancel(
 ):
     act = "return default_mask if t.numel() < 5000 else [0 for _ in iter(int, 1)]"
     load(demo_window, plugin_file(NAP.format(act=act)))
-    demo_window.draft.target(frozenset([TARGET]))
+    demo_window.draft.targets.choose(frozenset([TARGET]))
     is_running = METHODS["nap"].process._lock.locked
     qtbot.waitUntil(lambda: is_running() and demo_window.status.busy, timeout=60_000)
 

@@ -278,7 +278,6 @@ def test_questions_and_remarks_are_translated(window, boxes):
         else:
             questions.ask_file(window, question, folder)
     questions.ask_folder(window, folder)
-    questions.ask_picture_target(window, file)
     show_about(window)
     scenes.ask_all(window, file)
     assert boxes == [set()] * (len(asked) + 12)

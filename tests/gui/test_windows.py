@@ -175,11 +175,12 @@ def test_a_setting_changed_in_one_window_applies_to_the_others(two, windows):
     one, other = two
     one.show_settings()
     other.show_settings()
-    one.commands.preferences.change("white_pictures", True)
-    assert other.commands.settings.white_pictures
-    assert other.menu_actions["white_pictures"].isChecked()
+    one.commands.preferences.change("theme", "light")
+    assert other.commands.settings.theme == "light"
+    assert other.menu_actions["theme_light"].isChecked()
     shown = [dialog for window in two for dialog in window.findChildren(SettingsDialog)]
-    assert [dialog.white_pictures.isChecked() for dialog in shown] == [True, True]
+    assert len(shown) == 2
+    assert {dialog.theme.currentData() for dialog in shown} == {"light"}
 
 
 def test_files_opened_in_any_window_are_recent_in_all(two, copied_demo, other_checkpoint):

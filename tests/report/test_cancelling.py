@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from prune_gui.comparison.difference import difference
-from prune_gui.comparison.mask_overlap import overlaps, shares
+from prune_gui.comparison.mask_overlap import shares
 from prune_gui.comparison.state_losses import compute_losses, empty_losses
 from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
@@ -25,7 +25,6 @@ WORK = {
     "difference": lambda one, monitor: difference(one.checkpoint, one.checkpoint, cancel=monitor),
     "layers": lambda one, monitor: compute(empty_statistics(one), lambda _: True, monitor),
     "losses": lambda one, monitor: compute_losses(empty_losses(one, one), lambda _: True, monitor),
-    "overlaps": lambda one, monitor: overlaps(one, one, ["w"], monitor),
     "report": lambda one, monitor: report_on_files([one.checkpoint], None, monitor),
     "shares": lambda one, monitor: shares(one, one, "w", GRID, monitor),
 }

@@ -13,8 +13,7 @@ from prune_gui.errors import Cancelled, StepError
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, Resolution
 from prune_gui.recipe.resolver import Resolver
-from prune_gui.session.sweep import Sweep, SweepRow
-from prune_gui.session.sweep_curve import sweep_curve
+from prune_gui.session.sweep import Sweep
 
 
 def recipe_of(*steps):
@@ -126,21 +125,3 @@ def test_a_sweep_can_be_cancelled(opened):
     stop.set()
     with pytest.raises(Cancelled):
         sweep(recipe_of({"targets": ["a"], "amount": 1}), opened, 1, [2], Monitor(cancel=stop))
-
-
-ROWS = (
-    SweepRow(0.5, 50, 100, 0.9, 0.8, 0.6, "b"),
-    SweepRow(10**9, error="too many"),
-    SweepRow(0.1, 10, 100, 0.99, 0.98, 0.96, "a"),
-    SweepRow(0.3, 30, 100),
-)
-
-
-def test_points_are_ordered_by_sparsity_and_rows_with_an_error_have_none():
-    curve = sweep_curve(ROWS)
-    assert curve.rows == (2, 3, 0)
-    assert curve.sparsity.tolist() == [10, 30, 50]
-    np.testing.assert_allclose(curve.targets, [98, math.nan, 80])
-    np.testing.assert_allclose(curve.worst, [96, math.nan, 60])
-    assert curve.lowest == 60
-    assert [curve.nearest(sparsity) for sparsity in (-5, 19, 21, 99)] == [0, 0, 1, 2]

@@ -19,10 +19,10 @@ from prune_gui.errors import CheckpointError
 RECIPE_SUFFIXES: Final = (".yaml", ".yml")
 PAGE_SUFFIXES: Final = (".html", ".htm")
 TABLE_SUFFIXES: Final = (".csv",)
-PICTURE_SUFFIXES: Final = (".png", ".svg")
+PICTURE_SUFFIXES: Final = (".png", ".svg", ".pdf")
 """The suffixes of the kinds of documents, the usual one first."""
 DOCUMENT_SUFFIXES: Final = (*RECIPE_SUFFIXES, *PAGE_SUFFIXES, *TABLE_SUFFIXES, *PICTURE_SUFFIXES)
-PNG_MAGIC: Final = b"\x89PNG\r\n\x1a\n"
+PICTURE_MAGICS: Final = (b"\x89PNG\r\n\x1a\n", b"%PDF-")
 
 
 def document_path(path: Path, suffixes: Sequence[str]) -> Path:
@@ -71,7 +71,7 @@ def _check_replaceable(path: Path) -> None:
         return
     with explained(path), path.open("rb") as file:
         start = file.read(HEAD_BYTES)
-        if not start or start.startswith(PNG_MAGIC):
+        if not start or start.startswith(PICTURE_MAGICS):
             return
         is_text = b"\0" not in start and recognized(start, file) is None
     if not is_text or is_index(Path(os.path.realpath(path))):

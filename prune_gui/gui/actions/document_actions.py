@@ -92,6 +92,12 @@ DOCUMENT_ACTIONS: Final[dict[str, ActionSpec]] = {
         deferred("Write a page that says what was pruned, to read, print and send"),
         lambda w: w.show_report(),
     ),
+    "export_figure": when_open(
+        deferred("E&xport figure…"),
+        deferred("Export the current picture or a ready layout as PDF, SVG or PNG"),
+        lambda w: w.exporter.export_figure(w.views.front),
+        "Ctrl+Shift+F",
+    ),
     "choose_original": when_open(
         deferred("Choose the ori&ginal…"),
         deferred("Choose the checkpoint before pruning, which kept energy is relative to"),

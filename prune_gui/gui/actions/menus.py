@@ -40,7 +40,8 @@ MENUS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
             "fetch_all",
         ),
         ("open_recipe", "use_masks", "use_elsewhere", "save_recipe", "save_recipe_as"),
-        ("save_checkpoint", "report", "choose_original", "forget_original"),
+        ("save_checkpoint", "report", "export_figure"),
+        ("choose_original", "forget_original"),
         ("close_window", "quit"),
     ),
     deferred("&Edit"): (
@@ -50,7 +51,7 @@ MENUS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
         ("settings",),
     ),
     deferred("&View"): (
-        ("copy_picture", "save_picture", "white_pictures", "copy_table", "save_table"),
+        ("copy_picture", "copy_table", "save_table"),
         ("group_by_module", "group_by_space", "copy_modules", "save_modules"),
         (DOCKS,),
         ("next_parameter", "previous_parameter"),
@@ -92,7 +93,7 @@ TOOLBAR: Final = (
     ("undo", "redo"),
     ("preview", "add_step"),
 )
-VIEW_MENU: Final = ("copy_picture", "save_picture", "copy_table", "save_table", "white_pictures")
+VIEW_MENU: Final = ("copy_picture", "export_figure", "copy_table", "save_table")
 TREE_MENU: Final = ("group_by_module", "group_by_space", "copy_modules", "save_modules")
 STACK_BUTTONS: Final = ("edit_step", "duplicate", "move_up", "move_down", "remove")
 STACK_MENU: Final = (*STACK_BUTTONS, "edit_amount", "take_shares", "switch_step", "clear_stack")

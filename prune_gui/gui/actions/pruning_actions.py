@@ -36,20 +36,6 @@ PRUNING_ACTIONS: Final[dict[str, ActionSpec]] = {
         "Ctrl+Shift+C",
         when=has_picture,
     ),
-    "save_picture": ActionSpec(
-        deferred("Save &picture as…"),
-        deferred("Save the current picture as PNG or SVG"),
-        lambda w: w.exporter.save_picture(w.views.front),
-        when=has_picture,
-    ),
-    "white_pictures": ActionSpec(
-        deferred("&White background"),
-        deferred("Copy and save pictures in light colours, also in dark mode"),
-        lambda w: w.commands.preferences.change(
-            "white_pictures", not w.commands.settings.white_pictures
-        ),
-        checked=lambda w: w.commands.settings.white_pictures,
-    ),
     "copy_table": ActionSpec(
         deferred("Copy &table"),
         deferred("Copy the values of the current picture, for a spreadsheet"),

@@ -25,7 +25,7 @@ from prune_gui.table import Column, record_column
 from prune_gui.worker.jobs import batch_jobs
 
 if TYPE_CHECKING:
-    from prune_gui.gui.export import Exporter
+    from prune_gui.gui.figures.exporter import Exporter
     from prune_gui.gui.workbench import Workbench
     from prune_gui.session.changes import Changes
     from prune_gui.table import Table

@@ -21,12 +21,6 @@ MAX_PATH: Final = 4096
 """Limit of a shown path in characters. A path to be run is shown completely."""
 PYTHON_FILES: Final = deferred("Python files (*.py);;All files (*)")
 OPEN_FOLDER: Final = deferred("Open a folder with a checkpoint")
-PICTURES: Final[dict[str, tuple[str, int]]] = {
-    deferred("PNG (*.png)"): ("png", 1),
-    deferred("PNG, double resolution (*.png)"): ("png", 2),
-    deferred("SVG (*.svg)"): ("svg", 1),
-}
-"""File filters of pictures: suffix, and number of image pixels per screen pixel and side."""
 Icon = QMessageBox.Icon
 Role = QMessageBox.ButtonRole
 Standard = QMessageBox.StandardButton
@@ -59,6 +53,12 @@ NEW_EVALUATOR: Final = FileQuestion(
 )
 SAVED_RECIPE: Final = FileQuestion(  # all files would offer checkpoints
     deferred("Save the recipe"), deferred("Recipes (*.yaml *.yml)"), "yaml"
+)
+FIGURE: Final = deferred("Export the figure")
+FIGURES: Final = (
+    FileQuestion(FIGURE, deferred("PDF (*.pdf)"), "pdf"),
+    FileQuestion(FIGURE, deferred("SVG (*.svg)"), "svg"),
+    FileQuestion(FIGURE, deferred("PNG (*.png)"), "png"),
 )
 SAVED_TABLE: Final = FileQuestion(deferred("Save the table"), deferred("Tables (*.csv)"), "csv")
 
@@ -99,16 +99,6 @@ def ask_target(parent: QWidget, question: FileQuestion, suggested: Path) -> Path
     kinds = {tr(question.kinds): question.suffix}
     target = _ask_target(parent, tr(question.title), suggested, kinds)
     return target[0] if target else None
-
-
-def ask_picture_target(parent: QWidget, suggested: Path) -> tuple[Path, int] | None:
-    """Ask where to save a picture, and at which scale; the dialog confirms overwriting."""
-    kinds = {tr(kind): suffix for kind, (suffix, _) in PICTURES.items()}
-    target = _ask_target(parent, tr("Save the picture"), suggested, kinds)
-    if target is None:
-        return None
-    path, chosen = target
-    return path, next(scale for kind, (_, scale) in PICTURES.items() if tr(kind) == chosen)
 
 
 def _ask_target(

@@ -62,7 +62,6 @@ class SettingsDialog(QDialog):
         self.form = _choice(
             {str(form): without_mnemonics(tr(name)) for form, (name, _) in FORMS.items()}
         )
-        self.white_pictures = QCheckBox(tr("Copy and save pictures on &white"))
         self.keep_unsaved = QCheckBox(tr("Restore &unsaved steps after a crash"))
         self._fields: dict[str, QWidget] = {}
         self._rows = QFormLayout(verticalSpacing=TIGHT_PX)
@@ -87,7 +86,6 @@ class SettingsDialog(QDialog):
                 tr("&Form when saving"),
                 tr("The default in the dialog that saves a checkpoint."),
             ),
-            ("white_pictures", "", tr("With a light background, also in dark mode.")),
             ("keep_unsaved", "", tr("Keeps unsaved steps on disk.")),
         ):
             self._add(name, label, about)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QEvent, Qt, Signal
@@ -11,9 +11,10 @@ from PySide6.QtWidgets import QComboBox, QLabel, QLineEdit, QSizePolicy, QSplitt
 
 from prune_gui import number_formats
 from prune_gui.errors import PruneGuiError, one_line
+from prune_gui.evaluation.evaluation_jobs import MetricCurve
 from prune_gui.gui import formatting
 from prune_gui.gui.dialogs.job_sequence import JobSequenceButtons, JobSequenceDialog
-from prune_gui.gui.evaluate.plots import SweepPlot, energy_legend
+from prune_gui.gui.evaluate.plots import MetricPlot
 from prune_gui.gui.evaluate.tab import amount_text
 from prune_gui.gui.widgets import layouts, theme
 from prune_gui.gui.widgets.eliding import ElidedLabel
@@ -21,12 +22,11 @@ from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.table_widgets import RecordModel, ResultTable, number_column, text_column
 from prune_gui.language import deferred, format_number, tr
 from prune_gui.recipe.amounts import has_amount, parse_amounts, with_amount
-from prune_gui.session.sweep_curve import sweep_curve
 from prune_gui.table import Column
 from prune_gui.worker.jobs import sweep_jobs
 
 if TYPE_CHECKING:
-    from prune_gui.gui.export import Exporter
+    from prune_gui.gui.figures.exporter import Exporter
     from prune_gui.gui.workbench import Workbench
     from prune_gui.recipe import Step
     from prune_gui.session.changes import Changes
@@ -77,7 +77,21 @@ COLUMNS: Final[tuple[Column[Sequence[SweepRow]], ...]] = (
     _number_column(deferred("Total"), lambda row: row.total),
     text_column(deferred("Problem"), lambda row: row.error),
 )
+ENERGIES: Final[Mapping[str, Callable[[SweepRow], float]]] = {
+    deferred("kept energy of the step's targets"): lambda row: row.target_energy,
+    deferred("kept energy of its worst target"): lambda row: row.worst_energy,
+}
 PROBLEM_COLUMN: Final = len(COLUMNS) - 1
+
+
+def energy_curves(rows: Sequence[SweepRow]) -> list[MetricCurve]:
+    """Return the kept energy in percent by the sparsity: of the targets, and of the worst one."""
+    return [
+        MetricCurve.of(
+            tr(title), ((row.sparsity, 100 * energy(row), row) for row in rows if not row.error)
+        )
+        for title, energy in ENERGIES.items()
+    ]
 
 
 class SweepDialog(JobSequenceDialog):
@@ -102,9 +116,9 @@ class SweepDialog(JobSequenceDialog):
         self.model: RecordModel[SweepRow] = RecordModel(COLUMNS, self)
         self.results = ResultTable(self.model, tr("Results by amount"), PROBLEM_COLUMN)
         self.results.setSelectionMode(ResultTable.SelectionMode.SingleSelection)
-        self.results.activated.connect(lambda item: self._take(item.row()))
-        self.results.clicked.connect(lambda item: self._take(item.row()))
-        self.plot = SweepPlot()
+        for used in (self.results.activated, self.results.clicked):
+            used.connect(lambda item: self._take(self.model.rows[item.row()]))
+        self.plot = MetricPlot(tr("Kept energy by sparsity"), tr("sparsity of all parameters, %"))
         self.plot.pointed.connect(self._describe)
         self.plot.taken.connect(self._take)
         self._legend = QLabel(textFormat=Qt.TextFormat.RichText)
@@ -116,7 +130,9 @@ class SweepDialog(JobSequenceDialog):
         self._buttons = buttons = JobSequenceButtons(self, self._sequence, tr("&Run"), self._run)
         self.run, self.cancel = buttons.run, buttons.cancel
         self.save = buttons.add(tr("Save &table as CSV…"), lambda: taking.save_table(self))
-        self.save_picture = buttons.add(tr("Save &picture…"), lambda: taking.save_picture(self))
+        self.save_picture = buttons.add(
+            tr("Export &figure…"), lambda: taking.export_figure(self, "picture")
+        )
         evaluate = buttons.add(tr("&Evaluate…"), self.evaluation_wanted.emit)
         evaluate.setToolTip(tr("Draw the value of an evaluator over the sparsity, in the dock"))
         form = layouts.form((tr("&Step"), self.step), (tr("&Amounts"), self.amounts))
@@ -212,23 +228,24 @@ class SweepDialog(JobSequenceDialog):
 
     def _show_curve(self) -> None:
         colours = theme.colours(self.palette())
-        self.plot.show_curve(sweep_curve(self.model.rows), colours)
-        self._legend.setText(energy_legend(colours))
+        curves = energy_curves(self.model.rows)
+        self.plot.show_curves(curves, {}, tr("kept energy, %"), colours)
+        self._legend.setText(self.plot.legend())
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange:
             self._show_curve()
 
-    def _describe(self, index: int | None) -> None:
+    def _describe(self, row: SweepRow | None) -> None:
         """Describe the point of a row, and select the row; None: describe none."""
-        self._point.say("" if index is None else describe(self.model.rows[index]))
-        if index is not None:
-            self.results.selectRow(index)
+        self._point.say("" if row is None else describe(row))
+        if row is not None:
+            self.results.selectRow(self.model.rows.index(row))
 
-    def _take(self, index: int) -> None:
+    def _take(self, row: SweepRow) -> None:
         """Draft the swept step with the amount of a row, unless it was changed or moved."""
-        row, session = self.model.rows[index], self._workbench.session
+        session = self._workbench.session
         if row.error or session is None or self._swept is None:
             return
         index, step = self._swept

@@ -94,10 +94,11 @@ class DraftPanel(QWidget):
         self._limits, self._remarks = Message(), Message()
         self.commit = QPushButton()
         self.commit.clicked.connect(self.add)
-        self.cancel = layouts.button(tr("Cancel"), self.stop_editing)
+        tip = tr("Leave the step as it is; the draft of the next step returns")
+        self.cancel = layouts.button(tr("Cancel"), lambda: self.stop_editing(), tip)
         rows = layouts.form(
             (row_label(tr("Method"), self.method), self.method),
-            (row_label(tr("&Targets"), self.targets.chips), self.targets),
+            (row_label(tr("&Targets"), self.targets.line), self.targets),
         )
         fields = QWidget()
         layouts.column(rows, self.form, layouts.STRETCH, of=fields, margin=0)
@@ -232,20 +233,18 @@ class DraftPanel(QWidget):
         amend = amend or not changed
         merge = changed == self._changed_last and self._merge_timer.isActive()
         session.note_draft(state, merge=merge, amend=amend)
-        self._noted = state
-        if not amend:
-            self._changed_last = changed
-            self._merge_timer.start()
-            if not merge:
-                self._announce_change()
+        self._noted = session.history.draft
+        if amend:
+            return
+        self._changed_last = changed
+        self._merge_timer.start()
+        if self._noted is not state:  # it is what it was before
+            self._merge_timer.stop()
+        if not merge:
+            self._announce_change()
 
     def _announce_change(self) -> None:
         self._workbench.changed.emit(Changes(draft=True))
-
-    def target(self, names: frozenset[str]) -> None:
-        """Set parameters as the targets, until the user follows the selection again."""
-        self.targets.choose(names)
-        self._turn_preview(on=True)
 
     def change(self, request: DraftRequest) -> None:
         """Change the draft as the user wants it in a view."""
@@ -258,7 +257,7 @@ class DraftPanel(QWidget):
             case StepRequest(step):
                 self._draft_made(step)
             case TargetsRequest(names):
-                self.target(names)
+                self.targets.choose(names)
             case AmountRequest():
                 self._load(request.step)
                 method = self.form.method()
@@ -380,7 +379,7 @@ class DraftPanel(QWidget):
         self.targets.use(method)
         # The tab order is from the top to the bottom, including new rows.
         targets = self.targets
-        before = (self.method, targets.chips, targets.line, targets.following, targets.use_filtered)
+        before = (self.method, targets.line, targets.following)
         after = (self.preview, self.cancel, self.commit)
         for widget, next_widget in pairwise((*before, *self.form.inputs, *after)):
             QWidget.setTabOrder(widget, next_widget)
@@ -453,8 +452,8 @@ class DraftPanel(QWidget):
     @property
     def obstacle(self) -> str:
         """Why the draft cannot become a step; "" if it can, or if that is not known yet."""
-        if not self.targets.patterns():
-            return self.targets.error or tr("Choose parameters, or type globs.")
+        if error := self.targets.error:
+            return error
         if (problem := self.form.problem) is not None:
             return problem[1]
         resolved = self._resolved()
@@ -464,7 +463,7 @@ class DraftPanel(QWidget):
     def _show_missing(self) -> None:
         """Say what is missing, and mark it with the focus."""
         self._outcome.say(self.obstacle)
-        if not self.targets.patterns():
+        if self.targets.error:
             self.targets.mark()
         elif (problem := self.form.problem) is not None:
             problem[0].setFocus(Qt.FocusReason.ShortcutFocusReason)
@@ -496,7 +495,8 @@ class DraftPanel(QWidget):
         else:
             number = current.draft_number or 0
             idle = formatting.idle_reason(preview, number)
-            self._outcome.say(idle or formatting.prospect(preview, number), warning=bool(idle))
+            prospect = idle or formatting.prospect(preview, number)
+            self._outcome.say(prospect, warning=False, caution=bool(idle))
             outcome = preview.outcomes[number - 1]
             limits = formatting.notes(outcome.limits)
             remarks = formatting.notes(outcome.warnings)

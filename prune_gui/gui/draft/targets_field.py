@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -13,32 +13,29 @@ from PySide6.QtCore import (
     QObject,
     QPersistentModelIndex,
     QSignalBlocker,
-    QSize,
     QStringListModel,
     Qt,
     Signal,
 )
-from PySide6.QtGui import QMouseEvent
+from PySide6.QtGui import QColor, QCursor, QPalette
 from PySide6.QtWidgets import (
     QAbstractButton,
     QAbstractItemView,
     QApplication,
     QCompleter,
     QLineEdit,
-    QStackedLayout,
     QToolButton,
     QWidget,
 )
 
 from prune_gui.checkpoint.tree import is_usually_pruned
 from prune_gui.errors import RecipeError
-from prune_gui.gui.draft.chips import Chips
 from prune_gui.gui.draft.fields import UndoBeyond
 from prune_gui.gui.formatting import wrapped
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLineEdit
 from prune_gui.gui.widgets.message import Message, keep_room
-from prune_gui.gui.widgets.theme import TIGHT_PX, icon
+from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, colours, icon
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr, trn
 from prune_gui.recipe import patterns_for, select
@@ -57,10 +54,9 @@ NO_WORD: Final = "\0"
 
 
 class TargetsField(QWidget):
-    """The globs as chips or, while they are typed, in a line edit; and the number of matches."""
+    """The globs in a line edit, and the number of matches."""
 
     changed = Signal(bool)  # (by_user) the globs changed
-    filtered_wanted = Signal()  # the user wants the matches of the filter as the targets
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -82,17 +78,8 @@ class TargetsField(QWidget):
         self.line.setAcceptDrops(False)  # the window handles dropped files
         UndoBeyond(self.line)
         self.line.textEdited.connect(self._typed)
-        self.line.textChanged.connect(self._show_chips)
+        self.line.textChanged.connect(lambda: self.line.setPalette(QPalette()))
         self.line.editingFinished.connect(self._end_typing)
-        self.chips = layouts.described(Chips(), name)
-        self.chips.removed.connect(self._remove)
-        self.chips.edit_wanted.connect(self._edit)
-        self.chips.typed.connect(self._replace)
-        self._pages = QStackedLayout()
-        self._pages.addWidget(self.chips)
-        self._pages.addWidget(self.line)
-        self.use_filtered = QToolButton()  # sets the matches of the filter of the tree
-        self.use_filtered.clicked.connect(self.filtered_wanted)
         self.following = layouts.described(
             QToolButton(),
             tr("Follow the selection"),
@@ -104,15 +91,12 @@ class TargetsField(QWidget):
         self.following.toggled.connect(self._toggled)
         self.count = Message()
         keep_room(self.count, lines=2)
-        ConditionCompleter(self.line, workbench, r"[\s,!]", [self.count])
+        ConditionCompleter(self.line, workbench, r"[\s,!]", self.count)
         self.count.setAccessibleName(tr("Number of parameters that match the targets"))
-        for button in (self.following, self.use_filtered):
-            button.setIconSize(QSize(16, 16))
-        self._draw_icons()
-        buttons = layouts.column(self.following, self.use_filtered, gap=TIGHT_PX)
-        row = layouts.row(self._pages, buttons)
-        layouts.column(row, self.count, of=self, margin=0, gap=TIGHT_PX)
-        self.offer(0)
+        self.following.setIcon(icon("link"))
+        layouts.column(
+            layouts.row(self.line, self.following), self.count, of=self, margin=0, gap=TIGHT_PX
+        )
 
     def patterns(self) -> tuple[str, ...]:
         """Return the globs; () while they are invalid."""
@@ -120,13 +104,13 @@ class TargetsField(QWidget):
 
     @property
     def error(self) -> str:
-        """Why the globs are invalid; "" if they are valid."""
+        """Why the globs cannot be targets; "" if they can."""
         try:
-            for pattern in patterns_in(self.line.text()):
+            for pattern in self.typed:
                 Pattern.parse(pattern)
         except RecipeError as error:
             return str(error)
-        return ""
+        return "" if self.typed else tr("Choose parameters, or type globs.")
 
     def use(self, method: type[Method]) -> None:
         """Count and describe the targets as a method takes them; see `select`."""
@@ -165,18 +149,6 @@ class TargetsField(QWidget):
         self._set_following(following=False)
         self._write(names, by_user=True)
 
-    def offer(self, count: int) -> None:
-        """Offer the matches of the filter as targets; 0 without a filter."""
-        self.use_filtered.setEnabled(count > 0)
-        tip = tr("Use what the filter of the tree shows as targets; there is no filter now")
-        if count:
-            tip = trn(
-                "Use the {count:,} parameter of the filter as the target",
-                "Use the {count:,} parameters of the filter as targets",
-                count,
-            )
-        layouts.described(self.use_filtered, tip, tip)
-
     @property
     def typed(self) -> tuple[str, ...]:
         """The globs, also while they are invalid."""
@@ -190,56 +162,20 @@ class TargetsField(QWidget):
             self._write_selection()
 
     def mark(self) -> None:
-        """Give the focus to the globs and mark them, until they change."""
-        self.chips.mark(on=True)
-        field = self.line if self._pages.currentWidget() is self.line else self.chips
-        field.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        """Give the globs the focus, in the colour of warnings until they change."""
+        palette = self.line.palette()
+        for role in (QPalette.ColorRole.Highlight, QPalette.ColorRole.Accent):
+            palette.setColor(role, QColor(colours(palette).warning))
+        self.line.setPalette(palette)
+        self.line.setFocus(Qt.FocusReason.OtherFocusReason)  # another reason selects the text
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         if event.type() == QEvent.Type.PaletteChange:
-            self._draw_icons()
-            self._show_chips()
+            self.following.setIcon(icon("link"))
         super().changeEvent(event)
 
-    def _draw_icons(self) -> None:
-        self.following.setIcon(icon("link"))
-        self.use_filtered.setIcon(icon("filter"))
-
-    def _show_chips(self) -> None:
-        self.chips.show_texts(patterns_in(self.line.text()))
-
-    def _edit(self, index: int) -> None:
-        """Show the line edit, with a glob selected; with the cursor behind the last for -1."""
-        self._pages.setCurrentWidget(self.line)
-        self.line.setFocus(Qt.FocusReason.ShortcutFocusReason)
-        text = self.line.text()
-        if index < 0:
-            if text.strip() and not text.rstrip().endswith(","):
-                self.line.setText(f"{text.rstrip()}, ")
-            self.line.setCursorPosition(len(self.line.text()))
-            return
-        patterns = patterns_in(text)
-        start = sum(map(len, patterns[:index]))  # at least; separators follow
-        self.line.setSelection(text.find(patterns[index], start), len(patterns[index]))
-
-    def _replace(self, character: str) -> None:
-        self._edit(-1)
-        self.line.selectAll()
-        self.line.insert(character)
-        self.line.textEdited.emit(self.line.text())
-
-    def _remove(self, index: int) -> None:
-        patterns = patterns_in(self.line.text())
-        self.line.setText(", ".join((*patterns[:index], *patterns[index + 1 :])))
-        self._typed()
-
     def _end_typing(self) -> None:
-        """Show the chips again, with the focus if it was kept."""
-        focused = self.line.hasFocus()
-        self.line.setText(", ".join(patterns_in(self.line.text())))
-        self._pages.setCurrentWidget(self.chips)
-        if focused:
-            self.chips.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self.line.setText(", ".join(self.typed))
 
     def _toggled(self, following: bool) -> None:
         self._await(None)
@@ -343,15 +279,13 @@ class TargetsField(QWidget):
 class ConditionCompleter(QCompleter):
     """Completes the word before the cursor to a condition that some parameter satisfies.
 
-    The list of conditions covers none of the widgets `uncovered` below the line.
+    The list of conditions does not cover the widget `below` the line.
     """
 
-    def __init__(
-        self, line: QLineEdit, workbench: Workbench, parts: str, uncovered: Sequence[QWidget]
-    ) -> None:
+    def __init__(self, line: QLineEdit, workbench: Workbench, parts: str, below: QWidget) -> None:
         super().__init__(line)
         self._line, self._workbench, self._separators = line, workbench, parts
-        self._uncovered = uncovered
+        self._below = below
         self._words_checkpoint: Checkpoint | None = None
         self._words: list[str] = []
         self._offered = QStringListModel(self)
@@ -362,21 +296,16 @@ class ConditionCompleter(QCompleter):
         line.textEdited.connect(self._offer)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
-        """Move the list below the uncovered widgets, and let a click outside press a button."""
+        """Move the list below `below`, and let a click outside press a button."""
         if isinstance(watched, QAbstractItemView):
-            if event.type() in (QEvent.Type.Show, QEvent.Type.Move):
-                parent = self._line.parentWidget()
-                if parent is not None and (layout := parent.layout()) is not None:
-                    layout.activate()  # the widgets may have appeared just now
-                visible = [widget for widget in self._uncovered if widget.isVisible()]
-                lowest = max((w.mapToGlobal(w.rect().bottomLeft()).y() for w in visible), default=0)
+            if event.type() in (QEvent.Type.Show, QEvent.Type.Move) and self._below.isVisible():
                 line = self._line.mapToGlobal(self._line.rect().topLeft()).y()
+                lowest = line + self._line.height() + self._below.minimumHeight() + GAP_PX
                 if line < watched.y() < lowest:
-                    watched.move(watched.x(), lowest + 1)
+                    watched.move(watched.x(), lowest)
             elif event.type() == QEvent.Type.MouseButtonPress and not watched.underMouse():
-                assert isinstance(event, QMouseEvent)
-                pressed = QApplication.widgetAt(event.globalPosition().toPoint())
                 watched.hide()
+                pressed = QApplication.widgetAt(QCursor.pos())
                 if isinstance(pressed, QAbstractButton):
                     pressed.click()
                 return True

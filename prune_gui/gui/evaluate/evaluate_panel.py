@@ -46,7 +46,8 @@ from prune_gui.resources import resource
 from prune_gui.session.session import start_folder
 
 if TYPE_CHECKING:
-    from prune_gui.gui.export import Exporter
+    from prune_gui.gui.figures.exporter import Exporter
+    from prune_gui.gui.figures.picture import PictureSource
 
 
 NO_EVALUATOR: Final = deferred(
@@ -104,8 +105,11 @@ class EvaluatePanel(QWidget):
         self.search = SearchTab(workbench, evaluations, exporter)
         self.sweep.amount_wanted.connect(self.amount_wanted)
         self.tabs = QTabWidget(documentMode=True)
-        self.start = Choice(tr("Start from"), (), self._start_chosen)
-        self.start.setToolTip(tr("What runs prune, and the draft in States: the file, or the rest"))
+        self.start = Choice(
+            tr("Start from"),
+            changed=lambda: evaluations.start_after(stack=self.start.value),
+            tip=tr("What runs prune, and the draft in States: the file, or what the stack keeps"),
+        )
         self.export = QToolButton(popupMode=QToolButton.ToolButtonPopupMode.InstantPopup)
         self.export.setText(tr("Export"))
         self.tabs.currentChanged.connect(lambda _: self._show_menu())
@@ -135,15 +139,17 @@ class EvaluatePanel(QWidget):
         self._show_start()
         self._show()
 
+    @property
+    def curves(self) -> PictureSource | None:
+        """The page that shows results by the sparsity; None without any."""
+        tabs = (self.sweep, self.search) if self.evaluations is not None else ()
+        return next((tab for tab in tabs if tab.picture() is not None), None)
+
     def _show_start(self) -> None:
         if self.evaluations is not None:
             file, stack = self.evaluations.starts
             self.start.offer([(file, False), (stack, True)])
             self.start.choose(self.evaluations.after_stack)
-
-    def _start_chosen(self) -> None:
-        if self.evaluations is not None:
-            self.evaluations.start_after(stack=self.start.value)
 
     def _show_menu(self) -> None:
         tab = self.tabs.currentWidget()
@@ -343,8 +349,14 @@ class OptionsDialog(QDialog):
         python = QWidget()
         python.setFocusProxy(self.python)
         layouts.row(self.python, browse, of=python, margin=0)
-        self.pass_as = _box(PASS_AS, before.pass_as)
-        self.better = _box(BETTER, before.better)
+        self.pass_as = Choice(
+            tr("Function gets"), [(tr(text), value) for value, text in PASS_AS.items()]
+        )
+        self.pass_as.choose(before.pass_as)
+        self.better = Choice(
+            tr("Better are"), [(tr(text), value) for value, text in BETTER.items()]
+        )
+        self.better.choose(before.better)
         self.name = QLineEdit(before.name or "", placeholderText=tr("The name of the metric"))
         self.timeout = QDoubleSpinBox(
             minimum=0.1, maximum=MAX_TIMEOUT_S, decimals=1, value=before.timeout_s, suffix=tr(" s")
@@ -386,8 +398,8 @@ class OptionsDialog(QDialog):
                 {
                     **self._before.model_dump(),
                     "python": self.python.text().strip() or None,
-                    "pass_as": self.pass_as.currentData(),
-                    "better": self.better.currentData(),
+                    "pass_as": self.pass_as.value,
+                    "better": self.better.value,
                     "name": self.name.text().strip() or None,
                     "timeout_s": self.timeout.value(),
                     "memory_limit": limit,
@@ -404,9 +416,7 @@ class OptionsDialog(QDialog):
             self.accept()
 
 
-def _box(texts: dict[str | None, str], chosen: str | None) -> QComboBox:
-    box = QComboBox()
-    for value, text in texts.items():
-        box.addItem(tr(text), value)
-    box.setCurrentIndex(list(texts).index(chosen))
-    return box
+def _choice(texts: dict[str | None, str], chosen: str | None) -> Choice:
+    made = Choice("", [(tr(text), value) for value, text in texts.items()])
+    made.choose(chosen)
+    return made

@@ -1,24 +1,22 @@
-"""Plots of curves whose points can be chosen: a metric, or the kept energy, by the sparsity."""
+"""A plot of curves whose points can be chosen: a metric, or the kept energy, by the sparsity."""
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar, Final
+from html import escape
+from typing import Final
 
 import numpy as np
 import pyqtgraph as pg
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 
 from prune_gui.evaluation.evaluation_jobs import MetricCurve
 from prune_gui.gui.views.plot import Plot, pen
-from prune_gui.language import deferred, tr
 from prune_gui.raster.colours import Colours
-from prune_gui.session.sweep_curve import SweepCurve
 
 HEADROOM: Final = 0.06
 """Space around the curves, as a share of their extent."""
@@ -30,110 +28,56 @@ BEST_PX: Final = 20
 """Diameters of a point, of the ring around the current point, and of that around the best one."""
 MAX_LEVELS: Final = 3
 REACH_PX: Final = 24
-"""Distance from the cursor within which a point of a metric becomes the current one."""
-MIN_ENERGY_RANGE: Final = 1.0
-"""Minimum height of the axis of the kept energy, in percentage points."""
-SPARSITY_MARGIN: Final = 2.0
-"""Space beside the curves of the kept energy, in percentage points."""
+"""Distance from the cursor within which a point becomes the current one."""
 SYMBOLS: Final = ("o", "s", "t", "d", "t1", "star", "p", "h")
-ENERGIES: Final = (
-    ("targets", deferred("kept energy of the step's targets")),
-    ("worst", deferred("kept energy of its worst target")),
-)
+ANY: Final = (-math.inf, math.inf)
 
 At = tuple[int, int]
 """The number of a curve, and of a point on it."""
 Key = Qt.Key
+END: Final = 10**9
+STEPS: Final[Mapping[Qt.Key, At]] = {
+    Key.Key_Left: (0, -1),
+    Key.Key_Right: (0, 1),
+    Key.Key_Up: (-1, 0),
+    Key.Key_Down: (1, 0),
+    Key.Key_Home: (0, -END),
+    Key.Key_End: (0, END),
+}
+"""By key, the steps to another curve and to another point."""
 
 
-class PointPlot(Plot):
-    """Curves whose points the cursor and the keys of `STEPS` choose; a click or Enter takes one."""
+class MetricPlot(Plot):
+    """Curves, or points alone, and lines at values to compare with.
+
+    The cursor and the keys of `STEPS` choose a point; a click or Enter takes it.
+    """
 
     pointed = Signal(object)  # (point) the current point; None if there is none
     taken = Signal(object)  # (point) the user clicked this point, or pressed Enter on it
-    STEPS: ClassVar[Mapping[Qt.Key, At]] = {Key.Key_Left: (0, -1), Key.Key_Right: (0, 1)}
-    """By key, the steps to another curve and to another point."""
 
     def __init__(self, name: str, sparsity: str) -> None:
         super().__init__()
         self.setAccessibleName(name)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setMouseEnabled(x=False, y=False)
-        self._current: At | None = None
-        self._ring = pg.ScatterPlotItem(size=CURRENT_PX, brush=None)
-        self.label("bottom", sparsity)
-        self.scene().sigMouseMoved.connect(self._point_at)
-        self.scene().sigMouseClicked.connect(self._click)
-        self.left.connect(lambda: self._choose(None))
-
-    @abstractmethod
-    def _counts(self) -> Sequence[int]:
-        """Return the numbers of points of the curves."""
-
-    @abstractmethod
-    def _nearest(self, scene: QPointF) -> At | None:
-        """Return the point at a position in the scene."""
-
-    @abstractmethod
-    def _point(self, at: At) -> object:
-        """Return what is emitted for a point."""
-
-    @abstractmethod
-    def _marks(self, at: At) -> tuple[ArrayLike, ArrayLike]:
-        """Return where rings mark a point."""
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        key = Key(event.key())
-        if any(self._counts()) and key in self.STEPS:
-            self._move(*self.STEPS[key])
-        elif key in (Key.Key_Return, Key.Key_Enter) and self._current is not None:
-            event.accept()  # the default button of a dialog does not get it
-            self.taken.emit(self._point(self._current))
-        else:
-            super().keyPressEvent(event)
-
-    def _move(self, curves: int, points: int) -> None:
-        counts = self._counts()
-        curve, point = self._current or (-curves, -points)
-        curve = min(max(curve + curves, 0), len(counts) - 1)
-        self._choose((curve, min(max(point + points, 0), counts[curve] - 1)))
-
-    def _choose(self, at: At | None) -> None:
-        self._current = at
-        self._ring.setData(*([], []) if at is None else self._marks(at))
-        self.pointed.emit(None if at is None else self._point(at))
-
-    def _point_at(self, scene: QPointF) -> None:
-        self._choose(self._nearest(scene))
-
-    def _click(self, click: pg.GraphicsScene.mouseEvents.MouseClickEvent) -> None:
-        if click.button() == Qt.MouseButton.LeftButton:
-            self._point_at(click.scenePos())
-            if self._current is not None:
-                self.taken.emit(self._point(self._current))
-
-
-class MetricPlot(PointPlot):
-    """A metric by the sparsity: curves, or points alone, and lines at values to compare with."""
-
-    STEPS: ClassVar[Mapping[Qt.Key, At]] = {
-        **PointPlot.STEPS,
-        Key.Key_Up: (-1, 0),
-        Key.Key_Down: (1, 0),
-    }
-
-    def __init__(self, sparsity: str) -> None:
-        super().__init__(tr("Metric by sparsity"), sparsity)
         self.setMinimumSize(160, 100)
         self.curves: list[MetricCurve] = []  # the curves with at least one point
         self.levels: dict[str, float] = {}  # the values of horizontal lines, by their labels
+        self.shades: dict[str, str] = {}  # the colours of the curves, by their labels
+        self._current: At | None = None
         self._lines: list[pg.PlotDataItem] = []
         self._level_lines = [_level_line(at) for at in range(MAX_LEVELS)]
         self._front = pg.PlotDataItem()
         self._best = pg.ScatterPlotItem(size=BEST_PX, brush=None)
+        self._ring = pg.ScatterPlotItem(size=CURRENT_PX, brush=None)
         for item in (self._front, self._best, self._ring, *self._level_lines):
             self.addItem(item, ignoreBounds=True)
+        self.label("bottom", sparsity)
         self.setXRange(0, 100)
+        self.scene().sigMouseMoved.connect(self._point_at)
+        self.scene().sigMouseClicked.connect(self._click)
+        self.left.connect(lambda: self._choose(None))
 
     def show_curves(
         self,
@@ -142,7 +86,7 @@ class MetricPlot(PointPlot):
         title: str,
         colours: Colours,
         shades: Sequence[str] = (),
-        within: tuple[float, float] = (-math.inf, math.inf),
+        within: tuple[float, float] = ANY,
     ) -> None:
         """Show curves in the colours of steps, or in `shades`, and lines at finite levels.
 
@@ -152,41 +96,32 @@ class MetricPlot(PointPlot):
         self.label("left", title)
         for line in self._lines:
             self.removeItem(line)
-        self._lines, self.curves = [], []
+        self._lines, self.curves, self.shades = [], [], {}
         for item in (self._front, self._best):
             item.setData([], [])
         self.levels = {text: value for text, value in levels.items() if math.isfinite(value)}
+        alike: dict[tuple[str, str], list[MetricCurve]] = {}  # drawn at once, for speed
         for at, curve in enumerate(curves):
             if curve.points:
-                shade = shades[at] if shades else curve_colour(colours, at)
+                shade = shades[at] if shades else colours.steps[at % len(colours.steps)]
                 symbol = "o" if shades else SYMBOLS[at % len(SYMBOLS)]
-                self._draw_curve(curve, shade, symbol, within)
+                alike.setdefault((shade, symbol), []).append(curve)
+                self.shades[curve.label] = shade
+                self.curves.append(replace(curve, values=np.clip(curve.values, *within)))
+        for (shade, symbol), members in alike.items():
+            self._draw(members, shade, symbol, within)
         for line in self._level_lines:
             line.hide()
         for at, (text, value) in enumerate(self.levels.items()):
             line = self._level_lines[at]
             line.setPen(pen(colours.foreground, dashed=at == 0))
             line.label.setColor(colours.foreground)
-            line.label.setFormat(text)
             line.setValue(value)
             line.show()
+            line.label.setFormat(text)  # ignored while it is hidden
         self._ring.setPen(pen(colours.foreground, width=2))
         self._fit()
         self._choose(None)
-
-    def _draw_curve(
-        self, curve: MetricCurve, shade: str, symbol: str, within: tuple[float, float]
-    ) -> None:
-        low, high = within
-        values = np.clip(curve.values, low, high)
-        style = _style(shade, symbol)
-        if not curve.label:
-            marks = np.full(len(values), symbol, object)
-            marks[curve.values < low], marks[curve.values > high] = "t", "t1"
-            style |= {"pen": None, "symbol": list(marks)}
-        self.curves.append(replace(curve, values=values))
-        self._lines.append(pg.PlotDataItem(curve.sparsity, values, **style))
-        self.addItem(self._lines[-1], ignoreBounds=True)
 
     def draw_front(self, points: NDArray[np.intp], best: Sequence[int], colours: Colours) -> None:
         """Join some points of the first curve with a line, and ring others for good."""
@@ -205,6 +140,71 @@ class MetricPlot(PointPlot):
         with QSignalBlocker(self):
             self._choose(next(places, None))
 
+    def legend(self) -> str:
+        """Return the labels of the curves in their colours as rich text; each line is an item."""
+        return "<br>".join(
+            f'<span style="color: {shade}">■</span>&nbsp;{escape(label)}'
+            for label, shade in self.shades.items()
+        )
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        key = Key(event.key())
+        if self.curves and key in STEPS:
+            self._move(*STEPS[key])
+        elif key in (Key.Key_Return, Key.Key_Enter) and self._current is not None:
+            event.accept()  # the default button of a dialog does not get it
+            self.taken.emit(self._point(self._current))
+        else:
+            super().keyPressEvent(event)
+
+    def _move(self, curves: int, points: int) -> None:
+        curve, point = self._current or (-curves, -points)
+        curve = min(max(curve + curves, 0), len(self.curves) - 1)
+        last = len(self.curves[curve].points) - 1
+        self._choose((curve, min(max(point + points, 0), last)))
+
+    def _choose(self, at: At | None) -> None:
+        self._current = at
+        x, y = np.zeros(0), np.zeros(0)
+        if at is not None:
+            curve, point = self.curves[at[0]], slice(at[1], at[1] + 1)
+            x, y = curve.sparsity[point], np.nan_to_num(curve.values[point])
+        self._ring.setData(x, y)
+        self.pointed.emit(None if at is None else self._point(at))
+
+    def _point(self, at: At) -> object:
+        return self.curves[at[0]].points[at[1]]
+
+    def _point_at(self, scene: QPointF) -> None:
+        self._choose(self._nearest(scene))
+
+    def _click(self, click: pg.GraphicsScene.mouseEvents.MouseClickEvent) -> None:
+        if click.button() == Qt.MouseButton.LeftButton:
+            self._point_at(click.scenePos())
+            if self._current is not None:
+                self.taken.emit(self._point(self._current))
+
+    def _draw(
+        self, curves: Sequence[MetricCurve], shade: str, symbol: str, within: tuple[float, float]
+    ) -> None:
+        sparsity = np.concatenate([np.append(curve.sparsity, np.nan) for curve in curves])
+        values = np.concatenate([np.append(curve.values, np.nan) for curve in curves])
+        symbols = np.full(len(values), symbol, object)
+        symbols[values < within[0]], symbols[values > within[1]] = "t", "t1"
+        line = pg.PlotDataItem(
+            sparsity,
+            np.clip(values, *within),
+            connect="finite",
+            antialias=True,
+            pen=pen(shade, width=2) if curves[0].label else None,
+            symbol=list(symbols),
+            symbolSize=POINT_PX,
+            symbolPen=None,
+            symbolBrush=shade,
+        )
+        self._lines.append(line)
+        self.addItem(line, ignoreBounds=True)
+
     def _fit(self) -> None:
         """Make the axes show all finite points, and the levels."""
         sparsity = np.concatenate([curve.sparsity for curve in self.curves] or [np.zeros(0)])
@@ -220,97 +220,21 @@ class MetricPlot(PointPlot):
                 space = HEADROOM * (high - low) or HEADROOM * (abs(high) or 1.0)
                 set_range(low - space, high + above * space, padding=0)
 
-    def _counts(self) -> Sequence[int]:
-        return [len(curve.points) for curve in self.curves]
-
-    def _point(self, at: At) -> object:
-        return self.curves[at[0]].points[at[1]]
-
-    def _marks(self, at: At) -> tuple[ArrayLike, ArrayLike]:
-        curve = self.curves[at[0]]
-        value = curve.values[at[1]]
-        return [curve.sparsity[at[1]]], [value if np.isfinite(value) else 0.0]
-
     def _nearest(self, scene: QPointF) -> At | None:
-        distances: dict[At, float] = {}
-        for at, curve in enumerate(self.curves):
-            for point, pair in enumerate(zip(curve.sparsity, curve.values, strict=True)):
-                place = self.view.mapViewToScene(QPointF(*map(float, pair)))
-                distances[at, point] = math.hypot(place.x() - scene.x(), place.y() - scene.y())
-        within = {at: away for at, away in distances.items() if away < REACH_PX}
-        return min(within, key=within.__getitem__, default=None)
-
-
-class SweepPlot(PointPlot):
-    """The kept energy by the sparsity: two curves with a point per row. Points are row numbers."""
-
-    STEPS: ClassVar[Mapping[Qt.Key, At]] = {
-        **PointPlot.STEPS,
-        Key.Key_Home: (0, -(10**9)),
-        Key.Key_End: (0, 10**9),
-    }
-
-    def __init__(self) -> None:
-        super().__init__(tr("Kept energy by sparsity"), tr("sparsity of all parameters, %"))
-        self.setMinimumWidth(240)
-        self._curve: SweepCurve | None = None
-        self._lines = [pg.PlotDataItem() for _ in ENERGIES]
-        for item in (*self._lines, self._ring):
-            self.addItem(item, ignoreBounds=True)
-        self.label("left", tr("kept energy, %"))
-
-    def show_curve(self, curve: SweepCurve, colours: Colours) -> None:
-        self.recolour(colours)
-        self._curve = curve
-        for at, (name, _) in enumerate(ENERGIES):
-            style = _style(energy_colours(colours)[at], "o")
-            self._lines[at].setData(curve.sparsity, getattr(curve, name), **style)
-        self._ring.setPen(pen(colours.foreground, width=2))
-        low, high = min(curve.lowest, 100.0 - MIN_ENERGY_RANGE), 100.0
-        space = HEADROOM * (high - low)
-        self.setYRange(low - space, high + space, padding=0)
-        if len(curve):
-            first, last = float(curve.sparsity[0]), float(curve.sparsity[-1])
-            self.setXRange(first - SPARSITY_MARGIN, last + SPARSITY_MARGIN, padding=0)
-        self._choose(None)
-
-    def _counts(self) -> Sequence[int]:
-        return [0 if self._curve is None else len(self._curve)]
-
-    def _point(self, at: At) -> int:
-        assert self._curve is not None
-        return self._curve.rows[at[1]]
-
-    def _marks(self, at: At) -> tuple[ArrayLike, ArrayLike]:
-        assert self._curve is not None
-        heights = np.array([getattr(self._curve, name)[at[1]] for name, _ in ENERGIES])
-        heights = heights[np.isfinite(heights)]
-        return np.full(len(heights), self._curve.sparsity[at[1]]), heights
-
-    def _nearest(self, scene: QPointF) -> At | None:
-        if self._curve is None or not self.view.sceneBoundingRect().contains(scene):
+        if not self.curves:
             return None
-        point = self._curve.nearest(self.view.mapSceneToView(scene).x())
-        return None if point is None else (0, point)
-
-
-def curve_colour(colours: Colours, position: int) -> str:
-    """Return the colour of the curve of a metric at a position, from 0."""
-    return colours.steps[position % len(colours.steps)]
-
-
-def energy_colours(colours: Colours) -> tuple[str, str]:
-    """Return the colours of the curves, in the order of `ENERGIES`."""
-    return colours.steps[4], colours.steps[0]
-
-
-def energy_legend(colours: Colours) -> str:
-    """Return the meaning of the curves of the kept energy as rich text; each line is an item."""
-    titles = [tr(title) for _, title in ENERGIES]
-    return "<br>".join(
-        f'<span style="color: {colour}">■</span>&nbsp;{title}'
-        for title, colour in zip(titles, energy_colours(colours), strict=True)
-    )
+        zero, one = (self.view.mapViewToScene(QPointF(at, at)) for at in (0, 1))
+        sparsity = np.concatenate([curve.sparsity for curve in self.curves])
+        values = np.concatenate([curve.values for curve in self.curves])
+        across = zero.x() + sparsity * (one.x() - zero.x()) - scene.x()
+        down = zero.y() + values * (one.y() - zero.y()) - scene.y()
+        distances = np.nan_to_num(np.hypot(across, down), nan=np.inf)
+        nearest = int(distances.argmin())
+        if distances[nearest] >= REACH_PX:
+            return None
+        ends = np.cumsum([len(curve.points) for curve in self.curves])
+        curve = int(np.searchsorted(ends, nearest, side="right"))
+        return curve, nearest - int(ends[curve]) + len(self.curves[curve].points)
 
 
 def _level_line(at: int) -> pg.InfiniteLine:
@@ -319,15 +243,3 @@ def _level_line(at: int) -> pg.InfiniteLine:
     line = pg.InfiniteLine(angle=0, label="", labelOpts={"position": 0.01, "anchors": [corner] * 2})
     line.hide()
     return line
-
-
-def _style(colour: str, symbol: str) -> dict[str, object]:
-    return {
-        "connect": "finite",
-        "antialias": True,
-        "pen": pen(colour, width=2),
-        "symbol": symbol,
-        "symbolSize": POINT_PX,
-        "symbolPen": None,
-        "symbolBrush": colour,
-    }

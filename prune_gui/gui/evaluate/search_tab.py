@@ -39,7 +39,7 @@ from prune_gui.table import Column
 
 if TYPE_CHECKING:
     from prune_gui.evaluation import Trial
-    from prune_gui.gui.export import Exporter
+    from prune_gui.gui.figures.exporter import Exporter
     from prune_gui.session import Session
     from prune_gui.table import Table
 
@@ -120,7 +120,7 @@ class SearchTab(EvaluationTab):
             )
         )
         self.take = layouts.button(tr("Use this recipe"), self._take_chosen)
-        self.plot = MetricPlot(tr("sparsity of all prunable parameters, %"))
+        self.plot = MetricPlot(tr("Trials by sparsity"), tr("sparsity, %"))
         self.plot.pointed.connect(self._point)
         self.plot.taken.connect(self._select)
         self.model: SortableModel[Sequence[Try]] = SortableModel(COLUMNS, (), self)
@@ -153,7 +153,7 @@ class SearchTab(EvaluationTab):
             value = metric.value(trial.evaluation)
             tries.append(Try(trial, value, share_of(value, dense), trial is self._best))
         self.model.show(tries)
-        curve, levels = trial_curve(self._found, metric), self._levels()
+        curve, levels = trial_curve("", self._found, metric), self._levels()
         within = -math.inf, math.inf
         if self._dense is not None and self._goal.at_least is not None:
             limit = self._goal.limit(self._dense, metric)
@@ -227,7 +227,9 @@ class SearchTab(EvaluationTab):
         tries = [each.trial for each in self.model.rows]
         self._marking = True
         if shown in tries:
-            self.list.selectRow(self.model.position_of(tries.index(shown)))
+            row = self.model.position_of(tries.index(shown))
+            self.list.selectRow(row)
+            self.list.scrollTo(self.model.index(row, 0))
         else:
             self.list.clearSelection()
         self._marking = False
@@ -242,11 +244,11 @@ class SearchTab(EvaluationTab):
     def _describe(self, trial: Trial | None) -> None:
         evaluation = trial.evaluation if trial is not None else None
         if trial is None or evaluation is None:
-            self.headline.say(trial.error if trial is not None else "")
+            self._say(trial.error if trial is not None else "")
             return
         metric = self._evaluations.metric
         value = metric.value(evaluation)
-        self.headline.say(
+        self._say(
             tr(
                 "{label}: {sparsity} pruned, {metric} {value}, {share} of the unpruned",
                 label=tr("Best, {label}", label=trial.label)

@@ -14,7 +14,7 @@ from prune_gui.errors import PruneGuiError
 from prune_gui.evaluation.evaluation_jobs import (
     SensitivityRow,
     scan_job,
-    sensitivity_curves,
+    sensitivity_curve,
     sensitivity_rows,
 )
 from prune_gui.gui.evaluate.evaluations import Evaluations
@@ -37,7 +37,7 @@ from prune_gui.table import Column, record_column, table_of
 
 if TYPE_CHECKING:
     from prune_gui.evaluation import Trial
-    from prune_gui.gui.export import Exporter
+    from prune_gui.gui.figures.exporter import Exporter
     from prune_gui.session import Session
     from prune_gui.table import Table
 
@@ -74,7 +74,7 @@ class SensitivityTab(EvaluationTab):
         self.group_depth.setToolTip(
             tr("Prune the parameters together whose names begin with the same parts, this many")
         )
-        self.plot = MetricPlot(tr("amount, %"))
+        self.plot = MetricPlot(tr("Metric by amount"), tr("amount, %"))
         self.plot.pointed.connect(self._describe)
         self.plot.taken.connect(lambda trial: self._choose(trial.label))
         self.amount = Choice(tr("Amount of the heat map"), (), self.refresh)
@@ -102,7 +102,7 @@ class SensitivityTab(EvaluationTab):
         self._largest = max((row.largest_drop for row in self.rows), default=0.0)
         lightest = LIGHTEST * self._largest
         drops = [self._shade(max(row.largest_drop, lightest), shades) for row in self.rows]
-        curves, title = sensitivity_curves(self.rows), self._metric_title()
+        curves, title = [*map(sensitivity_curve, self.rows)], self._metric_title()
         self.plot.show_curves(curves, self._levels(), title, shades, drops)
         amounts = [(amount_text(each), at) for at, each in enumerate(self._amounts)]
         self.amount.offer(amounts, len(amounts) - 1)
@@ -207,7 +207,7 @@ class SensitivityTab(EvaluationTab):
             text = tr("Most sensitive, {result}", result=self._result(trial))
         elif trial is not None:
             text = self._result(trial)
-        self.headline.say(join_clauses((text, self._measured_on())))
+        self._say(join_clauses((text, self._measured_on())))
 
     def _result(self, trial: Trial | None) -> str:
         assert trial is not None

@@ -23,7 +23,6 @@ from prune_gui.evaluation.evaluation_jobs import (
 from prune_gui.evaluation.metrics import share_of
 from prune_gui.gui.evaluate.evaluations import Evaluations
 from prune_gui.gui.evaluate.tab import EvaluationTab, share_text, value_text
-from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.table_widgets import (
     Index,
     Number,
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from prune_gui.engine import Job
     from prune_gui.evaluation import Evaluation, Evaluator
     from prune_gui.evaluation.metrics import Metric
-    from prune_gui.gui.export import Exporter
+    from prune_gui.gui.figures.exporter import Exporter
     from prune_gui.session import Session
     from prune_gui.table import Table
 
@@ -73,7 +72,7 @@ class ShownState:
         if self.row.stale:
             return tr("Out of date: the stack has changed")
         if outcome.evaluation is None:
-            return tr("Failed: {error}", error=outcome.error)
+            return outcome.error
         return tr("Stored result") if outcome.evaluation.cached else tr("Evaluated")
 
 
@@ -127,8 +126,7 @@ class StatesTab(EvaluationTab):
         self.list = ResultTable(self.model, tr("Values of the states"), len(COLUMNS) - 1)
         self.list.setItemDelegate(QStyledItemDelegate(self.list))
         self.list.selectionModel().currentRowChanged.connect(self._describe)
-        remark = layouts.remark(tr("States that you name in History are compared here."))
-        self._lay_out(((remark, 1),), self.list)
+        self._lay_out((), self.list)
         self.refresh()
 
     def clear(self) -> None:
@@ -212,7 +210,7 @@ class StatesTab(EvaluationTab):
         """Say what the stack is worth; and why the current row, or else any, has failed."""
         rows, current = self.model.rows, self.list.currentIndex().row()
         for state in rows[1:2]:
-            self.headline.say(
+            self._say(
                 tr(
                     "The stack: {metric} {value}, {share} of the unpruned",
                     metric=self._evaluations.metric.title(state.row.evaluation),
@@ -220,7 +218,8 @@ class StatesTab(EvaluationTab):
                     share=share_text(state.share) or tr("unknown"),
                 )
                 if state.row.evaluation is not None
-                else ""
+                else "",
+                tr("States that you name in History are compared here."),
             )
         ordered = (*rows[current : current + 1], *rows) if current >= 0 else rows
         failed = (each.row.outcome for each in ordered if each.row.outcome is not None)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from html import escape
 from typing import TYPE_CHECKING, Final
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QColor, QIcon, QPixmap
-from PySide6.QtWidgets import QCheckBox, QFrame, QLabel, QScrollArea, QWidget
+from PySide6.QtWidgets import QLabel, QListWidget, QListWidgetItem, QWidget
 
 from prune_gui import number_formats
 from prune_gui.errors import one_line
@@ -23,11 +22,11 @@ from prune_gui.evaluation.evaluation_jobs import (
 from prune_gui.evaluation.metrics import share_of
 from prune_gui.gui import formatting
 from prune_gui.gui.evaluate.evaluations import Evaluations
-from prune_gui.gui.evaluate.plots import MetricPlot, curve_colour
+from prune_gui.gui.evaluate.plots import MetricPlot
 from prune_gui.gui.evaluate.tab import EvaluationTab, amount_text, field, share_text, value_text
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.table_widgets import number_column, text_column
-from prune_gui.gui.widgets.theme import TIGHT_PX, colours
+from prune_gui.gui.widgets.theme import colours
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
 from prune_gui.recipe.amounts import has_amount, parse_amounts
@@ -37,7 +36,7 @@ from prune_gui.session.draft_request import StepRequest
 from prune_gui.table import Column, table_of
 
 if TYPE_CHECKING:
-    from prune_gui.gui.export import Exporter
+    from prune_gui.gui.figures.exporter import Exporter
     from prune_gui.session import Session
     from prune_gui.table import Table
 
@@ -57,8 +56,6 @@ COLUMNS: Final[tuple[Column[Sequence[CurvePoint]], ...]] = (
 SWATCH_PX: Final = 12
 CURVES_PX: Final = 190
 """Width of the list of curves."""
-MAX_LABEL_PX: Final = 170
-"""Width at which a label is elided."""
 
 
 class SweepTab(EvaluationTab):
@@ -76,13 +73,12 @@ class SweepTab(EvaluationTab):
         tip = tr("The parameters that the rankings prune: a glob, or conditions")
         self.targets = field(DEFAULT_TARGETS, tr("Targets"), tip)
         self.amounts = field(DEFAULT_AMOUNTS, tr("Amounts"))
-        self.plot = MetricPlot(tr("sparsity of all prunable parameters, %"))
+        self.plot = MetricPlot(tr("Metric by sparsity"), tr("sparsity, %"))
         self.plot.pointed.connect(self._describe)
         self.plot.taken.connect(self._use)
         targets, amounts = QLabel(tr("Targets")), QLabel(tr("Amounts"))
         results = QWidget()
         results.setFocusProxy(self.plot)
-        self.curves.setFixedWidth(CURVES_PX)
         layouts.row((self.plot, 1), self.curves, of=results, margin=0)
         self._lay_out((targets, (self.targets, 1), amounts, (self.amounts, 1)), results)
         self._offer()
@@ -101,7 +97,7 @@ class SweepTab(EvaluationTab):
         self.plot.show_curves(
             metric_curves(self._found, metric), self._levels(), self._metric_title(), shades
         )
-        self.curves.mark(self._shades())
+        self.curves.mark(self.plot.shades)
         self._describe(None)
         self._enable()
 
@@ -109,11 +105,7 @@ class SweepTab(EvaluationTab):
         return self.plot if self._found else None
 
     def legend(self) -> str:
-        lines = [
-            f'<span style="color: {shade}">■</span>&nbsp;{escape(label)}'
-            for label, shade in self._shades().items()
-        ]
-        return "<br>".join(lines)
+        return self.plot.legend()
 
     def _table(self, name: str) -> Table:
         values = [_metric_column(metric) for metric in self._evaluations.metrics]
@@ -144,11 +136,11 @@ class SweepTab(EvaluationTab):
 
     def _describe(self, point: CurvePoint | None) -> None:
         if point is None or point.evaluation is None:
-            self.headline.say(tr("Click a point to use it.") if self._found else "")
+            self._say("", tr("Click a point to use it.") if self._found else "")
             return
         metric = self._evaluations.metric
         value = metric.value(point.evaluation)
-        self.headline.say(
+        self._say(
             tr(
                 "{curve} at {amount}: {metric} {value}, {share} of the file; sparsity {sparsity}",
                 curve=point.swept.label,
@@ -201,7 +193,7 @@ class SweepTab(EvaluationTab):
         for index, step in self._workbench.steps_with_amount:
             title = formatting.title_without_amount(step)
             label = tr("Step {number}: {step}", number=index + 1, step=title)
-            yield of_step(label, step, index, alone=alone)
+            yield of_step(one_line(label), step, index, alone=alone)
 
     def _steps(self, targets: Sequence[str]) -> list[SweptStep]:
         """Return the steps that can be compared; the rankings prune some targets."""
@@ -210,12 +202,7 @@ class SweepTab(EvaluationTab):
 
     def _offer(self) -> None:
         self.curves.show_labels([each.label for each in self._steps(())], [self._draft_label])
-        self.curves.mark(self._shades())
-
-    def _shades(self) -> dict[str, str]:
-        shades = colours(self.palette())
-        labels = dict.fromkeys(point.swept.label for point in self._found)
-        return {label: curve_colour(shades, at) for at, label in enumerate(labels)}
+        self.curves.mark(self.plot.shades)
 
 
 def _metric_column(name: str) -> Column[Sequence[CurvePoint]]:
@@ -227,45 +214,48 @@ def _metric_column(name: str) -> Column[Sequence[CurvePoint]]:
     return Column(file_title=name, values=lambda points: [value(point) for point in points])
 
 
-class CurveList(QScrollArea):
+class CurveList(QListWidget):
     """Lists curves by their labels. It remembers what the user chose for a label."""
 
     def __init__(self, defaults: Collection[str]) -> None:
         super().__init__()
-        self._defaults = frozenset(defaults)
-        self._choices: dict[str, bool] = {}
-        self.boxes: dict[str, QCheckBox] = {}
+        self._chosen = dict.fromkeys(defaults, True)
         self.setAccessibleName(tr("Curves"))
         self.setToolTip(
             tr("Steps to compare: rankings that need no data, the draft, and those of the stack")
         )
-        self.setWidgetResizable(True)
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # its check boxes have it
+        self.setFrameShape(QListWidget.Shape.NoFrame)
+        self.setFixedWidth(CURVES_PX)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.itemChanged.connect(lambda item: self._chosen.update({item.text(): _is_checked(item)}))
+
+    @property
+    def by_label(self) -> dict[str, QListWidgetItem]:
+        """The items by their labels."""
+        return {item.text(): item for item in map(self.item, range(self.count()))}
 
     def show_labels(self, labels: Sequence[str], further_defaults: Collection[str]) -> None:
-        if labels == list(self.boxes):
+        if labels == list(self.by_label):
             return
-        self.boxes = {}
+        self.clear()
         for label in labels:
-            text = one_line(label)
-            elided = self.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, MAX_LABEL_PX)
-            box = layouts.described(QCheckBox(elided.replace("&", "&&")), text, text)
-            is_default = label in self._defaults or label in further_defaults
-            box.setChecked(self._choices.get(label, is_default))
-            box.toggled.connect(lambda on, label=label: self._choices.update({label: on}))
-            self.boxes[label] = box
-        content, boxes = QWidget(), self.boxes.values()
-        layouts.column(*boxes, layouts.STRETCH, of=content, margin=0, gap=TIGHT_PX)
-        self.setWidget(content)  # deletes the one before
+            is_checked = self._chosen.get(label, label in further_defaults)
+            item = QListWidgetItem(label)
+            item.setToolTip(label)
+            item.setCheckState(Qt.CheckState.Checked if is_checked else Qt.CheckState.Unchecked)
+            self.addItem(item)
 
     def checked(self) -> list[str]:
-        return [label for label, box in self.boxes.items() if box.isChecked()]
+        return [label for label, item in self.by_label.items() if _is_checked(item)]
 
     def mark(self, shades: Mapping[str, str]) -> None:
         """Show squares in colours, by label; other labels get none."""
-        for label, box in self.boxes.items():
-            swatch = QPixmap(SWATCH_PX, SWATCH_PX)
-            swatch.fill(QColor(shades.get(label, "#00000000")))
-            box.setIcon(QIcon(swatch))
+        with QSignalBlocker(self):
+            for label, item in self.by_label.items():
+                swatch = QPixmap(SWATCH_PX, SWATCH_PX)
+                swatch.fill(QColor(shades.get(label, "#00000000")))
+                item.setIcon(QIcon(swatch))
+
+
+def _is_checked(item: QListWidgetItem) -> bool:
+    return item.checkState() == Qt.CheckState.Checked

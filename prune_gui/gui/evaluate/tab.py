@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from PySide6.QtCore import QEvent, Signal
@@ -17,14 +18,14 @@ from prune_gui.gui.evaluate.evaluations import Evaluations, MakeJob
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.message import Message
-from prune_gui.gui.widgets.theme import GAP_PX
+from prune_gui.gui.widgets.theme import GAP_PX, bold
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import format_number, tr
 from prune_gui.session.changes import Changes
 
 if TYPE_CHECKING:
     from prune_gui.evaluation import Evaluation
-    from prune_gui.gui.export import Exporter
+    from prune_gui.gui.figures.exporter import Exporter
     from prune_gui.recipe import Recipe
     from prune_gui.recipe.amounts import Amount
     from prune_gui.session import Session
@@ -59,7 +60,9 @@ class EvaluationTab(QWidget):
         self.note = Message()
         self.headline = ElidedLabel(tr("Result"), wrapped=True)
         self.menu = menu = QMenu(self)
-        self.save_picture = menu.addAction(tr("Save picture…"), lambda: exporter.save_picture(self))
+        self.save_picture = menu.addAction(
+            tr("Export figure…"), lambda: exporter.export_figure(self, "picture")
+        )
         copy_picture = menu.addAction(tr("Copy picture"), lambda: exporter.copy_picture(self))
         self.save_table = menu.addAction(
             tr("Save table as CSV…"), lambda: exporter.save_table(self)
@@ -129,7 +132,7 @@ class EvaluationTab(QWidget):
     def caption(self) -> tuple[str, str]:
         session, choice = self._workbench.session, self._evaluations.choice
         name = session.checkpoint.path.name if session is not None else ""
-        return name, f"{self.accessibleName()}: {choice.text if choice else ''}"
+        return name, f"{self.accessibleName()}: {Path(choice.text).name if choice else ''}"
 
     def legend(self) -> str:
         return ""
@@ -142,11 +145,20 @@ class EvaluationTab(QWidget):
     def _lay_out(
         self, settings: Sequence[layouts.Part], results: QWidget, *actions: QWidget
     ) -> None:
-        row = layouts.row(*settings, self.run)
         headline = layouts.row((self.headline, 1), *actions)
-        layouts.column(row, headline, self.note, (results, 1), of=self, margin=GAP_PX)
+        if settings:
+            rows = [layouts.row(*settings, self.run), headline]
+        else:
+            headline.addWidget(self.run)
+            rows = [headline]
+        layouts.column(*rows, self.note, (results, 1), of=self, margin=GAP_PX)
         self._results_widget = results
         self._enable()
+
+    def _say(self, text: str, hint: str = "") -> None:
+        """Show a result above the picture in bold; "" to show a hint."""
+        self.headline.setFont(bold(self.font()) if text else self.font())
+        self.headline.say(text or hint)
 
     def _levels(self) -> dict[str, float]:
         """Return the values to compare with, by their labels: of the file, and of the stack."""

@@ -46,7 +46,6 @@ class TreePanel(QWidget):
 
     selected = Signal(object)  # (names) without a selection, the parameters of the whole checkpoint
     targeted = Signal(object)  # (names) the user wants these as the targets of the draft
-    found = Signal(int)  # (count) the matches of the filter are so many targets; 0 without a filter
 
     def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -86,7 +85,7 @@ class TreePanel(QWidget):
         self._use_found.clicked.connect(self.target_matches)
         self._use_found.hide()
         self._found.setMinimumHeight(self._use_found.sizeHint().height())
-        ConditionCompleter(self.filter, workbench, r"[\s!]", [self._found, self._use_found])
+        ConditionCompleter(self.filter, workbench, r"[\s!]", self._found)
         self.tree = ModuleTree(self._model)
         self.tree.selection.selectionChanged.connect(self._select)
         self.tree.customContextMenuRequested.connect(self._show_menu)
@@ -264,7 +263,6 @@ class TreePanel(QWidget):
         text = trn("Use this {count:,} as the target", "Use these {count:,} as targets", count)
         self._use_found.setText(text)
         self._use_found.setVisible(count > 0)
-        self.found.emit(count)
 
     def _go_to_first_match(self) -> None:
         """Give the focus to the tree, at the first parameter that it shows."""

@@ -34,7 +34,7 @@ class CardContent:
     amount: str  # "" if the method has none, or all targets have their own
     targets: str
     outcome: str
-    is_warning: bool
+    tone: str  # the name of the colour of the outcome; "" for a plain text
     is_known: bool
     limits: list[str]
     warnings: list[str]
@@ -111,14 +111,14 @@ class StackModel(QAbstractListModel):
 
     def card(self, row: int) -> CardContent:
         step, known = self._steps[row], self._known.get(row)
-        outcome, is_warning = self._outcome(row)
+        outcome, tone = self._outcome(row)
         pruned, total = known.outcome.total if known else (0, 0)
         return CardContent(
             formatting.title_without_amount(step),
             formatting.amount(step) if self._has_amount(row) else "",
             formatting.targets(step),
             outcome,
-            is_warning,
+            tone,
             self._resolved is not None,
             known.limits if known else [],
             known.warnings if known else [],
@@ -214,18 +214,20 @@ class StackModel(QAbstractListModel):
             return None
         return resolved if session.steps is self._steps else None
 
-    def _outcome(self, row: int) -> tuple[str, bool]:
+    def _outcome(self, row: int) -> tuple[str, str]:
         resolved = self._resolved
         if resolved is None:
-            return "…", False
+            return "…", ""
         if resolved.error is None or row + 1 < resolved.error.step:
             idle = formatting.idle_reason(resolved.resolution, row + 1)
-            return idle or formatting.outcome(resolved.resolution, row + 1), bool(idle)
+            return idle or formatting.outcome(
+                resolved.resolution, row + 1
+            ), "caution" if idle else ""
         if row + 1 == resolved.error.step:
-            return resolved.error.reason, True
+            return resolved.error.reason, "warning"
         if not self._steps[row].enabled:
-            return tr("switched off"), False
-        return tr("waits for step {number}", number=resolved.error.step), False
+            return tr("switched off"), ""
+        return tr("waits for step {number}", number=resolved.error.step), ""
 
     def _has_amount(self, row: int) -> bool:
         known = self._known.get(row)

@@ -385,7 +385,7 @@ class StepDelegate(QStyledItemDelegate):
         card = StepCard(content, box, badge)
         left, right = badge.right() + MARGIN_PX, option.rect.right() - MARGIN_PX
         heading_font = bold(option.font)
-        ink, faint, warning = _text_colours(option, known=content.is_known)
+        ink, faint, toned = _text_colours(option, known=content.is_known)
         plain = ink if option.checkState == Qt.CheckState.Checked else faint
         top, height = option.rect.top() + MARGIN_PX, option.fontMetrics.height()
 
@@ -405,13 +405,13 @@ class StepDelegate(QStyledItemDelegate):
         add(content.title, heading_font, plain, title_right)
         globs = content.targets.replace("!", "!\N{WORD JOINER}")  # no line ends with !
         add(globs, option.font, faint)
-        add(content.outcome, option.font, warning if content.is_warning else plain)
+        add(content.outcome, option.font, toned.get(content.tone, plain))
         card.bar = QRect(left, top + 2, right - left, BAR_HEIGHT_PX)
         top += BAR_HEIGHT_PX + 4
         for note in content.limits:
             add(note, option.font, faint)
         for note in content.warnings:
-            add(note, option.font, warning)
+            add(note, option.font, toned["warning"])
         card.bottom = top + MARGIN_PX - option.rect.top()
         return card
 
@@ -434,15 +434,17 @@ def fitted_lines(text: str, font: QFont, width: int, max_lines: int) -> list[str
     return lines
 
 
-def _text_colours(option: QStyleOptionViewItem, *, known: bool) -> tuple[QColor, QColor, QColor]:
-    """Return the colours of texts, of faint texts and of warnings, which are faint if outdated."""
-    palette = option.palette
+def _text_colours(
+    option: QStyleOptionViewItem, *, known: bool
+) -> tuple[QColor, QColor, dict[str, QColor]]:
+    """Return the colours of texts, of faint texts and of tones, which are faint if outdated."""
+    palette, tones = option.palette, ("warning", "caution")
     if option.state & QStyle.StateFlag.State_Selected:
         selected = palette.color(QPalette.ColorRole.HighlightedText)
-        return selected, selected, selected
+        return selected, selected, dict.fromkeys(tones, selected)
     faint = palette.color(QPalette.ColorRole.PlaceholderText)
-    warning = QColor(colours(palette).warning) if known else faint
-    return palette.color(QPalette.ColorRole.Text), faint, warning
+    toned = {tone: QColor(getattr(colours(palette), tone)) if known else faint for tone in tones}
+    return palette.color(QPalette.ColorRole.Text), faint, toned
 
 
 def _paint_number(painter: QPainter, badge: QRect, font: QFont, number: int, fill: QColor) -> None:

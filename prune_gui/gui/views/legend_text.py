@@ -59,7 +59,8 @@ def legend(
     total = sum(count for _, count in counts)
 
     def item(code: int, text: str) -> str:
-        return f"{_squares(colours, code, subject.draft, is_dense)}&nbsp;{unbroken(text)}"
+        squares = _squares(colours, code, subject.draft, is_dense=is_dense)
+        return f"{squares}&nbsp;{unbroken(text)}"
 
     named, rest = counts[:MAX_NAMED_COLOURS], counts[MAX_NAMED_COLOURS:]
     items = [item(code, counted(subject.title(code), count, total)) for code, count in named]
@@ -91,7 +92,7 @@ def coloured_text(text: str, colour: str, background: str = "transparent") -> st
     return f'<span style="color: {colour}; background: {background}">{text}</span>'
 
 
-def _squares(colours: Colours, code: int, draft: int | None, is_dense: bool) -> str:
+def _squares(colours: Colours, code: int, draft: int | None, *, is_dense: bool) -> str:
     """Return a square in the colour of a code, or several from kept to pruned."""
     if code == KEPT:
         return coloured_text("□", OUTLINE, colours.kept)

@@ -7,7 +7,7 @@ from typing import Any
 
 from PySide6.QtCore import QSignalBlocker, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QShowEvent
-from PySide6.QtWidgets import QTabWidget, QWidget
+from PySide6.QtWidgets import QLabel, QTabWidget, QWidget
 
 from prune_gui.errors import one_line
 from prune_gui.gui.actions.keyboard import order_tabs
@@ -17,11 +17,13 @@ from prune_gui.gui.views.registry import VIEWS
 from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
-from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, bold
+from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, bold, icon
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
 from prune_gui.session.changes import Changes
 from prune_gui.session.subjects import Subject, bare_facts
+
+LOCK_PX = 14
 
 
 class ViewTabs(QWidget):
@@ -52,10 +54,16 @@ class ViewTabs(QWidget):
         # Both ends of a long name distinguish it from others.
         self._name = ElidedLabel(tr("Chosen parameter"), elide=Qt.TextElideMode.ElideMiddle)
         self._name.setFont(bold(self._name.font()))
+        self._lock = QLabel(alignment=Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignBottom)
+        self._lock.setFixedSize(LOCK_PX + GAP_PX, LOCK_PX + TIGHT_PX)
+        self._lock.setToolTip(tr("protected: no step prunes it"))
         self._facts = ElidedLabel(tr("Shape, type and sparsity"))
-        for label in (self._name, self._facts):
+        self._original = layouts.remark(wrapped=False)
+        self._original.setAccessibleName(tr("The checkpoint before pruning"))
+        for label in (self._name, self._facts, self._original):
             label.setContentsMargins(GAP_PX, TIGHT_PX, GAP_PX, 0)
-        layouts.column(self._name, self._facts, (self._tabs, 1), of=self, margin=0, gap=0)
+        above = layouts.row(self._lock, (self._name, 1), self._original, margin=0, gap=0)
+        layouts.column(above, self._facts, (self._tabs, 1), of=self, margin=0, gap=0)
         workbench.changed.connect(self._on_changed)
         workbench.files.opened.connect(self._on_opened)
         self._tabs.currentChanged.connect(self._tab_changed)
@@ -168,7 +176,7 @@ class ViewTabs(QWidget):
     def _on_changed(self, changes: Changes) -> None:
         is_concerned = changes.concerns(self._workbench.chosen or "")
         is_shown = changes.file or changes.selection or changes.zeros or changes.comparison
-        if is_shown or is_concerned:
+        if is_shown or is_concerned or changes.recipe:
             self._update_header()
 
     def _update_header(self) -> None:
@@ -179,9 +187,11 @@ class ViewTabs(QWidget):
             facts = subject_or_message.facts()
         else:
             facts = bare_facts(info) if info else ""
-        if reference := self._workbench.comparison.reference_text:
-            original = tr("original: {name}", name=reference)
-            facts = tr("{facts} · {more}", facts=facts, more=original) if facts else original
+        reference = self._workbench.comparison.reference_text
+        self._original.setText(tr("original: {name}", name=reference) if reference else "")
+        is_protected = session is not None and name in session.protected
+        self._lock.setVisible(is_protected)
+        self._lock.setPixmap(icon("lock").pixmap(LOCK_PX))
         for label, text in ((self._name, one_line(name or "")), (self._facts, facts)):
             label.say(text, tip=text)
 

@@ -65,7 +65,7 @@ class View(QWidget, Generic[SubjectT]):
         self.ticket: int | None = None  # of the last job that computes the picture
         self._shown: QWidget | None = None
         self._busy_shown = ""
-        self._legend = Legend()
+        self._legend = Legend(tr("Legend"))
         self._message = layouts.remark()
         self._message.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._message.setMargin(24)
@@ -80,11 +80,14 @@ class View(QWidget, Generic[SubjectT]):
         self._busy_timer.timeout.connect(self._show_busy)
         workbench.changed.connect(self._on_changed)
 
-    # For export: see `gui/export/exporter.py`.
+    # For export: see `PictureSource`.
 
     def picture(self) -> QWidget | None:
         """Return the widget that shows the picture; None while there is none."""
         return self._shown if self._pages.currentWidget() is self._picture_page else None
+
+    def show_selection(self, *, on: bool) -> None:
+        """Show or hide the marks of what is chosen."""
 
     def caption(self) -> tuple[str, str]:
         """Return the name of the subject, and a description of the picture."""
@@ -303,17 +306,18 @@ MAX_VISIBLE_LINES: Final = 5  # maximum number of lines that are visible at once
 class Legend(QScrollArea):
     """Shows a legend that wraps and scrolls, and takes the focus only while it can scroll."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str, max_lines: int = MAX_VISIBLE_LINES) -> None:
         super().__init__(widgetResizable=True)
+        self._max_lines = max_lines
         self._label = QLabel(wordWrap=True, textFormat=Qt.TextFormat.RichText)
-        self._label.setAccessibleName(tr("Legend"))
+        self._label.setAccessibleName(name)
         self._label.setContentsMargins(GAP_PX, 0, GAP_PX, TIGHT_PX)
         self._heights: dict[int, int] = {}
         self.setWidget(self._label)
         self.setFrameShape(QFrame.Shape.NoFrame)
         # While it accepts no focus, Qt would not give it a place in the tab order.
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setAccessibleName(tr("Legend"))
+        self.setAccessibleName(name)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         policy.setHeightForWidth(True)
@@ -337,7 +341,7 @@ class Legend(QScrollArea):
     def heightForWidth(self, width: int) -> int:  # noqa: N802
         if width not in self._heights:  # Qt asks often, and each answer lays out the text
             margins = self._label.contentsMargins()
-            lines = MAX_VISIBLE_LINES * self._label.fontMetrics().lineSpacing()
+            lines = self._max_lines * self._label.fontMetrics().lineSpacing()
             most = lines + margins.top() + margins.bottom()
             self._heights[width] = min(self._label.heightForWidth(width), most)
         return self._heights[width]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from html import escape
-from typing import Final
+from typing import Final, Literal
 
 from PySide6.QtCore import QEvent, QSize, Qt, QTimer
 from PySide6.QtGui import QColor, QFontDatabase, QPalette, QResizeEvent
@@ -23,6 +23,7 @@ from prune_gui.gui.widgets.theme import colours
 from prune_gui.language import tr
 
 FADE_DELAY_MS: Final = 400  # delay before an outdated text is shown faintly
+Tone = Literal["warning", "caution", "remark"]
 SELECTABLE: Final = Qt.TextInteractionFlag.TextSelectableByMouse
 WITH_LINK: Final = (
     SELECTABLE
@@ -34,11 +35,11 @@ DETAILS_PX: Final = (720, 360)
 
 
 class Message(QLabel):
-    """A label with a text in the colour of warnings or of remarks."""
+    """A label with a text in the colour of warnings, of cautions or of remarks."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._warning = True
+        self._tone: Tone = "warning"
         self._faded = False
         self._fading = QTimer(self, singleShot=True, interval=FADE_DELAY_MS)
         self._fading.timeout.connect(self._fade)
@@ -58,15 +59,17 @@ class Message(QLabel):
         text: str,
         *,
         warning: bool = True,
+        caution: bool = False,
         link: str = "",
         act: Callable[[], object] | None = None,
     ) -> None:
         """Show a text, and after it a link that acts; "" to hide the label."""
-        if (text, warning, False, None) == (self._said, self._warning, self._faded, act):
+        tone: Tone = "caution" if caution else "warning" if warning else "remark"
+        if (text, tone, False, None) == (self._said, self._tone, self._faded, act):
             self._fading.stop()
             return
         self._said, self._act = text, act
-        self._warning, self._faded = warning, False
+        self._tone, self._faded = tone, False
         self._fading.stop()
         self.setTextInteractionFlags(WITH_LINK if link else SELECTABLE)
         self.setTextFormat(Qt.TextFormat.RichText if link else Qt.TextFormat.PlainText)
@@ -108,8 +111,8 @@ class Message(QLabel):
         if self._faded:
             shade = QApplication.palette().color(QPalette.ColorRole.PlaceholderText)
             palette.setColor(QPalette.ColorRole.WindowText, shade)
-        elif self._warning:
-            shade = QColor(colours(QApplication.palette()).warning)
+        elif self._tone != "remark":
+            shade = QColor(getattr(colours(QApplication.palette()), self._tone))
             palette.setColor(QPalette.ColorRole.WindowText, shade)
         self.setPalette(palette)
 

@@ -43,7 +43,7 @@ RIGHT: Final = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
 ROW_MARGIN_PX = 6
 BAR_MARGIN_PX = 2
-BAR_ALPHA = 80  # opacity, of 255, of the bars in cells
+BAR_ALPHA, SELECTED_BAR_ALPHA = 100, 60  # opacity, of 255, of the bars in cells
 MIN_COLUMN_WIDTH_PX = 72
 
 
@@ -307,7 +307,7 @@ class CellDelegate(QStyledItemDelegate):
             is_selected = bool(option.state & QStyle.StateFlag.State_Selected)
             roles = QPalette.ColorRole
             colour = option.palette.color(roles.HighlightedText if is_selected else roles.Accent)
-            colour.setAlpha(BAR_ALPHA)
+            colour.setAlpha(SELECTED_BAR_ALPHA if is_selected else BAR_ALPHA)
             painter.fillRect(rect, colour)
 
 

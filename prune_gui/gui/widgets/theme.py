@@ -163,7 +163,7 @@ class Theme(QObject):
         self._mode = mode
         system_is_dark = self._app.styleHints().colorScheme() == Qt.ColorScheme.Dark
         dark = mode == "dark" or (mode == "system" and system_is_dark)
-        palette = _palette(dark=dark)
+        palette = theme_palette(dark=dark)
         self._app.setPalette(palette)
         palette.setColor(_Role.Base, QColor((DARK if dark else LIGHT).box))
         for kind in (
@@ -173,12 +173,8 @@ class Theme(QObject):
             self._app.setPalette(palette, kind)  # type: ignore[arg-type]  # it accepts only str
 
 
-def light_palette() -> QPalette:
-    """Return the palette of the light theme, independent of the current theme."""
-    return _palette(dark=False)
-
-
-def _palette(*, dark: bool) -> QPalette:
+def theme_palette(*, dark: bool) -> QPalette:
+    """Return the palette of the light or the dark theme, independent of the current theme."""
     palette, disabled = QPalette(), QPalette.ColorGroup.Disabled
     for role, shades in _WIDGETS.items():
         palette.setColor(role, QColor(shades[dark]))

@@ -31,7 +31,7 @@ Side = Annotated[StrictInt, Field(ge=1, le=10**9)]
 
 
 class Block(ScoredMethod, AllocatedMethod):
-    """Prune the blocks with the smallest p-norm of each target, or of all targets together.
+    """Prune the blocks with the smallest p-norm.
 
     A target is seen as a matrix, output channels against all the others: Gray et al., "GPU Kernels
     for Block-Sparse Weights", 2017. Its rows are dimension 0, or the last one of weights that are

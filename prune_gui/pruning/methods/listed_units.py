@@ -130,7 +130,7 @@ class ListedUnits(ListingMethod):
 
 
 class Layers(ListedOrRanked):
-    """Prune whole layers (blocks) of a network: listed ones, or those of the lowest scores.
+    """Prune whole layers (blocks): listed ones, or those of the lowest scores.
 
     A file of scores (`importance`) has a vector for each stack, such as ``encoder.layer``, with one
     score >= 0 per layer. Tensors with the names of parameters are possible, too, see `Coupled`.
@@ -193,7 +193,7 @@ class Experts(ListedOrRanked):
 
 
 class Tokens(CoupledMethod):
-    """Prune tokens of the vocabulary: those of a list, or those that a text does not contain.
+    """Prune tokens of the vocabulary: of a list, or those that a text lacks.
 
     The tokenizer is read from tokenizer.json or vocab.txt beside the checkpoint. Special and added
     tokens, single bytes and what kept tokens are made of always stay. Target the embedding. The

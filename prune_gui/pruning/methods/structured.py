@@ -46,7 +46,7 @@ class ChannelMethod(AllocatedMethod):
 
 
 class LnStructuredMethod(ScoredMethod, ChannelMethod):
-    """Prune the channels with the smallest p-norm, computed over all other dimensions.
+    """Prune the channels with the smallest p-norm over all other dimensions.
 
     Entries that an earlier step pruned count as zeros. Channels of equal norm go lowest index
     first; an infinite norm ranks above every finite one, and NaN above infinity. In a global step a

@@ -24,7 +24,6 @@ NON_DEFAULTS = {
     "picture_memory": 256,
     "fetch_limit": 20,
     "form": "masks",
-    "white_pictures": True,
     "keep_unsaved": False,
 }
 
@@ -66,7 +65,6 @@ def test_the_dialog_shows_the_settings_and_restores_the_defaults(qtbot):
     assert dialog.threads.text() == "3"
     assert dialog.picture_memory.text() == "256 MB"
     assert dialog.form.currentText() == "Masks"
-    assert dialog.white_pictures.isChecked()
     assert not dialog.keep_unsaved.isChecked()
     dialog.restore.click()
     assert changes == {name: getattr(Settings(), name) for name in NON_DEFAULTS}
@@ -76,7 +74,7 @@ def test_the_dialog_shows_the_settings_and_restores_the_defaults(qtbot):
 def test_another_change_keeps_an_address_that_is_half_typed(dialog):
     dialog.run_on.place.setCurrentText("Dask cluster")
     dialog.run_on.address.setText("tcp://")
-    choose(dialog, "white_pictures", True)
+    choose(dialog, "keep_unsaved", False)
     assert dialog.run_on.address.text() == "tcp://"
     dialog.restore.click()
     assert dialog.run_on.place.currentText() == "This machine"

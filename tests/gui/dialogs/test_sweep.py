@@ -196,12 +196,11 @@ def test_the_curves_have_a_point_per_row_that_names_it_and_drafts_its_amount(
     dialog, qtbot, workbench
 ):
     run_sweep(dialog, qtbot, "80%, 40%, 1000000000, 60%")
-    curve = dialog.plot._curve
-    assert curve.rows == (1, 3, 0)
-    assert [line.getData()[1].tolist() for line in dialog.plot._lines] == [
-        curve.targets.tolist(),
-        curve.worst.tolist(),
-    ]
+    rows = dialog.model.rows
+    of_targets, of_worst = dialog.plot.curves
+    assert of_targets.points == of_worst.points == (rows[1], rows[3], rows[0])
+    assert of_targets.values.tolist() == [100 * row.target_energy for row in of_targets.points]
+    assert of_worst.values.tolist() == [100 * row.worst_energy for row in of_worst.points]
     hover(dialog.plot.viewport(), point(dialog, 3))
     qtbot.waitUntil(lambda: dialog._point.accessibleDescription().startswith("60 %: sparsity "))
     assert dialog.results.currentIndex().row() == 3
@@ -223,12 +222,11 @@ def test_keys_move_along_the_curves_and_take_a_point(dialog, qtbot, workbench):
     assert taken[1:] == [(1, 0.8), (1, 0.4)]
 
 
-def test_the_curves_are_saved_with_their_legend(dialog, qtbot, monkeypatch, tmp_path):
+def test_the_curves_are_exported_with_their_legend(dialog, qtbot, tmp_path, export_figure):
     assert not dialog.save_picture.isEnabled()
     run_sweep(dialog, qtbot, "40%, 60%")
-    monkeypatch.setattr(questions, "ask_picture_target", lambda *_: (tmp_path / "curve.svg", 1))
-    dialog.save_picture.click()
+    export_figure(dialog.save_picture.click, tmp_path / "curve.svg")
     content = (tmp_path / "curve.svg").read_text()
     assert "worst" in content
     assert "Sweep over amounts" in content
-    assert LIGHT.steps[4] in content
+    assert LIGHT.steps[1] in content

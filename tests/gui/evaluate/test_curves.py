@@ -15,15 +15,21 @@ TARGETS = "features.conv2.weight"
 def sweep(panel, choose):
     """Return the page of curves, with two of the rankings chosen."""
     choose()
-    for label, box in panel.sweep.curves.boxes.items():
-        box.setChecked(label in ("global L1", "LAMP"))
+    check(panel.sweep, "global L1", "LAMP")
     panel.sweep.targets.setText(TARGETS)
     panel.sweep.amounts.setText("50%, 75%")
     return panel.sweep
 
 
 def labels_of(sweep):
-    return list(sweep.curves.boxes)
+    return list(sweep.curves.by_label)
+
+
+def check(sweep, *labels):
+    """Choose curves by their labels."""
+    for label, item in sweep.curves.by_label.items():
+        is_wanted = label in labels
+        item.setCheckState(Qt.CheckState.Checked if is_wanted else Qt.CheckState.Unchecked)
 
 
 def place(sweep, curve, point):
@@ -66,9 +72,8 @@ def test_the_draft_and_steps_of_the_stack_are_curves_whose_points_edit_them(
     settle()
     own = labels_of(sweep)[-2:]
     assert own == ["Draft (Random unstructured)", "Step 1: L1 unstructured, local"]
-    assert sweep.curves.boxes[own[0]].isChecked()
-    for label, box in sweep.curves.boxes.items():
-        box.setChecked(label == own[1])
+    assert own[0] in sweep.curves.checked()
+    check(sweep, own[1])
     run(sweep)
     assert sweep.plot.curves[0].values.tolist() == [0.5, 0.25]
     sweep.plot.taken.emit(sweep.plot.curves[0].points[1])
@@ -115,7 +120,7 @@ def test_invalid_input_is_explained_and_nothing_runs(sweep, amounts, targets):
 
 
 def test_each_chosen_ranking_is_a_curve_exported_with_its_legend_and_all_metrics(
-    sweep, run, monkeypatch, tmp_path
+    sweep, run, monkeypatch, tmp_path, export_figure
 ):
     assert sweep.picture() is None
     run(sweep)
@@ -124,9 +129,8 @@ def test_each_chosen_ranking_is_a_curve_exported_with_its_legend_and_all_metrics
     assert [curve.values.tolist() for curve in curves] == [[0.5, 0.25]] * 2
     assert sweep.plot.levels == {"unpruned 1": 1.0}
     assert sweep.legend().count("■") == 2
-    monkeypatch.setattr(questions, "ask_picture_target", lambda *_: (tmp_path / "curve.svg", 1))
     monkeypatch.setattr(questions, "ask_target", lambda *_: tmp_path / "curve.csv")
-    sweep.save_picture.trigger()
+    export_figure(sweep.save_picture.trigger, tmp_path / "curve.svg")
     sweep.save_table.trigger()
     picture = (tmp_path / "curve.svg").read_text()
     assert "global L1" in picture

@@ -5,13 +5,14 @@ from __future__ import annotations
 import psutil
 import pytest
 from PySide6.QtTest import QAbstractItemModelTester
+from PySide6.QtWidgets import QDialog, QPlainTextEdit
 from shown import names_in, untranslated_in
 from waiting import change
 
 from prune_gui.errors import CheckpointError
 from prune_gui.evaluation.spec import DEMO, EvaluatorChoice
 from prune_gui.gui.dialogs import questions
-from prune_gui.gui.evaluate.evaluate_panel import OptionsDialog
+from prune_gui.gui.evaluate.evaluate_panel import TEMPLATES, OptionsDialog
 
 
 def shown(panel, *columns):
@@ -93,8 +94,54 @@ def test_a_crash_is_a_failed_row_and_the_next_state_is_evaluated(
     run(panel.states)
     file, stack, named = shown(panel, STATUS)
     assert (file, named) == (("Evaluated",), ("Evaluated",))
-    assert stack[0].startswith("Failed: ")
-    assert "exit code 3" in stack[0]
+    assert stack[0].startswith("looking at the weights (the evaluator failed: it ended with exit")
+    note = panel.states.note
+    assert note.text() == stack[0]
+    note.linkActivated.emit("")
+    details = note.findChild(QDialog).findChild(QPlainTextEdit).toPlainText()
+    assert details.startswith(panel.evaluations.choice.text)
+    assert details.endswith("looking at the weights")
+
+
+def test_the_draft_is_evaluated_where_runs_start(panel, choose, run, workbench, make_step, settle):
+    choose()
+    workbench.edit(lambda session: session.add(make_step(amount=0.5)))
+    workbench.draft.set(make_step(amount=0.5))
+    settle()
+    run(panel.states)
+    assert shown(panel, STATE, VALUE)[1:] == [("Stack", "0.5"), ("Draft", "0.5")]
+    assert [panel.start.itemText(at) for at in range(2)] == ["the file", "the stack (12.9 %)"]
+    panel.start.setCurrentIndex(1)
+    run(panel.states)
+    assert shown(panel, STATE, VALUE)[1:] == [("Stack", "0.5"), ("Draft", "0.25")]
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+@pytest.mark.slow
+def test_a_new_evaluator_says_which_lines_to_fill_in(
+    panel, run, monkeypatch, tmp_path, answer_box, template
+):
+    answer_box("Run")
+    path = tmp_path / "folder with spaces" / template
+    path.parent.mkdir()
+    monkeypatch.setattr(questions, "ask_target", lambda *_: path)
+    [action] = [
+        action
+        for action, name in zip(panel.chooser.new.menu().actions(), TEMPLATES, strict=True)
+        if name == template
+    ]
+    action.trigger()
+    assert f"Written: {template}" in panel.chooser.problem.text()
+    run(panel.states)
+    message = panel.states.note.text()
+    assert message.startswith(("NotImplementedError: FILL IN", "FILL IN", "FileNotFoundError: "))
+
+
+def test_a_template_that_cannot_be_written_is_explained(panel, monkeypatch, tmp_path):
+    monkeypatch.setattr(questions, "ask_target", lambda *_: tmp_path / "missing" / "own.py")
+    panel.chooser.new.menu().actions()[0].trigger()
+    assert panel.chooser.problem.text().startswith("The file cannot be written: No such file")
+    assert panel.evaluations.choice is None
 
 
 @pytest.mark.slow
@@ -250,6 +297,6 @@ def test_the_dock_is_translated(panel, code, run, workbench, make_step):
     dialog = OptionsDialog(choice, panel)
     names = (*names_in(workbench.session.checkpoint), choice.text, DEMO.text, "kept", "loss")
     code_words = (str(code), "evaluate", "{checkpoint}", "looking at the weights")
-    rankings = panel.sweep.curves.boxes
+    rankings = panel.sweep.curves.by_label
     assert untranslated_in(panel, *names, *code_words, *rankings) == set()
     assert untranslated_in(dialog, *names, *code_words) == set()

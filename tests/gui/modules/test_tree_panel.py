@@ -72,15 +72,12 @@ def test_a_protected_parameter_has_a_lock_and_is_not_pruned(demo_window, workben
     qtbot.waitUntil(lambda: workbench.resolved.resolution.counts[name][0] == before)
 
 
-@pytest.mark.parametrize("offer", ["below the filter", "in the form"])
-def test_the_matches_of_the_filter_are_offered_as_targets(demo_window, qtbot, offer):
+def test_the_matches_of_the_filter_are_offered_as_targets(demo_window, qtbot):
     tree, targets = demo_window.tree, demo_window.draft.targets
     assert not tree._use_found.isVisible()
-    assert not targets.use_filtered.isEnabled()
     qtbot.keyClicks(tree.filter, "weight type:Linear")
     assert tree._use_found.text() == "Use these 2 as targets"
-    button = tree._use_found if offer == "below the filter" else targets.use_filtered
-    qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(tree._use_found, Qt.MouseButton.LeftButton)
     found = {"classifier.hidden.weight", "classifier.output.weight"}
     tensors = demo_window.workbench.session.checkpoint.tensors.values()
     qtbot.waitUntil(lambda: {one.name for one in select(targets.patterns(), tensors)} == found)
@@ -88,7 +85,6 @@ def test_the_matches_of_the_filter_are_offered_as_targets(demo_window, qtbot, of
     tree.tree.setCurrentIndex(tree_index(tree, "features.conv1.weight"))
     assert {one.name for one in select(targets.patterns(), tensors)} == found
     assert not tree._use_found.isVisible()
-    assert not targets.use_filtered.isEnabled()
 
 
 @pytest.mark.parametrize("key", [Qt.Key.Key_Return, Qt.Key.Key_Down])

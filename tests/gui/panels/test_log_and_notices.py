@@ -17,7 +17,7 @@ from waiting import change
 
 import prune_gui
 from prune_gui.gui.panels.log_panel import LogPanel
-from prune_gui.gui.panels.notices import CorrectionNotice
+from prune_gui.gui.panels.notices import CorrectionNotice, OriginalNotice
 from prune_gui.gui.runtime.log_feed import MAX_ENTRIES, LogEntry
 from prune_gui.gui.widgets.theme import Theme
 from prune_gui.raster.colours import LIGHT
@@ -55,6 +55,27 @@ def test_it_appears_when_something_is_pruned_and_drafts_the_correction(
         workbench.edit(lambda session: session.undo())
         settle()
     assert notice.text != ""
+
+
+def test_a_pruned_file_is_compared_with_its_original(window, workbench, open_file, tmp_path, qtbot):
+    original, pruned = tmp_path / "net.safetensors", tmp_path / "net-pruned.safetensors"
+    save_file({"w": torch.arange(1.0, 17).reshape(4, 4)}, original)
+    recipe = {"steps": [{"method": "l1_unstructured", "amount": 0.5, "targets": ["w"]}]}
+    with prune_gui.open_checkpoint(original) as checkpoint:
+        resolution = prune_gui.resolve(prune_gui.Recipe.model_validate(recipe), checkpoint)
+        prune_gui.export(resolution, pruned)
+    open_file(pruned)
+    notice = window.findChild(OriginalNotice)
+    assert notice.text == "This file was pruned."
+    qtbot.waitUntil(lambda: "net.safetensors" in notice.button.text(), timeout=60_000)
+    assert workbench.model_subject.reference is None
+    notice.button.click()
+    qtbot.waitUntil(lambda: workbench.comparison.reference is not None, timeout=60_000)
+    assert workbench.model_subject.reference.path == original
+    assert notice.text == ""
+    assert window.views.current is window.views.view("compare")
+    open_file(original)
+    assert notice.text == ""
 
 
 def test_the_user_closes_it_until_the_file_is_opened_again(

@@ -31,6 +31,16 @@ def test_the_header_shows_the_chosen_parameter_and_its_sparsity(bench, checkpoin
     assert facts == f"{shape} · bfloat16 · 60 of 120 pruned (50.0 %)"
 
 
+def test_a_lock_in_the_header_marks_a_protected_parameter(bench, checkpoint, shown):
+    tabs = shown(ViewTabs(bench))
+    bench.open_and_choose(checkpoint, "conv.weight")
+    tab_bar = tabs.findChild(QTabWidget).geometry()
+    for on in (True, False):
+        bench.edit(lambda session, on=on: session.protect(["conv.weight"], on=on))
+        assert tabs._lock.isVisible() is on
+        assert tabs.findChild(QTabWidget).geometry() == tab_bar
+
+
 def test_the_tabs_do_not_move_when_the_choice_changes(bench, checkpoint, shown):
     tabs = shown(ViewTabs(bench))
     bar = tabs.findChild(QTabWidget)

@@ -122,7 +122,7 @@ def test_every_legend_line_starts_with_a_colour(bench, checkpoint):
 
 @pytest.fixture
 def widget(shown):
-    page, made = QWidget(), Legend()
+    page, made = QWidget(), Legend("Legend")
     layout = QVBoxLayout(page)
     layout.addWidget(QWidget(), 1)
     layout.addWidget(made)
@@ -219,7 +219,11 @@ def legend_after(subject_after):
         (
             [12, 12],
             {"is_dense": True, "marks": 2},
-            [mixed(LIGHT.kept, LIGHT.steps[0], 0.5), "kept 24 (50.0 %)", "○ 2 lone cells"],
+            [
+                mixed(LIGHT.kept, LIGHT.steps[0], 0.5),
+                "kept 24 (50.0 %)",
+                "○ 2 lone cells",
+            ],
         ),
         (
             [],

@@ -92,6 +92,12 @@ class BarView(View[Subject]):
         self._show_chosen()
         self._describe_current()
 
+    def show_selection(self, *, on: bool) -> None:
+        if on:
+            self._show_chosen()
+        elif self._row is not None:
+            self._plot.show_chosen(self._row.positions_of(frozenset()), None, self.colours())
+
     def _show_chosen(self) -> None:
         row = self._row
         if row is not None:

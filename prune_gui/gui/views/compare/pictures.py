@@ -45,7 +45,7 @@ class ComparePictures(TiledView):
     """Shows the chosen parameter in two states, or after each step."""
 
     lane = "compare"
-    left = Signal()  # the user wants to go back to the list of all parameters
+    list_wanted = Signal()  # the user wants to go back to the list of all parameters
     mode_changed = Signal()
 
     def __init__(self, workbench: Workbench, viewport: Viewport) -> None:
@@ -59,7 +59,9 @@ class ComparePictures(TiledView):
         self._losses: StateLosses | None = None  # of both states, as far as known
         self._element_label = ElidedLabel(tr("Weight under the cursor on both sides"))
         body = QWidget()
-        back = layouts.button(tr("← All parameters"), self.left.emit, tr("Back to the list (Esc)"))
+        back = layouts.button(
+            tr("← All parameters"), self.list_wanted.emit, tr("Back to the list (Esc)")
+        )
         self._lay_out([back, self._switch, *zoom_buttons(self.pair.left, self)], body, [])
         self._fill(body)
         self._delay_timer = self._timer(DELAY_MS, self._fill_in)
@@ -96,7 +98,7 @@ class ComparePictures(TiledView):
         self.pair.divided.connect(self._split)
         self.pair.blinked.connect(self._name_front)
         self._space = shortcut("Space", self._toggle_playing, self.pair)
-        shortcut("Esc", self.left.emit, self)
+        shortcut("Esc", self.list_wanted.emit, self)
 
     def _change_mode(self) -> None:
         mode = self.mode
@@ -219,9 +221,11 @@ class ComparePictures(TiledView):
         if isinstance(painter, MaskPainter):
             text = legend(painter.subject, self.colours())
         elif isinstance(painter, ComparePainter) and losses is not None:
-            overlap, corrected = losses.overlap(painter.subject.name), painter.has_corrected
-            if overlap is not None:
-                text = compare_legend(overlap, self.colours(), corrected=corrected)
+            names, name = list(losses), painter.subject.name
+            row = names.index(name) if name in names else None
+            if row is not None and losses.measures["known"][row]:
+                corrected = painter.has_corrected
+                text = compare_legend(losses.overlap(row), self.colours(), corrected=corrected)
         self._legend.setText(text)
 
     def _fill_in(self) -> None:
@@ -238,9 +242,7 @@ class ComparePictures(TiledView):
         if self.mode == "film":
             frame = self._film_bar.title.accessibleDescription()
             return name, tr("{what}. {frame}", what=what, frame=frame)
-        chosen = self._workbench.comparison
-        left, right = (chosen.text(side) for side in chosen.chosen.values())
-        return name, tr("{what}. Left: {left}. Right: {right}", what=what, left=left, right=right)
+        return name, self._workbench.comparison.captioned(what)
 
     def _set_cursor(self, cell: tuple[int, int] | None) -> None:
         if cell != self._cursor:

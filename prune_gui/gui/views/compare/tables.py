@@ -17,7 +17,7 @@ from prune_gui.number_formats import sparsity_share
 from prune_gui.raster.colours import Colours
 
 MIN_COLUMN_WIDTH_PX: Final = 48
-MIN_NAME_WIDTH_PX: Final = 156
+MIN_NAME_WIDTH_PX: Final = 176
 """Minimum width of the names. Wider tables scroll."""
 
 
@@ -44,6 +44,7 @@ class LossTable(ParameterTable[str]):
         super().__init__(LOSS_COLUMNS, tr("What every parameter loses"), str, **widths)
         self.setTextElideMode(Qt.TextElideMode.ElideLeft)  # names of layers differ at the end
         self.horizontalHeader().setSortIndicatorClearable(False)
+        self.horizontalHeader().sortIndicatorChanged.connect(self.scrollToTop)
 
     def show_rows(self, rows: Sequence[str], marked: Callable[[str], bool] | None = None) -> None:
         super().show_rows(rows, marked)
@@ -51,6 +52,4 @@ class LossTable(ParameterTable[str]):
             self.sortByColumn(LOST, Qt.SortOrder.DescendingOrder)
 
     def _follow_order(self) -> None:
-        """Bring the top of the new order to the screen."""
-        self._mark()
-        self.scrollToTop()
+        """Keep the place: the order changes while weights are read."""

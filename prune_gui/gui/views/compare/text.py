@@ -42,13 +42,16 @@ def short_name(name: str) -> str:
     return name.removesuffix(".weight")
 
 
-def headline(losses: StateLosses) -> str:
+def headline(losses: StateLosses, *, has_reference: bool = True) -> str:
     """Return rich text that names the parameter that lost most, as a link with its name."""
     if not losses:
         return escape(tr("No parameter is on both sides with the same shape."))
     if losses.worst is None:
-        known = losses.is_complete
-        return escape(tr("No energy is lost from left to right.") if known else UNKNOWN)
+        if not losses.is_complete:
+            return UNKNOWN
+        if not has_reference:
+            return escape(tr("What the file lost is known with its original: see the menu File."))
+        return escape(tr("No energy is lost from left to right."))
     name, share = losses.worst
     link = f'<a href="{escape(name)}">{escape(one_line(short_name(name)))}</a>'
     message = deferred("Most lost: {name}, {share}")

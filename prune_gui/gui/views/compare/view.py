@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QLabel, QSplitter, QStackedWidget, QWidget
 
 from prune_gui import comparison, statistics
@@ -32,7 +33,10 @@ if TYPE_CHECKING:
     from prune_gui.session.changes import Changes
     from prune_gui.table import Table
 
-WIDTHS_PX: Final = (480, 210)  # of the table and of the grid, at first
+WIDTHS_PX: Final = (510, 176)  # of the table and of the grid, at first
+HEIGHTS_PX: Final = (100, 100)
+MIN_WIDTH_BESIDE_PX: Final = 620
+"""Minimum width of the view for the grid beside the table; else it is below."""
 MARGINS_PX: Final = (GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX)
 
 
@@ -72,6 +76,10 @@ class CompareView(View[ModelSubject]):
         self.headline = QLabel(textFormat=Qt.TextFormat.RichText)
         self.headline.setAccessibleName(tr("The parameter that lost most"))
         self.headline.setFont(bold(self.headline.font()))
+        flags = Qt.TextInteractionFlag
+        self.headline.setTextInteractionFlags(
+            flags.LinksAccessibleByMouse | flags.LinksAccessibleByKeyboard
+        )
         self.total = layouts.remark()
         self.total.setAccessibleName(tr("All parameters that can be compared"))
         self._list = QWidget()
@@ -79,6 +87,7 @@ class CompareView(View[ModelSubject]):
         self._fill()
         self._paint_timer = self._timer(0, self.refresh)
         self._connect()
+        self._mark()
 
     def _fill(self) -> None:
         open_button = layouts.button(tr("Show the weights"), self.show_pictures)
@@ -104,7 +113,7 @@ class CompareView(View[ModelSubject]):
         self.grid.chosen.connect(self._workbench.choose)
         self.grid.opened.connect(self._open)
         self.table_widget.doubleClicked.connect(self.show_pictures)
-        self.pictures.left.connect(self.show_list)
+        self.pictures.list_wanted.connect(self.show_list)
         self.pictures.pictured.connect(self.pictured)
         self.pictures.mode_changed.connect(self._show_sides)
         self.pictured.connect(self._continue)
@@ -112,6 +121,7 @@ class CompareView(View[ModelSubject]):
     def show_pictures(self) -> None:
         self._levels.setCurrentWidget(self.pictures)
         self._show_sides()
+        self.pictures.pair.visible_plot.setFocus()
         self.pictured.emit()
 
     def _open(self, name: str) -> None:
@@ -139,7 +149,7 @@ class CompareView(View[ModelSubject]):
         if changes.file:
             self._ranking = None
             self.show_list()
-        if changes.resolution or changes.comparison or changes.recipe:
+        if changes.resolution or changes.comparison or changes.recipe or changes.zeros:
             self.refresh()
         if changes.selection:
             self._mark()
@@ -188,8 +198,9 @@ class CompareView(View[ModelSubject]):
         self.table_widget.show_rows(losses)
         self.pictures.take_losses(losses)
         self._recolour()
-        self._mark()
-        self.headline.setText(headline(losses))
+        self.grid.choose(self._workbench.chosen)
+        has_reference = self._workbench.comparison.reference is not None
+        self.headline.setText(headline(losses, has_reference=has_reference))
         self.total.setText(total_text(losses, ranking.excluded))
 
     def _continue(self) -> None:
@@ -203,11 +214,8 @@ class CompareView(View[ModelSubject]):
     def caption(self) -> tuple[str, str]:
         if not self._shows_list:
             return self.pictures.caption()
-        (name, what), ranking = super().caption(), self._ranking
-        if ranking is None:
-            return name, what
-        left, right = ranking.left.text, ranking.right.text
-        return name, tr("{what}. Left: {left}. Right: {right}", what=what, left=left, right=right)
+        name, what = super().caption()
+        return name, self._workbench.comparison.captioned(what)
 
     def legend(self) -> str:
         return "" if self._shows_list else self.pictures.legend()
@@ -226,6 +234,15 @@ class CompareView(View[ModelSubject]):
     @property
     def cached_bytes(self) -> int:
         return self.pictures.cached_bytes
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        is_wide = event.size().width() >= MIN_WIDTH_BESIDE_PX
+        directions = Qt.Orientation
+        direction = directions.Horizontal if is_wide else directions.Vertical
+        if direction != self._halves.orientation():
+            self._halves.setOrientation(direction)
+            self._halves.setSizes(WIDTHS_PX if is_wide else HEIGHTS_PX)
 
     def _recolour(self) -> None:
         if self._ranking is not None:

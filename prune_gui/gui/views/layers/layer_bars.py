@@ -11,15 +11,15 @@ import numpy as np
 import pyqtgraph as pg
 from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt, QTimer, Signal
-from PySide6.QtGui import QBrush, QColor, QFontMetricsF, QHideEvent, QPainter
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtGui import QBrush, QColor, QFont, QFontMetricsF, QHideEvent, QPainter
+from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
 
 from prune_gui.gui.views.bars.data import visible_positions
 from prune_gui.gui.views.controls import add_axis_shortcuts, fill
 from prune_gui.gui.views.layers.data import MAX_BARS, Bars, bars_of
 from prune_gui.gui.views.plot import CountAxis, Plot, bar_item, kept_cap
 from prune_gui.gui.views.view import SETTLE_MS
-from prune_gui.gui.widgets.theme import TIGHT_PX
+from prune_gui.gui.widgets.theme import SMALL, TIGHT_PX, scaled
 from prune_gui.language import deferred, tr
 from prune_gui.raster.colours import Colours
 
@@ -39,14 +39,14 @@ PLOT_NAMES: Final = (
 )
 STRETCH_FACTORS: Final = (4, 2, 4)
 """Vertical stretch of each plot; the last one also has the tick texts."""
-MIN_HEIGHTS_PX: Final = (64, 48, 140)
+MIN_HEIGHTS_PX: Final = (64, 48, 110)
 """Minimum height of each plot, so that the axis label fits."""
 PERCENT_TICKS: Final = [[(0, "0"), (50, "50"), (100, "100")], [(25, ""), (75, "")]]
 UNIT_PREFIXES: Final = ("", " k", " M", " G", " T")
 HEADROOM: Final = 1.02
 MARK_ALPHA: Final = 60
-MAX_NAMES_PX: Final = 96
-"""Maximum height of the names below the bars, which may run upwards."""
+MAX_NAMES_PX, MAX_NAMES_SHARE = 64, 0.35
+"""Maximum height of the names below the bars, and the same as a share of the plot."""
 LINE_PX: Final = 18
 """Height of a line of an axis: the blocks, or a remark."""
 REACH_PX: Final = 6
@@ -108,30 +108,38 @@ class NameAxis(pg.AxisItem):  # type: ignore[misc]
         super().__init__("bottom")
         self._names: Sequence[ShortName] = ()  # of rows
         self._order = np.zeros(0, np.intp)  # the row at each position
-        self._names_px = 0.0
+        self._pitch = self._names_px = 0.0
 
-    def show_names(self, names: Sequence[ShortName], order: NDArray[np.intp], lines: int) -> None:
-        """Show the names of rows in an order, above some lines for blocks and remarks."""
-        width_of = QFontMetricsF(self.font()).horizontalAdvance
-        widest = max((width_of(name.label) for name in names[:MAX_BARS]), default=0.0)
-        self._names, self._order, self._names_px = names, order, min(widest + 1, MAX_NAMES_PX)
-        self.setHeight(self._names_px + 2 * TIGHT_PX + LINE_PX * lines)
+    def show_names(self, names: Sequence[ShortName], order: NDArray[np.intp], limit: float) -> None:
+        """Show the names of rows in an order; those that run upwards have at most a height."""
+        self._names, self._order, metrics = names, order, QFontMetricsF(self._font())
+        first, last = self.linkedView().viewRange()[0]
+        self._pitch = self.linkedView().width() / max(1e-9, last - first)
+        widest = max((metrics.horizontalAdvance(one.label) for one in names[:MAX_BARS]), default=0)
+        height = metrics.height() if widest < self._pitch else min(widest + 1, limit)
+        self._names_px = height if self._pitch >= metrics.height() else 0.0
+        remark = LINE_PX if self.labelText else 0
+        self.setHeight(self._names_px + 2 * TIGHT_PX + metrics.height() + remark)
         self.update()
 
+    def _font(self) -> QFont:
+        return scaled(QApplication.font(), SMALL)
+
     def paint(self, painter: QPainter, *_: object) -> None:
-        view, metrics = self.linkedView(), QFontMetricsF(self.font())
+        view, metrics, pitch = self.linkedView(), QFontMetricsF(self._font()), self._pitch
         first, last = view.viewRange()[0]
         shown = range(max(0, math.ceil(first)), min(len(self._order), math.floor(last) + 1))
         names = {position: self._names[self._order[position]] for position in shown}
-        pitch, line = view.width() / max(1e-9, last - first), metrics.height()
+        line = metrics.height()
         painter.setPen(self.textPen())
+        painter.setFont(self._font())
 
         def left_of(position: float) -> float:
             return float(self.mapFromItem(view, view.mapFromView(QPointF(position, 0))).x())
 
         runs = [list(found) for _, found in groupby(shown, key=lambda at: names[at].block)]
         are_blocks = 2 * len(runs) <= len(shown)
-        for position, name in names.items() if pitch >= line else ():
+        for position, name in names.items() if self._names_px else ():
             text = name.label if are_blocks else ".".join(filter(None, name))
             is_upright = metrics.horizontalAdvance(text) > pitch - TIGHT_PX
             painter.save()
@@ -304,7 +312,8 @@ class LayerBars(QWidget):
             plot.setYRange(0, highest, padding=0)
         count, message = bars.max_rows, deferred("a bar sums up to {count:,} rows: zoom in")
         self.plots[-1].label("bottom", tr(message, count=count) if count > 1 else "")
-        self._axis.show_names(self._names, self._order, lines=2 if count > 1 else 1)
+        limit = min(MAX_NAMES_PX, MAX_NAMES_SHARE * self.plots[-1].height())
+        self._axis.show_names(self._names, self._order, limit)
 
     def _moved(self) -> None:
         if not self._settle_timer.isActive():

@@ -159,7 +159,8 @@ class TreemapPicture(QWidget):
         area = target.adjusted(PADDING_PX, PADDING_PX / 2, -PADDING_PX, -PADDING_PX / 2)
         if min(area.width(), area.height()) < metrics.height():
             return
-        is_upright = metrics.horizontalAdvance(name) > area.width() < area.height()
+        widest = max(map(metrics.horizontalAdvance, (name, share)))
+        is_upright = widest > area.width() < area.height()
         space, across = area.width(), area.height()
         if is_upright:
             space, across = across, space

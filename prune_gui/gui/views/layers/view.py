@@ -269,6 +269,13 @@ class LayersView(View[ModelSubject]):
         self._legend.setVisible(bars)
         self._legend.setText(legend(data.subject, self.colours()) if data and bars else "")
 
+    def show_selection(self, *, on: bool) -> None:
+        if on:
+            self._mark_chosen()
+        else:
+            self._treemap.choose(None)
+            self._bars.choose(None)
+
     def _mark_chosen(self) -> None:
         row = self._chosen_row()
         position = None if row is None else self._model.position_of(row)

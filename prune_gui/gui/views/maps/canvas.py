@@ -61,7 +61,6 @@ class MapCanvas(Plot):
         )
         self._viewport = viewport
         self.layout_shown: ParameterLayout | None = None
-        self._starts_over = False
         self._labels = "", ""
         self.view.invertY(True)
         # The whole picture, if available, is below the visible part, for panning beyond the part.
@@ -108,7 +107,7 @@ class MapCanvas(Plot):
     def take(self, layout: ParameterLayout, labels: tuple[str, str]) -> None:
         """Prepare for a layout; the visible region stays if the layout has the same size."""
         sight, is_new = self._visible_rect(layout), not self._is_known(layout)
-        self.layout_shown, self._starts_over = layout, False
+        self.layout_shown = layout
         if is_new:
             self._limit_range()
             self.setRange(sight, padding=0)
@@ -121,10 +120,6 @@ class MapCanvas(Plot):
         self._labels = labels
         self._label_axes()
 
-    def start_over(self) -> None:
-        """Fit the next layout into the view, unless the viewport has a region for it."""
-        self._starts_over = True
-
     def _label_axes(self) -> None:
         for side, text in zip(SIDES, self._labels, strict=True):
             self.label(side, text)
@@ -136,12 +131,11 @@ class MapCanvas(Plot):
         return self.sight if self._is_known(layout) else fitted(layout)
 
     def _is_known(self, layout: ParameterLayout) -> bool:
-        """Return whether the layout on the screen has the same size, and is of the same file."""
-        shown = self.layout_shown
-        return not self._starts_over and shown is not None and extent(layout) == extent(shown)
+        """Return whether the layout on the screen has the same size."""
+        return self.layout_shown is not None and extent(layout) == extent(self.layout_shown)
 
     def _update_viewport(self) -> None:
-        if self.layout_shown is not None and self.isVisible() and not self._starts_over:
+        if self.layout_shown is not None and self.isVisible():
             self._viewport.look(self.layout_shown, self.sight)
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802

@@ -8,14 +8,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-from PySide6.QtCore import QRectF, QSize, Qt
-from PySide6.QtGui import QHideEvent, QImage, QPainter, QShowEvent
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QLabel, QStackedWidget, QVBoxLayout, QWidget
 
 from prune_gui.gui.views.controls import IconToggle, note
-from prune_gui.gui.views.legend_text import SEPARATOR, coloured_text
 from prune_gui.gui.views.maps.canvas import MapCanvas, extent, zoom_buttons
 from prune_gui.gui.views.maps.margins import Titles
 from prune_gui.gui.views.maps.readers import (
@@ -37,42 +34,8 @@ from prune_gui.raster.parameter_layouts import ParameterLayout
 from prune_gui.session.changes import Changes
 from prune_gui.session.subjects import Subject
 
-SWATCH_STOPS: Final = 12  # number of colours of a colour bar as rich text
 BACKGROUND_DELAY_MS: Final = 200
 """Delay between the last change and the rendering of the overview and the profiles."""
-
-
-class ColourBar(QWidget):
-    """The colours of a picture, with their numbers below."""
-
-    def __init__(self, name: str, tip: str, length_px: int, thickness_px: int) -> None:
-        super().__init__()
-        self._length_px, self._thickness_px = length_px, thickness_px
-        self.setAccessibleName(name)
-        self.setToolTip(tip)
-
-    @property
-    @abstractmethod
-    def html(self) -> str:
-        """The bar as rich text; "" if the picture does not have its colours."""
-
-    @abstractmethod
-    def _table(self) -> NDArray[np.uint8]:
-        """Return the colours from the left, uint8 (stripes, colours, 4); the first one is first."""
-
-    def _swatch(self) -> str:
-        table = self._table()[0]
-        shown = table[np.linspace(0, len(table) - 1, SWATCH_STOPS).astype(int), :3]
-        return "".join(coloured_text("■", f"#{bytes(stop).hex()}") for stop in shown)
-
-    def _draw_colours(self, painter: QPainter, rect: QRectF) -> None:
-        table = self._table()
-        stripes, length, _ = table.shape
-        image = QImage(table.tobytes(), length, stripes, QImage.Format.Format_RGBA8888)
-        painter.drawImage(rect, image)
-
-    def sizeHint(self) -> QSize:  # noqa: N802
-        return QSize(self._length_px, self._thickness_px + self.fontMetrics().height() + 2)
 
 
 class TiledView(View[Subject]):
@@ -112,8 +75,9 @@ class TiledView(View[Subject]):
         if changes.file:
             self._pipeline.tiles.clear()
             self._enter_file()
+            self._pipeline.forget_pictures()
             for canvas in self._canvases:
-                canvas.start_over()
+                canvas.layout_shown = None  # the next one is fitted into the view
         super()._on_changed(changes)
 
     def _enter_file(self) -> None:
@@ -171,8 +135,6 @@ class MapView(TiledView):
     minus zoom, and the arrow keys pan. A click pins an element, and Escape releases it. A subclass
     creates its controls, calls `_lay_out_map`, and says what is painted.
     """
-
-    bar: ColourBar
 
     def __init__(
         self, workbench: Workbench, viewport: Viewport, name: str, picture: str, profiles_tip: str
@@ -232,7 +194,7 @@ class MapView(TiledView):
 
     @abstractmethod
     def _picture_legend(self, subject: Subject, rendered: RenderedView) -> str:
-        """Return the legend of a picture as rich text, without the colour bar."""
+        """Return the legend of a picture as rich text."""
 
     @abstractmethod
     def _profile_titles(self, subject: Subject) -> Titles:
@@ -241,10 +203,7 @@ class MapView(TiledView):
     def _prepare(self, subject: Subject, *, is_whole: bool) -> None:
         """Fit the controls to a parameter, before all of it or a part is painted."""
 
-    def _update_bar(self, subject: Subject) -> None:
-        """Show the colours of a new picture in the colour bar."""
-
-    def _fit_bar(self, _visible: Pixels, _cell: tuple[int, int]) -> bool:
+    def _fit_visible(self, _visible: Pixels, _cell: tuple[int, int]) -> bool:
         """Fit the colours to the visible cells; return whether they have changed."""
         return False
 
@@ -255,9 +214,6 @@ class MapView(TiledView):
     def picture(self) -> QWidget | None:
         shown = self._picture_or_reason.currentWidget() is self.canvas
         return self.canvas if shown and super().picture() is not None else None
-
-    def legend(self) -> str:
-        return SEPARATOR.join(filter(None, (self.bar.html, super().legend())))
 
     def _request_picture(self, subject: Subject) -> None:
         self._chooser.set_shape(subject.info.shape)
@@ -303,12 +259,11 @@ class MapView(TiledView):
             )
         )
         visible = rendered.painted.pixels[rows, columns]
-        return self._fit_bar(visible, tile_grid.cell)
+        return self._fit_visible(visible, tile_grid.cell)
 
     def _draw(self, subject: Subject, rendered: RenderedView) -> None:
         self._show_again(rendered)
         self._legend.setText(self._picture_legend(subject, rendered))
-        self._update_bar(subject)
 
     @property
     def _canvases(self) -> Sequence[MapCanvas]:
@@ -343,6 +298,12 @@ class MapView(TiledView):
             self._heads.request()
         if not painter.is_part:
             self._pipeline.request_overview(painter)
+
+    def show_selection(self, *, on: bool) -> None:
+        if on:
+            self._elements.update()
+        else:
+            self.canvas.pin(None)
 
     def _set_square_cells(self, on: bool) -> None:
         self._viewport.keep_square_cells(on=on)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,8 +42,7 @@ Levels = NDArray[np.uint16]
 Table = NDArray[np.uint8]  # uint8 (65536, 4): red, green, blue and opacity of each level
 
 
-@dataclass(frozen=True, slots=True)
-class Contrast:
+class Contrast(NamedTuple):
     """The pruned shares of cells between which their colours change."""
 
     low: float = 0.0
@@ -60,12 +59,12 @@ def mask_levels(density: Density, draft: int | None) -> Levels:
     """
     share = np.nan_to_num(density.share)
     levels = np.clip(np.rint(share * ALL), share > 0, ALL - (share < 1)).astype(np.uint16)
-    levels |= colour_indices(draft)[density.step] << SHARE_BITS
+    levels |= _colour_indices(draft)[density.step] << SHARE_BITS
     levels[np.isnan(density.share)] = GAP
     return levels
 
 
-def colour_indices(draft: int | None) -> Levels:
+def _colour_indices(draft: int | None) -> Levels:
     """Return the index of the colour of each code, from 1; see `Resolution.pruned_by`."""
     indices = 2 + (np.arange(256, dtype=np.uint16) - 1) % STEP_COLOURS
     if draft is not None:

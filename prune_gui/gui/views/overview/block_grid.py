@@ -17,12 +17,13 @@ the painter of `grid_painter`::
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSizeF, Qt, Signal
 from PySide6.QtGui import (
     QFocusEvent,
+    QHelpEvent,
     QKeyEvent,
     QMouseEvent,
     QPainter,
@@ -30,7 +31,7 @@ from PySide6.QtGui import (
     QPen,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QAbstractScrollArea, QApplication
+from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QToolTip
 
 from prune_gui.gui.views.overview.grid_painter import MARGIN_PX, CellOf, GridPainter, Head
 from prune_gui.gui.views.overview.layout import Arrangement
@@ -57,7 +58,7 @@ STEPS: Final = {
 
 
 class BlockGrid(QAbstractScrollArea):
-    """Shows a grid that scrolls below its headings.
+    """Shows a grid that scrolls below its headings. `tip_of` returns the tool tip of a parameter.
 
     Signals:
         chosen: (name) the user moved to a parameter with the keyboard.
@@ -81,6 +82,7 @@ class BlockGrid(QAbstractScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.viewport().setMouseTracking(True)
         self.painter: GridPainter | None = None
+        self.tip_of: Callable[[str], str] = lambda _name: ""
         self._chosen: str | None = None
         self._pointed = ""
         self._marked: frozenset[str] = frozenset()
@@ -209,14 +211,15 @@ class BlockGrid(QAbstractScrollArea):
         if event.button() == Qt.MouseButton.LeftButton:
             self._pressed = self._in_grid(event)
 
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+        if name := self._name_at(self._in_grid(event)):
+            self.opened.emit(name)  # a second time
+
     def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802
         at, start = self._in_grid(event), self._pressed
         if start is None:
             head, shape = self._head_at(at), Qt.CursorShape
             self.viewport().setCursor(shape.PointingHandCursor if head else shape.ArrowCursor)
-            count = len(head.names) if head else 0
-            tip = trn("Target {count:,} parameter", "Target {count:,} parameters", count)
-            self.viewport().setToolTip(tip if head else "")
             self._point_at("" if head else self._name_at(at))
         elif self._dragged or (at - start).manhattanLength() >= QApplication.startDragDistance():
             self._point_at("")
@@ -248,6 +251,18 @@ class BlockGrid(QAbstractScrollArea):
                 self.picked.emit((name,), True) if adds else self.opened.emit(name)
         if names:
             self.picked.emit(names, adds)
+
+    def viewportEvent(self, event: QEvent) -> bool:  # noqa: N802
+        if not isinstance(event, QHelpEvent) or event.type() != QEvent.Type.ToolTip:
+            return super().viewportEvent(event)
+        head, tip = self._head_at(QPointF(event.pos()) + self.visible.topLeft()), ""
+        if head is not None:
+            count = len(head.names)
+            tip = trn("Target {count:,} parameter", "Target {count:,} parameters", count)
+        elif self._pointed:
+            tip = self.tip_of(self._pointed)
+        QToolTip.showText(event.globalPos(), tip, self.viewport())
+        return True
 
     def leaveEvent(self, event: QEvent) -> None:  # noqa: N802
         super().leaveEvent(event)

@@ -1,4 +1,4 @@
-"""The card beside the thumbnails: the file in numbers, and warnings that lead to their layer."""
+"""The card above the thumbnails: the file in numbers, and findings that lead to their layers."""
 
 from __future__ import annotations
 
@@ -6,31 +6,27 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QApplication, QFrame, QLabel, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication
 
 from prune_gui.errors import one_line
-from prune_gui.gui.views.controls import fill
 from prune_gui.gui.views.legend_text import SEPARATOR, unbroken
-from prune_gui.gui.widgets.theme import GAP_PX
-from prune_gui.language import tr, trn
+from prune_gui.gui.views.view import Legend
+from prune_gui.language import tr
 
 if TYPE_CHECKING:
     from prune_gui.gui.views.overview.text import CardRow, FileCard, Findings
     from prune_gui.raster.colours import Colours
 
-WIDTH_PX: Final = 252
-MAX_LINES: Final = 5
-UNLIMITED_PX: Final = 16_777_215
-"""Qt's QWIDGETSIZE_MAX: no maximum size."""
 REMOVAL: Final = "removal"
-KEYBOARD: Final = Qt.TextInteractionFlag.LinksAccessibleByKeyboard
+LINKS: Final = (
+    Qt.TextInteractionFlag.LinksAccessibleByMouse | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
+)
+MAX_LINES: Final = 7
 MAX_NAME_PX: Final = 220
-MAX_FLAT_ROWS: Final = 2
 
 
-class CardPanel(QScrollArea):
-    """Shows a card; it scrolls if it is long.
+class CardPanel(Legend):
+    """Shows a card in some lines; it scrolls if there are more.
 
     Signals:
         opened: (names) the user clicked a row that leads to parameters.
@@ -43,107 +39,43 @@ class CardPanel(QScrollArea):
     removal_wanted = Signal()
 
     def __init__(self) -> None:
-        super().__init__(widgetResizable=True)
-        self.setAccessibleName(tr("The file in numbers"))
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        super().__init__(tr("The file in numbers"), MAX_LINES)
         self._targets: list[tuple[str, ...]] = []
-        self._card: FileCard | None = None
-        self._colours: Colours | None = None
-        self._flat = False
-        labels = self._facts, self._warnings, self._patterns = QLabel(), QLabel(), QLabel()
-        for label in labels:
-            label.setTextFormat(Qt.TextFormat.RichText)
-            label.setWordWrap(True)
-            label.setTextInteractionFlags(Qt.TextInteractionFlag.LinksAccessibleByMouse | KEYBOARD)
-            label.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
-            label.linkActivated.connect(self._follow)
-            label.linkHovered.connect(lambda link: self.pointed.emit(self._target(link)))
-        content = QWidget()
-        self._rows, margins = QVBoxLayout(content), (GAP_PX, GAP_PX, GAP_PX, GAP_PX)
-        fill(self._rows, *labels, margins=margins, spacing=GAP_PX)
-        self._rows.addStretch()
-        self.setWidget(content)
-
-    def lay_flat(self, *, flat: bool) -> None:
-        self._flat = flat
-        self.setMinimumWidth(0 if flat else WIDTH_PX)
-        self.setMaximumWidth(UNLIMITED_PX if flat else WIDTH_PX)
-        if self._card is not None and self._colours is not None:
-            self.show_card(self._card, self._colours)
+        self._label.setTextInteractionFlags(LINKS)
+        self._label.linkActivated.connect(self._follow)
+        self._label.linkHovered.connect(lambda link: self.pointed.emit(self._target(link)))
 
     def show_card(self, card: FileCard, colours: Colours) -> None:
-        self._card, self._colours = card, colours
         self._targets.clear()
-        self._facts.setText(self._fact_text(card))
-        self._warnings.setText(self._warning_text(card, colours))
-        self._patterns.setText(self._pattern_text(card.patterns))
-        for label in (self._patterns, self._warnings):
-            label.setVisible(bool(label.text()))
-        self._limit_height()
+        patterns = self._list(f"<b>{unbroken(tr('Patterns'))}</b>", card.patterns)
+        lines = self._facts(card), self._warnings(card, colours), patterns
+        self.setText("<br>".join(filter(None, lines)))
 
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        super().resizeEvent(event)
-        if event.size().width() != event.oldSize().width():
-            self._limit_height()
-
-    def _limit_height(self) -> None:
-        if not self._flat:
-            self.setMinimumHeight(0)
-            self.setMaximumHeight(UNLIMITED_PX)
-            return
-        height = self._rows.totalHeightForWidth(self.viewport().width())
-        lines_px = MAX_LINES * self._facts.fontMetrics().lineSpacing() + 4 * GAP_PX
-        self.setFixedHeight(max(0, min(height, lines_px)))
-
-    def _fact_text(self, card: FileCard) -> str:
-        faint = f'style="color: {QApplication.palette().placeholderText().color().name()}"'
-        if self._flat:
-            return SEPARATOR.join(
-                f"<span {faint}>{unbroken(row.label)}</span>&nbsp;"
-                f"{self._link(row, unbroken(row.text))}"
-                for row in card.facts
-            )
-        rows = "".join(
-            f"<tr><td {faint}>{escape(row.label)}&nbsp;&nbsp;</td>"
-            f"<td>{self._link(row, escape(one_line(row.text)))}</td></tr>"
+    def _facts(self, card: FileCard) -> str:
+        faint = QApplication.palette().placeholderText().color().name()
+        return SEPARATOR.join(
+            f'<span style="color: {faint}">{unbroken(row.label)}</span>&nbsp;'
+            f"{self._link(row, unbroken(row.text))}"
             for row in card.facts
         )
-        return f"<table cellspacing=0 cellpadding=2>{rows}</table>"
 
-    def _list(self, heading: str, found: Findings) -> str:
-        rows = found.rows[: MAX_FLAT_ROWS if self._flat else None]
-        more = unbroken(tr("{count:,} more: see Layers", count=found.total - len(rows)))
-        rest = [more] if found.total > len(rows) else []
-        links = [self._link(row, unbroken(self._elided(row.label))) for row in rows]
-        if self._flat:
-            return SEPARATOR.join((heading, *links, *rest))
-        texts = (
-            f"{link}<br>{escape(one_line(row.text))}" for link, row in zip(links, rows, strict=True)
-        )
-        parts = (heading, *texts, *rest)
-        return "".join(f'<p style="margin: 0 0 6px 0">{part}</p>' for part in parts)
-
-    def _pattern_text(self, found: Findings) -> str:
-        text = trn(
-            "{count:,} parameter with a pattern",
-            "{count:,} parameters with a pattern",
-            found.parameters,
-        )
-        return self._list(f"<b>{unbroken(text)}</b>", found) if found.total else ""
-
-    def _warning_text(self, card: FileCard, colours: Colours) -> str:
-        found = card.warnings
-        text = trn(
-            "{count:,} parameter with warnings",
-            "{count:,} parameters with warnings",
-            found.parameters,
-        )
-        heading = f'<b style="color: {colours.warning}">{unbroken(text)}</b>'
+    def _warnings(self, card: FileCard, colours: Colours) -> str:
+        heading = f'<b style="color: {colours.warning}">{unbroken(tr("Warnings"))}</b>'
         if card.has_dead:
             removal = unbroken(tr("Prune what remains of dead units"))
-            heading += f"{SEPARATOR if self._flat else '<br>'}{self._linked(REMOVAL, removal)}"
-        return self._list(heading, found) if found.total else ""
+            heading += f"{SEPARATOR}{self._linked(REMOVAL, removal)}"
+        return self._list(heading, card.warnings)
+
+    def _list(self, heading: str, found: Findings) -> str:
+        if not found.total:
+            return ""
+        rows = (
+            f"{self._link(row, unbroken(self._elided(row.label)))}: {escape(one_line(row.text))}"
+            for row in found.rows
+        )
+        more = unbroken(tr("{count:,} more: see Layers", count=found.total - len(found.rows)))
+        rest = [more] if found.total > len(found.rows) else []
+        return SEPARATOR.join((heading, *rows, *rest))
 
     def _link(self, row: CardRow, text: str) -> str:
         if not row.parameters:
@@ -165,5 +97,5 @@ class CardPanel(QScrollArea):
         return self._targets[int(link)] if link not in ("", REMOVAL) else ()
 
     def _elided(self, name: str) -> str:
-        metrics, middle = self._facts.fontMetrics(), Qt.TextElideMode.ElideMiddle
+        metrics, middle = self._label.fontMetrics(), Qt.TextElideMode.ElideMiddle
         return metrics.elidedText(one_line(name), middle, MAX_NAME_PX)

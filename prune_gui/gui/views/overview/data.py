@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
 SLICE_S: Final = 0.1
 """Time for which thumbnails are computed before they are shown and other jobs can run."""
-MAX_LINE_CHARS: Final = 36
 BATCH: Final = 64
 
 
@@ -99,7 +97,7 @@ class OverviewData:
             for code, count in subject.counts().items()
             if code != KEPT
         ]
-        return "\n".join([*name_lines(name), subject.facts(), *lines])
+        return "\n".join([one_line(name), subject.facts(), *lines])
 
 
 def compute_overview(
@@ -151,16 +149,6 @@ def parameter_subject(subject: ModelSubject, name: str) -> Subject:
     """Return one of the parameters of a model as the subject of a view."""
     info = subject.resolution.checkpoint.tensors[name]
     return Subject(subject.resolution, info, subject.draft, subject.file_zeros)
-
-
-def name_lines(name: str, max_chars: int = MAX_LINE_CHARS) -> list[str]:
-    """Return a dotted name in lines of about `max_chars`, broken after dots."""
-    lines = [""]
-    for part in re.findall(r"[^.]+\.?|\.", one_line(name)):
-        if lines[-1] and len(lines[-1]) + len(part) > max_chars:
-            lines.append("")
-        lines[-1] += part
-    return lines
 
 
 def _draw(

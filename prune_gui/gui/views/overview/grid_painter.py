@@ -40,6 +40,8 @@ MAX_CAPTION_PX: Final = 110
 MAX_LABEL_PX: Final = 96
 MAX_MEASURED_ROWS: Final = 20
 """Limit of the rows of a section whose texts are measured, so that this takes no time."""
+MAX_BADGE_SHARE: Final = 0.6
+"""Maximum width of a badge, as a share of the tile."""
 FAINT: Final = 0.7
 """Opacity of unimportant texts."""
 
@@ -226,20 +228,22 @@ class GridPainter:
             above = below.translated(0, area.top() - tile.bottom() - line - 2 * TEXT_GAP_PX)
             self._write(painter, above, row.captions[position.column], CENTRE)
         if cell.badge:
-            self._draw_badge(painter, QPointF(tile.right() + 2, area.top() - 2), cell.badge)
+            self._draw_badge(painter, tile, area.top(), cell.badge)
         if cell.is_locked:
             self._draw_lock(painter, QPointF(area.left() - 2, area.top() - 2))
 
     def _row(self, position: Position) -> BlockRow:
         return self.arrangement.sections[position.section].rows[position.row]
 
-    def _draw_badge(self, painter: QPainter, top_right: QPointF, text: str) -> None:
+    def _draw_badge(self, painter: QPainter, tile: QRectF, top: float, text: str) -> None:
+        """Draw a badge at the right of a tile, unless it would hide the picture."""
         painter.setFont(scaled(self._font, SMALL))
         width = painter.fontMetrics().horizontalAdvance(text) + 6
-        area = QRectF(0, 0, width, painter.fontMetrics().height())
-        area.moveTopRight(top_right)
-        self._draw_pill(painter, area)
-        painter.drawText(area, Qt.AlignmentFlag.AlignCenter, text)
+        if width <= MAX_BADGE_SHARE * tile.width():
+            area = QRectF(0, top - 2, width, painter.fontMetrics().height())
+            area.moveRight(tile.right() + 2)
+            self._draw_pill(painter, area)
+            painter.drawText(area, Qt.AlignmentFlag.AlignCenter, text)
         painter.setFont(self._font)
 
     def _draw_lock(self, painter: QPainter, top_left: QPointF) -> None:

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from prune_gui.checkpoint import TensorInfo
 
 MIN_SIDE_PX: Final = 28
-PREFERRED_MIN_SIDE_PX: Final = 40
+PREFERRED_MIN_SIDE_PX: Final = 32
 """Tiles are not smaller than this only to show all rows at once."""
 READABLE_SIDE_PX: Final = 48
 """Height of tiles that do not all fit."""
 DENSE_SIDE_PX: Final = 16
 """Tiles without texts are not smaller than this."""
 MAX_SIDE_PX: Final = 160
-MAX_STRETCH: Final = 2.0
+MAX_STRETCH: Final = 2.5
 """Maximum width of a tile, relative to its height."""
 MAX_STRIPS: Final = 8
 GAP_PX: Final = 8
@@ -192,7 +192,7 @@ class GridLayout:
             least = PREFERRED_MIN_SIDE_PX if has_texts else DENSE_SIDE_PX
             if down >= least and across >= (texts.number if has_texts else least):
                 side = min(across, down, MAX_SIDE_PX)
-                rank = 1 + has_texts, side
+                rank = 1 + has_texts, side * min(across, round(1.5 * side))
             elif has_texts and (strips == 1 or across >= READABLE_SIDE_PX):
                 rank, side = (0, strips), max(MIN_SIDE_PX, min(across, READABLE_SIDE_PX))
             else:

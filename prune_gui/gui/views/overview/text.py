@@ -1,18 +1,17 @@
-"""The card beside the overview: the file in numbers, and findings; the badges of cells."""
+"""The card above the overview: the file in numbers, and findings; the badges of cells."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from prune_gui.architecture.blocks import ATTENTION_PROJECTIONS
 from prune_gui.architecture.projections import projection
-from prune_gui.errors import one_line
 from prune_gui.gui.views.layers.columns import UNDEFINED_TEXT
-from prune_gui.language import deferred, format_number, join_items, merged, tr
+from prune_gui.language import deferred, format_number, join_items, tr
 from prune_gui.number_formats import short_bytes, short_count, sparsity
 from prune_gui.pruning.methods.coupled import DeadUnits
 from prune_gui.pruning.methods.n_m import NM
@@ -20,7 +19,9 @@ from prune_gui.recipe.recipe import IN_FILE
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import TensorInfo
+    from prune_gui.pruning.methods import Method
     from prune_gui.recipe import Resolution
+    from prune_gui.recipe.stack import AppliedStep
     from prune_gui.session.subjects import Subject
     from prune_gui.statistics.file_zeros import FileZeros
     from prune_gui.statistics.layer_rows import Rows
@@ -28,10 +29,9 @@ if TYPE_CHECKING:
 
 
 ATTENTION: Final = deferred("{count:,} of {total:,} attention matrices")
-FEED_FORWARD: Final = deferred("{count:,} of {total:,} feed-forward matrices")
 MATRICES: Final = deferred("{count:,} of {total:,} matrices")
-VECTORS: Final = deferred("{count:,} of {total:,} parameters")
-MAX_LISTED: Final = 20
+PARAMETERS: Final = deferred("{count:,} of {total:,} parameters")
+MAX_LISTED: Final = 8
 MAX_GROUPED: Final = 2000
 """Limit of the parameters whose findings are read, so that this takes no time."""
 
@@ -45,14 +45,10 @@ class CardRow(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """The first `MAX_LISTED` findings, each of all parameters that it is about, and their number.
-
-    `parameters` is the number of parameters that have one.
-    """
+    """The first `MAX_LISTED` findings, each of all parameters that have it, and their number."""
 
     rows: tuple[CardRow, ...]
     total: int
-    parameters: int
 
 
 class FileCard(NamedTuple):
@@ -69,57 +65,74 @@ class FileCard(NamedTuple):
 
 def card(statistics: LayerStatistics, rows: Rows, blocks: int, file_zeros: FileZeros) -> FileCard:
     """Return the card of a file."""
-    problems = np.flatnonzero(rows.nearly_empty + rows.nan + rows.infinite + rows.dead).tolist()
-    warned = {rows.names[row]: tr("; ").join(rows.warnings(row)) for row in problems[:MAX_GROUPED]}
-    patterns = {name: text for name in file_zeros.patterns if (text := file_zeros.describe(name))}
-    kinds = {info.name: _kind(info) for info in statistics.infos}
+    by_steps = rows.dead > rows.dead_in_file  # others are patterns of the file
+    problems = np.flatnonzero(rows.nearly_empty + rows.nan + rows.infinite + by_steps)
+    warned = {rows.names[row]: rows.warnings(row) for row in problems[:MAX_GROUPED].tolist()}
+    patterns, resolution = {}, statistics.resolution
+    for name in {**file_zeros.patterns, **resolution.layers}:
+        found, n_m = file_zeros.patterns.get(name), _n_m(resolution, name)
+        items = found.items() if found is not None else []
+        if items := [n_m] * (n_m not in ("", *items)) + items:
+            patterns[name] = items
+    infos = statistics.infos if patterns or warned else ()
+    kinds = {info.name: _kind(info) for info in infos}
     return FileCard(
         tuple(_facts(statistics, rows, blocks, file_zeros)),
-        _findings(patterns, kinds, len(patterns)),
-        _findings(warned, kinds, len(problems)),
-        _leaves_dead(statistics.resolution, rows),
+        _findings(patterns, kinds),
+        _findings(warned, kinds),
+        _leaves_dead(resolution, rows),
     )
 
 
 def _kind(info: TensorInfo) -> str:
     if len(info.shape) < 2:
-        return VECTORS
-    kind = projection(info.name)
-    if kind in ATTENTION_PROJECTIONS:
-        return ATTENTION
-    return MATRICES if kind is None else FEED_FORWARD
+        return PARAMETERS
+    return ATTENTION if projection(info.name) in ATTENTION_PROJECTIONS else MATRICES
 
 
-def _findings(texts: Mapping[str, str], kinds: Mapping[str, str], parameters: int) -> Findings:
-    """Return findings, given a text by parameter; equal ones together."""
+def _findings(items: Mapping[str, Sequence[str]], kinds: Mapping[str, str]) -> Findings:
+    """Return findings, given those of each parameter; equal ones together."""
+    by_text = defaultdict[str, list[str]](list)
+    for name, texts in items.items():
+        for text in texts:
+            by_text[text].append(name)
     totals = Counter(kinds.values())
-    totals[MATRICES] = len(kinds) - totals[VECTORS]
+    totals[MATRICES] += totals[ATTENTION]
+    totals[PARAMETERS] += totals[MATRICES]
     rows = []
-    for names, text in merged(texts):
+    for text, names in by_text.items():
         found = {kinds[name] for name in names}
-        kind = next(iter(found)) if len(found) == 1 else MATRICES
-        kind = VECTORS if VECTORS in found else kind
-        total = len(kinds) if len(found) > 1 and VECTORS in found else totals[kind]
-        label = names[0] if len(names) == 1 else tr(kind, count=len(names), total=total)
+        kind = PARAMETERS if PARAMETERS in found else MATRICES
+        kind = ATTENTION if found == {ATTENTION} else kind
+        label = tr(kind, count=len(names), total=totals[kind]) if len(names) > 1 else names[0]
         rows.append(CardRow(label, text, tuple(names)))
-    return Findings(tuple(rows[:MAX_LISTED]), len(rows), parameters)
+    return Findings(tuple(rows[:MAX_LISTED]), len(rows))
 
 
 def badge(subject: Subject) -> str:
     """Return a short text for the pattern of what is pruned of a parameter, or is zero; or ""."""
     resolution, found = subject.resolution, subject.file_zeros.patterns.get(subject.name)
-    for applied in reversed(resolution.layers.get(subject.name, ())):
-        if applied.step == IN_FILE:
-            continue
-        method = resolution.recipe.steps[applied.step - 1].method
-        if isinstance(method, NM):
-            return f"{method.n}:{method.m}"
-        if method.unit == "block":
-            return tr("blocks")
+    if n_m := _n_m(resolution, subject.name):
+        return n_m
+    for applied in resolution.layers.get(subject.name, ()):
+        method = _method(resolution, applied)
         dim = getattr(applied.predicate, "dim", None)
-        if method.unit != "entry" and dim is not None:
+        if method is not None and method.unit == "block":
+            return tr("blocks")
+        if method is not None and method.unit != "entry" and dim is not None:
             return tr("columns") if dim else tr("rows")
     return found.badge if found is not None else ""
+
+
+def _n_m(resolution: Resolution, name: str) -> str:
+    """Return the pattern that a step gives a parameter, such as "2:4"; or ""."""
+    methods = (_method(resolution, applied) for applied in resolution.layers.get(name, ()))
+    return next((f"{one.n}:{one.m}" for one in methods if isinstance(one, NM)), "")
+
+
+def _method(resolution: Resolution, applied: AppliedStep) -> Method | None:
+    number = applied.step
+    return None if number == IN_FILE else resolution.recipe.steps[number - 1].method
 
 
 def _leaves_dead(resolution: Resolution, rows: Rows) -> bool:
@@ -159,8 +172,6 @@ def _facts(
     share = sparsity(pruned, total)
     yield CardRow(tr("Pruned"), tr("{count} ({share})", count=short_count(pruned), share=share))
     yield CardRow(tr("Kept energy"), _kept_energy(statistics))
-    if statistics.reference not in (None, statistics.checkpoint):
-        yield CardRow(tr("Original"), one_line(statistics.reference.path.name))
     if pruned:
         row = int(np.argmax(rows.share))
         share = sparsity(int(rows.pruned[row]), int(rows.total[row]))
@@ -176,4 +187,6 @@ def _kept_energy(statistics: LayerStatistics) -> str:
     energy, kept = float(measures["energy"].sum()), float(measures["kept"].sum())
     if not np.isfinite(energy) or energy <= 0:
         return UNDEFINED_TEXT
+    if statistics.reference is not statistics.checkpoint:
+        return tr("{percent:.2f} % of the original", percent=100 * kept / energy)
     return tr("{percent:.2f} %", percent=100 * kept / energy)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from PySide6.QtCore import QRect
-from PySide6.QtGui import QHideEvent, QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from prune_gui.errors import one_line
 from prune_gui.gui.views.controls import Choice, fill, note, switch
@@ -19,7 +17,6 @@ from prune_gui.gui.views.overview.data import (
     compute_overview,
     parameter_subject,
 )
-from prune_gui.gui.views.overview.enlarged import Enlarged
 from prune_gui.gui.views.overview.grid_painter import Cell
 from prune_gui.gui.views.overview.text import badge
 from prune_gui.gui.views.overview.thumbnail import MAX_CELLS, Shading, magnitude_marks, proportions
@@ -37,10 +34,7 @@ BYTES_PER_THUMBNAIL: Final = 9 * MAX_CELLS**2
 """Share and step of each cell, and its pixel."""
 DEFAULT_LIMIT: Final = 10_000
 """Number of thumbnails in memory before `limit_memory` is called."""
-HOVER_DELAY_MS: Final = 350
 SCALE_STEPS: Final = 6
-MIN_WIDTH_BESIDE_PX: Final = 640
-"""Minimum width of the view for a card beside the thumbnails; else it is above them."""
 
 
 class OverviewView(View[ModelSubject]):
@@ -67,20 +61,17 @@ class OverviewView(View[ModelSubject]):
         tip = tr("Also show parameters with less than two dimensions")
         self._vectors_box = switch(tr("Biases and norms"), tip, self.refresh)
         self._grid, self._card = BlockGrid(tr("Thumbnails of the parameters")), CardPanel()
-        self._enlarged = Enlarged(self._grid)
+        self._grid.tip_of = self._tip
         page = QWidget()
-        self._beside = QBoxLayout(QBoxLayout.Direction.LeftToRight, page)
-        fill(self._beside, self._grid, self._card, growing=[self._grid])
+        fill(QVBoxLayout(page), self._card, self._grid, growing=[self._grid])
         self._pointed = ElidedLabel(tr("Parameter under the cursor"))
         self._progress = note(tr("Reading progress"))
         self._lay_out([self._shading_box, self._vectors_box], page, [self._pointed, self._progress])
         # Continue after the new state is painted, because the engine's work would delay painting.
         self._paint_timer = self._timer(0, self.refresh)
-        self._hover_timer = self._timer(HOVER_DELAY_MS, self._enlarge)
-        self._name_pointed = ""
         self._grid.chosen.connect(workbench.choose)
         self._grid.opened.connect(self._open)
-        self._grid.pointed.connect(self._point_at)
+        self._grid.pointed.connect(lambda name: self._pointed.say(one_line(name)))
         self._grid.moved.connect(self._on_moved)
         self._card.opened.connect(self._follow)
         self._card.removal_wanted.connect(self._remove_dead)
@@ -90,6 +81,9 @@ class OverviewView(View[ModelSubject]):
 
     def picture(self) -> QWidget | None:
         return self._grid if super().picture() else None
+
+    def show_selection(self, *, on: bool) -> None:
+        self._grid.choose(self._workbench.chosen if on else None)
 
     def limit_memory(self, nbytes: int) -> None:
         self._limit = max(1, nbytes // BYTES_PER_THUMBNAIL)
@@ -135,7 +129,6 @@ class OverviewView(View[ModelSubject]):
         if before is None or before.card is not data.card:
             self._card.show_card(data.card, self.colours())
         self._show_legend(data)
-        self._point_at(self._name_pointed)
         self._progress.setText("" if data.is_drawn else tr("Drawing…"))
 
     def _cell_of(self, name: str) -> Cell:
@@ -151,7 +144,7 @@ class OverviewView(View[ModelSubject]):
         if picture is None:
             return cell
         if picture.style.shading is Shading.MAGNITUDE:
-            text = format_number(picture.thumbnail.rms, ".2g")
+            text = format_number(picture.thumbnail.rms, "#.2g")
             return cell._replace(text=text, pixels=picture.pixels)
         zeros = max(pruned, picture.zeros or 0)
         text = sparsity(zeros, total)
@@ -177,29 +170,13 @@ class OverviewView(View[ModelSubject]):
             self._paint_timer.start()
 
     def _on_moved(self) -> None:
-        self._point_at("")
         if self._data is not None and len(self._data.pictures) >= self._limit:
             self._settle_timer.start()
 
-    def _point_at(self, name: str) -> None:
-        if name != self._name_pointed:
-            self._name_pointed = name
-            self._enlarged.hide()
-            self._hover_timer.start() if name else self._hover_timer.stop()
-        is_shown = self._data is not None and name in self._data.arrangement.positions
-        self._pointed.say(one_line(name) if is_shown else "")
-
-    def _enlarge(self) -> None:
-        data, name = self._data, self._name_pointed
-        if data is None or name not in data.arrangement.positions or not self.isVisible():
-            return
-        rect = self._grid.rect_of(name).toRect()
-        on_screen = QRect(self._grid.viewport().mapToGlobal(rect.topLeft()), rect.size())
-        shape = data.subject.resolution.checkpoint.tensors[name].shape
-        self._enlarged.show_beside(on_screen, data.pictures.get(name), shape, data.describe(name))
+    def _tip(self, name: str) -> str:
+        return self._data.describe(name) if self._data is not None else ""
 
     def _open(self, name: str) -> None:
-        self._point_at("")
         self._workbench.choose(name)
         self.view_wanted.emit("mask")
 
@@ -223,14 +200,3 @@ class OverviewView(View[ModelSubject]):
     def _recolour(self) -> None:
         if self._data is not None:
             self._card.show_card(self._data.card, self.colours())
-
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
-        super().resizeEvent(event)
-        flat = event.size().width() < MIN_WIDTH_BESIDE_PX
-        direction = QBoxLayout.Direction
-        self._beside.setDirection(direction.BottomToTop if flat else direction.LeftToRight)
-        self._card.lay_flat(flat=flat)
-
-    def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
-        super().hideEvent(event)
-        self._point_at("")

@@ -6,18 +6,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
-from PySide6.QtCore import QRect, QRectF, Qt
-from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QPushButton, QSizePolicy, QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QPushButton, QWidget
 
 from prune_gui import statistics
 from prune_gui.errors import one_line
 from prune_gui.gui.dialogs.questions import ask_checkpoint
 from prune_gui.gui.runtime.locale import escape_mnemonics
 from prune_gui.gui.views.controls import Choice, switch
-from prune_gui.gui.views.legend_text import SEPARATOR, marked, unbroken
-from prune_gui.gui.views.maps.map_view import ColourBar, MapView
+from prune_gui.gui.views.legend_text import SEPARATOR, coloured_text, marked, unbroken
+from prune_gui.gui.views.maps.map_view import MapView
 from prune_gui.gui.views.maps.margins import Titles
 from prune_gui.gui.views.maps.tile_pipeline import RenderedView
 from prune_gui.gui.views.maps.viewport import Viewport
@@ -32,61 +30,7 @@ if TYPE_CHECKING:
     from prune_gui.session.changes import Changes
 
 
-LENGTH_PX = 180
-THICKNESS_PX = 10
-ALIGNMENTS: Final = (
-    Qt.AlignmentFlag.AlignLeft,
-    Qt.AlignmentFlag.AlignHCenter,
-    Qt.AlignmentFlag.AlignRight,
-)
-
-
-class RampBar(ColourBar):
-    """Shows a ramp, with the numbers at its ends and in the middle."""
-
-    def __init__(self) -> None:
-        tip = tr("Colours are scaled by the square root of the value.")
-        super().__init__(tr("Colour scale"), tip, LENGTH_PX, THICKNESS_PX)
-        self._ramp: Ramp | None = None
-        self._reach = 0.0
-        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-
-    def show_ramp(self, ramp: Ramp, reach: float) -> None:
-        """Show a ramp whose ends are at distance `reach` from zero."""
-        self._ramp, self._reach = ramp, reach
-        self.setAccessibleDescription(", ".join(self.numbers))
-        self.update()
-
-    @property
-    def numbers(self) -> tuple[str, str, str]:
-        if self._ramp is None:
-            return "", "", ""
-        low = 0.0 - self._reach if self._ramp.signed else 0.0  # avoids "-0"
-        middle = 0.0 if self._ramp.signed else self._reach / 4  # half of the square root
-        left, centre, right = (format_number(end, ".3g") for end in (low, middle, self._reach))
-        return left, centre, right
-
-    @property
-    def html(self) -> str:
-        if self._ramp is None:
-            return ""
-        low, _, high = self.numbers
-        return "&nbsp;".join((low, self._swatch(), high))
-
-    def _table(self) -> NDArray[np.uint8]:
-        assert self._ramp is not None
-        return self._ramp.table()[None]
-
-    def paintEvent(self, _: QPaintEvent) -> None:  # noqa: N802
-        if self._ramp is None:
-            return
-        painter = QPainter(self)
-        self._draw_colours(painter, QRectF(0, 0, self.width(), THICKNESS_PX))
-        text_rect = QRect(0, THICKNESS_PX, self.width(), self.height() - THICKNESS_PX)
-        for side, text in zip(ALIGNMENTS, self.numbers, strict=True):
-            painter.drawText(text_rect, side | Qt.AlignmentFlag.AlignBottom, text)
-
-
+SWATCHES: Final = 12  # number of colours of the ramp in the legend
 CHOOSE: Final = deferred("Choose the checkpoint to compare with")
 FILE_NAME_WIDTH_PX: Final = 80  # maximum width of a file name on its button
 
@@ -95,7 +39,6 @@ class WeightsView(MapView):
     """Shows a number per element as a colour: value, size, score, margin, or difference."""
 
     lane = "weights"
-    bar: RampBar
 
     def __init__(self, workbench: Workbench, viewport: Viewport) -> None:
         tip = tr("Show the mean of the finite values in each row and column")
@@ -113,13 +56,12 @@ class WeightsView(MapView):
         self._files: AuxiliaryFiles | None = None
         self._reach_cache = ReachCache()
         self._is_whole = True
-        self.bar = RampBar()
         self._step.hide()
         self._choose_file.hide()
         self._quantity.activated.connect(self._choose)
         self._choose_file.clicked.connect(self._ask_for_file)
         self._lay_out_map(
-            [self._quantity, self._step, self._choose_file], [self.bar, self._full_range, QWidget()]
+            [self._quantity, self._step, self._choose_file], [self._full_range, QWidget()]
         )
 
     def compare_with(self, path: Path) -> None:
@@ -186,7 +128,8 @@ class WeightsView(MapView):
         painter, colours = self._painter(subject), self.colours()
         style, (limit, highest) = painter.style, painter.limits
         title = tr("{quantity} of each weight", quantity=tr(style.title))
-        parts = [title if rendered.tile_grid.cell == (1, 1) else style.reduced]
+        parts = [_ramp_text(painter.ramp, limit)]
+        parts.append(title if rendered.tile_grid.cell == (1, 1) else style.reduced)
         if highest > limit:
             parts.append(unbroken(tr("end colours: numbers up to {value:.3g}", value=highest)))
         [non_finite] = rendered.painted.rare
@@ -198,10 +141,16 @@ class WeightsView(MapView):
             parts.append(marked(colours.grid, tr("not ranked")))
         return SEPARATOR.join(parts)
 
-    def _update_bar(self, subject: Subject) -> None:
-        painter = self._painter(subject)
-        self.bar.show_ramp(painter.ramp, painter.limits[0])
-
     def _profile_titles(self, _subject: Subject) -> Titles:
         mean = tr(self._style.profile)
         return Titles(tr("{mean} of each column", mean=mean), tr("{mean} of each row", mean=mean))
+
+
+def _ramp_text(ramp: Ramp, limit: float) -> str:
+    """Return a ramp between the numbers at its ends as rich text."""
+    table = ramp.table()
+    shades = table[np.linspace(0, len(table) - 1, SWATCHES).astype(int), :3]
+    squares = "".join(coloured_text("■", f"#{bytes(shade).hex()}") for shade in shades)
+    low = 0.0 - limit if ramp.signed else 0.0  # avoids "-0"
+    ends = (unbroken(format_number(end, ".3g")) for end in (low, limit))
+    return f"&nbsp;{squares}&nbsp;".join(ends)

@@ -134,7 +134,7 @@ def test_names_stay_readable_in_a_narrow_table(table, qtbot):
     assert sum(map(table.columnWidth, range(6))) == table.viewport().width()
     table.resize(300, 200)
     qtbot.wait(1)
-    assert table.columnWidth(0) == 156
+    assert table.columnWidth(0) == 176
     assert table.horizontalScrollBar().maximum() > 0
 
 

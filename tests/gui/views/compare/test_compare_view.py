@@ -221,9 +221,18 @@ def test_a_double_click_shows_the_pictures_and_escape_the_list(compare, bench, q
     assert compare.picture() is compare.pictures.pair
     assert compare.pictures.subject.name == bench.chosen
     assert bench.chosen.removesuffix(".weight") == table.currentIndex().data()
-    qtbot.keyClick(compare.pictures, Qt.Key.Key_Escape)
+    qtbot.keyClick(compare.window().focusWidget(), Qt.Key.Key_Escape)
     assert table.isVisible()
+    qtbot.keyClick(compare.window().focusWidget(), Qt.Key.Key_Return)
+    assert compare.pictures.isVisible()
+    qtbot.keyClick(compare.window().focusWidget(), Qt.Key.Key_Escape)
     assert not compare.pictures.isVisible()
+    cell = compare.grid.rect_of("conv.weight").center().toPoint()
+    for click in (qtbot.mouseClick, qtbot.mouseDClick):
+        assert not compare.pictures.isVisible()
+        click(compare.grid.viewport(), Qt.MouseButton.LeftButton, pos=cell)
+    assert compare.pictures.isVisible()
+    assert bench.chosen == "conv.weight"
 
 
 def test_the_reference_is_the_left_side_and_kept_energy_is_relative_to_it(
@@ -235,6 +244,7 @@ def test_the_reference_is_the_left_side_and_kept_energy_is_relative_to_it(
     save_file(tensors, pruned)
     bench.open_and_choose(pruned, "fc.weight")
     assert bench.comparison.reference is None
+    assert "known with its original" in compare.headline.text()
     bench.comparison.set_reference(checkpoint)
     bench.until_idle()
     assert bench.comparison.reference.path == bench.model_subject.reference.path == checkpoint

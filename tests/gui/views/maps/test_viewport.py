@@ -69,6 +69,7 @@ def test_another_checkpoint_is_shown_whole_and_the_same_one_as_before(
 
 def test_all_views_of_a_parameter_share_the_visible_region(tabs, show, bench):
     mask, weights, compare = tabs.view("mask"), tabs.view("weights"), tabs.view("compare")
+    compare.show_pictures()
     mask.canvas.setRange(SIGHT, padding=0)
     bench.until_idle()
     assert show(weights).canvas.sight.getCoords() == _corners(SIGHT)
@@ -77,22 +78,23 @@ def test_all_views_of_a_parameter_share_the_visible_region(tabs, show, bench):
     moved = weights.canvas.sight
     assert moved.left() > SIGHT.left()
     show(compare)
-    for plot in (compare.pair.left, compare.pair.right):
+    for plot in (compare.pictures.pair.left, compare.pictures.pair.right):
         assert plot.sight.getCoords() == _corners(moved)
     assert show(mask).canvas.sight.getCoords() == _corners(moved)
-    compare.pair.left.fit()  # it is not the view in front
+    compare.pictures.pair.left.fit()  # it is not the view in front
     assert mask.canvas.sight.getCoords() == _corners(moved)
 
 
 def test_the_chosen_section_is_shared(tabs, show, bench):
     bench.show("conv.weight")
     mask, weights, compare = tabs.view("mask"), tabs.view("weights"), tabs.view("compare")
+    compare.show_pictures()
     mask.findChild(QComboBox, "layout").setCurrentText(f"dim 1 {SHAPE_SEPARATOR} dim 2")
     sliders = {slider.accessibleName(): slider for slider in mask.findChildren(QSlider)}
     sliders["Index along dim 3"].setValue(1)
     bench.until_idle()
     section = SliceLayout.section((4, 3, 5, 2), 1, 2, (0, 0, 0, 1))
-    shown = (show(weights).canvas, show(compare).pair.left, mask.canvas)
+    shown = (show(weights).canvas, show(compare).pictures.pair.left, mask.canvas)
     assert [plot.layout_shown for plot in shown] == [section] * 3
     [slider] = [s for s in weights.findChildren(QSlider) if s.accessibleName().endswith("dim 3")]
     show(weights)

@@ -3,15 +3,13 @@ from functools import partial
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QPushButton
 from view_page import button, sight
 
 from prune_gui.gui.views.maps import readers, tile_pipeline, tiles
 from prune_gui.gui.views.maps.text import PENDING
 from prune_gui.gui.views.maps.viewport import Viewport
-from prune_gui.gui.views.mask.data import MIN_CONTRAST, Contrast
-from prune_gui.gui.views.mask.view import DensityBar
 from prune_gui.raster.colours import LIGHT
 
 
@@ -178,21 +176,23 @@ def test_zoomed_out_cells_have_the_hue_of_their_step_and_zoomed_in_its_colour(
     mask, bench, large, share_of
 ):
     bench.open_and_choose(large, "fc.weight")
-    bar = mask.bar
-    assert bar.isHidden()  # nothing is pruned
+    assert mask._local.isHidden()  # nothing is pruned
     bench.add(bench.step(amount=0.5))
-    assert bar.isVisible()
+    assert mask._local.isVisible()
+    assert "pale to strong: 0 % to 100 %" in mask.legend().replace("&nbsp;", " ")
     assert share_of(mask.canvas, LIGHT.steps[0]) == 0
     pixels = mask.canvas.whole.image
     mask._local.click()
-    assert 0 < bar.contrast.low < 0.5 < bar.contrast.high < 1
+    low, high = mask._contrast
+    assert 0 < low < 0.5 < high < 1
+    assert "0 % to 100 %" not in mask.legend().replace("&nbsp;", " ")
     assert not np.array_equal(mask.canvas.whole.image, pixels)
     mask._local.click()
     np.testing.assert_array_equal(mask.canvas.whole.image, pixels)
     before = mask.canvas.geometry()
     mask.canvas.setRange(xRange=(10, 40), yRange=(10, 40), padding=0)
     bench.until_idle()
-    assert bar.isHidden()
+    assert mask._local.isHidden()
     assert mask.canvas.geometry() == before
     assert share_of(mask.canvas, LIGHT.steps[0]) > 0.2
 
@@ -233,26 +233,6 @@ def shown_verdict(mask, bench, qtbot):
     return text
 
 
-def test_a_handle_of_the_scale_changes_the_colours_without_a_new_picture(
-    mask, bench, large, qtbot, monkeypatch
-):
-    bench.open_and_choose(large, "fc.weight")
-    bench.add(bench.step(amount=0.5))
-    pixels, bar = mask.canvas.whole.image, mask.bar
-    requests = []
-    monkeypatch.setattr(bench.bridge, "run_job", lambda *arguments, **_: requests.append(arguments))
-    middle = bar.rect().center()
-    qtbot.mousePress(bar, Qt.MouseButton.LeftButton, pos=bar.rect().topLeft())
-    qtbot.mouseRelease(bar, Qt.MouseButton.LeftButton, pos=middle)
-    qtbot.mouseClick(bar, Qt.MouseButton.LeftButton, pos=middle)
-    assert bar.contrast != Contrast()
-    assert not np.array_equal(mask.canvas.whole.image, pixels)
-    qtbot.keyClick(bar, Qt.Key.Key_Home)
-    assert bar.contrast == Contrast()
-    np.testing.assert_array_equal(mask.canvas.whole.image, pixels)
-    assert requests == []
-
-
 def test_square_cells_are_shown_on_demand_and_remembered(mask, bench):
     def pixels_per_cell():
         left, right, top, bottom = sight(mask.canvas)
@@ -273,55 +253,6 @@ def test_square_cells_are_shown_on_demand_and_remembered(mask, bench):
     across, down = pixels_per_cell()
     assert across != pytest.approx(down, rel=0.1)
     bench.until_idle()
-
-
-@pytest.fixture
-def bar(qtbot):
-    made = DensityBar()
-    qtbot.addWidget(made)
-    made.resize(made.sizeHint())
-    made.show_contrast(Contrast(), LIGHT)
-    made.show()
-    return made
-
-
-def _drag(bar, qtbot, start, end):
-    scale = bar._bar
-    points = [QPoint(round(scale.left() + share * scale.width()), 9) for share in (start, end)]
-    qtbot.mousePress(bar, Qt.MouseButton.LeftButton, pos=points[0])
-    qtbot.mouseMove(bar, points[1])
-    qtbot.mouseRelease(bar, Qt.MouseButton.LeftButton, pos=points[1])
-
-
-def test_both_handles_can_be_dragged(bar, qtbot):
-    moved = []
-    bar.moved.connect(moved.append)
-    _drag(bar, qtbot, 0, 0.3)
-    _drag(bar, qtbot, 1, 0.6)
-    assert (bar.contrast.low, bar.contrast.high) == pytest.approx((0.3, 0.6), abs=0.02)
-    assert moved[-1] == bar.contrast
-    qtbot.mouseDClick(bar, Qt.MouseButton.LeftButton)
-    assert bar.contrast == Contrast()
-
-
-def test_the_handles_keep_their_order(bar, qtbot):
-    _drag(bar, qtbot, 1, 0)
-    assert bar.contrast == Contrast(0, MIN_CONTRAST)
-    _drag(bar, qtbot, 0, 1)
-    assert bar.contrast.high - bar.contrast.low >= MIN_CONTRAST - 1e-9
-
-
-def test_keys_move_the_handles(bar, qtbot):
-    qtbot.keyClick(bar, Qt.Key.Key_Left)
-    qtbot.keyClick(bar, Qt.Key.Key_Right, Qt.KeyboardModifier.ShiftModifier)
-    assert (bar.contrast.low, bar.contrast.high) == pytest.approx((0.01, 0.99))
-    assert bar.texts == ("1 %", "99 % pruned")
-
-
-def test_the_bar_is_in_the_legend_of_a_picture_only_while_it_applies(bar):
-    assert bar.html.count("■") == 12
-    bar.hide()
-    assert bar.html == ""
 
 
 def test_visible_tiles_are_rendered_first_and_then_the_overview(mask, bench, large, shown):

@@ -11,7 +11,6 @@ from safetensors.torch import save_file
 from prune_gui.gui.views import ViewTabs
 from prune_gui.gui.views.overview.block_grid import BlockGrid
 from prune_gui.gui.views.overview.card_panel import CardPanel
-from prune_gui.gui.views.overview.enlarged import Enlarged
 from prune_gui.gui.views.overview.thumbnail import Shading
 from prune_gui.raster.colours import DARK, LIGHT
 
@@ -212,31 +211,18 @@ def test_the_theme_applies_to_the_thumbnails(view, bench, grid):
     assert {one.style.colours for one in view._data.pictures.values()} == {DARK}
 
 
-def test_a_thumbnail_is_enlarged_under_the_cursor(view, bench, grid, qtbot):
-    enlarged = view.findChild(Enlarged)
-    QTest.mouseMove(grid.viewport(), at(grid, "layer.1.output.dense.weight"))
-    qtbot.waitUntil(enlarged.isVisible)
-    text = "\n".join(label.text() for label in enlarged.findChildren(QLabel))
-    assert "layer.1.output.dense.weight" in text
-    assert "12 \N{MULTIPLICATION SIGN} 12" in text
-    QTest.mouseMove(grid.viewport(), QPoint(2, 2))
-    assert not enlarged.isVisible()
+def test_a_tool_tip_describes_a_parameter(grid):
+    tip = grid.tip_of("layer.1.output.dense.weight")
+    assert "layer.1.output.dense.weight" in tip
+    assert "12 \N{MULTIPLICATION SIGN} 12" in tip
 
 
 def test_the_card_leads_to_a_parameter(tabs, view, bench, prune):
     prune(targets=["layer.3.output.dense.weight"])
-    view.findChild(CardPanel)._facts.linkActivated.emit("0")
+    view.findChild(CardPanel).findChild(QLabel).linkActivated.emit("0")
     assert bench.chosen == "layer.3.output.dense.weight"
     assert tabs.current is tabs.view("mask")
     bench.until_idle()
-
-
-def test_the_card_is_above_narrow_thumbnails_and_beside_wide_ones(tabs, view, bench, grid):
-    card = view.findChild(CardPanel)
-    assert card.geometry().bottom() < grid.geometry().top()
-    tabs.resize(900, 500)
-    bench.until_idle()
-    assert card.geometry().left() > grid.geometry().right()
 
 
 def test_with_little_memory_only_thumbnails_in_sight_are_kept(view, bench, grid):
@@ -256,11 +242,11 @@ def test_what_remains_of_dead_units_is_drafted_from_the_card(view, bench):
     wanted = []
     view.draft_wanted.connect(wanted.append)
     card = view.findChild(CardPanel)
-    assert "Prune&nbsp;what" not in card._warnings.text()
+    assert "Prune&nbsp;what" not in card.text()
     bench.add(bench.step("channels", targets=["layer.3.*"], channels=[1], dim=0))
     bench.until_idle()
-    assert "Prune&nbsp;what&nbsp;remains&nbsp;of&nbsp;dead&nbsp;units" in card._warnings.text()
-    card._warnings.linkHovered.emit("removal")
-    card._warnings.linkActivated.emit("removal")
+    assert "Prune&nbsp;what&nbsp;remains&nbsp;of&nbsp;dead&nbsp;units" in card.text()
+    card.findChild(QLabel).linkHovered.emit("removal")
+    card.findChild(QLabel).linkActivated.emit("removal")
     [request] = wanted
     assert (request.step.method.name, request.step.targets) == ("dead_units", ("*",))

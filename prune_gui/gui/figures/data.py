@@ -1,0 +1,141 @@
+"""What the ready layouts show, computed on the engine thread. No Qt."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prune_gui.gui.views.mask.data import mask_levels
+from prune_gui.gui.views.overview.data import parameter_subject
+from prune_gui.gui.views.overview.layout import Arrangement
+from prune_gui.raster.parameter_layouts import KernelLayout, SliceLayout
+from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO
+from prune_gui.session.subjects import ModelSubject, Subject
+
+if TYPE_CHECKING:
+    from prune_gui.monitor import Monitor
+    from prune_gui.recipe import Resolution
+
+MAX_CELLS: Final = 256
+"""Maximum number of cells of a mask along a side: more are smaller than what a printer resolves."""
+MAX_BARS: Final = 72  # more bars than this are summed up by block
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MaskCells:
+    """The mask of a parameter with a number of rows and columns: a level per cell."""
+
+    levels: NDArray[np.uint16]  # see `mask_levels`
+    size: tuple[int, int]
+    sparsity: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bar:
+    """What is pruned of a parameter or of a block: numbers of elements by code.
+
+    The heading is above the first of several bars; `block` is beside the first bar of a block.
+    """
+
+    heading: str
+    block: str
+    label: str
+    counts: Mapping[int, int]
+
+    @property
+    def sparsity(self) -> float:
+        """The share that is not kept, in [0, 1]."""
+        return 1 - self.counts.get(KEPT, 0) / max(1, sum(self.counts.values()))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FigureData:
+    """The content of the layouts. `masks` are of the chosen parameter, in the file and now."""
+
+    subject: ModelSubject
+    arrangement: Arrangement
+    bars: Mapping[str, Bar]
+    chosen: Subject | None
+    masks: tuple[MaskCells, MaskCells] | None
+
+    @property
+    def listed(self) -> list[Bar]:
+        """The bars in the order of the sections; one per block if there are too many."""
+        listed = []
+        for section in self.arrangement.sections:
+            for row in section.rows:
+                bars = [self.bars[name] for name in row.names if name is not None]
+                if section.roles and len(self.bars) > MAX_BARS:
+                    counts = sum((Counter(bar.counts) for bar in bars), Counter[int]())
+                    bars = [Bar(section.title, "", row.label, counts)]
+                listed += bars
+        return listed
+
+
+def figure_data(
+    subject: ModelSubject, before: Resolution, chosen: Subject | None, monitor: Monitor
+) -> FigureData:
+    """Return the content of the layouts; `before` is the file without the stack."""
+    tensors, counts = subject.resolution.checkpoint.tensors, subject.resolution.counts
+    found = Arrangement.of(tensors, counts)
+    bars = {}
+    for section in found.sections:
+        for row in section.rows:
+            heading, block = section.title or row.label, row.label if section.roles else ""
+            labels = row.captions or [" ".join(filter(None, role)) for role in section.roles]
+            for name, label in zip(row.names, labels, strict=True):
+                if name is not None:
+                    bars[name] = Bar(
+                        heading, block, label, _counts(parameter_subject(subject, name))
+                    )
+    if chosen is None:
+        return FigureData(subject, found, bars, None, None)
+    original = Subject(before, chosen.info, None, chosen.file_zeros)
+    masks = _cells(original, monitor), _cells(chosen, monitor)
+    return FigureData(subject, found, bars, chosen, masks)
+
+
+def _counts(subject: Subject) -> dict[int, int]:
+    """Return numbers of elements by code. Zeros of the file count where no step may prune them."""
+    counts = subject.counts()
+    if counts.keys() <= {KEPT, IN_FILE} and subject.zeros:
+        counts |= {KEPT: counts[KEPT] - subject.zeros, ZERO: subject.zeros}
+    return counts
+
+
+def layout_of(shape: tuple[int, ...]) -> KernelLayout | SliceLayout:
+    """Return the layout of a mask, the first that the view offers."""
+    return KernelLayout.of(shape) or SliceLayout.wrapped(shape) or SliceLayout.flattened(shape)
+
+
+def _cells(subject: Subject, monitor: Monitor) -> MaskCells:
+    # torch: slow to import
+    from prune_gui.raster.cell_grid import CellGrid
+    from prune_gui.raster.density import density
+
+    layout = layout_of(subject.info.shape)
+    size = layout.rows, layout.columns
+    down, across = (ceil(length / ceil(length / MAX_CELLS)) for length in size)
+    cells = density(subject.marked, subject.name, CellGrid.over(layout, (down, across)), monitor)
+    bar = Bar("", "", "", _counts(subject))
+    return MaskCells(mask_levels(cells, subject.draft), size, bar.sparsity)
+
+
+def shortened(names: Sequence[str], fits: Callable[[str], bool]) -> list[str]:
+    """Return names without a part of their middle where they do not fit; different names differ."""
+    for head in (0.5, 0.2, 0.8):  # share of the characters before the ellipsis
+        found = [next(filter(fits, _elisions(name, head)), "…") for name in names]
+        if len(set(found)) == len(set(names)):
+            break
+    return found
+
+
+def _elisions(name: str, head: float) -> list[str]:
+    cuts = [(round(head * left), left) for left in range(len(name) - 2, 0, -1)]
+    return [name, *(f"{name[:first]}…{name[len(name) + first - left :]}" for first, left in cuts)]

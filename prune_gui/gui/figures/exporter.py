@@ -1,0 +1,108 @@
+"""Export of pictures and tables, to a file or to the clipboard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Protocol
+
+from PySide6.QtCore import QMimeData
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QWidget
+
+from prune_gui.checkpoint.write.documents import TABLE_SUFFIXES, document_path, write_documents
+from prune_gui.errors import PruneGuiError
+from prune_gui.gui.dialogs import questions
+from prune_gui.gui.figures.figure import Figure
+from prune_gui.gui.figures.picture import PicturePanel, PictureSource, is_dark
+from prune_gui.gui.figures.writing import clipboard_data
+from prune_gui.gui.widgets.frames import deleted_on_close
+from prune_gui.language import deferred, tr
+from prune_gui.session.session import start_folder
+
+if TYPE_CHECKING:
+    from prune_gui.gui.runtime.preferences import Preferences
+    from prune_gui.gui.workbench import Workbench
+    from prune_gui.table import Table
+
+MAX_NAME_CHARS: Final = 100
+"""Limit of a suggested file name."""
+
+
+class Tabular(Protocol):
+    """An object that can be exported as a table."""
+
+    def table(self) -> Table | None:
+        """Return the table; None if there is none now."""
+
+
+class Exporter:
+    """Exports the pictures and the tables of panels to files and to the clipboard.
+
+    `curves` returns what shows the results of the evaluator; None without any.
+    """
+
+    def __init__(
+        self,
+        window: QWidget,
+        workbench: Workbench,
+        preferences: Preferences,
+        curves: Callable[[], PictureSource | None],
+    ) -> None:
+        self._window = window
+        self._workbench = workbench
+        self._preferences = preferences
+        self._curves = curves
+
+    def copy_picture(self, source: PictureSource) -> None:
+        """Copy a picture as a figure, in the colours of the window."""
+        if source.picture() is not None:
+            settings = self._preferences.now.figure.model_copy(update={"dark": is_dark(source)})
+            figure = Figure([PicturePanel(source)], source.caption()[0], settings)
+            self._copy(clipboard_data(figure), tr("Copied the picture"))
+
+    def export_figure(self, source: PictureSource, layout: str | None = None) -> None:
+        """Show the dialog that exports figures, with the layout of the last time if not given."""
+        from prune_gui.gui.figures.dialog import FigureDialog  # rarely shown
+
+        settings = self._preferences.now.figure
+        if layout is not None:
+            settings = settings.model_copy(update={"layout": layout})
+        dialog = FigureDialog(self._workbench, source, self._curves(), settings, source.window())
+        dialog.closed.connect(lambda now: self._preferences.change("figure", now))
+        deleted_on_close(dialog).open()
+
+    def copy_table(self, panel: Tabular) -> None:
+        """Copy the table of a panel to the clipboard, as tab-separated text and as CSV."""
+        table = panel.table()
+        if table is not None:
+            mime = QMimeData()
+            mime.setText(table.to_csv("\t"))
+            mime.setData("text/csv", table.to_csv().encode())
+            self._copy(mime, tr("Copied the table"))
+
+    def save_table(self, panel: Tabular) -> None:
+        table = panel.table()
+        if table is None:
+            return
+        suggested = start_folder(self._workbench.session) / f"{file_name(table.title)}.csv"
+        path = questions.ask_target(self._window, questions.SAVED_TABLE, suggested)
+        if path is None:
+            return
+        try:
+            target = document_path(path, TABLE_SUFFIXES)
+            content = {target: table.to_csv().encode()}
+            write_documents(content, overwrite=target == path)  # else nobody was asked
+        except PruneGuiError as error:
+            self._workbench.fail(deferred("Saving the table"), error)
+        else:
+            self._workbench.saved.emit(target)
+
+    def _copy(self, mime: QMimeData, note: str) -> None:
+        QGuiApplication.clipboard().setMimeData(mime)
+        self._workbench.noted.emit(note)
+
+
+def file_name(text: str) -> str:
+    """Return a text as a file name: special characters become "_", and only the end is kept."""
+    text = "".join(char if char.isalnum() or char in "._-" else "_" for char in text)
+    return text[-MAX_NAME_CHARS:]

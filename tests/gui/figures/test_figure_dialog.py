@@ -1,0 +1,152 @@
+"""The dialog that exports figures."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree as ET
+
+import pytest
+from PySide6.QtGui import QColor, QGuiApplication, QImage, QPalette
+
+from prune_gui.gui.figures.figure import PAGE, PICTURE, Figure
+from prune_gui.gui.figures.picture import PicturePanel
+from prune_gui.gui.figures.writing import image_of
+from prune_gui.gui.views import registry
+from prune_gui.raster.colours import DARK, LIGHT
+from prune_gui.session import Settings
+from prune_gui.session.settings import FigureSettings
+
+
+def choose(dialog, box, value, qtbot):
+    """Choose an item as a user does, and wait for the preview."""
+    index = box.findData(value)
+    assert index >= 0
+    before = dialog.preview.pixmap().cacheKey()
+    box.setCurrentIndex(index)
+    qtbot.waitUntil(lambda: dialog.preview.pixmap().cacheKey() != before, timeout=60_000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [spec.key for spec in registry.VIEWS])
+def test_every_picture_is_exported_with_its_title(
+    pruned, look_at, open_dialog, export_to, name, tmp_path, qtbot
+):
+    view = look_at(pruned.views.view(name))
+    path = tmp_path / "picture.svg"
+    dialog = open_dialog()
+    choose(dialog, dialog.fields["format"], "svg", qtbot)
+    export_to(dialog, path)
+    title, what = view.caption()
+    text = "".join(ET.fromstring(path.read_bytes()).itertext())
+    assert title in text
+    assert what.partition(":")[0] in text
+    dialog.close()
+
+
+def test_the_preview_follows_the_settings_which_are_remembered(pruned, look_at, open_dialog, qtbot):
+    look_at(pruned.views.view("mask"))
+    dialog = open_dialog()
+    choose(dialog, dialog.fields["layout"], "layers", qtbot)
+    choose(dialog, dialog.fields["dark"], True, qtbot)
+    assert dialog.preview.pixmap().toImage().pixelColor(1, 1) == QColor(DARK.background)
+    dialog.fields["text_pt"].setValue(9)
+    dialog.fields["title"].setChecked(False)
+    dialog.close()
+    now = Settings.load().figure
+    assert (now.layout, now.dark, now.text_pt, now.title) == ("layers", True, 9, False)
+    again = open_dialog()
+    assert again.fields["layout"].value == "layers"
+    assert again.fields["text_pt"].value() == 9
+    again.close()
+
+
+def test_lengths_stay_when_the_unit_changes_and_pixels_when_the_resolution_does(
+    pruned, look_at, open_dialog
+):
+    look_at(pruned.views.view("mask"))
+    dialog = open_dialog()
+    dialog.fields["dpi"].setValue(254)
+    dialog.fields["width"].setValue(100)
+    dialog.fields["unit"].setCurrentIndex(1)
+    assert dialog.fields["width"].value() == 1000
+    assert dialog.settings.per_inch == 254
+    dialog.fields["dpi"].setValue(508)
+    assert dialog.fields["width"].value() == 1000
+    dialog.fields["unit"].setCurrentIndex(0)
+    assert dialog.fields["width"].value() == 50
+    dialog.sizes.setCurrentIndex(0)
+    assert (dialog.fields["width"].value(), dialog.fields["unit"].value) == (85, "mm")
+    dialog.close()
+
+
+def test_an_existing_file_that_the_user_chose_is_replaced(
+    pruned, look_at, open_dialog, export_to, tmp_path, qtbot
+):
+    look_at(pruned.views.view("mask"))
+    dialog, path = open_dialog(), tmp_path / "figure.png"
+    path.write_bytes(b"")
+    choose(dialog, dialog.fields["layout"], PAGE, qtbot)
+    choose(dialog, dialog.fields["format"], "png", qtbot)
+    export_to(dialog, path)
+    assert "figure.png" in dialog.note.text()
+    assert QImage(str(path)).width() == 1004
+    dialog.close()
+
+
+def test_a_failed_write_says_why_in_the_dialog_which_stays(
+    pruned, look_at, open_dialog, export_to, tmp_path
+):
+    look_at(pruned.views.view("mask"))
+    dialog = open_dialog()
+    export_to(dialog, tmp_path / "no folder" / "a.pdf")
+    assert "no folder" in dialog.note.text()
+    assert dialog.isVisible()
+    dialog.close()
+    assert not any(tmp_path.iterdir())
+
+
+def test_the_picture_of_a_dark_view_is_exported_light_without_its_selection(
+    pruned, look_at, open_dialog, export_to, tmp_path, qtbot
+):
+    pruned.commands.preferences.change("theme", "dark")
+    view = look_at(pruned.views.view("overview"))
+    dialog, path = open_dialog(), tmp_path / "overview.png"
+    qtbot.waitUntil(
+        lambda: dialog.preview.pixmap().toImage().pixelColor(1, 1) == QColor(LIGHT.background),
+        timeout=60_000,
+    )
+    choose(dialog, dialog.fields["format"], "png", qtbot)
+    export_to(dialog, path)
+    image = QImage(str(path))
+    assert image.pixelColor(1, 1) == QColor(LIGHT.background)
+    dialog.close()
+    assert view.palette().color(QPalette.ColorRole.Base) == QColor(DARK.background)
+    pruned.commands.preferences.change("theme", "light")
+
+
+@pytest.mark.parametrize("name", ["overview", "layers"])
+def test_the_picture_of_a_view_shows_no_selection(pruned, look_at, name):
+    view, workbench = look_at(pruned.views.view(name)), pruned.workbench
+    workbench.choose("features.conv3.weight")
+    with_choice = image_of(Figure([PicturePanel(view)], "", FigureSettings()), 100)
+    workbench.choose(None)
+    assert image_of(Figure([PicturePanel(view)], "", FigureSettings()), 100) == with_choice
+
+
+def test_a_figure_is_copied_as_an_image_and_as_svg(pruned, look_at, open_dialog, qtbot):
+    look_at(pruned.views.view("mask"))
+    dialog = open_dialog()
+    choose(dialog, dialog.fields["layout"], "mask", qtbot)
+    dialog.copy.click()
+    mime = QGuiApplication.clipboard().mimeData()
+    assert QImage(mime.imageData()).width() == 1004
+    text = "".join(ET.fromstring(bytes(mime.data("image/svg+xml").data())).itertext())
+    assert "features.conv2.weight" in text
+    dialog.close()
+
+
+def test_curves_are_offered_after_an_evaluation_only(pruned, look_at, open_dialog):
+    look_at(pruned.views.view("mask"))
+    dialog = open_dialog()
+    assert dialog.fields["layout"].findData("curves") < 0
+    assert dialog.fields["layout"].findData(PICTURE) == 0
+    dialog.close()

@@ -1,0 +1,123 @@
+"""Figures as files: sizes, texts, colours, and what each layout shows."""
+
+from __future__ import annotations
+
+import re
+from itertools import groupby
+from xml.etree import ElementTree as ET
+
+import pytest
+from PySide6.QtGui import QColor, QImage
+
+import prune_gui
+from prune_gui.gui.figures.data import figure_data, shortened
+from prune_gui.gui.figures.figure import Figure, default_title, panels_of
+from prune_gui.gui.figures.panels import GRID_FONT_PX
+from prune_gui.gui.figures.writing import content_of, drawn, image_of
+from prune_gui.monitor import Monitor
+from prune_gui.raster.colours import DARK, LIGHT
+from prune_gui.resources import resource
+from prune_gui.session.settings import FigureSettings
+from prune_gui.session.subjects import ModelSubject, Subject
+
+CHOSEN = "features.conv2.weight"
+RECIPE = """
+version: 1
+steps:
+  - {method: l1_unstructured, targets: ["!dims<2"], scope: global, amount: 0.5}
+  - {method: ln_structured, targets: [features.conv2.weight], amount: 0.25, n: 2, dim: 0}
+"""
+LAYOUTS = "blocks", "layers", "mask", "page"
+
+
+@pytest.fixture(scope="module")
+def data():
+    with prune_gui.open_checkpoint(resource("demo", "digits_cnn.safetensors")) as checkpoint:
+        after = prune_gui.resolve(prune_gui.Recipe.from_yaml(RECIPE), checkpoint)
+        before = prune_gui.resolve(prune_gui.Recipe(steps=[]), checkpoint)
+        chosen = Subject(after, checkpoint.tensors[CHOSEN], None)
+        yield figure_data(ModelSubject(after, None), before, chosen, Monitor())
+
+
+@pytest.fixture
+def figure_of(qapp, data):
+    """Return a function that makes a figure of a layout with some settings."""
+
+    def make(layout, **settings):
+        chosen = FigureSettings(**settings)
+        panels = panels_of(data, ("row", "column"), DARK if chosen.dark else LIGHT)
+        some = list(panels.values()) if layout == "page" else [panels[layout]]
+        return Figure(some, default_title(data), chosen)
+
+    return make
+
+
+def test_the_data_have_the_counts_of_the_resolution_and_the_mask_before_and_after(data):
+    counts = data.subject.resolution.counts
+    for name, bar in data.bars.items():
+        pruned, total = counts[name]
+        assert sum(bar.counts.values()) == total
+        assert bar.sparsity == pytest.approx(pruned / total)
+    before, after = data.masks
+    assert before.sparsity == 0 < after.sparsity
+    assert [bar.label for bar in data.listed] == ["conv1", "conv2", "conv3", "hidden", "output"]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("width", [85.0, 180.0])
+def test_an_svg_has_its_size_in_millimetres_and_texts_as_texts(figure_of, layout, width):
+    root = ET.fromstring(content_of(drawn(figure_of(layout, width=width, format="svg"))))
+    assert root.get("width") == f"{width:g}mm"
+    texts = [element for element in root.iter() if element.tag.endswith("text")]
+    assert {float(element.get("font-size")) for element in texts} <= {7.0, 8.0, GRID_FONT_PX}
+    text = "".join(root.itertext())
+    assert "%" in text
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_pdf_is_one_page_with_its_fonts(figure_of, layout):
+    content = content_of(drawn(figure_of(layout, format="pdf", width=180.0)))
+    assert content.startswith(b"%PDF-")
+    assert len(re.findall(rb"/Type /Page\b", content)) == 1
+    assert b"/FontFile2" in content
+    width = float(re.search(rb"/MediaBox \[0 0 ([0-9.]+)", content)[1])
+    assert width == pytest.approx(180 / 25.4 * 72, abs=1)
+
+
+@pytest.mark.parametrize(("dark", "colours"), [(False, LIGHT), (True, DARK)])
+def test_a_png_has_its_resolution_and_the_colours_of_the_theme(figure_of, dark, colours):
+    figure = figure_of("layers", format="png", dpi=254, width=100.0, dark=dark)
+    image = QImage.fromData(content_of(drawn(figure)))
+    assert image.width() == 1000
+    assert image.dotsPerMeterX() == 10_000
+    assert image.text("Title") == figure.title
+    assert image.pixelColor(1, 1) == QColor(colours.background)
+    shades = {
+        image.pixelColor(x, y).name()
+        for x in range(0, 1000, 3)
+        for y in range(0, image.height(), 3)
+    }
+    assert {colours.kept, colours.steps[0], colours.steps[1]} <= shades
+
+
+def test_the_cells_of_a_mask_are_equal_and_not_blurred(figure_of, data):
+    image = image_of(figure_of("mask", width=180.0), 300)
+    y = image.height() // 2
+    line = [image.pixelColor(x, y).name() for x in range(1200, 1800)]
+    assert set(line) <= {LIGHT.kept, LIGHT.background, *LIGHT.steps}
+    runs = [len(list(run)) for _, run in groupby(line)][1:-1]
+    assert all(length % min(runs) == 0 for length in runs)
+
+
+def test_a_set_height_is_held_and_a_legend_can_be_left_out(figure_of):
+    assert figure_of("page", height=100.0).size.height() == pytest.approx(100 / 25.4 * 72)
+    with_legend, without = figure_of("layers"), figure_of("layers", legend=False)
+    assert with_legend.size.height() > without.size.height()
+
+
+def test_names_are_shortened_so_that_they_differ():
+    names = ["encoder.layer.0.query", "encoder.layer.1.query", "encoder.layer.1.value", "a"]
+    short = shortened(names, lambda name: len(name) <= 12)
+    assert len(set(short)) == 4
+    assert all(len(name) <= 12 for name in short)
+    assert short[-1] == "a"

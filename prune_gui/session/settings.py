@@ -119,13 +119,16 @@ class Settings(BaseModel):
         self.update(lambda _: self, path)
 
     def with_recent(self, path: Path) -> Self:
-        """Return settings with `path` first among the recent files, if it is valid Unicode."""
+        """Return settings with `path` first among the recent files, if it is valid Unicode.
+
+        It takes the place of its folder, which was saved as a whole.
+        """
         try:
-            name = str(path.absolute())
+            name, folder = str(path.absolute()), str(path.absolute().parent)
             name.encode()
         except (FileNotFoundError, UnicodeEncodeError):  # FileNotFoundError: no working folder
             return self
-        others = [other for other in self.recent if other != name]
+        others = [other for other in self.recent if other not in (name, folder)]
         return self.model_copy(update={"recent": (name, *others)[:MAX_RECENT]})
 
 

@@ -299,7 +299,7 @@ class SaveDialog(QDialog):
         folder = missing_folder(target)
         self._make_folder.setVisible(folder is not None)
         self._make_folder.setText(
-            tr("Create the missing &folder {path}", path=escape_mnemonics(str(folder)))
+            tr("Create the missin&g folder {path}", path=escape_mnemonics(str(folder)))
         )
         self._replace.setVisible(target is not None and target.url is not None)
         self._replace.setEnabled(target is not None and not target.is_folder)

@@ -43,10 +43,8 @@ def loading_code(checkpoint: Checkpoint, changes: Mapping[str, object] | None = 
     lines = list(reading_code(checkpoint, folder))
     if script is not None:
         built = "" if network and form == "compact" else "model"
-        lines = [
-            "from runpy import run_path\n",
-            f'model = run_path({str(script)!a})["load"]({built})',
-        ]
+        run = f'model = run_path({str(script)!a})["load"]({built})'
+        lines = ["from runpy import run_path\n", run]
     elif form == "masks":
         lines += [
             "for name, mask in state.items():",
@@ -54,10 +52,8 @@ def loading_code(checkpoint: Checkpoint, changes: Mapping[str, object] | None = 
             "    torch.nn.utils.prune.custom_from_mask(model.get_submodule(path), name, mask)",
         ]
     elif network and checkpoint.path.name in OF_TRANSFORMERS and not fields:
-        lines = [
-            f"from transformers import {network}\n",
-            f"model = {network}.from_pretrained({str(folder)!a})",
-        ]
+        load = f"model = {network}.from_pretrained({str(folder)!a})"
+        lines = [f"from transformers import {network}\n", load]
     elif network and form == "compact":
         values = "".join(f", {key}={value!r}" for key, value in fields.items())
         lines = [

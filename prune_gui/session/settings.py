@@ -119,15 +119,13 @@ class Settings(BaseModel):
         self.update(lambda _: self, path)
 
     def with_recent(self, path: Path) -> Self:
-        """Return settings with `path` first among the recent files, if it is valid Unicode.
-
-        It takes the place of its folder, which was saved as a whole.
-        """
+        """Return settings with `path` first among the recent files, if it is valid Unicode."""
         try:
             name, folder = str(path.absolute()), str(path.absolute().parent)
             name.encode()
         except (FileNotFoundError, UnicodeEncodeError):  # FileNotFoundError: no working folder
             return self
+        # A folder that was saved gives way to the file in it that is opened.
         others = [other for other in self.recent if other not in (name, folder)]
         return self.model_copy(update={"recent": (name, *others)[:MAX_RECENT]})
 

@@ -43,14 +43,13 @@ class Welcome(QWidget):
         purpose = QLabel(tr(PURPOSE))
         suffixes = " ".join(known_suffixes())
         formats = QLabel(tr("Open or drop {suffixes} or a sharded checkpoint.", suffixes=suffixes))
-        for label in (picture, title, purpose, formats):
-            label.setWordWrap(label in (purpose, formats))
-            label.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         formats.setForegroundRole(formats.palette().ColorRole.PlaceholderText)
         self._button_actions: dict[QCommandLinkButton, QAction] = {}
         self._column = QVBoxLayout()
-        for widget in (picture, title, purpose, formats):
-            self._column.addWidget(widget)
+        for label in (picture, title, purpose, formats):
+            label.setWordWrap(label in (purpose, formats))
+            label.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+            self._column.addWidget(label)
         self._column.addSpacing(WIDE_PX)
         for action in actions:
             button = QCommandLinkButton(action.iconText(), action.toolTip())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -132,8 +132,9 @@ class CheckpointSaving:
             from prune_gui.recipe.compaction.plan import compact_plan  # torch: slow to import
             from prune_gui.recipe.loading_code import loading_code  # torch: slow to import
 
-            resolution = session.resolver.resolve(recipe, monitor)
-            changes = compact_plan(resolution, monitor).changes if form == "compact" else {}
+            changes: Mapping[str, object] = {}
+            if form == "compact":
+                changes = compact_plan(session.resolver.resolve(recipe, monitor), monitor).changes
             with open_checkpoint(path) as saved:
                 return loading_code(saved, changes)
 

@@ -248,7 +248,7 @@ class SaveDialog(QDialog):
             self._path,
             tr("File or folder to save to"),
             tr("Also the URL of one in an object store, such as s3://bucket/name"),
-        ).setMinimumWidth(460)
+        ).setMinimumWidth(540)
         browse = layouts.button(tr("&Browse…"), self._browse)
         self._shard_size.setAccessibleName(tr("Largest shard"))
         self._shard_size.setEnabled(False)

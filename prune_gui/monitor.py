@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from prune_gui.errors import Cancelled
+
+Item = TypeVar("Item")
 
 Progress = Callable[[int, int], None]
 """Called with (done, total), both in bytes; the total may grow while the work runs."""
@@ -102,6 +104,12 @@ class Monitor:
             self._done += amount
             if self._progress is not None:
                 self._progress(self._done, max(self._total, self._done))
+
+    def each(self, items: Iterable[Item]) -> Iterator[Item]:
+        """Yield items; the work can be cancelled before each of them."""
+        for item in items:
+            self.advance()
+            yield item
 
     def stopped_by(self, flag: CancelFlag) -> Monitor:
         """Return a monitor that counts into this one, and is cancelled by a flag, too."""

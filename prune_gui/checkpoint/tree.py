@@ -57,6 +57,8 @@ STAGES: Final = (
     r"^(lm_head|embed_out|classifier|head|score|pooler|qa_outputs|fc|final_.*)$",
 )
 """Regular expressions for names of modules beside each other, in the order in which they run."""
+NUMBERED_LAYER: Final = re.compile(r"(conv|bn)_?(\d{1,9})")
+MAX_LAYERS: Final = 10**9
 FIRST_NORM, ATTENTION_STAGE, SECOND_NORM = 2, 6, 8
 EMBEDDING_STAGE, HEAD_STAGE = 0, len(STAGES) - 1
 
@@ -160,13 +162,16 @@ def module_tree(
 def in_forward_order(names: Iterable[str]) -> list[str]:
     """Return the names of modules beside each other in the order in which they run.
 
-    A name that does not say when it runs stays behind the one before it.
+    A name that does not say when it runs stays behind the one before it. Batch norms follow the
+    convolutions of their number.
     """
-    keys, at = {}, 0
+    keys, at, names = {}, 0, list(names)
+    has_batch_norms = any(name.startswith("bn") for name in names)
     for name in names:
-        stage = stage_of(name)
+        stage, numbered = stage_of(name), NUMBERED_LAYER.match(name) if has_batch_norms else None
         at = at if stage is None else stage
-        keys[name] = at
+        number = int(numbered[2]) if numbered else MAX_LAYERS
+        keys[name] = at, number, bool(numbered and numbered[1] == "bn")
         at = min(at, HEAD_STAGE - 1)  # what follows the head in the file need not follow it
     return sorted(keys, key=keys.__getitem__)
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +23,6 @@ RIGHT: Final = 1
 LEFT: Final = 2
 BOTH: Final = LEFT | RIGHT
 CORRECTED: Final = BOTH + 1
-
-Obstacle = Literal["shape", "not_left", "not_right", "not_prunable"]
-"""Why a parameter cannot be compared: the shapes differ, one side has no such tensor, or the
-parameter cannot be pruned on one side."""
 
 Stack = Sequence[stack.AppliedStep]
 """The steps that are applied to a parameter."""
@@ -110,24 +105,9 @@ def until(resolution: Resolution, steps: int, names: Iterable[str] | None = None
 
 def comparable(left: Resolution, right: Resolution, name: str) -> bool:
     """Return whether a parameter is prunable on both sides and has the same shape."""
-    return _obstacle(left, right, name) is None
-
-
-def left_out(left: Resolution, right: Resolution) -> Counter[Obstacle]:
-    """Return the number of parameters that are not `comparable`, by reason."""
-    obstacles = (_obstacle(left, right, name) for name in {**left.counts, **right.counts})
-    return Counter(obstacle for obstacle in obstacles if obstacle is not None)
-
-
-def _obstacle(left: Resolution, right: Resolution, name: str) -> Obstacle | None:
-    of_left, of_right = (side.checkpoint.tensors.get(name) for side in (left, right))
-    if of_left is None:
-        return "not_left"
-    if of_right is None:
-        return "not_right"
-    if of_left.shape != of_right.shape:
-        return "shape"
-    return None if name in left.counts and name in right.counts else "not_prunable"
+    is_prunable = name in left.counts and name in right.counts
+    shapes = (side.checkpoint.tensors[name].shape for side in (left, right))
+    return is_prunable and len(set(shapes)) == 1
 
 
 def shares(

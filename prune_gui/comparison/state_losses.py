@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -34,10 +34,23 @@ class StateLosses(Sequence[str]):
     def __getitem__(self, row: int) -> str:  # type: ignore[override]  # no slices are needed
         return self.infos[row].name
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of all parameters."""
+        return tuple(info.name for info in self.infos)
+
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
         """The number of elements of each parameter."""
         return np.array([info.numel for info in self.infos], np.int64)
+
+    @property
+    def omitted(self) -> int:
+        """The number of parameters that are not on both sides with the same shape."""
+        return len({**self.left.counts, **self.right.counts}) - len(self)
 
     @property
     def is_complete(self) -> bool:

@@ -172,12 +172,11 @@ class FunctionProcess:
 
 def _ended(spec: EvaluatorSpec, exit_code: int, output: str) -> EvaluationError:
     """Return the error of an evaluator that has ended: the cause, which it printed last, first."""
-    how, last = end_message(exit_code), last_line(output)
+    how, last, details = end_message(exit_code), last_line(output), _details(spec, output)
+    if not last:
+        return EvaluationError("The evaluator failed: {how}.", how=how, details=details)
     return EvaluationError(
-        tr("{cause} (the evaluator failed: {how})", cause=last, how=how)
-        if last
-        else tr("The evaluator failed: {how}.", how=how),
-        details=_details(spec, output),
+        "{cause} (the evaluator failed: {how})", cause=last, how=how, details=details
     )
 
 

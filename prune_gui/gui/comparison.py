@@ -93,6 +93,11 @@ class Comparison(QObject):
         return self._others[self._reference].checkpoint if self._reference in self._others else None
 
     @property
+    def reference_masks(self) -> Resolution | None:
+        """The zeros of the reference, if it is another checkpoint that is open."""
+        return self._others.get(self._reference) if self._reference is not None else None
+
+    @property
     def reference_text(self) -> str:
         """The name of the reference for a header; "" if it is the file itself, or there is none."""
         session, reference = self._source.session, self.reference
@@ -202,9 +207,10 @@ class Comparison(QObject):
         """Forget the states of the session before, and open the reference of this one."""
         self._states.clear()
         if not continued:
-            self.notice = ""
+            self.notice, session = "", self._source.session
+            own = session.checkpoint.path.absolute() if session is not None else None
             for which, side in self.chosen.items():
-                if not isinstance(side, OtherCheckpoint):
+                if not isinstance(side, OtherCheckpoint) or side.path.absolute() == own:
                     self.chosen[which] = DEFAULTS[which]
         self._take_reference()
 

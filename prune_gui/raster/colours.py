@@ -74,14 +74,20 @@ def rgb(colour: str) -> tuple[int, int, int]:
     return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
 
 
+def is_bright(pixels: NDArray[np.uint8 | np.uint16]) -> NDArray[np.bool_]:
+    """Return whether black contrasts more than white with each sRGB pixel (..., 3 or 4).
+
+    Both have a contrast of 4.6 with a luminance of 0.179 (WCAG 2.2).
+    """
+    shares = np.arange(256) / 255
+    linear = np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
+    bright: NDArray[np.bool_] = linear[pixels[..., :3]] @ (0.2126, 0.7152, 0.0722) > 0.179
+    return bright
+
+
 def readable_on(fill: str) -> str:
-    """Return black or white, whichever contrasts more with a colour (WCAG 2.2, luminance)."""
-    linear = [
-        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
-        for part in (channel / 255 for channel in rgb(fill))
-    ]
-    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-    return "#101418" if luminance > 0.18 else "#ffffff"
+    """Return black or white, whichever contrasts more with a colour."""
+    return "#101418" if is_bright(np.array(rgb(fill), np.uint8)) else "#ffffff"
 
 
 LIGHT: Final = Colours(
@@ -151,13 +157,9 @@ class Ramp:
 
 
 def pruned_ramps(colours: Colours, weights: NDArray[np.float64]) -> NDArray[np.uint8]:
-    """Return the colours of cells in which a share of the elements is pruned.
+    """Return the colours of cells, uint8 (codes, weights, 4), mixed from kept at 0 to pruned at 1.
 
-    Args:
-        weights: float64 (shares,), how far the colour of a cell is from kept, at 0, to pruned.
-
-    Returns:
-        uint8 (codes, shares, 4): for kept, each step, the draft, in the file, and zero.
+    The codes are kept, each step, the draft, in the file, and zero.
     """
     shades = (colours.kept, *colours.steps, colours.draft, colours.in_file, colours.zero)
     ends = np.array([rgb(shade) for shade in shades], np.float64)

@@ -114,8 +114,8 @@ def pattern_of(resolution: Resolution, info: TensorInfo, zeros: FileZeros) -> Gr
         predicate = applied.predicate
         if isinstance(predicate, NMCut):
             groups = predicate.groups
-            n, along = groups.m - predicate.going, (groups.length, groups.inner)
-            return _n_m(n, groups.m, *along, _dim(shape, *along))
+            n = groups.m - predicate.going
+            return _n_m(shape, n, groups.m, groups.length, groups.inner)
         if isinstance(predicate, BlockCut):
             blocks = predicate.blocks
             return _blocks(blocks.rows, blocks.columns, blocks.height, blocks.width)
@@ -127,14 +127,14 @@ def pattern_of(resolution: Resolution, info: TensorInfo, zeros: FileZeros) -> Gr
     for name in possible(shape):
         m, fewest = PATTERNS[name]
         if abs(share - fewest / m) <= SHARE_TOLERANCE:
-            return _n_m(m - fewest, m, math.prod(shape[1:]), 1, 1, is_guess=True)
+            return _n_m(shape, m - fewest, m, math.prod(shape[1:]), 1, is_guess=True)
     return None
 
 
 def verdict(
     resolution: Resolution, name: str, pattern: GroupPattern, monitor: Monitor
 ) -> Verdict | None:
-    """Count the groups that follow a pattern; None if it was guessed and too few follow it."""
+    """Count the groups that follow a pattern; None without any, or if a guessed one is wrong."""
     info = resolution.checkpoint.tensors[name]
     within = partial(resolution.pruned_by_within, name)
     height, width, columns = pattern.height, pattern.width, pattern.columns
@@ -164,10 +164,15 @@ def verdict(
 
 
 def _n_m(
-    n: int, m: int, length: int, inner: int, dim: int, *, is_guess: bool = False
+    shape: tuple[int, ...], n: int, m: int, length: int, inner: int, *, is_guess: bool = False
 ) -> GroupPattern:
     """Return the pattern of groups of `m` elements that are `inner` apart; see `NMGroups`."""
-    title = tr("{pattern} along dim {dim}", pattern=f"{n}:{m}", dim=dim)
+    after = [math.prod(shape[dim:]) for dim in range(1, len(shape) + 1)]
+    dim = next(dim for dim in range(len(shape)) if length * inner == shape[dim] * after[dim])
+    message = deferred("{pattern} along dim {dim}")
+    if length != shape[dim]:
+        message = deferred("{pattern} along dim {dim}, flattened")
+    title = tr(message, pattern=f"{n}:{m}", dim=dim)
     if inner == 1:
         return GroupPattern(title, 1, length, 1, m, n, is_guess)
     return GroupPattern(title, length, inner, m, 1, n, is_guess)
@@ -186,13 +191,4 @@ def _found(zeros: ZeroPatterns) -> GroupPattern | None:
     length, inner = (rows, columns) if zeros.n_m_dim == 0 else (columns, 1)
     if not zeros.n_m_flattened and zeros.n_m_dim == 1:
         length, inner = zeros.shape[1], columns // zeros.shape[1]
-    return _n_m(n, m, length, inner, zeros.n_m_dim)
-
-
-def _dim(shape: tuple[int, ...], length: int, inner: int) -> int:
-    """Return the first dimension of groups along `length` elements that are `inner` apart."""
-    for dim in range(len(shape)):
-        after = math.prod(shape[dim + 1 :])
-        if (length, inner) in ((shape[dim], after), (shape[dim] * after, 1)):
-            return dim
-    return 0
+    return _n_m(zeros.shape, n, m, length, inner)

@@ -49,6 +49,15 @@ class ParameterLayout:
         """Return the index of the element at (row, column), one number per dimension."""
         return tuple(map(int, np.unravel_index(self.flat(row, column), self.shape)))
 
+    def position(self, flat: int) -> tuple[int, int] | None:
+        """Return the row and column of an element; None if the layout does not show it."""
+        down, across = self.offsets(0, range(self.rows)), self.offsets(1, range(self.columns))
+        columns = np.flatnonzero(across != GAP)
+        rests = np.where(down == GAP, GAP, flat - down)
+        nearest = np.searchsorted(across[columns], rests, side="right") - 1
+        found = np.flatnonzero(across[columns][nearest] == rests)
+        return (int(found[0]), int(columns[nearest[found[0]]])) if found.size else None
+
     def _both(self, *position: int) -> list[int]:
         return [int(self.offsets(axis, range(at, at + 1))[0]) for axis, at in enumerate(position)]
 

@@ -170,8 +170,7 @@ def _report(subjects: Sequence[ReportSubject], monitor: Monitor, *, with_folders
     for (left, of_left), (right, of_right) in combinations(sides, 2):
         losses = compute_losses(empty_losses(of_left, of_right), lambda _: True, monitor)
         rows = tuple(map(losses.overlap, range(len(losses))))
-        omitted = mask_overlap.left_out(of_left, of_right).total()
-        pairs.append(PairRecord(left, right, rows, omitted))
+        pairs.append(PairRecord(left, right, rows, losses.omitted))
     for subject in subjects:
         subject.checkpoint.check()
     versions = {"Prune GUI": own_version(), "Python": platform.python_version()}

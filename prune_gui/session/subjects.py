@@ -61,11 +61,6 @@ class Subject:
         in_file = self.counts().get(IN_FILE, 0)
         return max(0, self.file_zeros.counts.get(self.name, 0) - in_file)
 
-    @property
-    def is_pruned(self) -> bool:
-        """Whether an element is pruned, or zero in the file."""
-        return self.zeros > 0 or self.resolution.counts[self.name][0] > 0
-
     def counts(self) -> dict[int, int]:
         """Return the number of elements by code, kept elements first; codes with 0 are left out."""
         steps = [outcome.pruned.get(self.name, 0) for outcome in self.resolution.outcomes]
@@ -316,7 +311,7 @@ def text_of(side: Side, steps: Sequence[Step], *, drafted: bool) -> str:
     """Return the name of a side in the window."""
     match side:
         case AfterStep(0):
-            return tr("The original file")
+            return tr("The file as opened")
         case AfterStep(number) if number <= len(steps):
             method = one_line(tr(steps[number - 1].method.title))
             return tr("After step {number}: {method}", number=number, method=method)
@@ -342,7 +337,7 @@ def frame_title(subject: Subject, steps: int) -> str:
     """Return the title of a frame of a film: "After step 2: L1 unstructured, 50.0 % pruned"."""
     share = sparsity(*subject.resolution.counts[subject.name])
     if not steps:
-        return tr("The original file, {share} pruned", share=share)
+        return tr("The file as opened, {share} pruned", share=share)
     method = one_line(tr(subject.resolution.recipe.steps[steps - 1].method.title))
     message = deferred("After step {number}: {method}, {share} pruned")
     if steps == subject.draft:

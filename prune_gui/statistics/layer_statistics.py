@@ -66,10 +66,6 @@ class LayerStatistics:
         """The open file."""
         return self.resolution.checkpoint
 
-    def is_of(self, resolution: Resolution, reference: Checkpoint | None) -> bool:
-        """Return whether these are the statistics of a resolution relative to a reference."""
-        return self.resolution is resolution and self.reference is reference
-
     @property
     def is_complete(self) -> bool:
         """Whether the statistics of every parameter are computed."""
@@ -106,8 +102,10 @@ def empty_statistics(
         measures = np.zeros(len(infos), MEASURES)
         measures.flags.writeable = False
         sizes = np.array([info.nbytes for info in infos], np.int64)
-        is_fetched = own.is_fetched
+        is_fetched = all(one.is_fetched for one in (own, reference) if one is not None)
         return LayerStatistics(resolution, reference, infos, sizes, measures, is_fetched)
+    if before.resolution is resolution:
+        return before
     measures = before.measures.copy()
     for index, info in enumerate(before.infos):
         pruned_by = _predicates(resolution, info.name)

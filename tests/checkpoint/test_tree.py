@@ -204,6 +204,8 @@ def test_a_module_with_many_parameters_is_not_expanded():
         "embeddings encoder pooler",
         "shared encoder decoder lm_head",
         "model lm_head",
+        "conv1 bn1 layer1 layer2 fc",
+        "conv1 bn1 conv2 bn2 conv10 bn10 downsample",
     ],
 )
 def test_modules_are_in_the_order_in_which_they_run_also_in_a_sorted_file(expected):

@@ -76,7 +76,9 @@ def test_the_parameter_that_lost_most_is_known_and_weights_that_are_not_finite_d
 def test_only_parameters_with_the_same_shape_on_both_sides_are_compared(resolved):
     left = resolved(v=torch.ones(2), w=torch.ones(2))
     right = resolved(w=torch.ones(3), v=torch.ones(2), x=torch.ones(1))
-    assert list(_losses(left, right)) == ["v"]
+    found = _losses(left, right)
+    assert list(found) == ["v"]
+    assert found.omitted == 2
 
 
 def test_changed_parameters_are_read_first_and_after_an_edit_only_those(resolved):

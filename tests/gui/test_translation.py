@@ -272,6 +272,7 @@ def test_dock_names_do_not_depend_on_the_language(window):
 def test_questions_and_remarks_are_translated(window, boxes):
     folder, file = Path("/tmp"), Path("/tmp/a.pt")
     asked = [one for one in vars(questions).values() if isinstance(one, questions.FileQuestion)]
+    asked += questions.FIGURES
     for question in asked:
         if question.suffix:
             questions.ask_target(window, question, file)
@@ -280,7 +281,7 @@ def test_questions_and_remarks_are_translated(window, boxes):
     questions.ask_folder(window, folder)
     show_about(window)
     scenes.ask_all(window, file)
-    assert boxes == [set()] * (len(asked) + 12)
+    assert boxes == [set()] * (len(asked) + 11)
 
 
 def test_level_names_of_the_log_are_translated():

@@ -45,8 +45,9 @@ def chunk(request, monkeypatch):
     ("shape", "options", "text"),
     [
         ((6, 8), {}, "2:4 along dim 1: 12 of 12 groups hold"),
-        ((8, 6), {"dim": 0}, "2:4 along dim 0: 12 of 12 groups hold"),
-        ((6, 4, 3), {}, "2:4 along dim 1: 18 of 18 groups hold"),
+        ((8, 6), {"dim": 0, "flatten": False}, "2:4 along dim 0: 12 of 12 groups hold"),
+        ((8, 6), {"dim": 0}, "2:4 along dim 0, flattened: 12 of 12 groups hold"),
+        ((6, 4, 3), {}, "2:4 along dim 1, flattened: 18 of 18 groups hold"),
         ((6, 4, 3), {"flatten": False}, "2:4 along dim 1: 18 of 18 groups hold"),
         ((3, 11), {"tail": "keep"}, "2:4 along dim 1: 6 of 6 groups hold"),
         ((16,), {"dim": 0}, "2:4 along dim 0: 4 of 4 groups hold"),

@@ -26,10 +26,12 @@ def shown(layout):
         if has_element:
             found[row, column] = layout.flat(row, column)
             assert down[row] + across[column] == found[row, column]
+            assert layout.position(found[row, column]) == (row, column)
             assert layout.index(row, column) == np.unravel_index(found[row, column], layout.shape)
     for offsets in (down, across):
         assert np.all(np.diff(offsets[offsets != GAP]) > 0)
         assert offsets[0] != GAP != offsets[-1]
+    assert layout.position(int(np.prod(layout.shape))) is None
     assert not layout.holds(layout.rows, 0)
     assert not layout.holds(0, -1)
     return found

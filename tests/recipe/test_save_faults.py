@@ -22,12 +22,14 @@ from prune_gui.errors import CheckpointError, PruneGuiError
 from prune_gui.memory import OutOfMemoryError, is_out_of_memory
 from prune_gui.recipe import Recipe, Resolution, export, resolve
 
-STEP = {"method": "l1_unstructured", "targets": ["w"], "amount": 0.5}
+STEP = {"method": "listed_units", "space": "channels", "units": [1, 2], "targets": ["0.*"]}
 SAVES = {
     "safetensors": ("out.safetensors", "finalized", None),
     "torch": ("out.pt", "finalized", None),
     "reparametrized": ("out.safetensors", "reparametrized", None),
     "shards": ("out", "finalized", 40),
+    "compact": ("out", "compact", None),
+    "compact shards": ("out", "compact", 40),
 }
 """The output path, the form, and the maximum shard size in bytes."""
 
@@ -45,7 +47,9 @@ posix_only = pytest.mark.skipif(sys.platform == "win32", reason="files are locke
 @pytest.fixture(scope="module")
 def resolution(tmp_path_factory) -> Resolution:
     path = tmp_path_factory.mktemp("source") / "model.safetensors"
-    save_file({"w": torch.arange(1.0, 9.0), "v": torch.ones(3)}, path)
+    weights = {"0.weight": torch.rand(6, 4), "0.bias": torch.rand(6), "2.weight": torch.rand(3, 6)}
+    save_file(weights, path)
+    path.with_name("config.json").write_text("{}")  # is copied into folders
     with open_checkpoint(path) as checkpoint:
         yield resolve(Recipe(steps=[STEP]), checkpoint)
 

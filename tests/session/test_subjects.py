@@ -83,7 +83,7 @@ STEPS = tuple(
 @pytest.mark.parametrize(
     ("side", "drafted", "text"),
     [
-        (FILE, False, "The original file"),
+        (FILE, False, "The file as opened"),
         (AfterStep(2), False, "After step 2: LAMP"),
         (AfterStep(3), False, "After step 3"),
         (Stack(), False, "The stack without the draft"),

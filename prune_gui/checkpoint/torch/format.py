@@ -69,23 +69,20 @@ def _open_headers(path: Path) -> FileCheckpoint:
 def _write(path: Path, content: FileContent, monitor: Monitor, **options: bool) -> WrittenFile:
     from prune_gui.checkpoint.torch.writing import write_torch  # torch: slow to import
 
-    return write_torch(
-        path, content.writers, content.template, content.metadata, monitor, **options
-    )
+    return write_torch(path, content, monitor, **options)
 
 
 def _file_nbytes(content: FileContent, **options: bool) -> int:
     from prune_gui.checkpoint.torch.writing import torch_nbytes  # torch: slow to import
 
-    return torch_nbytes(content.writers, content.template, content.metadata, **options)
+    return torch_nbytes(content, **options)
 
 
 def _data_nbytes(content: FileContent, *, tensors_only: bool = False) -> int:
     """Return the bytes of the values; tied tensors are stored once."""
-    tensors = {writer.tensor.name: writer.tensor.nbytes for writer in content.writers}
     template = None if tensors_only else content.template
     outside = template.nbytes_outside() if template else 0
-    return sum(tensors.values()) + outside
+    return sum(tensor.nbytes for tensor in content.tensors.values()) + outside
 
 
 TORCH: Final = FileFormat(

@@ -18,7 +18,6 @@ from typing import Any, Final, NamedTuple, cast
 import torch
 from torch.storage import TypedStorage, UntypedStorage
 
-from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.source import byte_chunks, crc32_of
 from prune_gui.checkpoint.torch.archive import (
     FOLDER,
@@ -33,13 +32,7 @@ from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
 from prune_gui.checkpoint.torch.record_copy import CopyPlan, copy_plan
 from prune_gui.checkpoint.torch.state_dict_search import Root, with_state
 from prune_gui.checkpoint.torch.zip_layout import BYTE_ORDER, METADATA_RECORD, VERSION_RECORD
-from prune_gui.checkpoint.write.content import (
-    KeyedWriter,
-    Metadata,
-    TensorWriter,
-    WrittenFile,
-    with_checksums,
-)
+from prune_gui.checkpoint.write.content import FileContent, KeyedWriter, TensorWriter, WrittenFile
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
@@ -54,9 +47,7 @@ PROTOCOL: Final = 2
 
 def write_torch(
     path: Path,
-    writers: Sequence[KeyedWriter],
-    template: Checkpoint | None,
-    metadata: Metadata,
+    content: FileContent,
     monitor: Monitor,
     *,
     compressed: bool = False,
@@ -64,7 +55,7 @@ def write_torch(
 ) -> WrittenFile:
     """Write a torch file to `path`, with only a few chunks of the values in memory at once.
 
-    If `template` is a torch file with the same tensors, it is copied with other values; see
+    If the template is a torch file with the same tensors, it is copied with other values; see
     `copy_plan`. If it is one with other tensors, its objects outside of the state dict are kept,
     and in the state dict everything but dense tensors, and tensors that share elements with others.
     If these objects need code to build, or with `tensors_only`, the file is a plain state dict of
@@ -75,9 +66,8 @@ def write_torch(
     then the last one of values: torch.load with mmap=True takes compressed bytes for values, unless
     a record would extend beyond the file.
     """
-    plan = None if tensors_only else copy_plan(writers, template)
-    tensors = {writer.tensor.name: writer.tensor for writer in writers}
-    names = {writer.key: writer.tensor.name for writer in writers}
+    plan = None if tensors_only else copy_plan(content.writers, content.template)
+    tensors, names = content.tensors, {one.key: one.tensor.name for one in content.writers}
     if plan is not None:
         plan.check_fixed(monitor)
     if plan is not None and plan.layout is None:
@@ -90,7 +80,7 @@ def write_torch(
         whole = plan.write_legacy(path, monitor)
         by_key = {key: plan.checksums[name] for key, name in names.items()}
         return WrittenFile(by_key, whole=whole)
-    contents = _contents(writers, template, plan, tensors_only=tensors_only)
+    contents = _contents(content, plan, tensors_only=tensors_only)
     records, checksums = contents.records, contents.checksums
     if compressed:
         records.sort(key=lambda each: each.name.startswith(VALUES_FOLDER) * (1 + each.nbytes))
@@ -103,26 +93,18 @@ def write_torch(
             monitor.expect(tensors[name].nbytes)
             checksums[name] = crc32_of(tensors[name].byte_chunks(), monitor)
         by_key = {key: checksums[name] for key, name in names.items()}
-        own = _own_record(contents.root, with_checksums(metadata, by_key, by_key))
-        archive.add(METADATA_RECORD, own)
+        archive.add(METADATA_RECORD, _own_record(contents.root, content.texts(by_key)))
     return WrittenFile(by_key, [record.name for record in records if record.is_kept])
 
 
-def torch_nbytes(
-    writers: Sequence[KeyedWriter],
-    template: Checkpoint | None,
-    metadata: Metadata,
-    *,
-    tensors_only: bool = False,
-) -> int:
+def torch_nbytes(content: FileContent, *, tensors_only: bool = False) -> int:
     """Return the bytes of the file that `write_torch` would write."""
-    plan = None if tensors_only else copy_plan(writers, template)
+    plan = None if tensors_only else copy_plan(content.writers, content.template)
     if plan is not None and plan.layout is None:
         return plan.template.source.size
-    contents = _contents(writers, template, plan, tensors_only=tensors_only)
-    own = _own_record(contents.root, with_checksums(metadata, [writer.key for writer in writers]))
+    contents = _contents(content, plan, tensors_only=tensors_only)
     sizes = {record.name: record.nbytes for record in contents.records}
-    sizes[METADATA_RECORD] = len(own)
+    sizes[METADATA_RECORD] = len(_own_record(contents.root, content.texts()))
     paths = ((f"{contents.folder}/{name}", nbytes) for name, nbytes in sizes.items())
     return archive_nbytes(paths, padding)
 
@@ -136,20 +118,14 @@ class _Contents(NamedTuple):
     folder: str = FOLDER
 
 
-def _contents(
-    writers: Sequence[KeyedWriter],
-    checkpoint: Checkpoint | None,
-    plan: CopyPlan | None,
-    *,
-    tensors_only: bool,
-) -> _Contents:
+def _contents(new: FileContent, plan: CopyPlan | None, *, tensors_only: bool) -> _Contents:
     if plan is not None and plan.layout is not None:
         return _Contents(
             plan.template.root, plan.records(plan.layout), plan.checksums, plan.layout.folder
         )
-    template = checkpoint if isinstance(checkpoint, TorchCheckpoint) else None
+    template = new.template if isinstance(new.template, TorchCheckpoint) else None
+    writers, tensors = new.writers, new.tensors
     is_plain = template is None or tensors_only or is_reduced(writers, template)
-    tensors = {writer.tensor.name: writer.tensor for writer in writers}
     blanks = {name: _blank(tensor) for name, tensor in tensors.items()}
     root: Root = ()
     content: object

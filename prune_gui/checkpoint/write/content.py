@@ -195,6 +195,11 @@ class FileContent:
     metadata: Metadata
 
     @property
+    def tensors(self) -> dict[str, TensorWriter]:
+        """The tensors by name; tied ones are under several keys."""
+        return {writer.tensor.name: writer.tensor for writer in self.writers}
+
+    @property
     def nbytes(self) -> int:
         """The bytes of all values."""
         return sum(writer.tensor.nbytes for writer in self.writers)

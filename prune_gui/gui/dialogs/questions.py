@@ -95,29 +95,18 @@ def ask_folder(parent: QWidget, folder: Path, title: str = OPEN_FOLDER) -> Path 
 
 
 def ask_target(parent: QWidget, question: FileQuestion, suggested: Path) -> Path | None:
-    """Ask where to save a file; the dialog confirms overwriting."""
-    kinds = {tr(question.kinds): question.suffix}
-    target = _ask_target(parent, tr(question.title), suggested, kinds)
-    return target[0] if target else None
+    """Ask where to save a file; the dialog confirms overwriting.
 
-
-def _ask_target(
-    parent: QWidget, title: str, suggested: Path, kinds: Mapping[str, str]
-) -> tuple[Path, str] | None:
-    """Ask where to save a file, and return its path and the chosen file filter.
-
-    A name without a suffix gets the suffix of the filter before the dialog checks for an existing
-    file. `QFileDialog.getSaveFileName` would check the name as typed.
+    A name without a suffix gets it before the dialog checks for an existing file.
+    `QFileDialog.getSaveFileName` would check the name as typed.
     """
-    dialog = QFileDialog(parent, title, str(suggested.parent))
+    dialog = QFileDialog(parent, tr(question.title), str(suggested.parent), tr(question.kinds))
     dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
-    dialog.setNameFilters(list(kinds))
-    dialog.filterSelected.connect(lambda kind: dialog.setDefaultSuffix(kinds[kind]))
-    dialog.setDefaultSuffix(next(iter(kinds.values())))
+    dialog.setDefaultSuffix(question.suffix)
     dialog.selectFile(suggested.name)
     accepted = dialog.exec()
     dialog.deleteLater()
-    return (Path(dialog.selectedFiles()[0]), dialog.selectedNameFilter()) if accepted else None
+    return Path(dialog.selectedFiles()[0]) if accepted else None
 
 
 def ask(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
@@ -56,7 +56,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FigureData:
-    """The content of the layouts. `masks` are of the chosen parameter, in the file and now."""
+    """The content of the layouts. `masks` are of the chosen parameter, before and after."""
 
     subject: ModelSubject
     arrangement: Arrangement
@@ -64,14 +64,13 @@ class FigureData:
     chosen: Subject | None
     masks: tuple[MaskCells, MaskCells] | None
 
-    @property
-    def listed(self) -> list[Bar]:
-        """The bars in the order of the sections; one per block if there are too many."""
+    def listed(self, *, by_block: bool) -> list[Bar]:
+        """Return the bars in the order of the sections; one per block if there are too many."""
         listed = []
         for section in self.arrangement.sections:
             for row in section.rows:
                 bars = [self.bars[name] for name in row.names if name is not None]
-                if section.roles and len(self.bars) > MAX_BARS:
+                if section.roles and (by_block or len(self.bars) > MAX_BARS):
                     counts = sum((Counter(bar.counts) for bar in bars), Counter[int]())
                     bars = [Bar(section.title, "", row.label, counts)]
                 listed += bars
@@ -81,7 +80,7 @@ class FigureData:
 def figure_data(
     subject: ModelSubject, before: Resolution, chosen: Subject | None, monitor: Monitor
 ) -> FigureData:
-    """Return the content of the layouts; `before` is the file without the stack."""
+    """Return the content of the layouts; `before` is the original, or the file itself."""
     tensors, counts = subject.resolution.checkpoint.tensors, subject.resolution.counts
     found = Arrangement.of(tensors, counts)
     bars = {}
@@ -96,7 +95,9 @@ def figure_data(
                     )
     if chosen is None:
         return FigureData(subject, found, bars, None, None)
-    original = Subject(before, chosen.info, None, chosen.file_zeros)
+    original = Subject(before, before.checkpoint.tensors[chosen.name], None)
+    if before.checkpoint is chosen.resolution.checkpoint:
+        original = replace(original, file_zeros=chosen.file_zeros)
     masks = _cells(original, monitor), _cells(chosen, monitor)
     return FigureData(subject, found, bars, chosen, masks)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from PySide6.QtCore import QMargins, QSize, Qt, QTimer, Signal, SignalInstance
-from PySide6.QtGui import QGuiApplication, QImage, QPalette, QPixmap, QResizeEvent
+from PySide6.QtGui import QGuiApplication, QPalette, QPixmap, QResizeEvent
 from PySide6.QtWidgets import (
     QCheckBox,
     QDialog,
@@ -49,13 +49,12 @@ from prune_gui.gui.widgets.theme import WIDE_PX, theme_palette
 from prune_gui.language import deferred, tr
 from prune_gui.number_formats import short_bytes
 from prune_gui.raster.colours import DARK, LIGHT
+from prune_gui.raster.parameter_layouts import KernelLayout
 from prune_gui.session.session import start_folder
 from prune_gui.session.settings import FigureSettings
 from prune_gui.session.subjects import ModelSubject, Subject
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from prune_gui.gui.figures.panels import Panel
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
@@ -106,7 +105,7 @@ class FigureDialog(QDialog):
         self.preview = QLabel(alignment=Qt.AlignmentFlag.AlignCenter)
         self._scroll = QScrollArea(widgetResizable=True)
         self._scroll.setWidget(self.preview)
-        self._scroll.setBackgroundRole(QPalette.ColorRole.Mid)
+        self._scroll.setBackgroundRole(QPalette.ColorRole.PlaceholderText)  # grey in both themes
         self._scroll.setMinimumSize(PREVIEW_PX)
         self._scroll.setAccessibleName(tr("Preview"))
         sizes = [(tr(text), number) for number, (text, _) in enumerate(SIZES)]
@@ -209,7 +208,12 @@ class FigureDialog(QDialog):
         before, axes, subject = resolved.before, ("", ""), None
         if isinstance(chosen, Subject) and chosen.resolution is model.resolution:
             subject, names = chosen, dim_names_of(workbench, chosen)
-            axes = layout_labels(names, layout_of(chosen.info.shape), None)
+            dims = (0, 1) if KernelLayout.of(chosen.info.shape) else None
+            axes = layout_labels(names, layout_of(chosen.info.shape), dims)
+            original = workbench.comparison.reference_masks
+            found = original.checkpoint.tensors.get(chosen.name) if original else None
+            if original is not None and found is not None and found.shape == chosen.info.shape:
+                before = original
 
         def work(monitor: Monitor) -> FigureData:
             return figure_data(model, before, subject, monitor)
@@ -226,7 +230,7 @@ class FigureDialog(QDialog):
         ready: dict[str, Panel] = {}
         if self._data is not None:
             ready = panels_of(*self._data, DARK if self.settings.dark else LIGHT)
-        if self._curves is not None:
+        if self._curves is not None and self._curves.picture() is not None:
             ready[CURVES] = PicturePanel(self._curves, CURVES_ASPECT)
         found = {layout: [panel] for layout, panel in ready.items()}
         if len(ready) > 1:
@@ -238,9 +242,9 @@ class FigureDialog(QDialog):
     def _figure(self) -> Figure | None:
         """Return the figure; None while there is nothing to show."""
         layout = self._layout
-        if layout is None:
+        panels = self._panels().get(layout or "")
+        if panels is None:
             return None
-        panels = self._panels()[layout]
         default = self._source.caption()[0]
         if layout == MASK:
             default = panels[0].title
@@ -263,8 +267,10 @@ class FigureDialog(QDialog):
         size, room = figure.size, self._scroll.viewport().size().shrunkBy(PAPER_EDGES)
         across, down = room.width() / size.width(), room.height() / size.height()
         scale = min(across, max(down, LEGIBLE_SCALE), MAX_SCALE)
-        dpi = scale * self.devicePixelRatioF() * POINTS_PER_INCH
-        self._make(figure, lambda: image_of(figure, dpi), self._show_preview, "figure preview")
+        ratio = self.devicePixelRatioF()
+        image = image_of(figure, scale * ratio * POINTS_PER_INCH)
+        image.setDevicePixelRatio(ratio)
+        self.preview.setPixmap(QPixmap.fromImage(image))
         pixels = figure.pixel_size(self.settings.dpi)
         facts = {
             "width": round(size.width() * MM_PER_INCH / POINTS_PER_INCH),
@@ -276,29 +282,11 @@ class FigureDialog(QDialog):
             "{width} \N{MULTIPLICATION SIGN} {height} mm, "
             "{across:,} \N{MULTIPLICATION SIGN} {down:,} px"
         )
-        self.facts.setText(tr(message, **facts))
-        is_large = pixels.width() * pixels.height() > MAX_PIXELS
-        self.note.say(tr("Too many pixels: choose a lower resolution.") if is_large else "")
-        self.export.setEnabled(not is_large)
-
-    def _show_preview(self, image: QImage) -> None:
-        image.setDevicePixelRatio(self.devicePixelRatioF())
-        self.preview.setPixmap(QPixmap.fromImage(image))
-
-    def _make(
-        self, figure: Figure, make: Callable[[], Any], then: Callable[[Any], None], lane: str | None
-    ) -> None:
-        """Draw a figure: pictures of widgets at once, others on the engine's thread."""
-
-        def use(made: Any) -> None:  # noqa: ANN401 - what `make` returns
-            if isValid(self):
-                then(made)
-
-        if figure.has_widgets:
-            then(make())
-        else:
-            job = Job(deferred("Drawing"), lambda _: make(), lane=lane, urgent=True)
-            self._workbench.bridge.run(job, use)
+        is_large = pixels.width() * pixels.height() > MAX_PIXELS  # the clipboard gets an image
+        problem = tr("Too many pixels: choose a lower resolution.")
+        self.facts.setText(problem if is_large else tr(message, **facts))
+        for button in (self.export, self.copy):
+            button.setEnabled(not is_large)
 
     def _copy(self) -> None:
         if (figure := self._figure()) is not None:
@@ -323,15 +311,11 @@ class FigureDialog(QDialog):
         except PruneGuiError as error:
             self.note.say(str(error))
             return
-        overwrite = target == path  # else nobody was asked
-        self._make(
-            figure, lambda: drawn(figure), lambda it: self._write(target, it, overwrite), None
-        )
+        made = drawn(figure)
 
-    def _write(self, target: Path, made: QImage | bytes, overwrite: bool) -> None:
         def write(_: Monitor) -> int:
             content = content_of(made)
-            write_documents({target: content}, overwrite=overwrite)
+            write_documents({target: content}, overwrite=target == path)  # else nobody was asked
             return len(content)
 
         def written(size: int) -> None:

@@ -66,10 +66,11 @@ class Canvas:
         self.painter.restore()
 
     def rich(self, html: str, width: float, *, small: bool = True) -> QTextDocument:
-        """Return rich text that wraps at a width."""
+        """Return rich text that wraps at a width, but not before "%"."""
         document = QTextDocument()
         document.setDefaultFont(self.font(small=small))
         document.setDocumentMargin(0)
+        html = html.replace(" %", "&nbsp;%")
         document.setHtml(f'<div style="color: {self.colours.foreground}">{html}</div>')
         document.setTextWidth(width)
         return document

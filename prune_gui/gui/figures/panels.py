@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import ClassVar, Final
+from typing import Final
 
 from PySide6.QtCore import QPointF, QRectF
 
@@ -21,13 +21,15 @@ from prune_gui.raster.colours import ramp_table
 from prune_gui.recipe.recipe import KEPT
 
 GAP: Final = 4.0  # points between neighbours
-WIDE: Final = 360.0
-"""Width in points from which panels and long lists of bars stand side by side."""
+COLUMN_EMS: Final = 22.5
+"""Minimum width of panels and lists of bars that stand side by side, in sizes of the text."""
 GRID_FONT_PX: Final = 11  # size of texts for which the grid of blocks is laid out
 GRID_PT: Final = 400.0  # height into which the grid is to fit
 GRID_ASPECT: Final = 0.75  # the same of wide grids, relative to their width
 SHADES: Final = 100  # of the colour bar
 MAX_IN_COLUMN: Final = 14  # lines of a list that is not divided
+LABEL_EMS: Final = 5  # width of the labels of an axis
+MIN_PITCH: Final = 0.75  # of bars, relative to the height of a line; closer ones are summed up
 BAR: Final = 0.72  # thickness of a bar, relative to the distance of bars
 LABEL_SHARE: Final = 0.4  # maximum width of the names of layers, as a share of a column
 MIN_ASPECT: Final = 0.35
@@ -40,7 +42,6 @@ class Panel:
 
     title: str
     legend: str
-    is_widget: ClassVar[bool] = False  # whether only the thread of the window can draw it
 
     @abstractmethod
     def height(self, canvas: Canvas, width: float) -> float:
@@ -71,12 +72,17 @@ class GridPanel(Panel):
             return Cell(sparsity_share(share), canvas.colours.share(share), is_faint=not share)
 
         painter = GridPainter(self.arrangement, cell_of, canvas.colours, font)
-        painter.fit(int(width / scale), int(height / scale))
+        painter.fit(int(width / scale), ceil(height / scale))
         return painter, scale
 
     def height(self, canvas: Canvas, width: float) -> float:
-        painter, scale = self._painter(canvas, width, max(GRID_PT, GRID_ASPECT * width))
-        return scale * painter.size[1] + 2 * canvas.line
+        height = max(GRID_PT, GRID_ASPECT * width)
+        for room in (height, 2 * height, 4 * height):
+            painter, scale = self._painter(canvas, width, room)
+            needed = scale * painter.size[1]
+            if needed <= room:
+                break
+        return needed + 2 * canvas.line
 
     def draw(self, canvas: Canvas, area: QRectF) -> None:
         cells, bar = area.adjusted(0, 0, 0, -2 * canvas.line), area.adjusted(0, 0, 0, -canvas.line)
@@ -85,7 +91,8 @@ class GridPanel(Panel):
         canvas.pixels(bar, table[None])
         for share in (0.0, 0.5, 1.0):
             x = bar.left() + share * bar.width()
-            label = QRectF(x - share * 40, bar.bottom(), 40, canvas.line)
+            width = LABEL_EMS * canvas.text_pt
+            label = QRectF(x - share * width, bar.bottom(), width, canvas.line)
             canvas.text(label, percent(share), (Left, Centre, Right)[int(2 * share)])
         what = QRectF(bar.right() + GAP, bar.top(), area.right() - bar.right() - GAP, bar.height())
         canvas.text(what, tr("sparsity"))
@@ -104,28 +111,33 @@ class BarsPanel(Panel):
     title: str
     legend: str
     bars: Sequence[Bar]
+    summed: Sequence[Bar]  # by block, for the case that there is no space for all
     draft: int | None
 
     def height(self, canvas: Canvas, width: float) -> float:
-        return canvas.line * (max(map(len, self._columns(width))) + 1)
+        return canvas.line * (max(map(len, self._columns(canvas, self.bars, width))) + 1)
 
-    def _columns(self, width: float) -> list[list[Bar | str]]:
+    def _columns(self, canvas: Canvas, bars: Sequence[Bar], width: float) -> list[list[Bar | str]]:
         """Return the lines of each column: headings and bars."""
         lines: list[Bar | str] = []
         heading = ""
-        for bar in self.bars:
+        for bar in bars:
             if bar.heading != heading:
                 heading = bar.heading
                 lines.append(heading)
             lines.append(bar)
         length = len(lines)
-        if width >= WIDE and length > MAX_IN_COLUMN:
+        if width >= 2 * COLUMN_EMS * canvas.text_pt and length > MAX_IN_COLUMN:
             length = ceil(length / 2)
         return [lines[start : start + length] for start in range(0, len(lines), length)]
 
     def draw(self, canvas: Canvas, area: QRectF) -> None:
-        columns, gap = self._columns(area.width()), 3 * GAP
-        pitch = area.height() / (max(map(len, columns)) + 1)
+        gap = 3 * GAP
+        for bars in (self.bars, self.summed):
+            columns = self._columns(canvas, bars, area.width())
+            pitch = area.height() / (max(map(len, columns)) + 1)
+            if pitch >= MIN_PITCH * canvas.line:
+                break
         width = (area.width() + gap) / len(columns) - gap
         for number, lines in enumerate(columns):
             left = area.left() + number * (width + gap)
@@ -146,7 +158,9 @@ class BarsPanel(Panel):
             x = scale.left() + share * scale.width()
             canvas.draw_line(QPointF(x, row.top()), QPointF(x, bottom), canvas.colours.grid)
             if share in (0.0, 0.5, 1.0):
-                canvas.text(QRectF(x - 20, bottom, 40, row.height()), percent(share), Centre)
+                width = LABEL_EMS * canvas.text_pt
+                label = QRectF(x - width / 2, bottom, width, row.height())
+                canvas.text(label, percent(share), Centre)
         block = ""
         for line in lines:
             if isinstance(line, str):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import Final, Protocol
 
-from PySide6.QtCore import QPoint, QRectF, QSize, SignalInstance
+from PySide6.QtCore import QPoint, QRectF, QSize, QSizeF, SignalInstance
 from PySide6.QtGui import QFontInfo, QPalette, QRegion
 from PySide6.QtWidgets import QAbstractScrollArea, QWidget
 
@@ -54,8 +54,6 @@ class PicturePanel(Panel):
     legend begins with the description of the picture.
     """
 
-    is_widget = True
-
     def __init__(self, source: PictureSource, aspect: float | None = None) -> None:
         picture = source.picture()
         assert picture is not None
@@ -67,8 +65,14 @@ class PicturePanel(Panel):
         self.legend = "<br>".join(filter(None, (what, source.legend())))
 
     def height(self, canvas: Canvas, width: float) -> float:
-        least = self._scale(canvas) * self.picture.minimumSizeHint().height()
-        return max(least, width * min(max(self._aspect, MIN_ASPECT), MAX_ASPECT))
+        scale, before = self._scale(canvas), self.picture.size()
+        least = scale * self.picture.minimumSizeHint().height()
+        height = max(least, width * min(max(self._aspect, MIN_ASPECT), MAX_ASPECT))
+        if isinstance(self.picture, QAbstractScrollArea):
+            size = self._resized((QSizeF(width, height) / scale).toSize())
+            height = width * size.height() / size.width()
+            self.picture.resize(before)
+        return height
 
     def _scale(self, canvas: Canvas) -> float:
         """Return the points per pixel of the screen, with which texts get their size."""
@@ -79,13 +83,8 @@ class PicturePanel(Panel):
         scale = self._scale(canvas)
         if isinstance(source, View):
             source.show_selection(on=False)
-        size = (area.size() / scale).toSize()
-        picture.resize(size)
-        if isinstance(picture, QAbstractScrollArea):  # make space for all of its content
-            across, down = picture.horizontalScrollBar(), picture.verticalScrollBar()
-            size += QSize(across.maximum(), down.maximum())
-            picture.resize(size)
-            scale = min(area.width() / size.width(), area.height() / size.height())
+        size = self._resized((area.size() / scale).toSize())
+        scale = min(area.width() / size.width(), area.height() / size.height())
         canvas.painter.translate(area.topLeft())
         canvas.painter.scale(scale, scale)
         # A plot overrides `render`, and would draw less.
@@ -94,6 +93,15 @@ class PicturePanel(Panel):
         picture.resize(before)
         if isinstance(source, View):
             source.show_selection(on=True)
+
+    def _resized(self, size: QSize) -> QSize:
+        """Resize the picture, more if it would scroll; return the size."""
+        self.picture.resize(size)
+        if isinstance(self.picture, QAbstractScrollArea):
+            across, down = self.picture.horizontalScrollBar(), self.picture.verticalScrollBar()
+            size = size + QSize(across.maximum(), down.maximum())
+            self.picture.resize(size)
+        return size
 
 
 def is_dark(source: PictureSource) -> bool:

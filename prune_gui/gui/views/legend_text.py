@@ -7,6 +7,7 @@ from html import escape
 from typing import Final, Protocol
 
 from prune_gui.errors import one_line
+from prune_gui.gui.views.maps.tiles import MIN_SHADE
 from prune_gui.language import tr, trn
 from prune_gui.number_formats import sparsity
 from prune_gui.raster.colours import Colours, mixed
@@ -15,8 +16,8 @@ from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO
 SEPARATOR: Final = "&nbsp;&nbsp; "
 """Separator of legend items. Lines break after it, so that all lines start with an item."""
 MAX_NAMED_COLOURS = 12  # maximum number of colours with a name; the others are counted together
-RAMP: Final = (0.25, 0.5, 0.75, 1.0)
-"""Pruned shares of the squares that show how the colour of a cell changes."""
+RAMP: Final = (*(MIN_SHADE + share * (1 - 2 * MIN_SHADE) for share in (0.25, 0.5, 0.75)), 1.0)
+"""How far the colours of cells are from kept if 25, 50, 75 and 100 % are pruned."""
 OUTLINE: Final = "#8a8f96"
 """Visible on both themes, so that the pale colour of kept elements is, too."""
 BREAKABLE_CHARACTERS: Final = re.compile("[…\u2e80-\uffef]")
@@ -85,6 +86,11 @@ def _without_zeros(counts: list[tuple[int, int]], zeros: int) -> list[tuple[int,
 def marked(colour: str, text: str, mark: str = "■") -> str:
     """Return a mark in a colour and a text beside it, as rich text in which no line breaks."""
     return f"{coloured_text(mark, colour)}&nbsp;{unbroken(text)}"
+
+
+def swatch(colour: str, text: str) -> str:
+    """Return an outlined square, because the colour may be pale, and a text beside it."""
+    return f"{coloured_text('□', OUTLINE, colour)}&nbsp;{unbroken(text)}"
 
 
 def coloured_text(text: str, colour: str, background: str = "transparent") -> str:

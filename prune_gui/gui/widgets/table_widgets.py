@@ -45,6 +45,8 @@ ROW_MARGIN_PX = 6
 BAR_MARGIN_PX = 2
 BAR_ALPHA, SELECTED_BAR_ALPHA = 100, 60  # opacity, of 255, of the bars in cells
 MIN_COLUMN_WIDTH_PX = 72
+MAX_MEASURED_ROWS = 64
+"""Rows of which columns of parameters are as wide as their texts, so that this takes no time."""
 
 
 def text_column(title: str, text: Callable[[Row], str]) -> Column[Sequence[Row]]:
@@ -372,6 +374,7 @@ class ParameterTable(TableView, Generic[Row]):
         self.verticalHeader().hide()
         header = self.horizontalHeader()
         header.setMinimumSectionSize(min_column_px)
+        header.setResizeContentsPrecision(MAX_MEASURED_ROWS)
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         header.setSectionResizeMode(0, QHeaderView.ResizeMode.Fixed)
         header.sectionResized.connect(self._fit_names)

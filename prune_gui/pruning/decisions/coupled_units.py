@@ -79,8 +79,7 @@ class Members:
                     one = UnitSlices(group.label, units, member.offset, member.width, owner)
                     slices[member.name][member.dim or 0].append(one)
         decisions = []
-        for name, target in self.targets.items():
-            monitor.advance()
+        for name, target in monitor.each(self.targets.items()):
             shape, note = target.shape or (1,), note_of.get(name, "")
             cuts = [
                 UnitCut.of(shape, dim, found, self.remaining_channels(name, dim))

@@ -52,11 +52,8 @@ def decide_ranked(
     if method.ranking_scope == "global":
         return _cut_together(method, targets, rankings, find_cuts_batched, monitor)
     cut = _cut_rows if method.ranking_scope == "row" else _cut_one
-    decisions = []
-    for target, ranking in zip(targets, rankings, strict=True):
-        monitor.advance()
-        decisions.append(cut(method, target, ranking))
-    return decisions
+    pairs = monitor.each(zip(targets, rankings, strict=True))
+    return [cut(method, target, ranking) for target, ranking in pairs]
 
 
 def decide_lamp(

@@ -70,11 +70,7 @@ def select_units(
     if method.ranking_scope == "global":
         with monitor.plan(sum(units.rank_bytes for units in all_units)):
             return _select_globally(all_units, method, monitor)
-    decisions = []
-    for units in all_units:
-        monitor.advance()
-        decisions.append(_select_locally(units, method))
-    return decisions
+    return [_select_locally(units, method) for units in monitor.each(all_units)]
 
 
 def _select_locally(units: Units, method: AmountMethod) -> Decision:

@@ -129,11 +129,7 @@ class Channels(Method):
     dim: Dim = "output"
 
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
-        decided = []
-        for target in targets:
-            monitor.advance()
-            decided.append(self._decide(target))
-        return decided
+        return [self._decide(target) for target in monitor.each(targets)]
 
     def _decide(self, target: Target) -> Decision:
         dim = decisions.dimension(target, self.dim, min_dims=1, flat=FLAT)

@@ -317,8 +317,7 @@ class DeadUnits(CoupledMethod):
 
     def choose(self, members: Members, monitor: Monitor) -> list[Noted]:
         chosen = []
-        for group in members.groups:
-            monitor.advance()
+        for group in monitor.each(members.groups):
             dead, constant = members.without_effect(group)
             units = predicates.PrunedUnits(dead, None, members.remaining_elements(group))
             chosen.append((units, _note(int(constant.sum()), fold=self.fold_constants)))

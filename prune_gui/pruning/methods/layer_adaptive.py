@@ -161,14 +161,9 @@ class Erk(ScoredMethod, OverallMethod):
             remaining,
             sum(remaining) - possible,
         )
-        decided = []
-        for target, ranking, n_kept in zip(targets, rankings, kept, strict=True):
-            monitor.advance()
-            pruned = target.remaining - n_kept
-            decided.append(
-                decisions.cut_lazily(self, target, ranking, pruned, missing=k - possible)
-            )
-        return decided
+        pruned = [count - n_kept for count, n_kept in zip(remaining, kept, strict=True)]
+        every = monitor.each(zip(targets, rankings, pruned, strict=True))
+        return [decisions.cut_lazily(self, *one, missing=k - possible) for one in every]
 
     def setting_for_weight(self, cut: DraggedCut, weight: float) -> Setting | None:
         """Find the amount for all targets by bisection over the number of elements."""

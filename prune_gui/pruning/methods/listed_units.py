@@ -47,8 +47,7 @@ class ListingMethod(CoupledMethod):
 
     def choose(self, members: Members, monitor: Monitor) -> list[Noted]:
         chosen, last = [], max(self.listed_units)
-        for group in members.groups:
-            monitor.advance()
+        for group in monitor.each(members.groups):
             if last >= group.size:
                 raise RecipeError(
                     "{group} has {count:,} units; {number} does not exist. Use 0 to {last}.",

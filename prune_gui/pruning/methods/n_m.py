@@ -94,12 +94,11 @@ class NM(ScoredMethod):
     def decide(self, targets: Sequence[Target], monitor: Monitor) -> list[Decision]:
         """Compute the counts of unpruned targets from shapes; count the elements of others."""
         cuts = [self._cut(target) for target in targets]
-        decided = []
         with monitor.plan(sum(target.size for target in targets if target.remaining_mask)):
-            for target, cut in zip(targets, cuts, strict=True):
-                monitor.advance()
-                decided.append(decisions.Decision(cut, cut.total(target.size, monitor)))
-        return decided
+            pairs = monitor.each(zip(targets, cuts, strict=True))
+            return [
+                decisions.Decision(cut, cut.total(target.size, monitor)) for target, cut in pairs
+            ]
 
     def _cut(self, target: Target) -> NMCut:
         dim = decisions.dimension(target, self.dim, min_dims=1, flat=FLAT)

@@ -56,7 +56,7 @@ class PluginMethod(Method):
     whatever its mask holds. Random numbers depend on the seed and on the name of the target.
     """
 
-    model_config = ConfigDict(strict=True)
+    model_config = ConfigDict(strict=True, defer_build=False)  # refuses invalid fields at once
 
     method_group: ClassVar[MethodGroup] = "plugins"
     plugin: ClassVar[str]
@@ -71,8 +71,7 @@ class PluginMethod(Method):
         decisions = []
         with monitor.in_charge(), monitor.plan(sum(target.weights.nbytes for target in targets)):
             is_global = self.ranking_scope == "global"
-            for group in [targets] if is_global else [[target] for target in targets]:
-                monitor.advance()
+            for group in monitor.each([targets] if is_global else [[one] for one in targets]):
                 mask = PackedMask(partial(self._pruned, group), f"{self.title} ({self.source})")
                 first = 0
                 for target in group:

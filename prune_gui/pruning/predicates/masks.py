@@ -18,7 +18,7 @@ from prune_gui.monitor import Monitor
 from prune_gui.pruning.arrays import Codes, Flags
 from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.parallel import chunks
-from prune_gui.pruning.predicates.predicate import ElementRank, Predicate
+from prune_gui.pruning.predicates.predicate import Predicate
 from prune_gui.pruning.selection.keys import RemainingMask
 from prune_gui.pruning.selection.scores import Scores
 
@@ -51,9 +51,6 @@ class CustomMask(Predicate):
             pruned += int(zeros.sum())
             monitor.advance((stop - start) * self.mask.dtype.itemsize)
         return pruned
-
-    def element_rank(self, flat: int) -> ElementRank:
-        return ElementRank(bool(self.prunes(flat, flat + 1)[0]))
 
 
 _COMPARABLE_DTYPES: Final = frozenset(
@@ -140,6 +137,3 @@ class PluginMask(Predicate):
         offset = begin % 8
         pruned = unpacked[offset : offset + end - begin].view(np.bool_)
         key_kernels.mark_where(pruned, np.uint8(step), codes)
-
-    def element_rank(self, flat: int) -> ElementRank:
-        return ElementRank(bool(self.prunes(flat, flat + 1)[0]))

@@ -70,6 +70,6 @@ class Predicate(ABC):
         """Return whether this is known to hold for every element for which `other` holds."""
         return False
 
-    @abstractmethod
     def element_rank(self, flat: int) -> ElementRank:
-        """Return the score, cut and rank of the element at a flat index."""
+        """Return the score, cut and rank of the element at a flat index, if it has some."""
+        return ElementRank(bool(self.prunes(flat, flat + 1)[0]))

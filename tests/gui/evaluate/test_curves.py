@@ -120,10 +120,11 @@ def test_invalid_input_is_explained_and_nothing_runs(sweep, amounts, targets):
 
 
 def test_each_chosen_ranking_is_a_curve_exported_with_its_legend_and_all_metrics(
-    sweep, run, monkeypatch, tmp_path, export_figure
+    panel, sweep, run, monkeypatch, tmp_path, export_figure
 ):
-    assert sweep.picture() is None
+    assert sweep.picture() is panel.curves is None
     run(sweep)
+    assert panel.curves is sweep
     curves = sweep.plot.curves
     assert [curve.label for curve in curves] == ["global L1", "LAMP"]
     assert [curve.values.tolist() for curve in curves] == [[0.5, 0.25]] * 2

@@ -60,7 +60,13 @@ def test_the_data_have_the_counts_of_the_resolution_and_the_mask_before_and_afte
         assert bar.sparsity == pytest.approx(pruned / total)
     before, after = data.masks
     assert before.sparsity == 0 < after.sparsity
-    assert [bar.label for bar in data.listed] == ["conv1", "conv2", "conv3", "hidden", "output"]
+    assert [bar.label for bar in data.listed(by_block=False)] == [
+        "conv1",
+        "conv2",
+        "conv3",
+        "hidden",
+        "output",
+    ]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

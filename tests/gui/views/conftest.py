@@ -27,7 +27,11 @@ Modifiers = Qt.KeyboardModifier
 PLAIN = Modifiers.NoModifier
 
 
-DELAYS = ("compare.pictures.DELAY_MS", "maps.map_view.BACKGROUND_DELAY_MS", "maps.readers.REST_MS")
+DELAYS = (
+    "compare.picture_view.DELAY_MS",
+    "maps.map_view.BACKGROUND_DELAY_MS",
+    "maps.readers.REST_MS",
+)
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
@@ -13,25 +12,18 @@ from numpy.typing import NDArray
 from prune_gui.errors import one_line
 from prune_gui.gui.views.compare.data import Shades
 from prune_gui.gui.views.legend_text import SEPARATOR, counted, marked, unbroken
-from prune_gui.language import deferred, format_number, join_items, tr
+from prune_gui.language import deferred, format_number, tr, trn
 from prune_gui.number_formats import sparsity, sparsity_share
 from prune_gui.raster.colours import Colours
 from prune_gui.table import Column
 
 if TYPE_CHECKING:
-    from prune_gui.comparison.mask_overlap import Obstacle, Overlap
+    from prune_gui.comparison.mask_overlap import Overlap
     from prune_gui.comparison.state_losses import StateLosses
 
 UNKNOWN: Final = "…"
 UNDEFINED: Final = "–"  # noqa: RUF001
 ARROW: Final = "\N{RIGHTWARDS ARROW}"
-OBSTACLES: Final[dict[Obstacle, str]] = {
-    "shape": deferred("{count:,} of another shape"),
-    "not_left": deferred("{count:,} not on the left"),
-    "not_right": deferred("{count:,} not on the right"),
-    "not_prunable": deferred("{count:,} that cannot be pruned on both sides"),
-}
-"""Texts for the numbers of parameters that cannot be compared, by the reason."""
 SCALE_STEPS: Final = 5
 LOST: Final = 1
 """The column of the lost energy, by which the table is sorted at first."""
@@ -42,22 +34,28 @@ def short_name(name: str) -> str:
     return name.removesuffix(".weight")
 
 
-def headline(losses: StateLosses, *, has_reference: bool = True) -> str:
-    """Return rich text that names the parameter that lost most, as a link with its name."""
+def headline(losses: StateLosses, colour: str, *, has_reference: bool = True) -> str:
+    """Return rich text with the parameter that lost most as a link, which has its name."""
     if not losses:
         return escape(tr("No parameter is on both sides with the same shape."))
-    if losses.worst is None:
+    if losses.worst is not None:
+        (name, share), message = losses.worst, deferred("Most lost: {name}, {value}")
+        value = sparsity_share(share)
         if not losses.is_complete:
-            return UNKNOWN
-        if not has_reference:
-            return escape(tr("What the file lost is known with its original: see the menu File."))
+            message = deferred("Most lost so far: {name}, {value}")
+    elif not losses.is_complete:
+        return UNKNOWN
+    elif losses.change.any():
+        row = int(np.argmax(losses.change))
+        name, value = losses[row], format_number(float(losses.change[row]), ".3g")
+        message = deferred("No energy is lost. Most changed: {name}, by {value}")
+    elif has_reference:
         return escape(tr("No energy is lost from left to right."))
-    name, share = losses.worst
-    link = f'<a href="{escape(name)}">{escape(one_line(short_name(name)))}</a>'
-    message = deferred("Most lost: {name}, {share}")
-    if not losses.is_complete:
-        message = deferred("Most lost so far: {name}, {share}")
-    return tr(message, name=link, share=escape(sparsity_share(share)))
+    else:
+        return escape(tr("What the file lost is known with its original: see the menu File."))
+    shown, style = escape(one_line(short_name(name))), f'style="color: {colour}"'
+    link = f'<a {style} href="{escape(name)}">{shown}</a>'
+    return tr(message, name=link, value=escape(value))
 
 
 def loss_legend(losses: StateLosses, colours: Colours) -> str:
@@ -68,8 +66,8 @@ def loss_legend(losses: StateLosses, colours: Colours) -> str:
     return SEPARATOR.join([unbroken(tr("energy lost")), *items])
 
 
-def total_text(losses: StateLosses, excluded: Counter[Obstacle]) -> str:
-    """Describe what is lost in all parameters, and which are left out."""
+def total_text(losses: StateLosses) -> str:
+    """Describe what is lost in all parameters, and how many are left out."""
     if not losses.is_complete:
         return tr("{percent:.0f} % of the weights read", percent=100 * losses.progress)
     measures, size = losses.measures, int(losses.sizes.sum())
@@ -81,11 +79,14 @@ def total_text(losses: StateLosses, excluded: Counter[Obstacle]) -> str:
         after=sparsity(int(measures["right"].sum()), size),
         lost=sparsity_share(lost / energy) if 0 < energy < np.inf else UNDEFINED,
     )
-    found = [obstacle for obstacle in OBSTACLES if excluded[obstacle]]
-    if not found:
+    if not losses.omitted:
         return total
-    counts = (tr(OBSTACLES[obstacle], count=excluded[obstacle]) for obstacle in found)
-    return tr("{total}. Parameters left out: {counts}", total=total, counts=join_items(counts))
+    omitted = trn(
+        "{count:,} parameter is not on both sides",
+        "{count:,} parameters are not on both sides",
+        losses.omitted,
+    )
+    return tr("{total}. {omitted}", total=total, omitted=omitted)
 
 
 def _column(
@@ -93,9 +94,17 @@ def _column(
     values: Callable[[StateLosses], NDArray[np.float64]],
     text: Callable[[StateLosses, int], str],
     tip: str,
-    bar: Callable[[StateLosses], NDArray[np.float64]] | None = None,
+    *,
+    is_relative: bool = False,
 ) -> Column[Any]:
-    """Return a column of numbers with a bar each; NaN stands for what is not known."""
+    """Return a column of numbers with a bar each, which may be relative to the largest.
+
+    NaN stands for what is not known.
+    """
+
+    def lengths(losses: StateLosses) -> NDArray[np.float64]:
+        largest = np.nanmax(values(losses), initial=0.0) if is_relative else 1.0
+        return values(losses) / (largest or 1.0)
 
     def shown(losses: StateLosses, row: int) -> str:
         if not losses.measures["known"][row]:
@@ -110,19 +119,15 @@ def _column(
         descending_first=True,
         file_title=title,
         file_values=lambda losses: [None if np.isnan(one) else one for one in values(losses)],
-        bar=bar or values,
+        bar=lengths,
     )
-
-
-def _share_of_largest(losses: StateLosses) -> NDArray[np.float64]:
-    return losses.change / (np.nanmax(losses.change, initial=0.0) or 1.0)
 
 
 LOSS_COLUMNS: Final[tuple[Column[Any], ...]] = (
     Column(
         title=deferred("Parameter"),
         text=lambda losses, row: short_name(losses[row]),
-        values=list,
+        values=tuple,
         cell_tip=lambda losses, row: one_line(losses[row]),
         is_number=False,
         file_title=deferred("Parameter"),
@@ -132,6 +137,7 @@ LOSS_COLUMNS: Final[tuple[Column[Any], ...]] = (
         lambda losses: losses.lost,
         lambda losses, row: sparsity_share(float(losses.lost[row])),
         deferred("Lost energy: share of the sum of squares on the left that is zero on the right"),
+        is_relative=True,
     ),
     _column(
         deferred("Before"),
@@ -148,9 +154,9 @@ LOSS_COLUMNS: Final[tuple[Column[Any], ...]] = (
     _column(
         deferred("Change"),
         lambda losses: losses.change,
-        lambda losses, row: format_number(float(losses.change[row]), ".3g"),
+        lambda losses, row: format_number(float(losses.change[row]), "#.3g"),
         deferred("L2 norm of the difference between both sides"),
-        _share_of_largest,
+        is_relative=True,
     ),
     _column(
         deferred("IoU"),

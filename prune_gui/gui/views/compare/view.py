@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QLabel, QSplitter, QStackedWidget, QWidget
+from PySide6.QtWidgets import QApplication, QLabel, QSplitter, QStackedWidget, QWidget
 
 from prune_gui import comparison, statistics
 from prune_gui.gui.dialogs.questions import ask_checkpoint
 from prune_gui.gui.views.compare.control_bars import SidesBar
-from prune_gui.gui.views.compare.pictures import ComparePictures
-from prune_gui.gui.views.compare.tables import LossTable, loss_cells
+from prune_gui.gui.views.compare.loss_table import LossTable, loss_cells
+from prune_gui.gui.views.compare.picture_view import ComparePictures
 from prune_gui.gui.views.compare.text import headline, loss_legend, total_text
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.overview.block_grid import BlockGrid
@@ -23,10 +22,10 @@ from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, bold
 from prune_gui.language import tr
+from prune_gui.session.draft_request import TargetsRequest
 from prune_gui.session.subjects import ComparedState, ModelSubject
 
 if TYPE_CHECKING:
-    from prune_gui.comparison.mask_overlap import Obstacle
     from prune_gui.comparison.state_losses import StateLosses
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
@@ -41,13 +40,12 @@ MARGINS_PX: Final = (GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ranking:
-    """What every parameter loses between two states; how many cannot be compared, and why."""
+class RankedLosses:
+    """What every parameter loses between two states, and where its block is."""
 
     left: ComparedState
     right: ComparedState
     losses: StateLosses
-    excluded: Counter[Obstacle]
     arrangement: Arrangement
 
     @property
@@ -68,7 +66,7 @@ class CompareView(View[ModelSubject]):
 
     def __init__(self, workbench: Workbench, viewport: Viewport) -> None:
         super().__init__(workbench, lambda: workbench.model_subject, tr("Compare"))
-        self._ranking: Ranking | None = None
+        self._ranking: RankedLosses | None = None
         self.sides = SidesBar(workbench, ask_checkpoint)
         self.pictures = ComparePictures(workbench, viewport)
         self.table_widget = LossTable()
@@ -112,6 +110,7 @@ class CompareView(View[ModelSubject]):
         self.table_widget.activated.connect(self.show_pictures)
         self.grid.chosen.connect(self._workbench.choose)
         self.grid.opened.connect(self._open)
+        self.grid.picked.connect(self._target)
         self.table_widget.doubleClicked.connect(self.show_pictures)
         self.pictures.list_wanted.connect(self.show_list)
         self.pictures.pictured.connect(self.pictured)
@@ -130,6 +129,9 @@ class CompareView(View[ModelSubject]):
             self.show_pictures()
         else:
             self._workbench.choose(name)
+
+    def _target(self, names: tuple[str, ...]) -> None:
+        self._request_draft(TargetsRequest(frozenset(names)))
 
     def show_list(self) -> None:
         self._levels.setCurrentWidget(self._list)
@@ -173,17 +175,16 @@ class CompareView(View[ModelSubject]):
             self._show_result(subject, before, self._show)
             return
 
-        def work(monitor: Monitor) -> Ranking:
+        def work(monitor: Monitor) -> RankedLosses:
             ranking = before
             if ranking is None or not known:
                 sides = left.resolution(), right.resolution()
                 earlier = ranking.losses if ranking is not None else None
                 losses = comparison.state_losses.empty_losses(*sides, earlier)
-                excluded = comparison.mask_overlap.left_out(*sides)
                 is_arranged = ranking is not None and ranking.losses.infos == losses.infos
                 arrangement = ranking.arrangement if ranking is not None and is_arranged else None
                 arrangement = arrangement or Arrangement.of(sides[1].checkpoint.tensors, losses)
-                ranking = Ranking(left, right, losses, excluded, arrangement)
+                ranking = RankedLosses(left, right, losses, arrangement)
             if not ranking.is_pending:
                 return ranking
             budget = statistics.dispatch.read_budget(counted=known)
@@ -192,24 +193,26 @@ class CompareView(View[ModelSubject]):
 
         self._run_picture_job(subject, work, self._show)
 
-    def _show(self, ranking: Ranking) -> None:
+    def _show(self, ranking: RankedLosses) -> None:
         self._ranking = ranking
         losses = ranking.losses
         self.table_widget.show_rows(losses)
         self.pictures.take_losses(losses)
         self._recolour()
         self.grid.choose(self._workbench.chosen)
-        has_reference = self._workbench.comparison.reference is not None
-        self.headline.setText(headline(losses, has_reference=has_reference))
-        self.total.setText(total_text(losses, ranking.excluded))
+        self.total.setText(total_text(losses))
 
     def _continue(self) -> None:
         if self.isVisible() and self._ranking is not None and self._ranking.is_pending:
             self._paint_timer.start()
 
     def picture(self) -> QWidget | None:
-        shown = super().picture()
-        return shown if shown is None or self._shows_list else self.pictures.picture()
+        if not self._shows_list:
+            return self.pictures.picture() if super().picture() else None
+        return self.grid if super().picture() else None
+
+    def show_selection(self, *, on: bool) -> None:
+        self.grid.choose(self._workbench.chosen if on else None)
 
     def caption(self) -> tuple[str, str]:
         if not self._shows_list:
@@ -218,7 +221,7 @@ class CompareView(View[ModelSubject]):
         return name, self._workbench.comparison.captioned(what)
 
     def legend(self) -> str:
-        return "" if self._shows_list else self.pictures.legend()
+        return super().legend() if self._shows_list else self.pictures.legend()
 
     def table(self) -> Table | None:
         """Return what every parameter loses."""
@@ -249,3 +252,6 @@ class CompareView(View[ModelSubject]):
             losses, colours = self._ranking.losses, self.colours()
             self.grid.show_cells(self._ranking.arrangement, loss_cells(losses, colours), colours)
             self._legend.setText(loss_legend(losses, colours))
+            colour = QApplication.palette().link().color().name()
+            has_reference = self._workbench.comparison.reference is not None
+            self.headline.setText(headline(losses, colour, has_reference=has_reference))

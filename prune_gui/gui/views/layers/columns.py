@@ -125,7 +125,7 @@ LAYER_COLUMNS: Final[tuple[Column[Rows], ...]] = (
     ),
     Column(
         title=deferred("Kept energy"),
-        tip=deferred("Sum of squares of the kept weights, relative to that of all weights"),
+        tip=deferred("Sum of squares of the kept weights, relative to that of the original"),
         values=lambda rows: rows.kept_share,
         text=energy,
         file_title=deferred("kept energy"),

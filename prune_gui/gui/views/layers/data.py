@@ -95,9 +95,7 @@ def compute_layers(
     resolution = subject.resolution
     previous = before.statistics if before else None
     counted = previous is not None and previous.resolution is resolution
-    statistics, reference = previous, subject.reference
-    if statistics is None or not statistics.is_of(resolution, reference):
-        statistics = empty_statistics(resolution, previous, reference=reference)
+    statistics = empty_statistics(resolution, previous, reference=subject.reference)
     if statistics.is_pending:
         statistics = compute(statistics, read_budget(counted=counted), monitor)
     infos = statistics.infos

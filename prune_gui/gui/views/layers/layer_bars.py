@@ -39,7 +39,7 @@ PLOT_NAMES: Final = (
 )
 STRETCH_FACTORS: Final = (4, 2, 4)
 """Vertical stretch of each plot; the last one also has the tick texts."""
-MIN_HEIGHTS_PX: Final = (64, 48, 110)
+MIN_HEIGHTS_PX: Final = (64, 48, 88)
 """Minimum height of each plot, so that the axis label fits."""
 PERCENT_TICKS: Final = [[(0, "0"), (50, "50"), (100, "100")], [(25, ""), (75, "")]]
 UNIT_PREFIXES: Final = ("", " k", " M", " G", " T")
@@ -49,6 +49,9 @@ MAX_NAMES_PX, MAX_NAMES_SHARE = 64, 0.35
 """Maximum height of the names below the bars, and the same as a share of the plot."""
 LINE_PX: Final = 18
 """Height of a line of an axis: the blocks, or a remark."""
+ELIDED: Final = Qt.TextElideMode.ElideMiddle
+RIGHT: Final = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+CENTRE: Final = Qt.AlignmentFlag.AlignCenter
 REACH_PX: Final = 6
 """Maximum distance of the cursor from the end of a segment that it grabs."""
 
@@ -102,20 +105,32 @@ class SegmentBox(pg.ViewBox):  # type: ignore[misc]
 
 
 class NameAxis(pg.AxisItem):  # type: ignore[misc]
-    """An axis of short names at positions, upwards where they are wide, above those of blocks."""
+    """An axis of short names, which run upwards if they are wide, above the names of blocks.
+
+    If the rows are not in the order of the network, each name has its block in front.
+    """
 
     def __init__(self) -> None:
         super().__init__("bottom")
         self._names: Sequence[ShortName] = ()  # of rows
         self._order = np.zeros(0, np.intp)  # the row at each position
+        self._blocks: list[str] = []  # of positions, as the labels
+        self._labels: list[str] = []
         self._pitch = self._names_px = 0.0
 
     def show_names(self, names: Sequence[ShortName], order: NDArray[np.intp], limit: float) -> None:
         """Show the names of rows in an order; those that run upwards have at most a height."""
-        self._names, self._order, metrics = names, order, QFontMetricsF(self._font())
-        first, last = self.linkedView().viewRange()[0]
-        self._pitch = self.linkedView().width() / max(1e-9, last - first)
-        widest = max((metrics.horizontalAdvance(one.label) for one in names[:MAX_BARS]), default=0)
+        if names is not self._names or not np.array_equal(order, self._order):
+            self._names, self._order = names, order
+            found = [names[row] for row in order.tolist()]
+            in_order = bool((np.diff(order) > 0).all())
+            self._blocks = [name.block for name in found] if in_order else []
+            full = (".".join(filter(None, name)) for name in found)
+            self._labels = [name.label for name in found] if in_order else list(full)
+        metrics, view = QFontMetricsF(self._font()), self.linkedView()
+        first, last = view.viewRange()[0]
+        self._pitch = view.width() / max(1e-9, last - first)
+        widest = max(map(metrics.horizontalAdvance, self._labels[:MAX_BARS]), default=0)
         height = metrics.height() if widest < self._pitch else min(widest + 1, limit)
         self._names_px = height if self._pitch >= metrics.height() else 0.0
         remark = LINE_PX if self.labelText else 0
@@ -126,43 +141,37 @@ class NameAxis(pg.AxisItem):  # type: ignore[misc]
         return scaled(QApplication.font(), SMALL)
 
     def paint(self, painter: QPainter, *_: object) -> None:
-        view, metrics, pitch = self.linkedView(), QFontMetricsF(self._font()), self._pitch
+        view, metrics, height = self.linkedView(), QFontMetricsF(self._font()), self._names_px
         first, last = view.viewRange()[0]
-        shown = range(max(0, math.ceil(first)), min(len(self._order), math.floor(last) + 1))
-        names = {position: self._names[self._order[position]] for position in shown}
-        line = metrics.height()
+        shown = range(max(0, math.ceil(first)), min(len(self._labels), math.floor(last) + 1))
         painter.setPen(self.textPen())
         painter.setFont(self._font())
 
-        def left_of(position: float) -> float:
+        def x_of(position: float) -> float:
             return float(self.mapFromItem(view, view.mapFromView(QPointF(position, 0))).x())
 
-        runs = [list(found) for _, found in groupby(shown, key=lambda at: names[at].block)]
-        are_blocks = 2 * len(runs) <= len(shown)
-        for position, name in names.items() if self._names_px else ():
-            text = name.label if are_blocks else ".".join(filter(None, name))
-            is_upright = metrics.horizontalAdvance(text) > pitch - TIGHT_PX
+        for position in shown if height else ():
+            is_upright = metrics.horizontalAdvance(self._labels[position]) > self._pitch - TIGHT_PX
+            width, side = (height, RIGHT) if is_upright else (self._pitch, CENTRE)
+            text = metrics.elidedText(self._labels[position], ELIDED, width)
+            line = metrics.height()
             painter.save()
-            painter.translate(left_of(position), TIGHT_PX)
+            painter.translate(x_of(position), TIGHT_PX)
             painter.rotate(-90 if is_upright else 0)
-            area = QRectF(-pitch / 2, 0, pitch, line)
-            if is_upright:
-                area = QRectF(-self._names_px, -line / 2, self._names_px, line)
-            text = metrics.elidedText(text, Qt.TextElideMode.ElideMiddle, area.width())
-            side = Qt.AlignmentFlag.AlignRight if is_upright else Qt.AlignmentFlag.AlignHCenter
-            painter.drawText(area, side | Qt.AlignmentFlag.AlignVCenter, text)
+            area = QRectF(-width, -line / 2, width, line)
+            if not is_upright:
+                area.moveTo(-width / 2, 0)
+            painter.drawText(area, side, text)
             painter.restore()
         end = -math.inf
-        for run in runs if are_blocks else ():
-            left, right = left_of(run[0] - 0.5), left_of(run[-1] + 0.5)
+        for block, run in groupby(shown if self._blocks else (), key=self._blocks.__getitem__):
+            positions = list(run)
+            left, right = x_of(positions[0] - 0.5), x_of(positions[-1] + 0.5)
             painter.drawLine(QPointF(left, 0), QPointF(left, TIGHT_PX))
-            text = names[run[0]].block
-            width = metrics.horizontalAdvance(text)
+            width = metrics.horizontalAdvance(block)
             at = (left + right - width) / 2
-            if text and at > end and at + width < self.width():
-                painter.drawText(
-                    QPointF(at, 2 * TIGHT_PX + self._names_px + metrics.ascent()), text
-                )
+            if block and at > end and at + width < self.width():
+                painter.drawText(QPointF(at, 2 * TIGHT_PX + height + metrics.ascent()), block)
                 end = at + width + TIGHT_PX
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QHideEvent, QShowEvent
+from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QLabel, QStackedWidget, QVBoxLayout, QWidget
 
 from prune_gui.gui.views.controls import IconToggle, note
@@ -321,6 +321,10 @@ class MapView(TiledView):
             self._square.setChecked(self._viewport.square_cells)
             self.canvas.set_square_cells(on=self._viewport.square_cells)
         self._elements.update()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        self._elements.inspector.limit_rows(self.height())
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
         super().hideEvent(event)

@@ -29,7 +29,6 @@ from prune_gui.gui.views.maps.text import (
     Texts,
     describe,
     describe_ranks,
-    is_bright,
     step_rows,
 )
 from prune_gui.gui.views.maps.tile_pipeline import MapPainter, RenderedView, RunJob
@@ -41,6 +40,7 @@ from prune_gui.gui.widgets.table_widgets import RecordModel, TableView
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, bold
 from prune_gui.language import deferred, tr
 from prune_gui.number_formats import sparsity
+from prune_gui.raster.colours import is_bright
 from prune_gui.raster.parameter_layouts import HeadBands, head_bands
 from prune_gui.session.subjects import Subject
 from prune_gui.table import Column, record_column
@@ -242,6 +242,7 @@ def _bands_of(subject: Subject, layout: ParameterLayout, count: int) -> HeadBand
 
 
 VISIBLE_ROWS: Final = 3  # number of steps that are visible at once; more are scrolled
+MIN_VIEW_PX: Final = 360  # a view of this height, or a lower one, has no rows of steps
 ROW_MARGIN_PX: Final = 3
 LABEL_WIDTHS: Final = (3, 4, 5, 3)  # of index, value, state and note, relative to each other
 COLUMNS: Final[tuple[Column[Sequence[StepRow]], ...]] = (
@@ -261,6 +262,7 @@ class ElementInspector(QWidget):
         names = (tr("Index"), tr("Value"), tr("State"), tr("Whether it is pinned"))
         self._labels = [ElidedLabel(name) for name in names]
         self._labels[0].setFont(bold(self.font()))
+        self._visible_rows = VISIBLE_ROWS
         self._model = RecordModel[StepRow](COLUMNS, self)
         self._table = TableView(self._model, tr("Score of the weight in every step"))
         self._table.setFrameShape(QFrame.Shape.NoFrame)
@@ -288,6 +290,12 @@ class ElementInspector(QWidget):
         """Describe no element; `steps` are those that touch the parameter."""
         self._say("", tr("point at a weight"), "", "")
         self._show_rows(steps)
+
+    def limit_rows(self, view_height: int) -> None:
+        """Show fewer steps at once in a low view, so that the picture stays large enough."""
+        rows = (view_height - MIN_VIEW_PX) // self.fontMetrics().lineSpacing()
+        self._visible_rows = min(max(rows, 0), VISIBLE_ROWS)
+        self._fit()
 
     @property
     def texts(self) -> list[str]:
@@ -319,11 +327,12 @@ class ElementInspector(QWidget):
 
     def _fit(self) -> None:
         """Fit the height to the font and to the number of steps; the table is hidden without."""
-        line_px, rows = self.fontMetrics().height() + ROW_MARGIN_PX, len(self._model.rows)
+        line_px = self.fontMetrics().height() + ROW_MARGIN_PX
+        rows = min(len(self._model.rows), self._visible_rows)
         self._table.setVisible(rows > 0)
         self._table.verticalHeader().setDefaultSectionSize(line_px)
         header_px = self._table.horizontalHeader().sizeHint().height() + 2
-        table_px = header_px + min(rows, VISIBLE_ROWS) * line_px if rows else 0
+        table_px = header_px + rows * line_px if rows else 0
         self.setFixedHeight(TIGHT_PX + line_px + table_px)
 
 

@@ -15,7 +15,6 @@ from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO
 from prune_gui.session.subjects import Subject
 
 if TYPE_CHECKING:
-    from prune_gui.gui.views.maps.tiles import Pixels
     from prune_gui.pruning.predicates import ElementRank
     from prune_gui.raster.parameter_layouts import ParameterLayout
     from prune_gui.recipe.outcome import Explanation
@@ -132,8 +131,6 @@ def _number(value: float | None) -> str:
     return NO_NUMBER if value is None else format_number(value, ".6g")
 
 
-BLACK_TEXT_MIN_LUMINANCE = 0.179
-"""Luminance above which black has more contrast than white: both have 4.6 there (WCAG 2.2)."""
 Texts = np.ndarray[tuple[int, ...], np.dtype[np.str_]]
 MAX_CHARACTERS = 7  # maximum length of a text
 MAX_SPAN_ELEMENTS = 1 << 16
@@ -148,15 +145,6 @@ def short(value: float) -> str:
         if len(text := format_number(value, f".{digits}g")) <= MAX_CHARACTERS:
             break
     return text
-
-
-def is_bright(pixels: Pixels) -> NDArray[np.bool_]:
-    """Return whether a text on each sRGB pixel, uint8 (..., 3 or 4), should be black, not white."""
-    shares = np.arange(256) / 255
-    linear = np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
-    luminance = linear[pixels[..., :3]] @ np.array([0.2126, 0.7152, 0.0722])
-    bright: NDArray[np.bool_] = luminance > BLACK_TEXT_MIN_LUMINANCE
-    return bright
 
 
 def texts(measure: Measure, layout: ParameterLayout, rows: range, columns: range) -> Texts:

@@ -31,7 +31,7 @@ from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import format_number, tr
 from prune_gui.raster.colours import Colours
-from prune_gui.raster.parameter_layouts import SliceLayout
+from prune_gui.recipe.recipe import KEPT
 from prune_gui.session.subjects import Subject
 
 if TYPE_CHECKING:
@@ -48,26 +48,20 @@ class VerdictLine(QWidget):
         self._next = QPushButton(tr("Next broken group"))
         self._next.setToolTip(tr("Move to the next group that breaks the pattern (N)"))
         self._next.clicked.connect(show_next)
-        policy = self._next.sizePolicy()
-        policy.setRetainSizeWhenHidden(True)  # so that the picture does not move
-        self._next.setSizePolicy(policy)
+        height = self._next.sizeHint().height() + TIGHT_PX
+        self.setMinimumHeight(height)  # so that the picture does not move when a group breaks
         layouts.row((self._text, 1), self._next, of=self, margin=(GAP_PX, TIGHT_PX, GAP_PX, 0))
         self.hide()
 
     def show_verdict(
-        self,
-        pattern: GroupPattern | None,
-        verdict: Verdict | None,
-        colours: Colours,
-        *,
-        can_move: bool,
+        self, pattern: GroupPattern | None, verdict: Verdict | None, colours: Colours
     ) -> None:
         """Show a verdict, or only the pattern while the groups are counted."""
         self.setVisible(pattern is not None)
         if pattern is None:
             return
         is_broken = verdict is not None and verdict.broken > 0
-        self._next.setVisible(is_broken and can_move)
+        self._next.setVisible(is_broken)
         palette = QPalette()
         if is_broken:
             palette.setColor(QPalette.ColorRole.WindowText, colours.warning)
@@ -104,9 +98,11 @@ class MaskView(MapView):
         return MaskPainter(subject)
 
     def _fit_visible(self, visible: Pixels, cell: tuple[int, int]) -> bool:
-        before, dense = self._contrast, cell != (1, 1)
-        local = local_contrast(visible) if dense and self._local.isChecked() else None
-        self._local.setVisible(dense and self.subject is not None and self.subject.is_pruned)
+        before, subject = self._contrast, self.subject
+        is_pruned = subject is not None and (subject.zeros or subject.counts().keys() != {KEPT})
+        has_ramps = bool(is_pruned) and cell != (1, 1)
+        local = local_contrast(visible) if has_ramps and self._local.isChecked() else None
+        self._local.setVisible(has_ramps)
         self._contrast = local or Contrast()
         low, high = (format_number(100 * end, ".3g") for end in self._contrast)
         text = tr(
@@ -117,7 +113,7 @@ class MaskView(MapView):
             low=low,
             high=high,
         )
-        self._cell_text.say(text if dense else "", tip=text)
+        self._cell_text.say(text if has_ramps else "", tip=text)
         return self._contrast != before
 
     def _pixels(self, levels: Pixels, cell: tuple[int, int]) -> Pixels:
@@ -147,11 +143,10 @@ class MaskView(MapView):
         pattern = self._pattern
         is_counted = self._verdict_key == (subject.marked_key, pattern)
         verdict = self._verdict if is_counted else None
-        if pattern is not None and pattern.is_guess and verdict is None:
+        if pattern is not None and verdict is None and (is_counted or pattern.is_guess):
             pattern = None
         self._groups.show(pattern, rendered)
-        can_move = isinstance(rendered.tile_grid.layout, SliceLayout)
-        self._verdict_line.show_verdict(pattern, verdict, self.colours(), can_move=can_move)
+        self._verdict_line.show_verdict(pattern, verdict, self.colours())
 
     def _complete_picture(self) -> None:
         super()._complete_picture()
@@ -175,15 +170,14 @@ class MaskView(MapView):
     def _show_group(self) -> None:
         """Move to the next broken group after the middle of the picture."""
         layout, verdict = self.canvas.layout_shown, self._verdict
-        if verdict is None or not isinstance(layout, SliceLayout):
+        if verdict is None or layout is None:
             return
         middle = self.canvas.sight.center()
         row = min(max(round(middle.y()), 0), layout.rows - 1)
         column = min(max(round(middle.x()), 0), layout.columns - 1)
         found = verdict.after(layout.flat(row, column))
-        if found is not None:
-            row, rest = divmod(found - layout.first, layout.row_stride)
-            self.canvas.show_element(row, rest // layout.column_stride)
+        if found is not None and (position := layout.position(found)) is not None:
+            self.canvas.show_element(*position)
 
     def _recolour(self) -> None:
         super()._recolour()

@@ -33,8 +33,9 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QToolTip
 
+from prune_gui.errors import one_line
 from prune_gui.gui.views.overview.grid_painter import MARGIN_PX, CellOf, GridPainter, Head
-from prune_gui.gui.views.overview.layout import Arrangement
+from prune_gui.gui.views.overview.layout import GAP_PX, Arrangement
 from prune_gui.gui.widgets.theme import SMALL, scaled
 from prune_gui.language import trn
 
@@ -180,7 +181,7 @@ class BlockGrid(QAbstractScrollArea):
             return
         painter, visible = QPainter(self.viewport()), self.visible
         painter.translate(-visible.topLeft())
-        self.painter.paint(painter, visible)
+        self.painter.paint(painter, visible, QRectF(event.rect()).translated(visible.topLeft()))
         if self._dragged is not None:
             shade = self.palette().highlight().color()
             painter.setPen(QPen(shade, 1.0))
@@ -258,7 +259,8 @@ class BlockGrid(QAbstractScrollArea):
         head, tip = self._head_at(QPointF(event.pos()) + self.visible.topLeft()), ""
         if head is not None:
             count = len(head.names)
-            tip = trn("Target {count:,} parameter", "Target {count:,} parameters", count)
+            offer = trn("Target {count:,} parameter", "Target {count:,} parameters", count)
+            tip = f"{one_line(head.text)}\n{offer}"
         elif self._pointed:
             tip = self.tip_of(self._pointed)
         QToolTip.showText(event.globalPos(), tip, self.viewport())
@@ -270,8 +272,10 @@ class BlockGrid(QAbstractScrollArea):
 
     def _point_at(self, name: str) -> None:
         if name != self._pointed:
+            for one in filter(None, (self._pointed, name)):
+                frame = self.rect_of(one).adjusted(-GAP_PX, -GAP_PX, GAP_PX, GAP_PX)
+                self.viewport().update(frame.toAlignedRect())
             self._pointed = name
-            self.viewport().update()
             self.pointed.emit(name)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802

@@ -47,7 +47,8 @@ class CardPanel(Legend):
 
     def show_card(self, card: FileCard, colours: Colours) -> None:
         self._targets.clear()
-        patterns = self._list(f"<b>{unbroken(tr('Patterns'))}</b>", card.patterns)
+        name = unbroken(tr("Patterns"))
+        patterns = self._list(f"<b>{name}</b>", card.patterns)
         lines = self._facts(card), self._warnings(card, colours), patterns
         self.setText("<br>".join(filter(None, lines)))
 
@@ -60,7 +61,8 @@ class CardPanel(Legend):
         )
 
     def _warnings(self, card: FileCard, colours: Colours) -> str:
-        heading = f'<b style="color: {colours.warning}">{unbroken(tr("Warnings"))}</b>'
+        name = unbroken(tr("Warnings"))
+        heading = f'<b style="color: {colours.warning}">{name}</b>'
         if card.has_dead:
             removal = unbroken(tr("Prune what remains of dead units"))
             heading += f"{SEPARATOR}{self._linked(REMOVAL, removal)}"

@@ -105,7 +105,7 @@ def compute_overview(
 ) -> OverviewData:
     """Compute the content of the overview for `SLICE_S`: thumbnails first, then statistics.
 
-    Thumbnails are exact. Those near the visible ones come first.
+    Thumbnails are exact. Visible ones come first.
     """
     # torch: slow to import
     from prune_gui.statistics.dispatch import read_budget
@@ -117,9 +117,7 @@ def compute_overview(
     if before is not None and not subject.same_parameter(before.subject):
         before = None
     previous = before.statistics if before else None
-    statistics, reference = previous, subject.reference
-    if statistics is None or not statistics.is_of(resolution, reference):
-        statistics = empty_statistics(resolution, previous, reference=reference)
+    statistics = empty_statistics(resolution, previous, reference=subject.reference)
     if before is not None and before.vectors is request.vectors:
         arrangement = before.arrangement
     else:
@@ -131,7 +129,8 @@ def compute_overview(
         budget = read_budget(counted=True, seconds=end - time.monotonic())
         statistics = compute(statistics, budget, monitor)
     if before is None or previous is None or previous.resolution is not resolution:
-        rows = rows_of(statistics, grouping(statistics.infos, None))
+        groups = before.rows.grouping if before else grouping(statistics.infos, None)
+        rows = rows_of(statistics, groups)
     else:
         rows = before.rows if statistics is previous else updated_rows(before.rows, statistics)
     blocks = sum(len(section.rows) for section in arrangement.sections if section.roles)
@@ -163,7 +162,7 @@ def _draw(
 
     shading = request.shading
     style = Style(shading, request.colours, subject.draft)
-    wanted = arrangement.nearest_first(request.visible)[: request.limit]
+    wanted = arrangement.visible_first(request.visible)[: request.limit]
     pending = [
         name
         for name in wanted

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 CENTRE: Final = Qt.AlignmentFlag.AlignHCenter
 LEFT: Final = Qt.AlignmentFlag.AlignLeft
 RIGHT: Final = Qt.AlignmentFlag.AlignRight
+ELIDED: Final = Qt.TextElideMode.ElideMiddle
+SMOOTH: Final = QPainter.RenderHint.SmoothPixmapTransform
 WIDEST_NUMBER: Final = "100.0 %"
 MARGIN_PX: Final = 8
 TEXT_GAP_PX: Final = 2
@@ -106,6 +108,7 @@ class GridPainter:
         self.frame_of: Callable[[str], QPen | None] = lambda _name: None
         self.colours = colours
         self._font = font
+        self._edge = QPen(QColor(colours.grid), 1.0)
         self._faint = QColor(colours.foreground)
         self._faint.setAlphaF(FAINT)
 
@@ -128,12 +131,13 @@ class GridPainter:
         """The width and height that the cells take."""
         return self.layout.size
 
-    def paint(self, painter: QPainter, visible: QRectF) -> None:
-        """Draw a rectangle of the grid, with headings at its top and left."""
+    def paint(self, painter: QPainter, visible: QRectF, changed: QRectF | None = None) -> None:
+        """Draw the changed part of a rectangle, which has headings at its top and left."""
+        changed = visible if changed is None else changed
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setFont(self._font)
-        painter.fillRect(visible, QColor(self.colours.background))
-        for name, position in self.within(visible):
+        painter.fillRect(changed, QColor(self.colours.background))
+        for name, position in self.within(changed):
             self._draw_cell(painter, name, position)
         self._draw_row_heads(painter, visible)
         self._draw_column_heads(painter, visible)
@@ -202,14 +206,13 @@ class GridPainter:
         if cell.pixels is not None:
             image = image_of(cell.pixels)
             is_smaller = area.width() * painter.device().devicePixelRatioF() < image.width()
-            painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, is_smaller)
+            painter.setRenderHint(SMOOTH, is_smaller)
             painter.drawImage(area, image)
         elif cell.colour:
             painter.fillRect(area, QColor(cell.colour))
         else:
             painter.fillRect(area, QBrush(QColor(colours.grid), Qt.BrushStyle.BDiagPattern))
-        painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.setPen(QPen(QColor(colours.grid), 1.0))
+        painter.setPen(self._edge)
         painter.drawRect(area.adjusted(-0.5, -0.5, 0.5, 0.5))
         if cell.outline:
             painter.setPen(QPen(QColor(cell.outline), 2.0))
@@ -217,16 +220,15 @@ class GridPainter:
         if pen := self.frame_of(name):
             painter.setPen(pen)
             painter.drawRoundedRect(area.adjusted(-3, -3, 3, 3), 3, 3)
-        line, row = self.layout.texts.line, self._row(position)
-        below = QRectF(tile.left() - TEXT_GAP_PX, tile.bottom() + TEXT_GAP_PX, tile.width(), line)
-        below.setWidth(tile.width() + 2 * TEXT_GAP_PX)
-        painter.setPen(self._faint if cell.is_faint else QColor(colours.foreground))
+        gap, line = TEXT_GAP_PX, self.layout.texts.line
         if self.layout.has_texts:
+            below = QRectF(tile.left() - gap, tile.bottom() + gap, tile.width() + 2 * gap, line)
+            painter.setPen(self._faint if cell.is_faint else QColor(colours.foreground))
             self._write(painter, below, cell.text, CENTRE)
-        if row.captions:
+        if captions := self._row(position).captions:
+            above = QRectF(tile.left() - gap, area.top() - gap - line, tile.width() + 2 * gap, line)
             painter.setPen(self._faint)
-            above = below.translated(0, area.top() - tile.bottom() - line - 2 * TEXT_GAP_PX)
-            self._write(painter, above, row.captions[position.column], CENTRE)
+            self._write(painter, above, captions[position.column], CENTRE)
         if cell.badge:
             self._draw_badge(painter, tile, area.top(), cell.badge)
         if cell.is_locked:
@@ -253,9 +255,10 @@ class GridPainter:
         painter.fillRect(body, painter.pen().color())
 
     def _draw_pill(self, painter: QPainter, area: QRectF) -> None:
-        painter.setPen(QPen(QColor(self.colours.grid), 1.0))
+        painter.setPen(self._edge)
         painter.setBrush(QColor(self.colours.background))
         painter.drawRoundedRect(area, 3, 3)
+        painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.setPen(QColor(self.colours.foreground))
 
     def _draw_row_heads(self, painter: QPainter, visible: QRectF) -> None:
@@ -287,8 +290,7 @@ class GridPainter:
                     painter.drawLine(head.area.bottomLeft() + gap, head.area.bottomRight() - gap)
 
     def _write(self, painter: QPainter, area: QRectF, text: str, align: Qt.AlignmentFlag) -> None:
-        middle = Qt.TextElideMode.ElideMiddle
-        elided = painter.fontMetrics().elidedText(one_line(text), middle, int(area.width()))
+        elided = painter.fontMetrics().elidedText(one_line(text), ELIDED, int(area.width()))
         painter.drawText(area, align | Qt.AlignmentFlag.AlignVCenter, elided)
 
 

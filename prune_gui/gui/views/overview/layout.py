@@ -9,8 +9,6 @@ from functools import cached_property
 from itertools import chain, product
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-
 from prune_gui.architecture.blocks import Section, sections
 
 if TYPE_CHECKING:
@@ -68,7 +66,7 @@ class Arrangement:
         weights = {name: shape for name, shape in shapes.items() if tensors[name].kind is None}
         found = sections(shapes if vectors else weights, vectors=vectors)
         arrangement = cls(tuple(found or sections(shapes, vectors=True)))
-        _ = arrangement.ranks, arrangement.positions  # computed here, not on the GUI thread
+        _ = arrangement.positions  # computed here, not on the GUI thread
         return arrangement
 
     @cached_property
@@ -81,20 +79,10 @@ class Arrangement:
             if name is not None
         }
 
-    @cached_property
-    def ranks(self) -> Mapping[str, int]:
-        return {name: index for index, name in enumerate(self.positions)}
-
-    def nearest_first(self, visible: Sequence[str]) -> list[str]:
-        """Return all names: the visible ones, then those at the least distance from one."""
-        names, ranks = list(self.positions), np.arange(len(self.positions))
-        shown = np.sort([self.ranks[name] for name in visible if name in self.ranks])
-        if not shown.size:
-            return names
-        after = np.searchsorted(shown, ranks)
-        nearest = shown[[np.minimum(after, shown.size - 1), np.maximum(after - 1, 0)]]
-        distances = np.abs(nearest - ranks).min(axis=0)
-        return [names[rank] for rank in np.lexsort((ranks < shown[0], distances)).tolist()]
+    def visible_first(self, visible: Sequence[str]) -> list[str]:
+        """Return all names, beginning with the visible ones."""
+        shown = dict.fromkeys(name for name in visible if name in self.positions)
+        return [*shown, *(name for name in self.positions if name not in shown)]
 
     def neighbour(self, name: str, across: int, down: int) -> str:
         """Return the next parameter in a direction, without gaps; at the border the outermost."""
@@ -142,15 +130,10 @@ class PlacedSection(NamedTuple):
         return x, self.top + self.heading + down * self.row_height
 
 
-@dataclass(frozen=True, slots=True)
-class TextSizes:
-    """The sizes of texts in pixels.
+class TextSizes(NamedTuple):
+    """Sizes in pixels: the height of a line, and widths of row labels by section and other texts.
 
-    Attributes:
-        line: height of a line.
-        labels: width of the row labels of each section.
-        number: width of the text of a cell.
-        caption: width of a caption, which cells outside of blocks have if there is space.
+    Cells outside of blocks have captions, which are narrower if there is no space.
     """
 
     line: int
@@ -216,7 +199,7 @@ class GridLayout:
         line, roles = self.texts.line, section.roles
         strips = math.ceil(len(section.rows) / self.strip_rows)
         length = math.ceil(len(section.rows) / strips)
-        columns = section_columns(section)
+        columns = max(len(row.names) for row in section.rows)
         space = (self.width - PADDING_PX - strips * label_width) // (strips * columns)
         least = self.gap + (max(MIN_SIDE_PX, self.texts.number) if self.has_texts else 0)
         caption = 0 if roles else self.texts.caption + GAP_PX
@@ -257,8 +240,3 @@ class GridLayout:
             starts = range(0, count, placed.length)
             strips = (range(start + first, min(start + last, count)) for start in starts)
             yield index, list(chain.from_iterable(strips))
-
-
-def section_columns(section: Section) -> int:
-    """Return the number of columns of a section."""
-    return max(len(row.names) for row in section.rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -18,7 +19,6 @@ from prune_gui.pruning.methods.n_m import NM
 from prune_gui.recipe.recipe import IN_FILE
 
 if TYPE_CHECKING:
-    from prune_gui.checkpoint import TensorInfo
     from prune_gui.pruning.methods import Method
     from prune_gui.recipe import Resolution
     from prune_gui.recipe.stack import AppliedStep
@@ -75,7 +75,7 @@ def card(statistics: LayerStatistics, rows: Rows, blocks: int, file_zeros: FileZ
         if items := [n_m] * (n_m not in ("", *items)) + items:
             patterns[name] = items
     infos = statistics.infos if patterns or warned else ()
-    kinds = {info.name: _kind(info) for info in infos}
+    kinds = {info.name: _kind(info.name, len(info.shape)) for info in infos}
     return FileCard(
         tuple(_facts(statistics, rows, blocks, file_zeros)),
         _findings(patterns, kinds),
@@ -84,10 +84,11 @@ def card(statistics: LayerStatistics, rows: Rows, blocks: int, file_zeros: FileZ
     )
 
 
-def _kind(info: TensorInfo) -> str:
-    if len(info.shape) < 2:
+@lru_cache(maxsize=1 << 15)
+def _kind(name: str, dims: int) -> str:
+    if dims < 2:
         return PARAMETERS
-    return ATTENTION if projection(info.name) in ATTENTION_PROJECTIONS else MATRICES
+    return ATTENTION if projection(name) in ATTENTION_PROJECTIONS else MATRICES
 
 
 def _findings(items: Mapping[str, Sequence[str]], kinds: Mapping[str, str]) -> Findings:

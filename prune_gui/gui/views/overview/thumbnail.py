@@ -7,7 +7,6 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -163,15 +162,18 @@ def _magnitude(
 
     read, width = weight_values.reader(resolution.checkpoint, name), grid.layout.columns
     at_once, squares = max(1, CHUNK_ELEMENTS // width), np.zeros(grid.shape)
+    edges, rows = grid.row_edges, grid.layout.rows
     monitor.expect(grid.size)
     with np.errstate(over="ignore", invalid="ignore"):
-        for row, (first, last) in enumerate(pairwise(grid.row_edges.tolist())):
-            for start in range(first, last, at_once):
-                stop = min(start + at_once, last)
-                values = read(start * width, stop * width).reshape(-1, width)
-                sums = np.einsum("ij,ij->j", values, values).astype(np.float64)
+        for start in range(0, rows, at_once):
+            stop = min(start + at_once, rows)
+            values = read(start * width, stop * width).reshape(-1, width)
+            first, last = np.searchsorted(edges, (start, stop - 1), "right") - 1
+            for row in range(first, last + 1):
+                part = values[max(0, edges[row] - start) : edges[row + 1] - start]
+                sums = np.einsum("ij,ij->j", part, part).astype(np.float64)
                 squares[row] += np.add.reduceat(sums, grid.column_edges[:-1])
-                monitor.advance(values.size)
+            monitor.advance(values.size)
         mean = squares / np.outer(np.diff(grid.row_edges), np.diff(grid.column_edges))
         rms = math.sqrt(squares[np.isfinite(squares)].sum() / max(1, grid.size))
         ratio = np.sqrt(mean) / rms if rms else np.zeros(grid.shape)

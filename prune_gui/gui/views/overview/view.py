@@ -7,8 +7,8 @@ from typing import Final
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from prune_gui.errors import one_line
-from prune_gui.gui.views.controls import Choice, fill, note, switch
-from prune_gui.gui.views.legend_text import SEPARATOR, legend, marked
+from prune_gui.gui.views.controls import Choice, fill, switch
+from prune_gui.gui.views.legend_text import SEPARATOR, legend, swatch
 from prune_gui.gui.views.overview.block_grid import BlockGrid
 from prune_gui.gui.views.overview.card_panel import CardPanel
 from prune_gui.gui.views.overview.data import (
@@ -61,12 +61,10 @@ class OverviewView(View[ModelSubject]):
         tip = tr("Also show parameters with less than two dimensions")
         self._vectors_box = switch(tr("Biases and norms"), tip, self.refresh)
         self._grid, self._card = BlockGrid(tr("Thumbnails of the parameters")), CardPanel()
-        self._grid.tip_of = self._tip
         page = QWidget()
         fill(QVBoxLayout(page), self._card, self._grid, growing=[self._grid])
         self._pointed = ElidedLabel(tr("Parameter under the cursor"))
-        self._progress = note(tr("Reading progress"))
-        self._lay_out([self._shading_box, self._vectors_box], page, [self._pointed, self._progress])
+        self._lay_out([self._shading_box, self._vectors_box], page, [self._pointed])
         # Continue after the new state is painted, because the engine's work would delay painting.
         self._paint_timer = self._timer(0, self.refresh)
         self._grid.chosen.connect(workbench.choose)
@@ -125,11 +123,11 @@ class OverviewView(View[ModelSubject]):
     def _show(self, data: OverviewData) -> None:
         before, self._data = self._data, data
         self._grid.show_cells(data.arrangement, self._cell_of, self.colours())
+        self._grid.tip_of = data.describe
         self._grid.choose(self._workbench.chosen)
         if before is None or before.card is not data.card:
             self._card.show_card(data.card, self.colours())
         self._show_legend(data)
-        self._progress.setText("" if data.is_drawn else tr("Drawing…"))
 
     def _cell_of(self, name: str) -> Cell:
         assert self._data is not None
@@ -153,7 +151,9 @@ class OverviewView(View[ModelSubject]):
     def _show_legend(self, data: OverviewData) -> None:
         colours = self.colours()
         if self._shading is Shading.STEP:
-            self._legend.setText(legend(data.subject, colours, zeros=data.subject.zeros))
+            self._legend.setText(
+                legend(data.subject, colours, zeros=data.subject.zeros, is_dense=True)
+            )
             return
         shares = [index / (SCALE_STEPS - 1) for index in range(SCALE_STEPS)]
         marks = [(colours.share(share), percent(share)) for share in shares]
@@ -161,9 +161,9 @@ class OverviewView(View[ModelSubject]):
         if self._shading is Shading.DENSITY:
             what = tr("sparsity")
         elif self._shading is Shading.MAGNITUDE:
-            what = tr("root mean square of the weights, relative to the matrix")
+            what = tr("RMS of the weights, relative to the matrix")
             marks = magnitude_marks(colours)
-        self._legend.setText(SEPARATOR.join([what, *(marked(*mark) for mark in marks)]))
+        self._legend.setText(SEPARATOR.join([what, *(swatch(*mark) for mark in marks)]))
 
     def _continue(self) -> None:
         if self.picture() is not None and self._data is not None and not self._data.is_complete:
@@ -173,24 +173,20 @@ class OverviewView(View[ModelSubject]):
         if self._data is not None and len(self._data.pictures) >= self._limit:
             self._settle_timer.start()
 
-    def _tip(self, name: str) -> str:
-        return self._data.describe(name) if self._data is not None else ""
-
     def _open(self, name: str) -> None:
         self._workbench.choose(name)
         self.view_wanted.emit("mask")
 
     def _follow(self, names: tuple[str, ...]) -> None:
-        """Open the only one of some parameters, or choose the first of several in the grid."""
-        if len(names) == 1:
-            self._open(names[0])
-        else:
-            self._workbench.choose(names[0])
+        """Open a parameter, or choose the first of several, all of which are marked."""
+        (self._workbench.choose if names[1:] else self._open)(names[0])
 
     def _pick(self, names: tuple[str, ...], adds: bool) -> None:
-        data = self._data
-        before = data.targets.keys() if data and adds else frozenset()
-        self._request_draft(TargetsRequest(frozenset(names).union(before)))
+        """Choose targets; if they are added and all are targets already, remove them."""
+        picked = frozenset(names)
+        before = frozenset(self._data.targets if self._data and adds else ())
+        if targets := before - picked if picked <= before else before | picked:
+            self._request_draft(TargetsRequest(targets))
 
     def _remove_dead(self) -> None:
         if self.subject is not None:

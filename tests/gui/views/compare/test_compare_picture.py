@@ -1,5 +1,3 @@
-from collections import Counter
-
 import numpy as np
 import pytest
 import torch
@@ -10,7 +8,7 @@ from PySide6.QtCore import Qt
 from prune_gui.comparison.mask_overlap import Overlap
 from prune_gui.comparison.state_losses import compute_losses, empty_losses
 from prune_gui.gui.views.compare.data import Shades, paint, split
-from prune_gui.gui.views.compare.tables import LossTable
+from prune_gui.gui.views.compare.loss_table import LossTable
 from prune_gui.gui.views.compare.text import headline, legend, total_text
 from prune_gui.monitor import Monitor
 from prune_gui.raster.colours import DARK, LIGHT
@@ -87,16 +85,24 @@ def table(shown, losses):
 
 
 def test_the_headline_names_the_parameter_that_lost_most(losses):
-    assert headline(losses) == "…"
-    assert total_text(losses, Counter()) == "0 % of the weights read"
+    assert headline(losses, "#000000") == "…"
+    assert total_text(losses) == "0 % of the weights read"
     done = compute_losses(losses, lambda _: True, Monitor())
-    assert headline(done) == 'Most lost: <a href="b">b</a>, 20.0 %'
-    left_out = Counter(shape=2)
+    link = '<a style="color: #000000" href="b">b</a>'
+    assert headline(done, "#000000") == f"Most lost: {link}, 20.0 %"
     arrow = "\N{RIGHTWARDS ARROW}"
-    assert total_text(done, left_out) == (
-        f"In all: sparsity 25.0 % {arrow} 50.0 %, 1.9 % of the energy lost. "
-        "Parameters left out: 2 of another shape"
+    assert total_text(done) == (f"In all: sparsity 25.0 % {arrow} 50.0 %, 1.9 % of the energy lost")
+
+
+def test_the_headline_names_what_changed_most_where_nothing_is_lost(resolved):
+    left, right = (
+        resolved(v=torch.ones(4), w=torch.ones(4)),
+        resolved(v=torch.ones(4), w=torch.full((4,), 3.0)),
     )
+    done = compute_losses(empty_losses(left, right), lambda _: True, Monitor())
+    assert headline(done, "#000000").endswith('href="w">w</a>, by 4')
+    same = compute_losses(empty_losses(left, left), lambda _: True, Monitor())
+    assert headline(same, "#000000") == "No energy is lost from left to right."
 
 
 def mark(table, name):
@@ -121,7 +127,7 @@ def test_the_largest_loss_is_first_and_unknown_ones_are_last(table, losses):
     headings = [model.headerData(i, Qt.Orientation.Horizontal) for i in range(model.columnCount())]
     assert headings == ["Parameter", "Lost", "Before", "After", "Change", "IoU"]
     cells = [model.index(0, i).data() for i in range(6)]
-    assert cells == ["b", "20.0 %", "0.0 %", "50.0 %", "1", "0.000"]
+    assert cells == ["b", "20.0 %", "0.0 %", "50.0 %", "1.00", "0.000"]
     assert _names(table) == ["b", "a", "c", "d"]
     assert model.index(3, 1).data() == "\N{EN DASH}"
     table.show_rows(losses)

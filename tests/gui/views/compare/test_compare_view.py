@@ -54,7 +54,7 @@ def _row(compare, name):
 
 def test_the_file_is_on_the_left_and_the_stack_on_the_right(compare, bench, share_of):
     bench.add(bench.step(amount=24))
-    assert _box(compare).currentText() == "The original file"
+    assert _box(compare).currentText() == "The file as opened"
     assert _box(compare, "right").currentText() == "The stack"
     assert share_of(compare.pictures.pair.left, SHADES.right) == 0
     assert share_of(compare.pictures.pair.left, SHADES.kept) == pytest.approx(
@@ -69,10 +69,10 @@ def _offered(compare, which="left"):
 
 
 def test_both_sides_offer_the_file_each_step_the_stack_and_the_draft(compare, bench):
-    assert _offered(compare) == ["The original file", "The stack", "Another checkpoint…"]
+    assert _offered(compare) == ["The file as opened", "The stack", "Another checkpoint…"]
     bench.add(bench.step(amount=6), bench.step(amount=6))
     assert _offered(compare) == [
-        "The original file",
+        "The file as opened",
         "After step 1: L1 unstructured",
         "After step 2: L1 unstructured",
         "The stack",
@@ -90,11 +90,11 @@ def test_both_sides_offer_the_file_each_step_the_stack_and_the_draft(compare, be
 def test_two_steps_can_be_compared_and_exchanged(compare, bench, qtbot):
     bench.add(bench.step(amount=6), bench.step(amount=18))
     _choose(compare, bench, "After step 1: L1 unstructured")
-    _choose(compare, bench, "The original file", "right")
+    _choose(compare, bench, "The file as opened", "right")
     assert _row(compare, "fc.weight") == ["12.5 %", "0.0 %", "0.000"]
     qtbot.mouseClick(compare.sides.swap, Qt.MouseButton.LeftButton)
     bench.until_idle()
-    assert _box(compare).currentText() == "The original file"
+    assert _box(compare).currentText() == "The file as opened"
     assert _box(compare, "right").currentText() == "After step 1: L1 unstructured"
     assert _row(compare, "fc.weight") == ["0.0 %", "12.5 %", "0.000"]
 
@@ -104,8 +104,8 @@ def test_a_side_whose_step_is_removed_shows_the_file_and_says_so(compare, bench)
     _choose(compare, bench, "After step 2: L1 unstructured")
     bench.edit(lambda session: session.remove(1))
     bench.until_idle()
-    assert _box(compare).currentText() == "The original file"
-    notice = "After step 2 is no longer available. The left side shows: The original file."
+    assert _box(compare).currentText() == "The file as opened"
+    notice = "After step 2 is no longer available. The left side shows: The file as opened."
     assert compare.sides._notice.text() == notice
     _choose(compare, bench, "After step 1: L1 unstructured")
     assert not compare.sides._notice.isVisible()
@@ -129,7 +129,7 @@ def test_an_unresolvable_state_reports_an_error(compare, bench):
     bench.edit(lambda session: session.undo())
     bench.until_idle()
     _choose(compare, bench, "Named state: too much")
-    assert _box(compare).currentText() == "The original file"
+    assert _box(compare).currentText() == "The file as opened"
     [error] = bench.errors
     assert "1000" in str(error) or "1,000" in str(error)
     bench.errors.clear()
@@ -141,7 +141,7 @@ def test_another_checkpoint_is_compared_by_its_zeros(compare, bench, other, monk
     for answer in (None, other):
         ask = lambda *given, answer=answer: calls.append(given) or answer  # noqa: E731
         monkeypatch.setattr(_box(compare), "_ask", ask)
-        assert _box(compare).currentText() == "The original file"
+        assert _box(compare).currentText() == "The file as opened"
         _choose(compare, bench, "Another checkpoint…")
     assert calls[0][1] == other.parent
     assert _box(compare).currentText() == file_text(other)
@@ -167,18 +167,18 @@ def test_a_side_without_the_parameter_says_so_and_the_other_is_shown(
     assert share_of(compare.pictures.pair.right, SHADES.right) > 0.1
     bench.show("conv.weight")
     assert "has shape [3, 3], but [4, 3, 5, 2]" in compare.pictures.pair.messages[0]
-    _choose(compare, bench, "The original file")
+    _choose(compare, bench, "The file as opened")
     assert compare.pictures.pair.messages == ("", "")
     assert compare.pictures.pair.left.isVisible()
 
 
-def test_the_total_says_how_many_parameters_are_left_out_and_why(compare, bench, other):
+def test_the_total_says_how_many_parameters_are_left_out(compare, bench, other):
     bench.comparison.open(other)
     bench.until_idle()
     total = text(compare, "All parameters that can be compared")
-    assert total.endswith(". Parameters left out: 1 of another shape, 1 not on the left")
-    _choose(compare, bench, "The original file")
-    assert "left out" not in text(compare, "All parameters that can be compared")
+    assert total.endswith(". 2 parameters are not on both sides")
+    _choose(compare, bench, "The file as opened")
+    assert "both sides" not in text(compare, "All parameters that can be compared")
 
 
 def test_recent_files_are_offered_when_the_list_opens(compare, bench, other, checkpoint):
@@ -235,6 +235,13 @@ def test_a_double_click_shows_the_pictures_and_escape_the_list(compare, bench, q
     assert bench.chosen == "conv.weight"
 
 
+def test_a_heading_of_the_blocks_targets_its_parameters(compare, bench, qtbot):
+    compare.show_list()
+    with qtbot.waitSignal(compare.draft_wanted) as wanted:
+        compare.grid.picked.emit(("fc.weight", "conv.weight"), False)
+    assert wanted.args[0].names == {"fc.weight", "conv.weight"}
+
+
 def test_the_reference_is_the_left_side_and_kept_energy_is_relative_to_it(
     compare, bench, checkpoint, tmp_path
 ):
@@ -253,15 +260,18 @@ def test_the_reference_is_the_left_side_and_kept_energy_is_relative_to_it(
     compare.show_pictures()
     bench.until_idle()
     assert "only right 24" in text(compare.pictures, "Legend")
+    bench.comparison.open(checkpoint, "right")
+    bench.until_idle()
     bench.open_and_choose(checkpoint, "fc.weight")
-    assert _box(compare).currentText() == "The original file"
+    assert _box(compare).currentText() == "The file as opened"
+    assert _box(compare, "right").currentText() == "The stack"
     assert bench.comparison.reference is bench.session.checkpoint
     bench.open_and_choose(pruned, "fc.weight")
     assert bench.comparison.reference.path == checkpoint
     bench.comparison.set_reference(None)
     bench.until_idle()
     assert bench.comparison.reference is None
-    assert _box(compare).currentText() == "The original file"
+    assert _box(compare).currentText() == "The file as opened"
 
 
 def test_the_pictures_are_joined_again_when_the_divider_or_the_region_moves(
@@ -301,7 +311,7 @@ def test_blinking_alternates_and_space_pauses(compare, bench, qtbot, share_of):
     in_front = compare.pictures.pair.right_in_front
     shade = SHADES.right if in_front else SHADES.kept
     assert share_of(compare.pictures.pair, shade) > 0.2
-    name = "Right: The stack" if in_front else "Left: The original file"
+    name = "Right: The stack" if in_front else "Left: The file as opened"
     assert text(compare, "Side in front") == name
 
 
@@ -356,7 +366,7 @@ def test_a_film_shows_the_mask_after_each_step(compare, bench, qtbot, share_of):
     assert share_of(compare.pictures.pair, by_step[1]) < 0.001
     qtbot.keyClick(film.slider, Qt.Key.Key_Left)
     bench.until_idle()
-    assert _frame(compare) == "The original file, 0.0 % pruned"
+    assert _frame(compare) == "The file as opened, 0.0 % pruned"
     assert share_of(compare.pictures.pair, by_step[0]) < 0.001
     assert sight(compare.pictures.pair.left) == before
     assert compare.caption()[1].endswith(_frame(compare))
@@ -416,7 +426,7 @@ def test_the_export_contains_the_pictures_and_names_both_sides(compare, bench):
     bench.add(bench.step(amount=0.5))
     name, what = compare.caption()
     assert name == "fc.weight"
-    assert what.endswith(". Left: The original file. Right: The stack")
+    assert what.endswith(". Left: The file as opened. Right: The stack")
     taken = compare.picture()
     assert taken.isAncestorOf(compare.pictures.pair.left)
     assert taken.isAncestorOf(compare.pictures.pair.right)

@@ -20,14 +20,13 @@ from prune_gui.gui.views.maps.text import (
     StepRow,
     describe,
     describe_ranks,
-    is_bright,
     short,
     texts,
 )
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.mask.view import MaskView
 from prune_gui.pruning.predicates import ElementRank
-from prune_gui.raster.colours import DARK, LIGHT, ramp, rgb
+from prune_gui.raster.colours import DARK, LIGHT, is_bright, ramp, rgb
 from prune_gui.raster.parameter_layouts import KernelLayout, SliceLayout
 from prune_gui.recipe.outcome import Explanation
 from prune_gui.statistics.element_values import Element, StepScore
@@ -265,7 +264,7 @@ def test_each_element_has_the_text_of_its_own_number(layout, at_once, monkeypatc
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK])
 def test_texts_are_legible_on_every_colour_of_an_element(theme):
-    shades = [theme.kept, *theme.steps, theme.draft, theme.in_file]
+    shades = [theme.kept, *theme.steps, theme.draft, theme.in_file, theme.zero]
     ramps = [ramp(theme, signed=signed).table()[:, :3] for signed in (False, True)]
     pixels = np.concatenate([np.uint8([rgb(shade) for shade in shades]), *ramps])
     srgb = pixels / 255

@@ -177,6 +177,11 @@ def test_headings_and_a_dragged_rectangle_choose_the_targets_of_the_draft(view, 
     QTest.mouseRelease(grid.viewport(), Qt.MouseButton.LeftButton, pos=last)
     dragged = [f"layer.{i}.{role}.weight" for i in (1, 2) for role in sorted(ROLES[:2])]
     assert wanted.pop() == dragged
+    bench.draft_step(bench.step(targets=["layer.2.*"], amount=0.5))
+    click("2", Qt.KeyboardModifier.ControlModifier)
+    assert not wanted  # no targets would be left
+    click("3", Qt.KeyboardModifier.ControlModifier)
+    assert wanted.pop() == sorted(f"layer.{i}.{role}.weight" for i in (2, 3) for role in ROLES)
     bench.choose("layer.5.output.dense.weight")
     QTest.keyClick(grid, Qt.Key.Key_Space, Qt.KeyboardModifier.ShiftModifier)
     assert wanted.pop() == sorted(f"layer.5.{role}.weight" for role in ROLES)

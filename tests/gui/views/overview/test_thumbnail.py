@@ -13,6 +13,7 @@ from prune_gui.gui.views.overview.thumbnail import (
     proportions,
 )
 from prune_gui.monitor import Monitor
+from prune_gui.pruning import parallel
 from prune_gui.raster.colours import DARK, LIGHT, rgb
 from prune_gui.recipe.recipe import ZERO
 from prune_gui.session.subjects import Subject
@@ -52,8 +53,10 @@ def test_cells_without_energy_lose_none(resolved):
     assert not thumbnail.density.share.any()
 
 
+@pytest.mark.parametrize("chunk", [1 << 20, 500])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_the_magnitude_of_each_cell_is_relative_to_that_of_the_matrix(resolved, dtype):
+def test_the_magnitude_of_a_cell_is_relative_to_the_matrix(resolved, monkeypatch, dtype, chunk):
+    monkeypatch.setattr(parallel, "CHUNK_ELEMENTS", chunk)
     weights = WEIGHTS.clone().to(dtype)
     weights[:2] *= 40
     weights[2:4] = 0

@@ -221,7 +221,7 @@ class ComparePictures(TiledView):
         if isinstance(painter, MaskPainter):
             text = legend(painter.subject, self.colours())
         elif isinstance(painter, ComparePainter) and losses is not None:
-            names, name = list(losses), painter.subject.name
+            names, name = losses.names, painter.subject.name
             row = names.index(name) if name in names else None
             if row is not None and losses.measures["known"][row]:
                 corrected = painter.has_corrected

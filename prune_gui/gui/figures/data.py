@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING, Final
@@ -56,13 +56,17 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FigureData:
-    """The content of the layouts. `masks` are of the chosen parameter, before and after."""
+    """The content of the layouts. `masks` are of the chosen parameter, before and after.
+
+    The axes are the labels of its rows and of its columns.
+    """
 
     subject: ModelSubject
     arrangement: Arrangement
     bars: Mapping[str, Bar]
-    chosen: Subject | None
-    masks: tuple[MaskCells, MaskCells] | None
+    chosen: Subject | None = None
+    axes: tuple[str, str] = ("", "")
+    masks: tuple[MaskCells, ...] = ()
 
     def listed(self, *, by_block: bool) -> list[Bar]:
         """Return the bars in the order of the sections; one per block if there are too many."""
@@ -78,7 +82,11 @@ class FigureData:
 
 
 def figure_data(
-    subject: ModelSubject, before: Resolution, chosen: Subject | None, monitor: Monitor
+    subject: ModelSubject,
+    before: Resolution,
+    chosen: Subject | None,
+    axes: tuple[str, str],
+    monitor: Monitor,
 ) -> FigureData:
     """Return the content of the layouts; `before` is the original, or the file itself."""
     tensors, counts = subject.resolution.checkpoint.tensors, subject.resolution.counts
@@ -90,16 +98,15 @@ def figure_data(
             labels = row.captions or [" ".join(filter(None, role)) for role in section.roles]
             for name, label in zip(row.names, labels, strict=True):
                 if name is not None:
-                    bars[name] = Bar(
-                        heading, block, label, _counts(parameter_subject(subject, name))
-                    )
+                    elements = _counts(parameter_subject(subject, name))
+                    bars[name] = Bar(heading, block, label, elements)
     if chosen is None:
-        return FigureData(subject, found, bars, None, None)
+        return FigureData(subject, found, bars)
     original = Subject(before, before.checkpoint.tensors[chosen.name], None)
     if before.checkpoint is chosen.resolution.checkpoint:
         original = replace(original, file_zeros=chosen.file_zeros)
     masks = _cells(original, monitor), _cells(chosen, monitor)
-    return FigureData(subject, found, bars, chosen, masks)
+    return FigureData(subject, found, bars, chosen, axes, masks)
 
 
 def _counts(subject: Subject) -> dict[int, int]:
@@ -126,17 +133,3 @@ def _cells(subject: Subject, monitor: Monitor) -> MaskCells:
     cells = density(subject.marked, subject.name, CellGrid.over(layout, (down, across)), monitor)
     bar = Bar("", "", "", _counts(subject))
     return MaskCells(mask_levels(cells, subject.draft), size, bar.sparsity)
-
-
-def shortened(names: Sequence[str], fits: Callable[[str], bool]) -> list[str]:
-    """Return names without a part of their middle where they do not fit; different names differ."""
-    for head in (0.5, 0.2, 0.8):  # share of the characters before the ellipsis
-        found = [next(filter(fits, _elisions(name, head)), "…") for name in names]
-        if len(set(found)) == len(set(names)):
-            break
-    return found
-
-
-def _elisions(name: str, head: float) -> list[str]:
-    cuts = [(round(head * left), left) for left in range(len(name) - 2, 0, -1)]
-    return [name, *(f"{name[:first]}…{name[len(name) + first - left :]}" for first, left in cuts)]

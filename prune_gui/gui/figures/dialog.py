@@ -97,7 +97,7 @@ class FigureDialog(QDialog):
         self.setWindowTitle(tr("Export figure"))
         self._workbench, self._source, self._curves = workbench, source, curves
         self._recoloured: list[PictureSource] = []
-        self._data: tuple[FigureData, tuple[str, str]] | None = None
+        self._data: FigureData | None = None
         self._is_showing = False
         self.settings = settings
         self._timer = QTimer(self, singleShot=True, interval=SETTLE_MS)
@@ -216,11 +216,11 @@ class FigureDialog(QDialog):
                 before = original
 
         def work(monitor: Monitor) -> FigureData:
-            return figure_data(model, before, subject, monitor)
+            return figure_data(model, before, subject, axes, monitor)
 
         def then(data: FigureData) -> None:
             if isValid(self):
-                self._data = data, axes
+                self._data = data
                 self._show()
 
         workbench.bridge.run(Job(deferred("Drawing"), work, lane="figure", long=True), then)
@@ -229,7 +229,7 @@ class FigureDialog(QDialog):
         """Return the panels of each layout for which there is something to show."""
         ready: dict[str, Panel] = {}
         if self._data is not None:
-            ready = panels_of(*self._data, DARK if self.settings.dark else LIGHT)
+            ready = panels_of(self._data, DARK if self.settings.dark else LIGHT)
         if self._curves is not None and self._curves.picture() is not None:
             ready[CURVES] = PicturePanel(self._curves, CURVES_ASPECT)
         found = {layout: [panel] for layout, panel in ready.items()}
@@ -249,7 +249,7 @@ class FigureDialog(QDialog):
         if layout == MASK:
             default = panels[0].title
         elif layout != PICTURE and self._data is not None:
-            default = default_title(self._data[0])
+            default = default_title(self._data)
         self.title.setPlaceholderText(default)
         title = (self.title.text() or default) if self.settings.title else ""
         return Figure(panels, title, self.settings)
@@ -272,19 +272,17 @@ class FigureDialog(QDialog):
         image.setDevicePixelRatio(ratio)
         self.preview.setPixmap(QPixmap.fromImage(image))
         pixels = figure.pixel_size(self.settings.dpi)
-        facts = {
-            "width": round(size.width() * MM_PER_INCH / POINTS_PER_INCH),
-            "height": round(size.height() * MM_PER_INCH / POINTS_PER_INCH),
-            "across": pixels.width(),
-            "down": pixels.height(),
-        }
-        message = deferred(
+        paper = (size * MM_PER_INCH / POINTS_PER_INCH).toSize()
+        facts = tr(
             "{width} \N{MULTIPLICATION SIGN} {height} mm, "
-            "{across:,} \N{MULTIPLICATION SIGN} {down:,} px"
+            "{across:,} \N{MULTIPLICATION SIGN} {down:,} px",
+            width=paper.width(),
+            height=paper.height(),
+            across=pixels.width(),
+            down=pixels.height(),
         )
         is_large = pixels.width() * pixels.height() > MAX_PIXELS  # the clipboard gets an image
-        problem = tr("Too many pixels: choose a lower resolution.")
-        self.facts.setText(problem if is_large else tr(message, **facts))
+        self.facts.setText(tr("Too many pixels: choose a lower resolution.") if is_large else facts)
         for button in (self.export, self.copy):
             button.setEnabled(not is_large)
 

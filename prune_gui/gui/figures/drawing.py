@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QImage, QPainter, QPen, QTextDocument
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QImage, QPainter, QTextDocument
 
 from prune_gui.errors import one_line
+from prune_gui.number_formats import percent
 from prune_gui.raster.colours import Colours
 
 LEADING: Final = 1.3  # height of a line, relative to the size of its text
@@ -17,7 +19,7 @@ ENLARGEMENT: Final = 4
 """Pixels per cell and side in vector files, because some programs blur enlarged pictures."""
 MIN_SNAPPED: Final = 3
 """Device pixels per cell from which all cells get the same number of them."""
-HAIR_PT: Final = 0.5
+ELIDED: Final = Qt.TextElideMode.ElideMiddle
 Left: Final = Qt.AlignmentFlag.AlignLeft
 Right: Final = Qt.AlignmentFlag.AlignRight
 Centre: Final = Qt.AlignmentFlag.AlignHCenter
@@ -44,12 +46,21 @@ class Canvas:
     def width(self, text: str, *, bold: bool = False) -> float:
         return QFontMetricsF(self.font(bold=bold)).horizontalAdvance(text)
 
+    def fitted(self, names: Sequence[str], width: float) -> list[str]:
+        """Return names without the part that does not fit; different names differ, if possible."""
+        metrics = QFontMetricsF(self.font())
+        for mode in (ELIDED, Qt.TextElideMode.ElideLeft, Qt.TextElideMode.ElideRight):
+            found = [metrics.elidedText(one_line(name), mode, width) for name in names]
+            if len(set(found)) == len(set(names)):
+                break
+        return found
+
     def text(
         self, box: QRectF, text: str, align: Qt.AlignmentFlag = Left, *, bold: bool = False
     ) -> None:
         """Write one line of small text, vertically centred; what does not fit is elided."""
-        font, middle = self.font(bold=bold), Qt.TextElideMode.ElideMiddle
-        fitting = QFontMetricsF(font).elidedText(one_line(text), middle, box.width() + 0.1)
+        font = self.font(bold=bold)
+        fitting = QFontMetricsF(font).elidedText(one_line(text), ELIDED, box.width() + 0.1)
         self.painter.setFont(font)
         self.painter.setPen(QColor(self.colours.foreground))
         flags = align | Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextDontClip
@@ -83,9 +94,11 @@ class Canvas:
     def fill(self, box: QRectF, colour: str) -> None:
         self.painter.fillRect(box, QColor(colour))
 
-    def draw_line(self, start: QPointF, end: QPointF, colour: str) -> None:
-        self.painter.setPen(QPen(QColor(colour), HAIR_PT))
-        self.painter.drawLine(start, end)
+    def percentages(self, box: QRectF) -> None:
+        """Write those at the ends and in the middle of a scale below it."""
+        below = QRectF(box.left(), box.bottom(), box.width(), self.line)
+        for share, align in ((0.0, Left), (0.5, Centre), (1.0, Right)):
+            self.text(below, percent(share), align)
 
     def pixels(self, box: QRectF, pixels: NDArray[np.uint8]) -> QRectF:
         """Draw uint8 (down, across, 4) without blurring, and return the rectangle it fills.

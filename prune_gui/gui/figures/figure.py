@@ -141,18 +141,17 @@ class Figure:
         return [boxes[panel] for panel in self.panels]
 
 
-def panels_of(data: FigureData, axes: tuple[str, str], colours: Colours) -> dict[str, Panel]:
+def panels_of(data: FigureData, colours: Colours) -> dict[str, Panel]:
     """Return the panel of each layout for which there is something to show."""
     model, chosen = data.subject, data.chosen
     text = legend(model, colours, zeros=model.zeros)
-    bars, summed = (data.listed(by_block=by_block) for by_block in (False, True))
     panels: dict[str, Panel] = {
-        "blocks": GridPanel(tr("Sparsity by block and role"), "", data.arrangement, data.bars),
-        "layers": BarsPanel(tr("Sparsity of each layer"), text, bars, summed, model.draft),
+        "blocks": GridPanel(tr("Sparsity by block and role"), "", data),
+        "layers": BarsPanel(tr("Sparsity of each layer"), text, data),
     }
-    if chosen is not None and data.masks is not None:
+    if chosen is not None:
         text = legend(chosen, colours, zeros=chosen.zeros)
-        panels[MASK] = MaskPanel(one_line(chosen.name), text, data.masks, axes)
+        panels[MASK] = MaskPanel(one_line(chosen.name), text, data)
     return panels
 
 

@@ -31,6 +31,9 @@ class Rect(NamedTuple):
     def area(self) -> float:
         return self.width * self.height
 
+    def contains(self, x: float, y: float) -> bool:
+        return 0 <= x - self.x < self.width and 0 <= y - self.y < self.height
+
     @property
     def turned(self) -> Rect:
         return Rect(self.y, self.x, self.height, self.width)

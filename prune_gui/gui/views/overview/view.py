@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from prune_gui.errors import one_line
 from prune_gui.gui.views.controls import Choice, fill, switch
-from prune_gui.gui.views.legend_text import SEPARATOR, legend, swatch
+from prune_gui.gui.views.legend_text import legend, scale, share_scale
 from prune_gui.gui.views.overview.block_grid import BlockGrid
 from prune_gui.gui.views.overview.card_panel import CardPanel
 from prune_gui.gui.views.overview.data import (
@@ -25,7 +25,7 @@ from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import format_number, tr
 from prune_gui.monitor import Monitor
-from prune_gui.number_formats import percent, sparsity
+from prune_gui.number_formats import sparsity
 from prune_gui.session.changes import Changes
 from prune_gui.session.draft_request import StepRequest, TargetsRequest, dead_units
 from prune_gui.session.subjects import ModelSubject
@@ -34,7 +34,6 @@ BYTES_PER_THUMBNAIL: Final = 9 * MAX_CELLS**2
 """Share and step of each cell, and its pixel."""
 DEFAULT_LIMIT: Final = 10_000
 """Number of thumbnails in memory before `limit_memory` is called."""
-SCALE_STEPS: Final = 6
 
 
 class OverviewView(View[ModelSubject]):
@@ -154,16 +153,13 @@ class OverviewView(View[ModelSubject]):
             self._legend.setText(
                 legend(data.subject, colours, zeros=data.subject.zeros, is_dense=True)
             )
-            return
-        shares = [index / (SCALE_STEPS - 1) for index in range(SCALE_STEPS)]
-        marks = [(colours.share(share), percent(share)) for share in shares]
-        what = tr("pruned share of the energy")
-        if self._shading is Shading.DENSITY:
-            what = tr("sparsity")
         elif self._shading is Shading.MAGNITUDE:
             what = tr("RMS of the weights, relative to the matrix")
-            marks = magnitude_marks(colours)
-        self._legend.setText(SEPARATOR.join([what, *(swatch(*mark) for mark in marks)]))
+            self._legend.setText(scale(what, magnitude_marks(colours)))
+        elif self._shading is Shading.DENSITY:
+            self._legend.setText(share_scale(tr("sparsity"), colours))
+        else:
+            self._legend.setText(share_scale(tr("pruned share of the energy"), colours))
 
     def _continue(self) -> None:
         if self.picture() is not None and self._data is not None and not self._data.is_complete:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PySide6.QtCore import QEvent, QPoint, QRectF, Qt
-from PySide6.QtGui import QColor, QHelpEvent
+from PySide6.QtGui import QHelpEvent
 from PySide6.QtWidgets import QApplication, QToolTip
 
 from prune_gui.checkpoint import TensorInfo
@@ -35,7 +35,7 @@ def picture(qtbot, shown):
 
 
 def middle(picture, name):
-    [rect] = [rect for rect, cell, _ in picture._cell_rects if cell.node.path == name]
+    [rect] = [QRectF(*cell.rect) for cell in picture.shown.cells if cell.node.path == name]
     return (rect.center() + picture._map_rect().topLeft()).toPoint()
 
 
@@ -113,7 +113,7 @@ def test_a_cell_has_its_name_and_share_as_far_as_they_fit_or_upwards(picture):
     )
     narrow = picture.fontMetrics().horizontalAdvance("0.query") + 2 * PADDING_PX - 2
     for width, height in ((300, 60), (300, 20), (30, 300), (narrow, 20), (12, 12)):
-        picture._write(painter, QRectF(0, 0, width, height), "0.query", "50.0 %", QColor("white"))
+        picture._write(painter, QRectF(0, 0, width, height), "0.query", "50.0 %", "#ffffff")
     both = ["0.query", "50.0 %"]
     assert written[:9] == [0, *both, 0, *both, -90, *both]
     assert written[9] == 0

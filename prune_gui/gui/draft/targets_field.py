@@ -270,9 +270,8 @@ class TargetsField(QWidget):
             note = tr("with all tensors that share their units")
         elif len(chosen) > 1 and self.following.isChecked() and all(map(is_usually_pruned, chosen)):
             note = tr("no biases, norms or embeddings")
-        self.count.say(tr("{text}; {note}", text=text, note=note) if note else text, warning=False)
-        if not pruned:
-            self.count.say(text)
+        text = tr("{text}; {note}", text=text, note=note) if note else text
+        self.count.say(text, warning=not pruned)
         self.count.setToolTip(wrapped(", ".join(protected)))
 
 

@@ -36,11 +36,14 @@ from prune_gui.gui.figures.figure import (
     PICTURE,
     POINTS_PER_INCH,
     Figure,
+    clipboard_data,
+    content_of,
     default_title,
+    drawn,
+    image_of,
     panels_of,
 )
 from prune_gui.gui.figures.picture import PicturePanel, PictureSource, is_dark
-from prune_gui.gui.figures.writing import clipboard_data, content_of, drawn, image_of
 from prune_gui.gui.views.controls import Choice
 from prune_gui.gui.views.plot import dim_names_of, layout_labels
 from prune_gui.gui.widgets import layouts

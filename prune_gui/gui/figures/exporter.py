@@ -12,9 +12,8 @@ from PySide6.QtWidgets import QWidget
 from prune_gui.checkpoint.write.documents import TABLE_SUFFIXES, document_path, write_documents
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.dialogs import questions
-from prune_gui.gui.figures.figure import Figure
+from prune_gui.gui.figures.figure import Figure, clipboard_data
 from prune_gui.gui.figures.picture import PicturePanel, PictureSource, is_dark
-from prune_gui.gui.figures.writing import clipboard_data
 from prune_gui.gui.widgets.frames import deleted_on_close
 from prune_gui.language import deferred, tr
 from prune_gui.session.session import start_folder

@@ -10,8 +10,7 @@ from PySide6.QtGui import QFontInfo, QPalette, QRegion
 from PySide6.QtWidgets import QAbstractScrollArea, QWidget
 
 from prune_gui.errors import one_line
-from prune_gui.gui.figures.drawing import Canvas
-from prune_gui.gui.figures.panels import Panel
+from prune_gui.gui.figures.panels import Canvas, Panel
 from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets.theme import colours
 from prune_gui.raster.colours import DARK

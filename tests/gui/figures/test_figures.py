@@ -11,10 +11,15 @@ from PySide6.QtGui import QColor, QImage, QPainter
 
 import prune_gui
 from prune_gui.gui.figures.data import figure_data
-from prune_gui.gui.figures.drawing import Canvas
-from prune_gui.gui.figures.figure import Figure, default_title, panels_of
-from prune_gui.gui.figures.panels import GRID_FONT_PX
-from prune_gui.gui.figures.writing import content_of, drawn, image_of
+from prune_gui.gui.figures.figure import (
+    Figure,
+    content_of,
+    default_title,
+    drawn,
+    image_of,
+    panels_of,
+)
+from prune_gui.gui.figures.panels import GRID_FONT_PX, Canvas
 from prune_gui.monitor import Monitor
 from prune_gui.raster.colours import DARK, LIGHT
 from prune_gui.resources import resource

@@ -82,7 +82,7 @@ class TreemapPicture(QWidget):
             painter.setPen(QPen(QColor(colours.background), 0.5))
             painter.setBrush(QColor(fill))
             painter.drawRect(target)
-            self._write(painter, target, name, sparsity_share(share), readable_on(fill))
+            self._write(painter, target, name, sparsity_share(share), fill)
             if any(tensor.name == self._chosen for tensor in cell.node.tensors):
                 chosen.append(target)
         painter.setBrush(Qt.BrushStyle.NoBrush)
@@ -142,7 +142,7 @@ class TreemapPicture(QWidget):
         cells = zip(self.shown.cells, self.shown.shares, strict=True)
         return next((one for one in cells if one[0].rect.contains(inside.x(), inside.y())), None)
 
-    def _write(self, painter: QPainter, target: QRectF, name: str, share: str, colour: str) -> None:
+    def _write(self, painter: QPainter, target: QRectF, name: str, share: str, fill: str) -> None:
         """Write a name above a share, or as much of them as fits; upwards in a narrow cell."""
         metrics = QFontMetricsF(self.font())
         area = target.adjusted(PADDING_PX, PADDING_PX / 2, -PADDING_PX, -PADDING_PX / 2)
@@ -156,7 +156,7 @@ class TreemapPicture(QWidget):
         text = metrics.elidedText(name, Qt.TextElideMode.ElideMiddle, space)
         if text != name and space < MIN_ELIDED_CHARS * metrics.averageCharWidth():
             return
-        painter.setPen(QColor(colour))
+        painter.setPen(QColor(readable_on(fill)))
         painter.save()
         painter.translate(area.bottomLeft() if is_upright else area.topLeft())
         painter.rotate(-90 if is_upright else 0)

@@ -262,11 +262,9 @@ class GridPainter:
         painter.setPen(QColor(self.colours.foreground))
 
     def _draw_row_heads(self, painter: QPainter, visible: QRectF) -> None:
-        heads = list(self.row_heads(visible))
-        for head in heads:
-            painter.fillRect(head.area, QColor(self.colours.background))
         painter.setPen(self._faint)
-        for head in heads:
+        for head in self.row_heads(visible):
+            painter.fillRect(head.area, QColor(self.colours.background))
             self._write(painter, head.area, head.text, RIGHT)
 
     def _draw_column_heads(self, painter: QPainter, visible: QRectF) -> None:

@@ -184,7 +184,6 @@ class KernelLayout(ParameterLayout):
 
 
 def _with_gaps(kernels: int, length: int) -> int:
-    """Return the length of kernels in a row; there are no gaps between those of length 1."""
     return kernels * length + (kernels - 1) * (length > 1)
 
 

@@ -218,7 +218,6 @@ class AmountsField(Field):
 
 
 def _entries(text: str) -> dict[str, object] | None:
-    """Return the amounts by pattern, not validated; None if the text is empty."""
     entries: dict[str, object] = {}
     for line in filter(None, map(str.strip, text.splitlines())):
         pattern, _, amount = line.rpartition("=")  # a condition may have "=", too
@@ -234,7 +233,6 @@ def _parse(text: str) -> object:
 
 
 def _typed(amount: object) -> str:
-    """Return the text that `_parse` parses to an amount, with all digits."""
     if not isinstance(amount, float):
         return str(amount)
     percent = f"{(Decimal(repr(amount)) * 100).normalize():f}"

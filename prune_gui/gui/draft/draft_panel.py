@@ -217,7 +217,6 @@ class DraftPanel(QWidget):
         )
 
     def _note(self, step: Step | None, *, amend: bool) -> None:
-        """Keep what the form shows in the history, to undo what the user changed."""
         session, state = self._workbench.session, self._state(step)
         if session is None or state == self._noted:
             return
@@ -239,7 +238,6 @@ class DraftPanel(QWidget):
         self._workbench.changed.emit(Changes(draft=True))
 
     def change(self, request: DraftRequest) -> None:
-        """Change the draft as the user wants it in a view."""
         bench = self._workbench
         match request:
             case CutRequest():
@@ -349,7 +347,6 @@ class DraftPanel(QWidget):
             self._reset(amend=True)
 
     def _show_mode(self) -> None:
-        """Show the chosen method, and whether a step is edited."""
         self.cancel.setVisible(self.editing)
         if self._editing:
             heading = tr("Editing step {number}", number=self._editing[0] + 1)
@@ -374,7 +371,6 @@ class DraftPanel(QWidget):
             QWidget.setTabOrder(widget, next_widget)
 
     def _renew_methods(self) -> None:
-        """List the current methods, and update the form if its method was replaced."""
         self.method.list_methods()
         if METHODS[self.method.currentData()] is not self.form.method_type:
             self._use_method()
@@ -450,7 +446,6 @@ class DraftPanel(QWidget):
         return resolved.draft_error or "" if resolved and failed else ""
 
     def _show_missing(self) -> None:
-        """Say what is missing, and mark it with the focus."""
         self.outcome.say(self.obstacle)
         if self.targets.error:
             self.targets.mark()

@@ -81,7 +81,6 @@ class Field(QWidget):
         self._showing = False
 
     def value(self) -> object:
-        """Return the value, not validated."""
         return self._value
 
     def set_value(self, value: object) -> None:
@@ -157,8 +156,6 @@ class IntegerField(Field):
 
 
 class _IntegerBox(QSpinBox):
-    """A spin box that accepts the digits of any script."""
-
     def validate(self, text: str, at: int) -> tuple[QValidator.State, str, int]:
         return super().validate(latin(text), at)
 
@@ -231,8 +228,6 @@ class PathField(Field):
 
 
 class _PathLine(ElidedLineEdit):
-    """A line edit whose text is replaced by the path of a dropped file."""
-
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802
         if not self._accepts(event):
             super().dragEnterEvent(event)
@@ -281,7 +276,6 @@ def as_typed(value: object) -> str:
 
 
 def _ranges(channels: object) -> str:
-    """Return channels as ranges, "3, 7, 12-15"; any other value as `str`."""
     return format_ranges(channels) if isinstance(channels, tuple) else str(channels)
 
 

@@ -90,7 +90,6 @@ class MethodForm(QWidget):
 
     @property
     def values(self) -> dict[str, object]:
-        """The values of the fields, not validated."""
         return {name: field.value() for name, field in self._fields.items()}
 
     def show_values(self, values: Mapping[str, object]) -> None:

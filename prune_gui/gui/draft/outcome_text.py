@@ -28,7 +28,6 @@ class OutcomeText(QWidget):
         layouts.column(*self._messages, of=self, margin=0)
 
     def say(self, text: str, *, warning: bool = True) -> None:
-        """Show a text in place of an outcome."""
         self._is_outcome = False
         self._show(text, warning=warning)
 

@@ -8,15 +8,13 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-from numpy.typing import NDArray
-
-from prune_gui.gui.views.mask.data import mask_levels
+from prune_gui.gui.views.maps.tiles import Pixels, TileRegion
+from prune_gui.gui.views.mask.data import MaskPainter
 from prune_gui.gui.views.overview.data import parameter_subject
 from prune_gui.gui.views.overview.layout import Arrangement
 from prune_gui.raster.parameter_layouts import KernelLayout, SliceLayout
-from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO
-from prune_gui.session.subjects import ModelSubject, Subject
+from prune_gui.recipe.recipe import KEPT
+from prune_gui.session.subjects import ModelSubject, Subject, with_zeros
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
@@ -31,7 +29,7 @@ MAX_BARS: Final = 72  # more bars than this are summed up by block
 class MaskCells:
     """The mask of a parameter with a number of rows and columns: a level per cell."""
 
-    levels: NDArray[np.uint16]  # see `mask_levels`
+    levels: Pixels  # see `mask_levels`
     size: tuple[int, int]
     sparsity: float
 
@@ -50,8 +48,7 @@ class Bar:
 
     @property
     def sparsity(self) -> float:
-        """The share that is not kept, in [0, 1]."""
-        return 1 - self.counts.get(KEPT, 0) / max(1, sum(self.counts.values()))
+        return pruned_share(self.counts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,12 +106,13 @@ def figure_data(
     return FigureData(subject, found, bars, chosen, axes, masks)
 
 
+def pruned_share(counts: Mapping[int, int]) -> float:
+    """Return the share of elements that are not kept, in [0, 1], given their numbers by code."""
+    return 1 - counts.get(KEPT, 0) / max(1, sum(counts.values()))
+
+
 def _counts(subject: Subject) -> dict[int, int]:
-    """Return numbers of elements by code. Zeros of the file count where no step may prune them."""
-    counts = subject.counts()
-    if counts.keys() <= {KEPT, IN_FILE} and subject.zeros:
-        counts |= {KEPT: counts[KEPT] - subject.zeros, ZERO: subject.zeros}
-    return counts
+    return with_zeros(subject.counts(), subject.zeros)
 
 
 def layout_of(shape: tuple[int, ...]) -> KernelLayout | SliceLayout:
@@ -123,13 +121,9 @@ def layout_of(shape: tuple[int, ...]) -> KernelLayout | SliceLayout:
 
 
 def _cells(subject: Subject, monitor: Monitor) -> MaskCells:
-    # torch: slow to import
-    from prune_gui.raster.cell_grid import CellGrid
-    from prune_gui.raster.density import density
-
     layout = layout_of(subject.info.shape)
     size = layout.rows, layout.columns
     down, across = (ceil(length / ceil(length / MAX_CELLS)) for length in size)
-    cells = density(subject.marked, subject.name, CellGrid.over(layout, (down, across)), monitor)
-    bar = Bar("", "", "", _counts(subject))
-    return MaskCells(mask_levels(cells, subject.draft), size, bar.sparsity)
+    region = TileRegion(range(layout.rows), range(layout.columns), (down, across))
+    levels = MaskPainter(subject).paint(layout, region, monitor).pixels
+    return MaskCells(levels, size, pruned_share(_counts(subject)))

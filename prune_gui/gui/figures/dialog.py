@@ -167,7 +167,6 @@ class FigureDialog(QDialog):
         self._load()
 
     def _show(self) -> None:
-        """Show the settings in the fields, and the layouts for which there is something to show."""
         self._is_showing = True
         panels, box = self._panels(), self.fields["layout"]
         assert isinstance(box, Choice)
@@ -198,12 +197,10 @@ class FigureDialog(QDialog):
 
     @property
     def _layout(self) -> str | None:
-        """The layout that is shown; None if there is nothing to show."""
         value: str | None = self._access["layout"][0]()
         return value
 
     def _load(self) -> None:
-        """Compute what the ready layouts show."""
         workbench = self._workbench
         model, chosen, resolved = workbench.model_subject, workbench.subject, workbench.resolved
         if not isinstance(model, ModelSubject) or resolved is None:
@@ -229,7 +226,6 @@ class FigureDialog(QDialog):
         workbench.bridge.run(Job(deferred("Drawing"), work, lane="figure", long=True), then)
 
     def _panels(self) -> dict[str, list[Panel]]:
-        """Return the panels of each layout for which there is something to show."""
         ready: dict[str, Panel] = {}
         if self._data is not None:
             ready = panels_of(self._data, DARK if self.settings.dark else LIGHT)
@@ -243,7 +239,6 @@ class FigureDialog(QDialog):
         return found
 
     def _figure(self) -> Figure | None:
-        """Return the figure; None while there is nothing to show."""
         layout = self._layout
         panels = self._panels().get(layout or "")
         if panels is None:

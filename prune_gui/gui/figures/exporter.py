@@ -53,7 +53,6 @@ class Exporter:
         self._curves = curves
 
     def copy_picture(self, source: PictureSource) -> None:
-        """Copy a picture as a figure, in the colours of the window."""
         if source.picture() is not None:
             settings = self._preferences.now.figure.model_copy(update={"dark": is_dark(source)})
             figure = Figure([PicturePanel(source)], source.caption()[0], settings)

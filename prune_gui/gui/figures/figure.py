@@ -72,7 +72,6 @@ class Figure:
 
     @property
     def family(self) -> str:
-        """The font of all texts."""
         return QFontInfo(QGuiApplication.font()).family()
 
     @property

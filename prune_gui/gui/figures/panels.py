@@ -110,7 +110,6 @@ class BarsPanel(DataPanel):
         return canvas.line * (max(map(len, self._columns(canvas, width, by_block=False))) + 1)
 
     def _columns(self, canvas: Canvas, width: float, *, by_block: bool) -> list[list[Bar | str]]:
-        """Return the lines of each column: headings and bars."""
         lines: list[Bar | str] = []
         heading = ""
         for bar in self.data.listed(by_block=by_block):
@@ -136,7 +135,6 @@ class BarsPanel(DataPanel):
             self._draw_column(canvas, QRectF(left, area.top(), width, pitch), lines)
 
     def _draw_column(self, canvas: Canvas, row: QRectF, lines: Sequence[Bar | str]) -> None:
-        """Draw lines from a row on."""
         bars = [line for line in lines if isinstance(line, Bar)]
         blocks = max(canvas.width(bar.block, bold=True) for bar in bars) + GAP
         blocks = blocks if any(bar.block for bar in bars) else 0
@@ -257,7 +255,6 @@ class Canvas:
         self.painter.drawText(box, int(flags), fitting)
 
     def upright(self, box: QRectF, text: str) -> None:
-        """Write one line from bottom to top."""
         self.painter.save()
         self.painter.translate(box.center())
         self.painter.rotate(-90)

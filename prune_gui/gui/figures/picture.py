@@ -65,8 +65,8 @@ class PicturePanel(Panel):
 
     def height(self, canvas: Canvas, width: float) -> float:
         scale, before = self._scale(canvas), self.picture.size()
-        least = scale * self.picture.minimumSizeHint().height()
-        height = max(least, width * min(max(self._aspect, MIN_ASPECT), MAX_ASPECT))
+        min_height = scale * self.picture.minimumSizeHint().height()
+        height = max(min_height, width * min(max(self._aspect, MIN_ASPECT), MAX_ASPECT))
         if isinstance(self.picture, QAbstractScrollArea):
             size = self._resized((QSizeF(width, height) / scale).toSize())
             height = width * size.height() / size.width()

@@ -12,7 +12,8 @@ from prune_gui.gui.views.maps.tiles import MIN_SHADE
 from prune_gui.language import tr, trn
 from prune_gui.number_formats import sparsity, sparsity_share
 from prune_gui.raster.colours import Colours, mixed
-from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO
+from prune_gui.recipe.recipe import KEPT, ZERO
+from prune_gui.session.subjects import with_zeros
 
 SEPARATOR: Final = "&nbsp;&nbsp; "
 """Separator of legend items. Lines break after it, so that all lines start with an item."""
@@ -56,9 +57,8 @@ def legend(
             them. It is shown if there is no step, because steps may prune some of them.
         is_dense: whether cells have several elements; then a step has a ramp from kept to pruned.
     """
-    counts = list(subject.counts().items())
-    if are_exact := {code for code, _ in counts} <= {KEPT, IN_FILE}:
-        counts = _without_zeros(counts, zeros)
+    by_code = with_zeros(subject.counts(), zeros)
+    counts = list(by_code.items())
     total = sum(count for _, count in counts)
 
     def item(code: int, text: str) -> str:
@@ -71,18 +71,11 @@ def legend(
         more = tr("{count:,} more", count=len(rest))
         others = sum(count for _, count in rest)
         items.append(marked(colours.grid, counted(more, others, total)))
-    if zeros and not are_exact:
+    if zeros and ZERO not in by_code:
         items.insert(1, item(ZERO, subject.title(ZERO)))
     if marks:
         items.append(unbroken(trn("○ {count:,} lone cell", "○ {count:,} lone cells", marks)))
     return SEPARATOR.join(items)
-
-
-def _without_zeros(counts: list[tuple[int, int]], zeros: int) -> list[tuple[int, int]]:
-    """Return numbers of elements by code, with zeros in the file apart from kept elements."""
-    by_code = dict(counts)
-    parted = {KEPT: by_code.get(KEPT, 0) - zeros, ZERO: zeros}
-    return [(code, count) for code, count in ({KEPT: 0} | by_code | parted).items() if count]
 
 
 def marked(colour: str, text: str, mark: str = "■") -> str:

@@ -156,7 +156,6 @@ def _title_text(text: str, scale: tuple[float, float], *, shares: bool) -> str:
 
 
 def _outline(means: Numbers, sight: Sequence[float]) -> tuple[Numbers, Numbers]:
-    """Return the outline of the bars in sight, from the baseline and back to it."""
     edges, heights = bars(drawable(means), (sight[0], sight[1]))
     return np.repeat(edges, 2), np.concatenate([[0.0], np.repeat(heights, 2), [0.0]])
 

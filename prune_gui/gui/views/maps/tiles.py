@@ -265,7 +265,6 @@ def _single(number: int) -> range:
 
 
 def _rectangles(indices: Sequence[TileIndex]) -> list[tuple[range, range]]:
-    """Return rectangles that together contain exactly the given tiles."""
     columns: dict[int, list[int]] = {}
     for row, column in sorted(indices):
         columns.setdefault(row, []).append(column)
@@ -279,7 +278,6 @@ def _rectangles(indices: Sequence[TileIndex]) -> list[tuple[range, range]]:
 
 
 def _runs(numbers: list[int]) -> list[range]:
-    """Return ascending numbers as ranges of consecutive ones."""
     breaks = [i for i, (a, b) in enumerate(pairwise(numbers), start=1) if b != a + 1]
     bounds = pairwise([0, *breaks, len(numbers)])
     return [range(numbers[start], numbers[stop - 1] + 1) for start, stop in bounds if start < stop]

@@ -144,7 +144,6 @@ class MaskView(MapView):
         self._show_pattern(subject, rendered)
 
     def _show_pattern(self, subject: Subject, rendered: RenderedView) -> None:
-        """Show the groups of the pattern and how many hold, as far as that is counted."""
         pattern = self._pattern
         is_counted = self._verdict_key == (subject.marked_key, pattern)
         verdict = self._verdict if is_counted else None
@@ -266,7 +265,6 @@ class GroupOverlay:
         return all(scale >= MIN_ELEMENT_PX for lines, scale in pairs if lines > 1)
 
     def _outlines(self, rendered: RenderedView, cells: tuple[int, int]) -> tuple[Ends, Ends]:
-        """Return the outlines of the broken groups in sight, as x and y of pairs of points."""
         assert self._pattern is not None
         grid, seen = rendered.tile_grid, self._canvas.region_of(rendered.tile_grid.layout)
         rows = _whole_groups(seen.rows, grid.rows, cells[0])
@@ -282,7 +280,6 @@ class GroupOverlay:
 
 
 def _whole_groups(seen: range, rendered: range, size: int) -> range:
-    """Return the rendered lines of whole groups that are in sight, or partly."""
     start = max(seen.start // size, -(-rendered.start // size))
     stop = min(-(-seen.stop // size), rendered.stop // size)
     return range(start * size, max(start, stop) * size)

@@ -109,7 +109,6 @@ class BlockGrid(QAbstractScrollArea):
         return tuple(name for name, _ in found)
 
     def rect_of(self, name: str) -> QRectF:
-        """Return the rectangle of a cell in the viewport."""
         assert self.painter is not None
         position = self.painter.arrangement.positions[name]
         return self.painter.cell(position).translated(-self.visible.topLeft())
@@ -178,7 +177,6 @@ class BlockGrid(QAbstractScrollArea):
     # Input
 
     def _name_at(self, at: QPointF) -> str:
-        """Return the name of the cell at a position in the grid, or ""."""
         if self.painter is None or self._head_at(at) is not None:
             return ""
         found = self.painter.within(QRectF(at, QSizeF(1, 1)))

@@ -128,7 +128,6 @@ class GridPainter:
 
     @property
     def size(self) -> tuple[int, int]:
-        """The width and height that the cells take."""
         return self.layout.size
 
     def paint(self, painter: QPainter, visible: QRectF, changed: QRectF | None = None) -> None:
@@ -174,7 +173,6 @@ class GridPainter:
         yield from self.row_heads(visible)
 
     def column_heads(self, placed: PlacedSection, visible: QRectF) -> Iterator[Head]:
-        """Yield the title of a section, its groups of columns, and its columns."""
         section, line = placed.section, self.layout.texts.line
         rows, columns = range(len(section.rows)), range(placed.columns)
         y = max(placed.top, min(visible.top(), placed.bottom - placed.heading)) + TEXT_GAP_PX

@@ -62,7 +62,6 @@ class Thumbnail:
     rms: float = math.nan
 
     def shows(self, subject: Subject, shading: Shading) -> bool:
-        """Return whether it shows a parameter as it is now."""
         return self.measure is shading.measure and self.key == _key(subject, shading)
 
     def zeros(self, shape: tuple[int, ...]) -> int:

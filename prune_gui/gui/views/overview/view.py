@@ -180,7 +180,6 @@ class OverviewView(View[ModelSubject]):
         self.view_wanted.emit("mask")
 
     def _follow(self, names: tuple[str, ...]) -> None:
-        """Open a parameter, or choose the first of several, all of which are marked."""
         (self._workbench.choose if names[1:] else self._open)(names[0])
 
     def _pick(self, names: tuple[str, ...], adds: bool) -> None:

@@ -318,19 +318,20 @@ class DraftPanel(QWidget):
             super().keyPressEvent(event)
 
     def _on_changed(self, changes: Changes) -> None:
+        session = self._workbench.session
         if changes.methods:
             self._renew_methods()
         if changes.file:
             self._opened()
-        elif changes.recipe and (session := self._workbench.session) is not None:
+        elif changes.recipe and session is not None:
             draft = session.history.draft
             if draft is not None and draft is not self._noted:  # undone or redone
                 self._noted = draft
                 self._show(draft)
             elif self._editing and session.steps[self._editing[0] :][:1] != self._editing[1:]:
                 self.stop_editing(amend=True)
-        if changes.recipe and self._workbench.session is not None:
-            self.targets.protect(self._workbench.session.protected)
+        if changes.recipe and session is not None:
+            self.targets.protect(session.protected)
         if changes.resolution:
             self._show_outcome()
             self._cuts.catch_up()

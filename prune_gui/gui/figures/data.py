@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.recipe import Resolution
 
+MAX_NAME_CHARS: Final = 100  # of a suggested file name
 MAX_CELLS: Final = 256
 """Maximum number of cells of a mask along a side: more are smaller than what a printer resolves."""
 MAX_BARS: Final = 72  # more bars than this are summed up by block
@@ -127,3 +128,9 @@ def _cells(subject: Subject, monitor: Monitor) -> MaskCells:
     region = TileRegion(range(layout.rows), range(layout.columns), (down, across))
     levels = MaskPainter(subject).paint(layout, region, monitor).pixels
     return MaskCells(levels, size, pruned_share(_counts(subject)))
+
+
+def file_name(text: str) -> str:
+    """Return a text as a file name: special characters become "_", and only the end is kept."""
+    text = "".join(char if char.isalnum() or char in "._-" else "_" for char in text)
+    return text[-MAX_NAME_CHARS:]

@@ -25,8 +25,7 @@ from prune_gui.checkpoint.write.documents import document_path, write_documents
 from prune_gui.engine import Job
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.dialogs import questions
-from prune_gui.gui.figures.data import FigureData, figure_data, layout_of
-from prune_gui.gui.figures.exporter import file_name
+from prune_gui.gui.figures.data import FigureData, figure_data, file_name, layout_of
 from prune_gui.gui.figures.figure import (
     CURVES,
     CURVES_ASPECT,

@@ -145,9 +145,8 @@ class BarsPanel(DataPanel):
         scale = row.adjusted(blocks + names + GAP, 0, -values, 0)
         whole = QRectF(scale.left(), row.top(), scale.width(), row.height() * len(lines))
         for quarter in range(5):
-            line = QRectF(whole.left() + quarter * whole.width() / 4, whole.top(), HAIR_PT, 0)
-            line.setBottom(whole.bottom())
-            canvas.fill(line, canvas.colours.grid)
+            x = whole.left() + quarter * whole.width() / 4
+            canvas.fill(QRectF(x, whole.top(), HAIR_PT, whole.height()), canvas.colours.grid)
         canvas.percentages(whole)
         block = ""
         for line in lines:

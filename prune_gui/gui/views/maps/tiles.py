@@ -147,7 +147,8 @@ class TileGrid:
         for index in self.indices:
             top, left = self._corner(index)
             here = slice(top, top + TILE_CELLS), slice(left, left + TILE_CELLS)
-            tile_area = replace(self, down=_single(index[0]), across=_single(index[1]))
+            down, across = (range(number, number + 1) for number in index)
+            tile_area = replace(self, down=down, across=across)
             tiles[index] = Tile(
                 np.ascontiguousarray(whole.pixels[here]),
                 tuple(tile_area._centres_of(cells[here]) for cells in whole.rare),
@@ -258,10 +259,6 @@ def _lines(tiles: range, size: int, end: int) -> range:
 def _cells(rows: range, columns: range, cell: tuple[int, int]) -> tuple[int, int]:
     """Return the number of cells of a size down and across; the last ones may be smaller."""
     return -(-len(rows) // cell[0]), -(-len(columns) // cell[1])
-
-
-def _single(number: int) -> range:
-    return range(number, number + 1)
 
 
 def _rectangles(indices: Sequence[TileIndex]) -> list[tuple[range, range]]:

@@ -116,11 +116,7 @@ class MaskPainter:
     """Paints which elements are pruned, as levels."""
 
     subject: Subject
-
-    @property
-    def is_part(self) -> bool:
-        """False: a mask reads values only of parameters that were read for it before."""
-        return False
+    is_part: bool = False  # a mask reads values only of parameters that were read for it before
 
     @property
     def key(self) -> Hashable:

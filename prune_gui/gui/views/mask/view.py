@@ -218,8 +218,8 @@ class GroupOverlay:
         self._pattern: GroupPattern | None = None
         self._cells: tuple[int, int] | None = None
         self._rendered: RenderedView | None = None
-        self._items = [pg.PlotCurveItem(connect="pairs") for _ in range(4)]
-        for item in self._items:
+        self._lines, self._outlines = (pg.PlotCurveItem(connect="pairs") for _ in range(2))
+        for item in (self._lines, self._outlines):
             canvas.addItem(item, ignoreBounds=True)
         canvas.view.sigRangeChanged.connect(self.update)
 
@@ -233,30 +233,27 @@ class GroupOverlay:
         self.update()
 
     def recolour(self, colours: Colours) -> None:
-        for item, colour, width in zip(
-            self._items,
-            (colours.background, colours.foreground, colours.background, colours.warning),
-            (LINE_PX + HALO_PX, LINE_PX, BROKEN_PX + 2 * HALO_PX, BROKEN_PX),
-            strict=True,
-        ):
-            item.setPen(pen(colour, width=width))
+        self._lines.setPen(pen(colours.foreground, width=LINE_PX))
+        self._lines.setShadowPen(pen(colours.background, width=LINE_PX + HALO_PX))
+        self._outlines.setPen(pen(colours.warning, width=BROKEN_PX))
+        self._outlines.setShadowPen(pen(colours.background, width=BROKEN_PX + 2 * HALO_PX))
 
     def update(self) -> None:
         """Draw the groups again, after the picture or the visible region has changed."""
         rendered, cells = self._rendered, self._cells
         if rendered is None or cells is None or not self._is_large(cells):
-            for item in self._items:
-                item.hide()
+            self._lines.hide()
+            self._outlines.hide()
             return
         sight = self._canvas.sight & extent(rendered.tile_grid.layout)
         x, y = (sight.left(), sight.right()), (sight.top(), sight.bottom())
-        lines = grid_lines(x, y, across=cells[1] > 1, down=cells[0] > 1, cells=cells)
-        broken: tuple[Ends, Ends] = np.zeros(0), np.zeros(0)
-        if rendered.is_complete and rendered.tile_grid.cell == (1, 1):
-            broken = self._outlines(rendered, cells)
-        for item, ends in zip(self._items, (lines, lines, broken, broken), strict=True):
-            item.setData(*ends)
-            item.show()
+        across, down = cells[1] > 1, cells[0] > 1
+        self._lines.setData(*grid_lines(x, y, across=across, down=down, cells=cells))
+        self._lines.show()
+        has_elements = rendered.is_complete and rendered.tile_grid.cell == (1, 1)
+        self._outlines.setVisible(has_elements)
+        if has_elements:
+            self._outlines.setData(*self._broken(rendered, cells))
 
     def _is_large(self, cells: tuple[int, int]) -> bool:
         size, sight = self._canvas.view.rect(), self._canvas.sight
@@ -264,7 +261,7 @@ class GroupOverlay:
         pairs = zip(cells, scales, strict=True)
         return all(scale >= MIN_ELEMENT_PX for lines, scale in pairs if lines > 1)
 
-    def _outlines(self, rendered: RenderedView, cells: tuple[int, int]) -> tuple[Ends, Ends]:
+    def _broken(self, rendered: RenderedView, cells: tuple[int, int]) -> tuple[Ends, Ends]:
         assert self._pattern is not None
         grid, seen = rendered.tile_grid, self._canvas.region_of(rendered.tile_grid.layout)
         rows = _whole_groups(seen.rows, grid.rows, cells[0])

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QTimer
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QWidget
 
@@ -278,10 +277,9 @@ class Commands:
     @property
     def last_folder(self) -> Path:
         """The start folder of dialogs that open: that of the file that was opened or saved last."""
-        for path in map(Path, self.settings.recent[:1]):
-            folder = Location.at(path).own_folder
-            return folder if folder.is_dir() else self.folder
-        return self.folder
+        recent = self.settings.recent
+        folder = Location.at(Path(recent[0])).own_folder if recent else self.folder
+        return folder if folder.is_dir() else self.folder
 
     def _may_drop_recipe(self, then: Callable[[], object]) -> bool:
         """Ask about an unsaved recipe; `then` is called after the pruned checkpoint is saved."""
@@ -310,6 +308,4 @@ class Commands:
     def _on_changed(self, changes: Changes) -> None:
         session = self._workbench.session
         if changes.file and session is not None and not is_shipped(session.checkpoint.path):
-            # Later, so that writing the file does not delay the window that shows the checkpoint.
-            remember = partial(self.preferences.remember, session.checkpoint.path)
-            QTimer.singleShot(0, self.preferences, remember)
+            self.preferences.remember(session.checkpoint.path)

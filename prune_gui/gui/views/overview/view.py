@@ -247,7 +247,7 @@ class CardPanel(Legend):
         heading = f'<b style="color: {colours.warning}">{name}</b>'
         if card.has_dead:
             removal = unbroken(tr("Prune what remains of dead units"))
-            heading += f"{SEPARATOR}{self._linked(REMOVAL, removal)}"
+            heading += f'{SEPARATOR}<a href="{REMOVAL}">{removal}</a>'
         return self._list(heading, card.warnings)
 
     def _list(self, heading: str, found: Findings) -> str:
@@ -265,11 +265,7 @@ class CardPanel(Legend):
         if not row.parameters:
             return text
         self._targets.append(row.parameters)
-        return self._linked(str(len(self._targets) - 1), text)
-
-    def _linked(self, link: str, text: str) -> str:
-        colour = QApplication.palette().link().color().name()
-        return f'<a style="color: {colour}" href="{link}">{text}</a>'
+        return f'<a href="{len(self._targets) - 1}">{text}</a>'
 
     def _follow(self, link: str) -> None:
         if link == REMOVAL:

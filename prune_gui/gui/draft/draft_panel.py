@@ -45,19 +45,15 @@ from prune_gui.session.history import DraftState
 from prune_gui.worker.jobs import Draft, Resolved
 
 UPDATE_INTERVAL_MS: Final = 25
-"""Minimum interval between two updates of the draft while the user changes the form.
-
-A mouse can report a slider more often than the screen shows it; each update takes processor time
-from the engine.
-"""
+"""Minimum interval between updates of the draft: each takes processor time from the engine."""
 MIN_FIELDS_HEIGHT_PX: Final = 120  # minimum height of the scroll area with the fields
 
 
 class DraftPanel(QWidget):
     """The form for method, targets and fields of a step to add or to edit.
 
-    There is a draft while *Preview* is checked. A change in the form checks it; adding the step
-    unchecks it, so that the views do not show the same step twice.
+    There is a draft while *Preview* is checked. A change in the form checks it, and adding the step
+    unchecks it.
     """
 
     added = Signal()  # the draft became a step
@@ -119,8 +115,7 @@ class DraftPanel(QWidget):
         step = session.steps[index]
         if not self.editing:
             self._aside = self._workbench.draft.state
-        self._editing = index, step
-        self._is_made_by_view = False
+        self._editing, self._is_made_by_view = (index, step), False
         self._show_step(step)
         self._turn_preview(on=True)
         if focus:  # for other reasons, Fusion draws no focus frame
@@ -149,10 +144,9 @@ class DraftPanel(QWidget):
             self._reset(amend=amend)
 
     def add(self) -> None:
-        """Add the draft to the recipe, or replace the edited step by it; else show what is missing.
+        """Add the draft, or apply it to the edited step, when its globs are known.
 
-        If the globs of the selected parameters are being computed, the draft is added when they
-        are known.
+        If it is incomplete, show what is missing.
         """
         self.targets.when_known(self._add)
 
@@ -345,8 +339,7 @@ class DraftPanel(QWidget):
         self.method.setToolTip(formatting.wrapped(summary(method)))
         self.targets.use(method)
         # The tab order is from the top to the bottom, including new rows.
-        targets = self.targets
-        before = (self.method, targets.line, targets.following)
+        before = (self.method, self.targets.line, self.targets.following)
         after = (self.preview, self.cancel, self.commit)
         for widget, next_widget in pairwise((*before, *self.form.inputs, *after)):
             QWidget.setTabOrder(widget, next_widget)

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 Offsets = NDArray[np.int64]
 GAP = -1
 """Marks a row or column without elements, in place of its offset."""
-MIN_WRAPPED_ELEMENTS = 256
-"""A vector with fewer elements is shown as a single row."""
+MIN_WRAPPED_ELEMENTS = 256  # a vector with fewer elements is shown as a single row
 
 
 @dataclass(frozen=True, slots=True)

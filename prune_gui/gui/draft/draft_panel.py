@@ -59,8 +59,8 @@ class DraftPanel(QWidget):
     added = Signal()  # the draft became a step
     offer_changed = Signal()  # whether it is previewed or edited has changed
 
-    def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, workbench: Workbench) -> None:
+        super().__init__()
         self._workbench = workbench
         self._editing: tuple[int, Step] | None = None
         self._aside: DraftState | None = None  # the draft that returns after editing or a pick

@@ -46,8 +46,8 @@ class MethodForm(QWidget):
     changed = Signal()
     fold_toggled = Signal(bool)  # (open) the user opened or folded *More*
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._method: type[Method] | None = None
         self._fields: dict[str, Field] = {}
         self._initial: dict[str, object] = {}

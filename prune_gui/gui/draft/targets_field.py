@@ -58,8 +58,8 @@ class TargetsField(QWidget):
 
     changed = Signal(bool)  # (by_user) the globs changed
 
-    def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, workbench: Workbench) -> None:
+        super().__init__()
         self._workbench = workbench
         self._selection: frozenset[str] = frozenset()
         self._pending: frozenset[str] | None = None

@@ -16,7 +16,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF, QImage, QPainter, QTextD
 from prune_gui.errors import one_line
 from prune_gui.gui.figures.data import Bar, FigureData
 from prune_gui.gui.views.mask.data import coloured, step_table
-from prune_gui.gui.views.overview.grid_painter import Cell, GridPainter
+from prune_gui.gui.views.overview.grid_painter import Cell, GridPainter, image_of
 from prune_gui.language import tr
 from prune_gui.number_formats import percent, sparsity_share
 from prune_gui.raster.colours import Colours, ramp_table
@@ -204,8 +204,7 @@ class MaskPanel(DataPanel):
 LEADING: Final = 1.3  # height of a line, relative to the size of its text
 ENLARGEMENT: Final = 4
 """Pixels per cell and side in vector files, because some programs blur enlarged pictures."""
-MIN_SNAPPED: Final = 3
-"""Device pixels per cell from which all cells get the same number of them."""
+MIN_SNAPPED: Final = 3  # device pixels per cell from which all cells get the same number of them
 ELIDED: Final = Qt.TextElideMode.ElideMiddle
 Left: Final = Qt.AlignmentFlag.AlignLeft
 Right: Final = Qt.AlignmentFlag.AlignRight
@@ -292,8 +291,8 @@ class Canvas:
         Cells of at least `MIN_SNAPPED` device pixels all get the same whole number of them.
         """
         down, across = pixels.shape[:2]
-        data = np.ascontiguousarray(pixels).data
-        image = QImage(data, across, down, 4 * across, QImage.Format.Format_RGBA8888)
+        contiguous = np.ascontiguousarray(pixels)
+        image = image_of(contiguous)
         if not isinstance(self.painter.device(), QImage):
             self.painter.drawImage(box, image.scaled(QSize(across, down) * ENLARGEMENT))
             return box

@@ -45,8 +45,8 @@ class TreemapPicture(QWidget):
     clicked = Signal(object)
     resized = Signal()
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setAccessibleName(tr("Treemap of the parameters, coloured by sparsity"))
         self.setMouseTracking(True)
         self.shown: TreemapData | None = None

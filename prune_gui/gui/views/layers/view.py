@@ -38,8 +38,7 @@ from prune_gui.session.settings import Settings
 from prune_gui.session.subjects import ModelSubject
 from prune_gui.table import Table
 
-MAX_COLUMN_SHARE: Final = 0.42
-"""Maximum initial width of a column of text, as a share of the table."""
+MAX_COLUMN_SHARE: Final = 0.42  # maximum initial width of a column of text, as a share of the table
 
 
 class AmountEditor(QWidget):

@@ -42,10 +42,8 @@ MAX_CAPTION_PX: Final = 110
 MAX_LABEL_PX: Final = 96
 MAX_MEASURED_ROWS: Final = 20
 """Limit of the rows of a section whose texts are measured, so that this takes no time."""
-MAX_BADGE_SHARE: Final = 0.6
-"""Maximum width of a badge, as a share of the tile."""
-FAINT: Final = 0.7
-"""Opacity of unimportant texts."""
+MAX_BADGE_SHARE: Final = 0.6  # maximum width of a badge, as a share of the tile
+FAINT: Final = 0.7  # opacity of unimportant texts
 
 
 class Cell(NamedTuple):

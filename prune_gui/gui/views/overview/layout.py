@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 MIN_SIDE_PX: Final = 28
 PREFERRED_MIN_SIDE_PX: Final = 32
 """Tiles are not smaller than this only to show all rows at once."""
-READABLE_SIDE_PX: Final = 48
-"""Height of tiles that do not all fit."""
-DENSE_SIDE_PX: Final = 16
-"""Tiles without texts are not smaller than this."""
+READABLE_SIDE_PX: Final = 48  # height of tiles that do not all fit
+DENSE_SIDE_PX: Final = 16  # tiles without texts are not smaller than this
 MAX_SIDE_PX: Final = 160
 MAX_STRETCH: Final = 2.5
 """Maximum width of a tile, relative to its height."""

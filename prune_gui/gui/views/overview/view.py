@@ -36,10 +36,8 @@ if TYPE_CHECKING:
     from prune_gui.raster.colours import Colours
 
 
-BYTES_PER_THUMBNAIL: Final = 9 * MAX_CELLS**2
-"""Share and step of each cell, and its pixel."""
-DEFAULT_LIMIT: Final = 10_000
-"""Number of thumbnails in memory before `limit_memory` is called."""
+BYTES_PER_THUMBNAIL: Final = 9 * MAX_CELLS**2  # share and step of each cell, and its pixel
+DEFAULT_LIMIT: Final = 10_000  # number of thumbnails in memory before `limit_memory` is called
 
 
 class OverviewView(View[ModelSubject]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 import numpy as np
@@ -67,6 +67,7 @@ def mixed(start: str, end: str, fraction: float) -> str:
     return f"#{bytes(round(a + fraction * (b - a)) for a, b in pairs).hex()}"
 
 
+@lru_cache(maxsize=1 << 13)
 def between(stops: tuple[str, ...], share: float) -> str:
     """Return the colour at a share in [0, 1] of equally spaced colours."""
     position = min(max(share, 0.0), 1.0) * (len(stops) - 1)

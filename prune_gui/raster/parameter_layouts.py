@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from prune_gui.architecture.projections import Heads
 
 Offsets = NDArray[np.int64]
-GAP = -1
-"""Marks a row or column without elements, in place of its offset."""
+GAP = -1  # marks a row or column without elements, in place of its offset
 MIN_WRAPPED_ELEMENTS = 256  # a vector with fewer elements is shown as a single row
 
 

@@ -43,8 +43,7 @@ from prune_gui.pruning.methods.channels import format_ranges
 from prune_gui.pruning.methods.fields import text_of
 
 YES_OR_NO: Final = {"True": deferred("yes"), "False": deferred("no")}
-MAX_INT: Final = 2**31 - 1
-"""Limit of `QSpinBox`."""
+MAX_INT: Final = 2**31 - 1  # limit of `QSpinBox`
 ARABIC_TO_LATIN: Final = {"\N{ARABIC DECIMAL SEPARATOR}": "."}
 
 

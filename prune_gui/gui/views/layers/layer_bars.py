@@ -50,8 +50,7 @@ LINE_PX: Final = 18  # height of a line of an axis: the blocks, or a remark
 ELIDED: Final = Qt.TextElideMode.ElideMiddle
 RIGHT: Final = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 CENTRE: Final = Qt.AlignmentFlag.AlignCenter
-REACH_PX: Final = 6
-"""Maximum distance of the cursor from the end of a segment that it grabs."""
+REACH_PX: Final = 6  # maximum distance of the cursor from the end of a segment that it grabs
 
 
 class Segment(NamedTuple):

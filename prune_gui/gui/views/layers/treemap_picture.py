@@ -76,13 +76,13 @@ class TreemapPicture(QWidget):
         place = self._placement(data)
         painter = QPainter(self)
         painter.fillRect(self.rect(), QColor(colours.background))
+        painter.setPen(QPen(QColor(colours.background), 0.5))
         chosen = []
         for cell, name, share in zip(data.cells, data.names, data.shares, strict=True):
             target, fill = place.mapRect(QRectF(*cell.rect)), colours.share(share)
-            painter.setPen(QPen(QColor(colours.background), 0.5))
             painter.setBrush(QColor(fill))
             painter.drawRect(target)
-            self._write(painter, target, name, sparsity_share(share), fill)
+            self._write(painter, target, name, share, fill)
             if any(tensor.name == self._chosen for tensor in cell.node.tensors):
                 chosen.append(target)
         painter.setBrush(Qt.BrushStyle.NoBrush)
@@ -142,12 +142,15 @@ class TreemapPicture(QWidget):
         cells = zip(self.shown.cells, self.shown.shares, strict=True)
         return next((one for one in cells if one[0].rect.contains(inside.x(), inside.y())), None)
 
-    def _write(self, painter: QPainter, target: QRectF, name: str, share: str, fill: str) -> None:
-        """Write a name above a share, or as much of them as fits; upwards in a narrow cell."""
+    def _write(
+        self, painter: QPainter, target: QRectF, name: str, sparsity: float, fill: str
+    ) -> None:
+        """Write a name above a sparsity, or as much as fits; upwards in a narrow cell."""
         metrics = QFontMetricsF(self.font())
         area = target.adjusted(PADDING_PX, PADDING_PX / 2, -PADDING_PX, -PADDING_PX / 2)
         if min(area.width(), area.height()) < metrics.height():
             return
+        share = sparsity_share(sparsity)
         widest = max(map(metrics.horizontalAdvance, (name, share)))
         is_upright = widest > area.width() < area.height()
         space, across = area.width(), area.height()
@@ -156,8 +159,8 @@ class TreemapPicture(QWidget):
         text = metrics.elidedText(name, Qt.TextElideMode.ElideMiddle, space)
         if text != name and space < MIN_ELIDED_CHARS * metrics.averageCharWidth():
             return
-        painter.setPen(QColor(readable_on(fill)))
         painter.save()
+        painter.setPen(QColor(readable_on(fill)))
         painter.translate(area.bottomLeft() if is_upright else area.topLeft())
         painter.rotate(-90 if is_upright else 0)
         painter.drawText(QPointF(0, metrics.ascent()), text)

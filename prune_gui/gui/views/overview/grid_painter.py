@@ -36,8 +36,7 @@ ELIDED: Final = Qt.TextElideMode.ElideMiddle
 SMOOTH: Final = QPainter.RenderHint.SmoothPixmapTransform
 WIDEST_NUMBER: Final = "100.0 %"
 MARGIN_PX: Final = 8
-TEXT_GAP_PX: Final = 2
-"""Gap between a cell and its text, where the frame of the chosen one is."""
+TEXT_GAP_PX: Final = 2  # gap between a cell and its text, where the frame of the chosen one is
 MAX_CAPTION_PX: Final = 110
 MAX_LABEL_PX: Final = 96
 MAX_MEASURED_ROWS: Final = 20

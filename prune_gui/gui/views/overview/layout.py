@@ -15,18 +15,15 @@ if TYPE_CHECKING:
     from prune_gui.checkpoint import TensorInfo
 
 MIN_SIDE_PX: Final = 28
-PREFERRED_MIN_SIDE_PX: Final = 32
-"""Tiles are not smaller than this only to show all rows at once."""
+PREFERRED_MIN_SIDE_PX: Final = 32  # tiles are not smaller than this only to show all rows at once
 READABLE_SIDE_PX: Final = 48  # height of tiles that do not all fit
 DENSE_SIDE_PX: Final = 16  # tiles without texts are not smaller than this
 MAX_SIDE_PX: Final = 160
-MAX_STRETCH: Final = 2.5
-"""Maximum width of a tile, relative to its height."""
+MAX_STRETCH: Final = 2.5  # maximum width of a tile, relative to its height
 MAX_STRIPS: Final = 8
 GAP_PX: Final = 8
 DENSE_GAP_PX: Final = 4
-PADDING_PX: Final = 10
-"""Gap between the heading of a section and its rows, and around the whole."""
+PADDING_PX: Final = 10  # gap between the heading of a section and its rows, and around the whole
 
 
 class Position(NamedTuple):

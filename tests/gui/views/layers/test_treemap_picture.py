@@ -113,7 +113,7 @@ def test_a_cell_has_its_name_and_share_as_far_as_they_fit_or_upwards(picture):
     )
     narrow = picture.fontMetrics().horizontalAdvance("0.query") + 2 * PADDING_PX - 2
     for width, height in ((300, 60), (300, 20), (30, 300), (narrow, 20), (12, 12)):
-        picture._write(painter, QRectF(0, 0, width, height), "0.query", "50.0 %", "#ffffff")
+        picture._write(painter, QRectF(0, 0, width, height), "0.query", 0.5, "#ffffff")
     both = ["0.query", "50.0 %"]
     assert written[:9] == [0, *both, 0, *both, -90, *both]
     assert written[9] == 0

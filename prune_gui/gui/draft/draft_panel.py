@@ -13,9 +13,8 @@ from PySide6.QtWidgets import QCheckBox, QLabel, QPushButton, QSizePolicy, QWidg
 
 from prune_gui.errors import RecipeError
 from prune_gui.gui import formatting
-from prune_gui.gui.draft.cut_follower import CutFollower
 from prune_gui.gui.draft.fields import WheelToScroll
-from prune_gui.gui.draft.form import MethodForm, row_label
+from prune_gui.gui.draft.form import CutFollower, MethodForm, row_label
 from prune_gui.gui.draft.method_box import MethodBox, summary
 from prune_gui.gui.draft.outcome_text import OutcomeText
 from prune_gui.gui.draft.targets_field import TargetsField

@@ -99,6 +99,17 @@ def counts_by_code(pruned: int, total: int, steps: Sequence[int]) -> dict[int, i
     return {code: count for code, count in by_code.items() if count}
 
 
+def with_zeros(counts: dict[int, int], zeros: int) -> dict[int, int]:
+    """Return numbers of elements by code, with zeros in the file apart from kept elements.
+
+    They stay with them if there are steps, which may prune some of them.
+    """
+    if not counts.keys() <= {KEPT, IN_FILE}:
+        return counts
+    parted = {**counts, KEPT: counts.get(KEPT, 0) - zeros, ZERO: zeros}
+    return {code: count for code, count in parted.items() if count}
+
+
 def title(resolution: Resolution, draft: int | None, code: int) -> str:
     """Return the name of a code; `draft` is the step number of the draft, or None."""
     if code == KEPT:

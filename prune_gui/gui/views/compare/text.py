@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from prune_gui.errors import one_line
 from prune_gui.gui.views.compare.data import Shades
-from prune_gui.gui.views.legend_text import SEPARATOR, counted, marked, unbroken
+from prune_gui.gui.views.legend_text import SEPARATOR, counted, marked, share_scale, unbroken
 from prune_gui.language import deferred, format_number, tr, trn
 from prune_gui.number_formats import sparsity, sparsity_share
 from prune_gui.raster.colours import Colours
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 UNKNOWN: Final = "…"
 UNDEFINED: Final = "–"  # noqa: RUF001
 ARROW: Final = "\N{RIGHTWARDS ARROW}"
-SCALE_STEPS: Final = 5
 LOST: Final = 1
 """The column of the lost energy, by which the table is sorted at first."""
 
@@ -61,9 +60,7 @@ def headline(losses: StateLosses, colour: str, *, has_reference: bool = True) ->
 def loss_legend(losses: StateLosses, colours: Colours) -> str:
     """Return the colours of shares up to the largest loss as rich text."""
     largest = losses.worst[1] if losses.worst else 1.0
-    steps = [index / (SCALE_STEPS - 1) for index in range(SCALE_STEPS)]
-    items = (marked(colours.share(step), sparsity_share(step * largest)) for step in steps)
-    return SEPARATOR.join([unbroken(tr("energy lost")), *items])
+    return share_scale(tr("energy lost"), colours, largest)
 
 
 def total_text(losses: StateLosses) -> str:

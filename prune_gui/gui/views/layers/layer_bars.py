@@ -39,21 +39,18 @@ PLOT_NAMES: Final = (
 )
 STRETCH_FACTORS: Final = (4, 2, 4)
 """Vertical stretch of each plot; the last one also has the tick texts."""
-MIN_HEIGHTS_PX: Final = (64, 48, 88)
-"""Minimum height of each plot, so that the axis label fits."""
+MIN_HEIGHTS_PX: Final = (64, 48, 88)  # minimum height of each plot, so that the axis label fits
 PERCENT_TICKS: Final = [[(0, "0"), (50, "50"), (100, "100")], [(25, ""), (75, "")]]
 UNIT_PREFIXES: Final = ("", " k", " M", " G", " T")
 HEADROOM: Final = 1.02
 MARK_ALPHA: Final = 60
 MAX_NAMES_PX, MAX_NAMES_SHARE = 64, 0.35
 """Maximum height of the names below the bars, and the same as a share of the plot."""
-LINE_PX: Final = 18
-"""Height of a line of an axis: the blocks, or a remark."""
+LINE_PX: Final = 18  # height of a line of an axis: the blocks, or a remark
 ELIDED: Final = Qt.TextElideMode.ElideMiddle
 RIGHT: Final = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 CENTRE: Final = Qt.AlignmentFlag.AlignCenter
-REACH_PX: Final = 6
-"""Maximum distance of the cursor from the end of a segment that it grabs."""
+REACH_PX: Final = 6  # maximum distance of the cursor from the end of a segment that it grabs
 
 
 class Segment(NamedTuple):

@@ -22,7 +22,7 @@ from prune_gui.gui.views.layers.columns import describe_node, describe_row
 from prune_gui.gui.views.layers.data import FITTING, LayersData, compute_layers
 from prune_gui.gui.views.layers.layer_bars import LayerBars
 from prune_gui.gui.views.layers.treemap_picture import TreemapPicture
-from prune_gui.gui.views.legend_text import legend
+from prune_gui.gui.views.legend_text import legend, share_scale
 from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.table_widgets import SortableModel, TableView
@@ -38,8 +38,7 @@ from prune_gui.session.settings import Settings
 from prune_gui.session.subjects import ModelSubject
 from prune_gui.table import Table
 
-MAX_COLUMN_SHARE: Final = 0.42
-"""Maximum initial width of a column of text, as a share of the table."""
+MAX_COLUMN_SHARE: Final = 0.42  # maximum initial width of a column of text, as a share of the table
 
 
 class AmountEditor(QWidget):
@@ -265,9 +264,10 @@ class LayersView(View[ModelSubject]):
             self._mark_chosen()
 
     def _show_legend(self) -> None:
-        data, bars = self._data, self._pictures.currentWidget() is self._bars
-        self._legend.setVisible(bars)
-        self._legend.setText(legend(data.subject, self.colours()) if data and bars else "")
+        if self._pictures.currentWidget() is self._treemap:
+            self._legend.setText(share_scale(tr("sparsity"), self.colours()))
+        elif self._data is not None:
+            self._legend.setText(legend(self._data.subject, self.colours()))
 
     def show_selection(self, *, on: bool) -> None:
         if on:

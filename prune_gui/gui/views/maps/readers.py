@@ -167,7 +167,6 @@ class HeadsBox(QSpinBox):
         return OFF if typed == tr("off") else AUTO
 
     def validate(self, text: str, at: int) -> tuple[QValidator.State, str, int]:
-        """Accept any text; `valueFromText` reads it."""
         return QValidator.State.Acceptable, text, at
 
 

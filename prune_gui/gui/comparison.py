@@ -86,11 +86,11 @@ class Comparison(QObject):
         session = self._source.session
         if session is None:
             return None
-        if session.reference_path is None:
-            return None if session.is_pruned else session.checkpoint
-        if self._reference is None:
-            return session.checkpoint
-        return self._others[self._reference].checkpoint if self._reference in self._others else None
+        if self._reference is not None:
+            masks = self.reference_masks
+            return masks.checkpoint if masks is not None else None
+        is_dense = session.reference_path is not None or not session.is_pruned
+        return session.checkpoint if is_dense else None
 
     @property
     def reference_masks(self) -> Resolution | None:
@@ -176,7 +176,13 @@ class Comparison(QObject):
         self.changed.emit()
 
     def open(self, path: Path, which: Which = "left") -> None:
+        """Open a checkpoint, and choose it as a side. A reference that cannot be opened is none."""
+        session, job = self._source.session, compare_job(path)
+
         def opened(resolution: Resolution) -> None:
+            if session is not self._source.session:  # another file was opened meanwhile
+                self._bridge.close_unused(resolution.checkpoint)
+                return
             self._close_other(path)
             self._others[path] = resolution
             self._choose(which, OtherCheckpoint(path))
@@ -186,7 +192,14 @@ class Comparison(QObject):
             for other in unused[: max(0, len(self._others) - MAX_OTHERS)]:
                 self._close_other(other)
 
-        self._bridge.run(compare_job(path), opened)
+        def failed(error: BaseException) -> None:
+            self._bridge.failed.emit(tr(job.title), error)
+            is_current = session is not None and session is self._source.session
+            if is_current and path == self._reference and path not in self._others:
+                session.reference_path = self._reference = None
+                self.changed.emit()
+
+        self._bridge.run(job, opened, failed)
 
     def settle(self) -> None:
         """Replace sides that are no longer available, and resolve changed named states again.

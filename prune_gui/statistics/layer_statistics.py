@@ -208,7 +208,9 @@ def _energies(
     original = WeightState(weight_values.reader(reference, name))
     now = WeightState(weight_values.reader(task.checkpoint, name), applied)
     found = loss(original, now, info, monitor)
-    return float(found["energy"]), float(found["energy"] - found["lost"])
+    reference.check()  # values of a file that changed meanwhile are invalid
+    energy, lost = float(found["energy"]), float(found["lost"])
+    return energy, energy - lost
 
 
 def _measure_small(task: _Parameters, monitor: Monitor) -> NDArray[np.void]:

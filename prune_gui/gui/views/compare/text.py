@@ -103,8 +103,9 @@ def _column(
     """
 
     def lengths(losses: StateLosses) -> NDArray[np.float64]:
-        largest = np.nanmax(values(losses), initial=0.0) if is_relative else 1.0
-        return values(losses) / (largest or 1.0)
+        found = values(losses)
+        largest = found[np.isfinite(found)].max(initial=0.0) if is_relative else 1.0
+        return np.minimum(found / (largest or 1.0), 1.0)
 
     def shown(losses: StateLosses, row: int) -> str:
         if not losses.measures["known"][row]:

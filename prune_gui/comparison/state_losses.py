@@ -39,12 +39,10 @@ class StateLosses(Sequence[str]):
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The names of all parameters."""
         return tuple(info.name for info in self.infos)
 
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
-        """The number of elements of each parameter."""
         return np.array([info.numel for info in self.infos], np.int64)
 
     @property
@@ -54,7 +52,6 @@ class StateLosses(Sequence[str]):
 
     @property
     def is_complete(self) -> bool:
-        """Whether all parameters are read."""
         return bool(self.measures["known"].all())
 
     @property
@@ -69,7 +66,6 @@ class StateLosses(Sequence[str]):
 
     @cached_property
     def after(self) -> NDArray[np.float64]:
-        """The share of zeros on the right."""
         return self._where_known(self.measures["right"] / np.maximum(self.sizes, 1))
 
     @cached_property

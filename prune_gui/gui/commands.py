@@ -74,7 +74,6 @@ class Commands:
             self._workbench.bridge.run(open_job(path), self._agree_to_switch)
 
     def choose_original(self) -> None:
-        """Choose the checkpoint before pruning."""
         path = questions.ask_checkpoint(self.window, self.folder)
         if path is not None:
             self._workbench.comparison.set_reference(path)

@@ -140,7 +140,6 @@ class Comparison(QObject):
         return text_of(side, self._steps, drafted=self._source.draft_number is not None)
 
     def captioned(self, what: str) -> str:
-        """Return a description of a picture with the names of both sides."""
         left, right = (self.text(side) for side in self.chosen.values())
         return tr("{what}. Left: {left}. Right: {right}", what=what, left=left, right=right)
 

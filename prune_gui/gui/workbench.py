@@ -225,7 +225,6 @@ class Workbench(QObject):
         self.bridge.run(jobs.warm_up_job(painted), self._warmed_up)
 
     def load_methods(self, path: Path) -> None:
-        """Run a Python file and register its methods; the caller has asked the user."""
         self.bridge.run(jobs.methods_job(path), self._methods_loaded)
 
     def renew_methods(self) -> None:

@@ -39,7 +39,6 @@ class DraftState:
 
     @classmethod
     def of(cls, step: Step) -> DraftState:
-        """Return the state of a form that shows a step."""
         return cls(step, step.method.name, dict(step.method), step.targets)
 
     def changed(self, before: DraftState) -> frozenset[str]:
@@ -88,12 +87,10 @@ class History:
 
     @classmethod
     def begin(cls, recipe: Recipe) -> History:
-        """Return a history of one recipe."""
         return cls((HistoryEntry(tr("Open"), recipe),))
 
     @property
     def recipe(self) -> Recipe:
-        """The current recipe."""
         return self._entry.recipe
 
     @property

@@ -55,7 +55,6 @@ class Unsaved(BaseModel):
 
     @classmethod
     def of(cls, session: Session) -> Self:
-        """Return the unsaved recipe of a session."""
         import psutil  # not needed to show the window
 
         checkpoint, recipe, draft = session.checkpoint, session.recipe, session.drafted
@@ -70,11 +69,9 @@ class Unsaved(BaseModel):
         )
 
     def parsed(self) -> Recipe:
-        """Return the recipe."""
         return Recipe.from_yaml(self.recipe, source=tr("The unsaved recipe"))
 
     def parsed_draft(self) -> Step | None:
-        """Return the draft, if there is one."""
         if not self.draft:
             return None
         return next(iter(Recipe.from_yaml(self.draft, source=tr("The draft")).steps), None)
@@ -111,7 +108,6 @@ class Journal:
             log.warning("The unsaved recipe cannot be stored: %s", error)
 
     def forget(self) -> None:
-        """Delete the file."""
         remove(self._path)
 
 

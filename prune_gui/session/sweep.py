@@ -44,7 +44,6 @@ class SweepRow:
 
     @property
     def sparsity(self) -> float:
-        """Pruned share of the elements, in [0, 1]."""
         return self.pruned / self.total if self.total else 0.0
 
 

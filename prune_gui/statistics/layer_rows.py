@@ -145,13 +145,11 @@ class Rows:
 
     @cached_property
     def pruned(self) -> NDArray[np.int64]:
-        """The number of pruned elements in each row."""
         pruned: NDArray[np.int64] = self.counts.sum(0)
         return pruned
 
     @property
     def share(self) -> NDArray[np.float64]:
-        """The pruned share of each row, in [0, 1]."""
         return self.pruned / self.total
 
     @cached_property

@@ -63,12 +63,10 @@ class LayerStatistics:
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """The open file."""
         return self.resolution.checkpoint
 
     @property
     def is_complete(self) -> bool:
-        """Whether the statistics of every parameter are computed."""
         return bool(self.measures["weighed"].all())
 
     @property

@@ -45,14 +45,12 @@ class WeightState:
 
     @classmethod
     def of(cls, resolution: Resolution, name: str) -> WeightState:
-        """Return a parameter as a recipe leaves it."""
         applied = resolution.layers.get(name, ())
         if resolution.checkpoint.tensors[name].pair is None:  # all that is pruned in it is zero
             applied = tuple(one for one in applied if one.step != IN_FILE)
         return cls(weight_values.shown(resolution, name), applied)
 
     def remaining(self, start: int, stop: int) -> Values:
-        """Return the flat values in [start, stop), with zeros for pruned elements."""
         values = self.read(start, stop)
         if not self.applied:
             return values

@@ -42,7 +42,6 @@ class ElidedLineEdit(QLineEdit):
         return metrics.elidedText(self.text(), self._elide_mode, self._text_rect().width())
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
-        """Draw the elided text; Qt would cut the text off."""
         if self.hasFocus() or self.shown() == self.text():
             super().paintEvent(event)
             return

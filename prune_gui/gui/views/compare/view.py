@@ -224,7 +224,6 @@ class CompareView(View[ModelSubject]):
         return super().legend() if self._shows_list else self.pictures.legend()
 
     def table(self) -> Table | None:
-        """Return what every parameter loses."""
         ranking = self._ranking
         if ranking is None or self.picture() is None:
             return None

@@ -153,7 +153,8 @@ class Commands:
 
     def _add_masks(self, session: Session, path: Path, step: Step) -> None:
         if self._workbench.session is session:
-            self._workbench.edit(lambda session: session.add_masks(path, step))
+            label = tr("Use the masks in {name}", name=path.name)
+            self._workbench.edit(lambda session: session.append(label, step))
 
     def open_recipe(self) -> None:
         path = questions.ask_file(self.window, questions.RECIPE, self.folder)

@@ -193,8 +193,8 @@ class Comparison(QObject):
 
         def failed(error: BaseException) -> None:
             self._bridge.failed.emit(tr(job.title), error)
-            is_current = session is not None and session is self._source.session
-            if is_current and path == self._reference and path not in self._others:
+            is_reference = path == self._reference and path not in self._others
+            if session is not None and session is self._source.session and is_reference:
                 session.reference_path = self._reference = None
                 self.changed.emit()
 

@@ -58,8 +58,8 @@ class Workbench(QObject):
     noted = Signal(str)  # (note) something happened that the status bar says
     failed = Signal(str, object)  # (what was tried, error) an operation failed
 
-    def __init__(self, cluster: Cluster | None = None, parent: QObject | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, cluster: Cluster | None = None) -> None:
+        super().__init__()
         self.cluster = cluster  # the cluster of the settings; None for this machine
         self.bridge = Bridge(cluster, self)
         self.files = SessionFiles(self.bridge, self)

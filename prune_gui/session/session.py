@@ -67,7 +67,7 @@ class Session:
         self._last_protected: dict[tuple[str, ...], frozenset[str]] = {(): frozenset()}
         self.recipe_path = recipe_path
         self.reference_path = reference_path
-        self._has_originals = any(info.pair for info in checkpoint.tensors.values())
+        self._is_reparametrized = any(info.pair for info in checkpoint.tensors.values())
         self._saved_recipe = self.recipe
         self.most_targeted = most_targeted(self.recipe, checkpoint)
         self._recipe_in_file = self.recipe if recipe_path is not None else None
@@ -109,9 +109,8 @@ class Session:
     @property
     def is_pruned(self) -> bool:
         """Whether the file lost weights that only the checkpoint before pruning has."""
-        if self._has_originals:
-            return False
-        return bool(self.past_steps) or self.file_zeros.is_noticeable
+        was_pruned = bool(self.past_steps) or self.file_zeros.is_noticeable
+        return was_pruned and not self._is_reparametrized
 
     def apply_past_recipe(self) -> None:
         """Replace the recipe by the one that made the checkpoint, which prunes once more."""
@@ -160,14 +159,11 @@ class Session:
             self.note_draft(DraftState.of(draft))
 
     def add(self, step: Step) -> None:
-        label = tr("Add {method}", method=tr(step.method.title))
-        self._set_steps(label, (*self.steps, step))
+        self.append(tr("Add {method}", method=tr(step.method.title)), step)
 
-    def add_masks(self, path: Path, step: Step) -> None:
-        self._set_steps(tr("Use the masks in {name}", name=path.name), (*self.steps, step))
-
-    def add_preset(self, name: str, steps: Sequence[Step]) -> None:
-        self._set_steps(tr("Add preset {name}", name=name), (*self.steps, *steps))
+    def append(self, label: str, *steps: Step) -> None:
+        """Append steps, as one undo entry."""
+        self._set_steps(label, (*self.steps, *steps))
 
     def take_steps(self, steps: Sequence[Step]) -> None:
         """Replace all steps by those of a recipe that was evaluated."""

@@ -250,14 +250,14 @@ Side = AfterStep | Stack | Present | NamedState | OtherCheckpoint
 FILE: Final = AfterStep(0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class ComparedState:
     """What a side is resolved to."""
 
     base: Resolution
     steps: int | None
-    draft: int | None
-    text: str
+    draft: int | None = field(compare=False)
+    text: str = field(compare=False)
 
     def resolution(self, names: Iterable[str] | None = None) -> Resolution:
         """Return the resolution, for some parameters or for all.
@@ -291,9 +291,6 @@ class ComparedState:
             return None
         hint = tr("Choose another parameter, or something else to compare with.")
         return f"{one_line(reason)}\n{hint}"
-
-    def same_as(self, other: ComparedState | None) -> bool:
-        return other is not None and self.base is other.base and self.steps == other.steps
 
 
 def text_of(side: Side, steps: Sequence[Step], *, drafted: bool) -> str:

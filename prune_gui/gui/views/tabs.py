@@ -36,8 +36,8 @@ class ViewTabs(QWidget):
     changed = Signal()  # another view is in front, or it has another picture
     draft_wanted = Signal(object)  # (DraftRequest) the user wants the draft changed, in any view
 
-    def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, workbench: Workbench) -> None:
+        super().__init__()
         self._workbench = workbench
         self._viewport = Viewport()
         self._actions: Sequence[QAction] = ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Literal
 
@@ -20,6 +19,7 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.errors import one_line
+from prune_gui.gui.dialogs.questions import ask_checkpoint
 from prune_gui.gui.views.controls import Choice
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
@@ -169,13 +169,10 @@ SideChoice = Side | Path | Literal["ask"]
 class SidePicker(Choice):
     """Offers the file, the stack after each step, the draft, named states and other checkpoints."""
 
-    def __init__(
-        self, workbench: Workbench, which: Which, ask: Callable[[QWidget, Path], Path | None]
-    ) -> None:
+    def __init__(self, workbench: Workbench, which: Which) -> None:
         super().__init__(tr(NAMES[which]), elide=Qt.TextElideMode.ElideMiddle)
         self._workbench = workbench
         self._which: Which = which
-        self._ask = ask
         self._recent: list[Path] = []
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
@@ -202,7 +199,7 @@ class SidePicker(Choice):
         choice, comparison = self.itemData(row), self._workbench.comparison
         self._select()  # until the choice is opened or resolved
         if choice == ASK:
-            path = self._ask(self, start_folder(self._workbench.session))
+            path = ask_checkpoint(self, start_folder(self._workbench.session))
             if path is not None:
                 comparison.open(path, self._which)
         elif isinstance(choice, Path):
@@ -223,10 +220,10 @@ class SidePicker(Choice):
 class SidesBar(QWidget):
     """Chooses and exchanges the sides."""
 
-    def __init__(self, workbench: Workbench, ask: Callable[[QWidget, Path], Path | None]) -> None:
+    def __init__(self, workbench: Workbench) -> None:
         super().__init__()
         self._workbench = workbench
-        self.pickers = {which: SidePicker(workbench, which, ask) for which in NAMES}
+        self.pickers = {which: SidePicker(workbench, which) for which in NAMES}
         self.swap = QToolButton()
         self.swap.setText(SWAP_ARROWS)
         self.swap.setAccessibleName(tr("Exchange the sides"))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QTabBar, QWidget
 
 from prune_gui import statistics
 from prune_gui.gui.views.compare.control_bars import BlinkBar, FilmBar
-from prune_gui.gui.views.compare.data import ComparePainter, pictures, split
+from prune_gui.gui.views.compare.data import PICTURES, ComparePainter, split
 from prune_gui.gui.views.compare.picture_pair import MODES, Mode, PicturePair
 from prune_gui.gui.views.compare.text import legend as compare_legend
 from prune_gui.gui.views.controls import shortcut
@@ -52,7 +53,7 @@ class ComparePictures(TiledView):
         super().__init__(workbench, viewport, tr("Compare"), kernel_grids=False)
         self._wanted: Painter | None = None  # of the pictures that are shown or about to be
         self._cursor: tuple[int, int] | None = None
-        self._modes = QTabBar(drawBase=False, accessibleName=tr("Kind of comparison"))
+        self._modes = layouts.described(QTabBar(drawBase=False), tr("Kind of comparison"))
         for shown in MODES.values():
             self._modes.setTabToolTip(self._modes.addTab(tr(shown.text)), tr(shown.tip))
         self._blink_bar, self._film_bar = BlinkBar(), FilmBar()
@@ -208,7 +209,7 @@ class ComparePictures(TiledView):
         pixels, arrangement = rendered.painted.pixels, self.pair.arrangement
         if pixels.ndim == 2:  # levels of a mask
             return [coloured(pixels, step_table(self.colours()))]
-        painted = pictures(pixels)
+        painted = np.split(pixels, PICTURES, axis=2)
         if arrangement == "single":
             return painted[-1:]
         if arrangement == "swipe":

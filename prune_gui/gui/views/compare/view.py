@@ -10,7 +10,6 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QApplication, QLabel, QSplitter, QStackedWidget, QWidget
 
 from prune_gui import comparison, statistics
-from prune_gui.gui.dialogs.questions import ask_checkpoint
 from prune_gui.gui.views.compare.control_bars import SidesBar
 from prune_gui.gui.views.compare.loss_table import LossTable, loss_cells
 from prune_gui.gui.views.compare.picture_view import ComparePictures
@@ -20,6 +19,7 @@ from prune_gui.gui.views.overview.block_grid import BlockGrid
 from prune_gui.gui.views.overview.layout import Arrangement
 from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets import layouts
+from prune_gui.gui.widgets.message import LINKS
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, bold
 from prune_gui.language import tr
 from prune_gui.session.draft_request import TargetsRequest
@@ -43,19 +43,15 @@ MARGINS_PX: Final = (GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX)
 class RankedLosses:
     """What every parameter loses between two states, and where its block is."""
 
-    left: ComparedState
-    right: ComparedState
+    sides: tuple[ComparedState, ComparedState]
     losses: StateLosses
     arrangement: Arrangement
 
     @property
     def is_pending(self) -> bool:
         """Whether there are weights left to read, without fetching a remote checkpoint."""
-        is_fetched = all(side.base.checkpoint.is_fetched for side in (self.left, self.right))
+        is_fetched = all(side.base.checkpoint.is_fetched for side in self.sides)
         return is_fetched and not self.losses.is_complete
-
-    def is_of(self, left: ComparedState, right: ComparedState) -> bool:
-        return self.left.same_as(left) and self.right.same_as(right)
 
 
 class CompareView(View[ModelSubject]):
@@ -67,17 +63,14 @@ class CompareView(View[ModelSubject]):
     def __init__(self, workbench: Workbench, viewport: Viewport) -> None:
         super().__init__(workbench, lambda: workbench.model_subject, tr("Compare"))
         self._ranking: RankedLosses | None = None
-        self.sides = SidesBar(workbench, ask_checkpoint)
+        self.sides = SidesBar(workbench)
         self.pictures = ComparePictures(workbench, viewport)
         self.table_widget = LossTable()
         self.grid = BlockGrid(tr("Energy lost by block and role"))
         self.headline = QLabel(textFormat=Qt.TextFormat.RichText)
         self.headline.setAccessibleName(tr("The parameter that lost most"))
         self.headline.setFont(bold(self.headline.font()))
-        flags = Qt.TextInteractionFlag
-        self.headline.setTextInteractionFlags(
-            flags.LinksAccessibleByMouse | flags.LinksAccessibleByKeyboard
-        )
+        self.headline.setTextInteractionFlags(LINKS)
         self.total = layouts.remark()
         self.total.setAccessibleName(tr("All parameters that can be compared"))
         self._list = QWidget()
@@ -96,8 +89,8 @@ class CompareView(View[ModelSubject]):
         self._halves.setSizes(WIDTHS_PX)
         above = layouts.row((self.headline, 1), open_button, margin=MARGINS_PX)
         self.total.setContentsMargins(*MARGINS_PX)
-        below = self.total, self._legend
-        layouts.column(above, (self._halves, 1), *below, of=self._list, margin=0, gap=0)
+        parts = above, (self._halves, 1), self.total, self._legend
+        layouts.column(*parts, of=self._list, margin=0, gap=0)
         self._levels.addWidget(self._list)
         self._levels.addWidget(self.pictures)
         layouts.column(self.sides, (self._levels, 1), of=self._picture_page, margin=0, gap=0)
@@ -167,7 +160,7 @@ class CompareView(View[ModelSubject]):
         if left is None or right is None:
             self._show_message(tr("Computing the masks…"))
             return
-        known = before is not None and before.is_of(left, right)
+        known = before is not None and before.sides == (left, right)
         first = self._workbench.chosen or ""
         if not known:
             self.pictures.take_losses(None)
@@ -178,13 +171,14 @@ class CompareView(View[ModelSubject]):
         def work(monitor: Monitor) -> RankedLosses:
             ranking = before
             if ranking is None or not known:
-                sides = left.resolution(), right.resolution()
                 earlier = ranking.losses if ranking is not None else None
-                losses = comparison.state_losses.empty_losses(*sides, earlier)
-                is_arranged = ranking is not None and ranking.losses.infos == losses.infos
-                arrangement = ranking.arrangement if ranking is not None and is_arranged else None
-                arrangement = arrangement or Arrangement.of(sides[1].checkpoint.tensors, losses)
-                ranking = RankedLosses(left, right, losses, arrangement)
+                resolutions = left.resolution(), right.resolution()
+                losses = comparison.state_losses.empty_losses(*resolutions, earlier)
+                if ranking is not None and ranking.losses.infos == losses.infos:
+                    arrangement = ranking.arrangement
+                else:
+                    arrangement = Arrangement.of(losses.right.checkpoint.tensors, losses)
+                ranking = RankedLosses((left, right), losses, arrangement)
             if not ranking.is_pending:
                 return ranking
             budget = statistics.dispatch.read_budget(counted=known)
@@ -227,7 +221,7 @@ class CompareView(View[ModelSubject]):
         ranking = self._ranking
         if ranking is None or self.picture() is None:
             return None
-        name = ranking.right.base.checkpoint.path.name
+        name = ranking.losses.right.checkpoint.path.name
         return self.table_widget.as_table(tr("{name} compared", name=name))
 
     def limit_memory(self, nbytes: int) -> None:

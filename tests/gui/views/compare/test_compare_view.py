@@ -5,6 +5,7 @@ from PySide6.QtWidgets import QComboBox, QTabBar
 from safetensors.torch import load_file, save_file
 from view_page import options, sight, text
 
+from prune_gui.gui.views.compare import control_bars
 from prune_gui.gui.views.compare.data import ComparePainter, Shades
 from prune_gui.gui.widgets.table_widgets import ParameterTable
 from prune_gui.raster.colours import LIGHT
@@ -140,7 +141,7 @@ def test_another_checkpoint_is_compared_by_its_zeros(compare, bench, other, monk
     calls = []
     for answer in (None, other):
         ask = lambda *given, answer=answer: calls.append(given) or answer  # noqa: E731
-        monkeypatch.setattr(_box(compare), "_ask", ask)
+        monkeypatch.setattr(control_bars, "ask_checkpoint", ask)
         assert _box(compare).currentText() == "The file as opened"
         _choose(compare, bench, "Another checkpoint…")
     assert calls[0][1] == other.parent

@@ -13,7 +13,7 @@ from prune_gui.checkpoint import TensorInfo
 from prune_gui.comparison.mask_overlap import Overlap, comparable
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Resolution
-from prune_gui.statistics.losses import LOSSES, WeightState, loss
+from prune_gui.statistics.losses import LOSSES, WeightState, energy_share, loss
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,10 +71,7 @@ class StateLosses(Sequence[str]):
     @cached_property
     def lost(self) -> NDArray[np.float64]:
         """The lost share of the energy; NaN also if there is none, or if it is infinite."""
-        energy, share = self.measures["energy"], np.full(len(self), np.nan)
-        where = np.isfinite(energy) & (energy > 0)
-        np.divide(self.measures["lost"], energy, out=share, where=where)
-        return share
+        return energy_share(self.measures["lost"], self.measures["energy"])
 
     @cached_property
     def change(self) -> NDArray[np.float64]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -29,8 +28,6 @@ from prune_gui.session.subjects import (
 from prune_gui.worker.jobs import Resolved, compare_job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from prune_gui.checkpoint import Checkpoint
     from prune_gui.monitor import Monitor
     from prune_gui.recipe import Recipe, Resolution, Step
@@ -162,11 +159,8 @@ class Comparison(QObject):
         return ComparedState(resolution, steps, draft, self.text(side))
 
     def choose(self, which: Which, side: Side) -> None:
-        """Choose a side. A named state is resolved first."""
-        if isinstance(side, NamedState) and not self._is_resolved(side.name):
-            self._resolve(side.name, partial(self._choose, which, side))
-        else:
-            self._choose(which, side)
+        self.chosen[which], self.notice = side, ""
+        self.changed.emit()
 
     def swap(self) -> None:
         left, right = self.chosen["left"], self.chosen["right"]
@@ -184,7 +178,7 @@ class Comparison(QObject):
                 return
             self._close_other(path)
             self._others[path] = resolution
-            self._choose(which, OtherCheckpoint(path))
+            self.choose(which, OtherCheckpoint(path))
             # Those opened first are closed, beyond `MAX_OTHERS`, if nothing uses them.
             used = {*self.chosen.values(), OtherCheckpoint(self._reference or path)}
             unused = [p for p in self._others if OtherCheckpoint(p) not in used]
@@ -201,7 +195,7 @@ class Comparison(QObject):
         self._bridge.run(job, opened, failed)
 
     def settle(self) -> None:
-        """Replace sides that are no longer available, and resolve changed named states again.
+        """Replace sides that are not available, and resolve named states that are new or changed.
 
         Call it before the sides are shown.
         """
@@ -213,7 +207,7 @@ class Comparison(QObject):
             elif isinstance(side, NamedState) and not (
                 self._is_resolved(side.name) or self._bridge.waits_for(self._tickets.get(side.name))
             ):
-                self._resolve(side.name, self.changed.emit)
+                self._resolve(side.name)
 
     def take_session(self, *, continued: bool) -> None:
         """Forget the states of the session before, and open the reference of this one."""
@@ -257,10 +251,6 @@ class Comparison(QObject):
         other = self.text(self.chosen[which])
         self.notice = tr(REPLACED[which], side=self.text(gone), other=other)
 
-    def _choose(self, which: Which, side: Side) -> None:
-        self.chosen[which], self.notice = side, ""
-        self.changed.emit()
-
     def _close_other(self, path: Path) -> None:
         if path in self._others:
             self._bridge.close_unused(self._others.pop(path).checkpoint)
@@ -268,7 +258,7 @@ class Comparison(QObject):
     def _is_resolved(self, name: str) -> bool:
         return name in self._states and self._states[name][0] is self._session_states.get(name)
 
-    def _resolve(self, name: str, then: Callable[[], None]) -> None:
+    def _resolve(self, name: str) -> None:
         session, recipe = self._source.session, self._session_states[name]
         if session is None:
             return
@@ -279,7 +269,7 @@ class Comparison(QObject):
         def resolved(resolution: Resolution) -> None:
             if session is self._source.session:
                 self._states[name] = recipe, resolution
-                then()
+                self.changed.emit()
 
         def failed(error: BaseException) -> None:
             self._bridge.failed.emit(tr(job.title), error)

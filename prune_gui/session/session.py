@@ -242,8 +242,8 @@ class Session:
         """Note a change of the draft, which can be undone; see `History.with_draft`."""
         self.history = self.history.with_draft(draft, merge=merge, amend=amend)
 
-    def go_to(self, index: int) -> None:
-        self.history = self.history.at(index)
+    def go_to_edit(self, index: int) -> None:
+        self.history = self.history.at_edit(index)
 
     def name_state(self, name: str) -> None:
         self.named_states[name] = self.recipe

@@ -49,16 +49,13 @@ class WindowState(Protocol):
     resolved: Resolved | None
 
     @property
-    def session(self) -> Session | None:
-        """The open session."""
+    def session(self) -> Session | None: ...
 
     @property
-    def shown(self) -> Resolution | None:
-        """The resolution that the views show."""
+    def shown(self) -> Resolution | None: ...
 
     @property
-    def draft_number(self) -> int | None:
-        """The number of the draft as a step in `shown`; None if it has none."""
+    def draft_number(self) -> int | None: ...
 
 
 class Comparison(QObject):

@@ -122,8 +122,7 @@ def _subject_of_file(
                 reference=reference.path.name,
             )
         subject = replace(subject, warnings=(problem,))
-    dense = initial_resolution(Recipe(), reference, monitor)
-    return replace(subject, origin=_combined(dense, result, monitor))
+    return replace(subject, origin=_measured_on(reference, result))
 
 
 def _combined(resolution: Resolution, zeros: Resolution, monitor: Monitor) -> Resolution:
@@ -149,8 +148,9 @@ def _combined(resolution: Resolution, zeros: Resolution, monitor: Monitor) -> Re
 
 def _measured_on(reference: Checkpoint, result: Resolution) -> Resolution:
     """Return a resolution with its masks for the weights of a reference of the same shapes."""
-    known, own = reference.tensors, result.checkpoint.tensors
-    names = [one for one in result.counts if one in known and known[one].shape == own[one].shape]
+    shapes = {info.name: info.shape for info in reference.tensors.values() if not info.not_prunable}
+    own = result.checkpoint.tensors
+    names = [name for name in result.counts if shapes.get(name) == own[name].shape]
     counts = {name: result.counts[name] for name in names}
     layers = {name: result.layers[name] for name in names if name in result.layers}
     return replace(result, checkpoint=reference, counts=counts, layers=layers)

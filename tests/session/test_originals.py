@@ -37,6 +37,18 @@ def test_it_is_found_beside_the_file_or_among_recent_ones(pruned, tmp_path, fold
     assert find_original(pruned, "sha256:0", recent, Monitor()) is None
 
 
+def test_a_folder_that_cannot_be_read_has_no_original(pruned, tmp_path, monkeypatch):
+    elsewhere = tmp_path / "elsewhere" / "net.safetensors"
+    wanted = _written(elsewhere, torch.ones(3, 3))
+
+    def refuse(_):
+        raise PermissionError("no")
+
+    monkeypatch.setattr(type(tmp_path), "iterdir", refuse)
+    assert find_original(pruned, wanted, [], Monitor()) is None
+    assert find_original(pruned, wanted, [elsewhere], Monitor()) == elsewhere
+
+
 def test_the_reference_is_remembered_with_the_named_states(pruned, tmp_path):
     reference, kept = tmp_path / "net.safetensors", tmp_path / "kept"
     _written(reference, torch.ones(3, 3))

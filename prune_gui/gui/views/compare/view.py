@@ -111,9 +111,15 @@ class CompareView(View[ModelSubject]):
         self.pictured.connect(self._continue)
 
     def show_pictures(self) -> None:
-        self._levels.setCurrentWidget(self.pictures)
+        self._show_level(self.pictures, self.pictures.pair.visible_plot)
+
+    def show_list(self) -> None:
+        self._show_level(self._list, self.table_widget)
+
+    def _show_level(self, level: QWidget, focused: QWidget) -> None:
+        self._levels.setCurrentWidget(level)
         self._show_sides()
-        self.pictures.pair.visible_plot.setFocus()
+        focused.setFocus()
         self.pictured.emit()
 
     def _open(self, name: str) -> None:
@@ -125,12 +131,6 @@ class CompareView(View[ModelSubject]):
 
     def _target(self, names: tuple[str, ...]) -> None:
         self._request_draft(TargetsRequest(frozenset(names)))
-
-    def show_list(self) -> None:
-        self._levels.setCurrentWidget(self._list)
-        self._show_sides()
-        self.table_widget.setFocus()
-        self.pictured.emit()
 
     @property
     def _shows_list(self) -> bool:
@@ -201,9 +201,9 @@ class CompareView(View[ModelSubject]):
             self._paint_timer.start()
 
     def picture(self) -> QWidget | None:
-        if not self._shows_list:
-            return self.pictures.picture() if super().picture() else None
-        return self.grid if super().picture() else None
+        if super().picture() is None:
+            return None
+        return self.grid if self._shows_list else self.pictures.picture()
 
     def show_selection(self, *, on: bool) -> None:
         self.grid.choose(self._workbench.chosen if on else None)

@@ -183,11 +183,11 @@ class Comparison(QObject):
                 self._close_other(other)
 
         def failed(error: BaseException) -> None:
-            self._bridge.failed.emit(tr(job.title), error)
             is_reference = path == self._reference and path not in self._others
             if session is not None and session is self._source.session and is_reference:
                 session.reference_path = self._reference = None
                 self.changed.emit()
+            self._bridge.failed.emit(tr(job.title), error)
 
         self._bridge.run(job, opened, failed)
 

@@ -131,7 +131,7 @@ class LayersView(View[ModelSubject]):
         listed = Settings.load().list_biases
         self._small_box = switch(tr("Biases and norms"), tip, self._list_biases, on=listed)
         self._amount = AmountEditor()
-        self._model: SortableModel[Any] = SortableModel((), (), self)
+        self._model: SortableModel[Any] = SortableModel((), ())
         self._table = self._make_table()
         splitter = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
         splitter.addWidget(self._pictures)

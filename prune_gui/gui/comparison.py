@@ -209,13 +209,16 @@ class Comparison(QObject):
     def take_session(self, *, continued: bool) -> None:
         """Forget the states of the session before, and open the reference of this one."""
         self._states.clear()
+        session = self._source.session
         if not continued:
-            self.notice, session = "", self._source.session
+            self.notice = ""
             own = session.checkpoint.path.absolute() if session is not None else None
             for which, side in self.chosen.items():
                 if not isinstance(side, OtherCheckpoint) or side.path.absolute() == own:
                     self.chosen[which] = DEFAULTS[which]
-        self._take_reference()
+        path = session.reference_path if session is not None else None
+        if not continued or path != self._reference or path not in self._others:
+            self._take_reference()
 
     def close(self) -> None:
         """Close the other checkpoints. The engine must have ended."""

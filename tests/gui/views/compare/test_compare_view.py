@@ -269,6 +269,12 @@ def test_the_reference_is_the_left_side_and_kept_energy_is_relative_to_it(
     assert bench.comparison.reference is bench.session.checkpoint
     bench.open_and_choose(pruned, "fc.weight")
     assert bench.comparison.reference.path == checkpoint
+    known = bench.comparison.reference
+    _choose(compare, bench, "The file as opened")
+    bench.files.reload()
+    bench.until_idle()
+    assert bench.comparison.reference is known
+    assert _box(compare).currentText() == "The file as opened"
     bench.comparison.set_reference(None)
     bench.until_idle()
     assert bench.comparison.reference is None

@@ -22,7 +22,6 @@ from prune_gui.session.subjects import (
     Side,
     Stack,
     Which,
-    file_text,
     text_of,
 )
 from prune_gui.worker.jobs import Resolved, compare_job
@@ -90,14 +89,6 @@ class Comparison(QObject):
     def reference_masks(self) -> Resolution | None:
         """The zeros of the reference, if it is another checkpoint that is open."""
         return self._others.get(self._reference) if self._reference is not None else None
-
-    @property
-    def reference_text(self) -> str:
-        """The name of the reference for a header; "" if it is the file itself, or there is none."""
-        session, reference = self._source.session, self.reference
-        if session is None or reference is None or reference is session.checkpoint:
-            return ""
-        return file_text(reference.path)
 
     def set_reference(self, path: Path | None) -> None:
         """Measure kept energy against another checkpoint, and compare with it; None for none."""

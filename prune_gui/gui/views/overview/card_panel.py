@@ -11,7 +11,6 @@ from PySide6.QtWidgets import QApplication
 from prune_gui.errors import one_line
 from prune_gui.gui.views.legend_text import SEPARATOR, unbroken
 from prune_gui.gui.views.view import Legend
-from prune_gui.gui.widgets.message import LINKS
 from prune_gui.language import tr
 
 if TYPE_CHECKING:
@@ -19,6 +18,9 @@ if TYPE_CHECKING:
     from prune_gui.raster.colours import Colours
 
 REMOVAL: Final = "removal"
+LINKS: Final = (
+    Qt.TextInteractionFlag.LinksAccessibleByMouse | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
+)
 MAX_LINES: Final = 7
 MAX_NAME_PX: Final = 220
 

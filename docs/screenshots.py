@@ -249,7 +249,7 @@ def compare(window: MainWindow, _: Path) -> QWidget:
     window.workbench.comparison.choose("left", NamedState("Global L1"))
     window.workbench.comparison.choose("right", NamedState("LAMP"))
     window.views.front.show_pictures()
-    window.views.front.pictures._switch.choose("difference")
+    window.views.front.pictures.show_mode("difference")
     return window.views
 
 

@@ -12,13 +12,14 @@ import pyqtgraph as pg
 from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QBrush, QColor, QFont, QFontMetricsF, QHideEvent, QPainter
-from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QWidget
 
 from prune_gui.gui.views.bars.data import visible_positions
-from prune_gui.gui.views.controls import add_axis_shortcuts, fill
+from prune_gui.gui.views.controls import add_axis_shortcuts
 from prune_gui.gui.views.layers.data import MAX_BARS, Bars, bars_of
 from prune_gui.gui.views.plot import CountAxis, Plot, bar_item, kept_cap
 from prune_gui.gui.views.view import SETTLE_MS
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.theme import SMALL, TIGHT_PX, scaled
 from prune_gui.language import deferred, tr
 from prune_gui.raster.colours import Colours
@@ -212,8 +213,7 @@ class LayerBars(QWidget):
         self.can_drag: Callable[[int, int], bool] = lambda _row, _code: False
         box = SegmentBox(self._segment_at)
         box.dragged.connect(self.dragged)
-        layout = QVBoxLayout(self)
-        fill(layout)
+        layout = layouts.column(of=self, margin=0, gap=0)
         axes = (pg.AxisItem("left"), box), (SizeAxis("left"), None), (pg.AxisItem("left"), None)
         self._axis = NameAxis()
         bottoms = pg.AxisItem("bottom"), pg.AxisItem("bottom"), self._axis

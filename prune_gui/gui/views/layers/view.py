@@ -7,7 +7,6 @@ from typing import Any, Final
 from PySide6.QtCore import QModelIndex, QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import (
     QAbstractItemView,
-    QHBoxLayout,
     QLabel,
     QSplitter,
     QStackedWidget,
@@ -17,13 +16,14 @@ from PySide6.QtWidgets import (
 
 from prune_gui.checkpoint import ModuleNode
 from prune_gui.gui.draft.amount_fields import PERCENT_DECIMALS, NumberBox
-from prune_gui.gui.views.controls import Choice, fill, note, switch
+from prune_gui.gui.views.controls import Choice, note, switch
 from prune_gui.gui.views.layers.columns import describe_node, describe_row
 from prune_gui.gui.views.layers.data import FITTING, LayersData, compute_layers
 from prune_gui.gui.views.layers.layer_bars import LayerBars
 from prune_gui.gui.views.layers.treemap_picture import TreemapPicture
 from prune_gui.gui.views.legend_text import legend, share_scale
 from prune_gui.gui.views.view import View
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.table_widgets import SortableModel, TableView
 from prune_gui.gui.widgets.theme import GAP_PX
@@ -73,7 +73,7 @@ class AmountEditor(QWidget):
         self._take.setToolTip(tip)
         self._take.clicked.connect(lambda: self.wanted.emit(SharesRequest(self._step)))
         parts = (self._label, self._box, self._reset, self._take)
-        fill(QHBoxLayout(self), *parts, spacing=GAP_PX)
+        layouts.row(*parts, of=self, margin=0, gap=GAP_PX)
         self.show_parameter(None, None)
 
     def show_parameter(self, subject: ModelSubject | None, name: str | None) -> None:
@@ -130,7 +130,7 @@ class LayersView(View[ModelSubject]):
         listed = Settings.load().list_biases
         self._small_box = switch(tr("Biases and norms"), tip, self._list_biases, on=listed)
         self._amount = AmountEditor()
-        self._model: SortableModel[Any] = SortableModel((), (), self)
+        self._model: SortableModel[Any] = SortableModel((), ())
         self._table = self._make_table()
         splitter = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
         splitter.addWidget(self._pictures)

@@ -262,7 +262,7 @@ class ElementInspector(QWidget):
         self._labels = [ElidedLabel(name) for name in names]
         self._labels[0].setFont(bold(self.font()))
         self._visible_rows = VISIBLE_ROWS
-        self._model = RecordModel[StepRow](COLUMNS, self)
+        self._model = RecordModel[StepRow](COLUMNS)
         self._table = TableView(self._model, tr("Score of the weight in every step"))
         self._table.setFrameShape(QFrame.Shape.NoFrame)
         self._table.setSelectionMode(QAbstractItemView.SelectionMode.NoSelection)

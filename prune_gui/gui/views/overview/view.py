@@ -6,10 +6,10 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QWidget
 
 from prune_gui.errors import one_line
-from prune_gui.gui.views.controls import Choice, fill, switch
+from prune_gui.gui.views.controls import Choice, switch
 from prune_gui.gui.views.legend_text import SEPARATOR, legend, scale, share_scale, unbroken
 from prune_gui.gui.views.overview.block_grid import BlockGrid
 from prune_gui.gui.views.overview.data import (
@@ -22,6 +22,7 @@ from prune_gui.gui.views.overview.grid_painter import Cell
 from prune_gui.gui.views.overview.text import badge
 from prune_gui.gui.views.overview.thumbnail import MAX_CELLS, Shading, magnitude_marks, proportions
 from prune_gui.gui.views.view import Legend, View
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import format_number, tr
@@ -65,7 +66,7 @@ class OverviewView(View[ModelSubject]):
         self._vectors_box = switch(tr("Biases and norms"), tip, self.refresh)
         self._grid, self._card = BlockGrid(tr("Thumbnails of the parameters")), CardPanel()
         page = QWidget()
-        fill(QVBoxLayout(page), self._card, self._grid, growing=[self._grid])
+        layouts.column(self._card, (self._grid, 1), of=page, margin=0, gap=0)
         self._pointed = ElidedLabel(tr("Parameter under the cursor"))
         self._lay_out([self._shading_box, self._vectors_box], page, [self._pointed])
         # Continue after the new state is painted, because the engine's work would delay painting.

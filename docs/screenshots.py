@@ -253,6 +253,29 @@ def compare(window: MainWindow, _: Path) -> QWidget:
     return window.views
 
 
+def losses(window: MainWindow, _: Path) -> QWidget:
+    """Show what every parameter of the demo loses, beside the blocks."""
+    from PySide6.QtWidgets import QDockWidget
+
+    open_demo(window, ROOT / "resources" / "demo" / "digits_cnn.yaml")
+    window.findChild(QDockWidget, "Modules").hide()
+    show(window, "compare", HIDDEN)
+    return window.views
+
+
+def figure(window: MainWindow, _: Path) -> QWidget:
+    """Show the dialog that exports figures, with all of them on a page."""
+    from prune_gui.gui.figures.dialog import FigureDialog
+    from prune_gui.session.settings import FigureSettings
+
+    open_demo(window, ROOT / "resources" / "demo" / "digits_cnn.yaml")
+    show(window, "mask", HIDDEN)
+    settings = FigureSettings(layout="page", width=180)
+    dialog = FigureDialog(window.workbench, window.views.front, None, settings, window)
+    dialog.show()
+    return dialog
+
+
 def groups(window: MainWindow, _: Path) -> QWidget:
     """Show the channels of a convolution as units."""
     open_demo(window)
@@ -304,6 +327,8 @@ SCENES: Final[dict[str, Callable[[MainWindow, Path], QWidget]]] = {
     "two-of-four": two_of_four,
     "audit": audit,
     "compare": compare,
+    "losses": losses,
+    "figure": figure,
     "groups": groups,
     "sweep": sweep,
     "save": save_dialog,

@@ -286,6 +286,16 @@ def groups(window: MainWindow, _: Path) -> QWidget:
 
 def sweep(window: MainWindow, folder: Path) -> QWidget:
     """Show the accuracy of the demo for several rankings."""
+    return evaluated(window, folder, "sweep")
+
+
+def search(window: MainWindow, folder: Path) -> QWidget:
+    """Show the search for the most sparsity that keeps the accuracy of the demo."""
+    return evaluated(window, folder, "search")
+
+
+def evaluated(window: MainWindow, folder: Path, page: str) -> QWidget:
+    """Run a page of the dock that evaluates on the demo."""
     from PySide6.QtCore import Qt
     from PySide6.QtWidgets import QDockWidget
     from views import until_idle
@@ -302,10 +312,13 @@ def sweep(window: MainWindow, folder: Path) -> QWidget:
     panel.evaluations._agree = lambda _: True  # in place of the question
     panel.evaluations.choose(EvaluatorChoice(text="demo/evaluate.py:evaluate"))
 
+    tab = getattr(panel, page)
+    panel.tabs.setCurrentWidget(tab)
+
     def has_ended() -> bool:
         return panel.evaluations.run is None
 
-    wait_for(panel.evaluations.running_changed, panel.sweep.run.click, has_ended)
+    wait_for(panel.evaluations.running_changed, tab.run.click, has_ended)
     return panel
 
 
@@ -331,6 +344,7 @@ SCENES: Final[dict[str, Callable[[MainWindow, Path], QWidget]]] = {
     "figure": figure,
     "groups": groups,
     "sweep": sweep,
+    "search": search,
     "save": save_dialog,
 }
 

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QAbstractButton, QComboBox, QTabWidget
 from shown import names_in, texts_in
 
 from prune_gui.gui.views import ViewTabs
-from prune_gui.gui.views.compare import view as compare_view
+from prune_gui.gui.views.compare import control_bars
 from prune_gui.gui.views.compare.picture_pair import MODES
 from prune_gui.gui.views.layers import treemap_picture
 from prune_gui.gui.views.layers.treemap_picture import TreemapPicture
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("foreign_language")
 
 @pytest.fixture
 def tabs(bench, shown, monkeypatch):
-    for module in (compare_view, weights_view):
+    for module in (control_bars, weights_view):
         monkeypatch.setattr(module, "ask_checkpoint", lambda *_: None)
     return shown(ViewTabs(bench))
 

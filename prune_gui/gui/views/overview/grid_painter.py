@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import groupby
+from math import ceil
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from PySide6.QtCore import QPointF, QRectF, QSizeF, Qt
@@ -115,15 +117,19 @@ class GridPainter:
     def fit(self, width: int, height: int) -> None:
         """Lay the cells out in a size, or beyond it if they would be too small."""
         width_of = QFontMetricsF(self._font).horizontalAdvance
-        labels, captions = [], [0.0]
+        labels, heads, captions = [], [], [0.0]
         for section in self.arrangement.sections:
             some = [*section.rows[:MAX_MEASURED_ROWS], section.rows[-1]]
             widest = max(width_of(one_line(row.label)) for row in some)
             labels.append(round(min(widest, MAX_LABEL_PX)) + 1 + MARGIN_PX)
+            groups = Counter(role.group for role in section.roles)
+            shares = [width_of(one_line(group)) / count for group, count in groups.items()]
+            columns = [width_of(one_line(role.label)) for role in section.roles]
+            heads.append(ceil(max([0.0, *shares, *columns])))
             captions += [width_of(one_line(text)) for row in some for text in row.captions]
         caption = round(min(max(captions), MAX_CAPTION_PX))
         line = round(QFontMetricsF(self._font).height()) + 1
-        texts = TextSizes(line, labels, round(width_of(WIDEST_NUMBER)), caption)
+        texts = TextSizes(line, labels, heads, round(width_of(WIDEST_NUMBER)), caption)
         self.layout = GridLayout.fitting(self.arrangement, width, height, texts)
 
     @property

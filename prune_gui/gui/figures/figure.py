@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from math import prod
 from string import ascii_lowercase
 from typing import Final
 
@@ -151,7 +152,8 @@ def panels_of(data: FigureData, axes: tuple[str, str], colours: Colours) -> dict
         "layers": BarsPanel(tr("Sparsity of each layer"), text, bars, summed, model.draft),
     }
     if chosen is not None and data.masks is not None:
-        text = legend(chosen, colours, zeros=chosen.zeros)
+        is_dense = prod(data.masks[0].size) > data.masks[0].levels.size
+        text = legend(chosen, colours, zeros=chosen.zeros, is_dense=is_dense)
         panels[MASK] = MaskPanel(one_line(chosen.name), text, data.masks, axes)
     return panels
 

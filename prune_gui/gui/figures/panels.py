@@ -136,12 +136,15 @@ class BarsPanel(Panel):
         for bars in (self.bars, self.summed):
             columns = self._columns(canvas, bars, area.width())
             pitch = area.height() / (max(map(len, columns)) + 1)
-            if pitch >= MIN_PITCH * canvas.line:
+            scale = min(1.0, pitch / (MIN_PITCH * canvas.line))
+            if scale == 1.0:
                 break
-        width = (area.width() + gap) / len(columns) - gap
+        canvas.painter.translate(area.topLeft())
+        canvas.painter.scale(scale, scale)  # smaller, if not even the sums have the space
+        width = (area.width() / scale + gap) / len(columns) - gap
         for number, lines in enumerate(columns):
-            left = area.left() + number * (width + gap)
-            self._draw_column(canvas, QRectF(left, area.top(), width, pitch), lines)
+            row = QRectF(number * (width + gap), 0, width, pitch / scale)
+            self._draw_column(canvas, row, lines)
 
     def _draw_column(self, canvas: Canvas, row: QRectF, lines: Sequence[Bar | str]) -> None:
         """Draw lines from a row on."""
@@ -208,7 +211,7 @@ class MaskPanel(Panel):
     def draw(self, canvas: Canvas, area: QRectF) -> None:
         line, side = canvas.line, self._side(canvas, area.width())
         height = area.height() - 2 * line
-        canvas.upright(QRectF(area.left(), area.top() + line, line, height), self.axes[0])
+        canvas.upright(QRectF(area.left(), area.top(), line, area.height()), self.axes[0])
         table = step_table(canvas.colours)
         left = area.left() + line + GAP
         for mask, state in zip(self.masks, (tr("Before"), tr("After")), strict=True):

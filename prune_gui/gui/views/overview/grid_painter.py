@@ -46,6 +46,8 @@ MAX_MEASURED_ROWS: Final = 20
 """Limit of the rows of a section whose texts are measured, so that this takes no time."""
 MAX_BADGE_SHARE: Final = 0.6
 """Maximum width of a badge, as a share of the tile."""
+MIN_CONDENSED: Final = 0.75
+"""Minimum width of a text that is condensed, relative to its own."""
 FAINT: Final = 0.7
 """Opacity of unimportant texts."""
 
@@ -296,8 +298,16 @@ class GridPainter:
                     painter.drawLine(head.area.bottomLeft() + gap, head.area.bottomRight() - gap)
 
     def _write(self, painter: QPainter, area: QRectF, text: str, align: Qt.AlignmentFlag) -> None:
-        elided = painter.fontMetrics().elidedText(one_line(text), ELIDED, int(area.width()))
-        painter.drawText(area, align | Qt.AlignmentFlag.AlignVCenter, elided)
+        """Write a line, which is condensed if it is a little too wide, and elided if it is more."""
+        metrics = QFontMetricsF(painter.font())
+        text = metrics.elidedText(one_line(text), ELIDED, area.width() / MIN_CONDENSED)
+        width = max(area.width(), metrics.horizontalAdvance(text))
+        painter.save()
+        painter.translate(area.topLeft())
+        painter.scale(area.width() / width, 1.0)
+        line = QRectF(0, 0, width, area.height())
+        painter.drawText(line, align | Qt.AlignmentFlag.AlignVCenter, text)
+        painter.restore()
 
 
 def image_of(pixels: NDArray[np.uint8]) -> QImage:

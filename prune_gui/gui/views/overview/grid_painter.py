@@ -127,7 +127,7 @@ class GridPainter:
             groups = Counter(role.group for role in section.roles)
             shares = [width_of(one_line(group)) / count for group, count in groups.items()]
             columns = [width_of(one_line(role.label)) for role in section.roles]
-            heads.append(ceil(max([0.0, *shares, *columns])))
+            heads.append(ceil(max([0.0, *shares, *columns])) + 2 * TEXT_GAP_PX)
             captions += [width_of(one_line(text)) for row in some for text in row.captions]
         caption = round(min(max(captions), MAX_CAPTION_PX))
         line = round(QFontMetricsF(self._font).height()) + 1
@@ -291,7 +291,8 @@ class GridPainter:
                 if head.kind == "title":
                     painter.setFont(bold(self._font))
                 painter.setPen(self._faint if head.kind == "group" else foreground)
-                self._write(painter, head.area, head.text, LEFT if head.kind == "title" else CENTRE)
+                gap, align = (0, LEFT) if head.kind == "title" else (TEXT_GAP_PX, CENTRE)
+                self._write(painter, head.area.adjusted(gap, 0, -gap, 0), head.text, align)
                 painter.setFont(self._font)
                 if head.kind == "group" and len(head.columns) > 1:
                     gap = QPointF(GAP_PX, 0)

@@ -291,8 +291,8 @@ class GridPainter:
                 if head.kind == "title":
                     painter.setFont(bold(self._font))
                 painter.setPen(self._faint if head.kind == "group" else foreground)
-                gap, align = (0, LEFT) if head.kind == "title" else (TEXT_GAP_PX, CENTRE)
-                self._write(painter, head.area.adjusted(gap, 0, -gap, 0), head.text, align)
+                inset, align = (0, LEFT) if head.kind == "title" else (TEXT_GAP_PX, CENTRE)
+                self._write(painter, head.area.adjusted(inset, 0, -inset, 0), head.text, align)
                 painter.setFont(self._font)
                 if head.kind == "group" and len(head.columns) > 1:
                     gap = QPointF(GAP_PX, 0)

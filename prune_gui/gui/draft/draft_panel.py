@@ -18,6 +18,7 @@ from prune_gui.gui.draft.form import CutFollower, MethodForm, row_label
 from prune_gui.gui.draft.method_box import MethodBox, summary
 from prune_gui.gui.draft.outcome_text import OutcomeText
 from prune_gui.gui.draft.targets_field import TargetsField
+from prune_gui.gui.draft.unit_kinds import choose_units
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.frames import FitScrollArea
 from prune_gui.gui.widgets.theme import bold, icon
@@ -360,6 +361,7 @@ class DraftPanel(QWidget):
     def _use_method(self) -> None:
         self.form.use(METHODS[self.method.currentData()])
         self._show_mode()
+        choose_units(self._workbench, self.form, lambda: self._update(amend=True))
 
     def _targets_changed(self, by_user: bool) -> None:
         if by_user:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
+from math import prod
 from string import ascii_lowercase
 from typing import Final
 
@@ -166,7 +167,8 @@ def panels_of(data: FigureData, colours: Colours) -> dict[str, Panel]:
         "layers": BarsPanel(tr("Sparsity of each layer"), text, data),
     }
     if chosen is not None:
-        text = legend(chosen, colours, zeros=chosen.zeros)
+        is_dense = prod(data.masks[0].size) > data.masks[0].levels.size
+        text = legend(chosen, colours, zeros=chosen.zeros, is_dense=is_dense)
         panels[MASK] = MaskPanel(one_line(chosen.name), text, data)
     return panels
 

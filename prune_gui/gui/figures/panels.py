@@ -127,12 +127,15 @@ class BarsPanel(DataPanel):
         for by_block in (False, True):  # if there is no space for all
             columns = self._columns(canvas, area.width(), by_block=by_block)
             pitch = area.height() / (max(map(len, columns)) + 1)
-            if pitch >= MIN_PITCH * canvas.line:
+            scale = min(1.0, pitch / (MIN_PITCH * canvas.line))
+            if scale == 1.0:
                 break
-        width = (area.width() + gap) / len(columns) - gap
+        canvas.painter.translate(area.topLeft())
+        canvas.painter.scale(scale, scale)  # smaller, if not even the sums have the space
+        width = (area.width() / scale + gap) / len(columns) - gap
         for number, lines in enumerate(columns):
-            left = area.left() + number * (width + gap)
-            self._draw_column(canvas, QRectF(left, area.top(), width, pitch), lines)
+            row = QRectF(number * (width + gap), 0, width, pitch / scale)
+            self._draw_column(canvas, row, lines)
 
     def _draw_column(self, canvas: Canvas, row: QRectF, lines: Sequence[Bar | str]) -> None:
         bars = [line for line in lines if isinstance(line, Bar)]
@@ -189,7 +192,7 @@ class MaskPanel(DataPanel):
         line, side = canvas.line, self._side(canvas, area.width())
         height = area.height() - 2 * line
         down, across = self.data.axes
-        canvas.upright(QRectF(area.left(), area.top() + line, line, height), down)
+        canvas.upright(QRectF(area.left(), area.top(), line, area.height()), down)
         table = step_table(canvas.colours)
         left = area.left() + line + GAP
         for mask, state in zip(self.data.masks, (tr("Before"), tr("After")), strict=True):

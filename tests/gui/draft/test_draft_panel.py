@@ -6,7 +6,7 @@ import threading
 from itertools import pairwise
 
 import pytest
-from pages import choose, outcome, select, slide, type_targets
+from pages import choose, is_idle, outcome, select, slide, type_targets
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QAbstractSpinBox, QApplication
@@ -286,6 +286,13 @@ def test_the_targets_of_coupled_units_do_not_exclude_biases(draft, qtbot):
     qtbot.waitUntil(lambda: draft.targets.count.text().endswith("; no biases, norms or embeddings"))
     choose(draft.method, "coupled")
     qtbot.waitUntil(lambda: "with all tensors that share" in draft.targets.count.text())
+
+
+def test_the_units_of_a_coupled_step_are_of_a_kind_that_the_checkpoint_has(draft, workbench, qtbot):
+    choose(draft.method, "coupled")
+    qtbot.waitUntil(lambda: draft.form.values["space"] == "channels")
+    qtbot.waitUntil(lambda: not draft.obstacle and is_idle(workbench))
+    assert workbench.draft.current.step.method.space == "channels"
 
 
 def test_a_selected_module_shows_its_first_weight(demo_window, draft, workbench):

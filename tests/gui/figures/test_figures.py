@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from itertools import groupby
+from itertools import groupby, pairwise
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -125,6 +125,21 @@ def test_a_set_height_is_held_and_a_legend_can_be_left_out(figure_of):
     assert figure_of("page", height=100.0).size.height() == pytest.approx(100 / 25.4 * 72)
     with_legend, without = figure_of("layers"), figure_of("layers", legend=False)
     assert with_legend.size.height() > without.size.height()
+
+
+@pytest.mark.parametrize("height", [8.0, 15.0, 30.0])
+def test_texts_of_bars_do_not_overlap_in_a_low_figure(figure_of, height, monkeypatch):
+    rows = set()
+
+    def text(self, box, *args, **kwargs):
+        on_paper = self.painter.worldTransform()
+        rows.add((round(on_paper.mapRect(box).center().y(), 2), on_paper.m22()))
+
+    monkeypatch.setattr(Canvas, "text", text)
+    image_of(figure_of("layers", height=height, text_pt=8, title=False), 72)
+    centres, scales = zip(*sorted(rows), strict=True)
+    distances = [after - before for before, after in pairwise(centres)]
+    assert min(distances) > 0.9 * (8 - 1) * max(scales)
 
 
 def test_names_are_shortened_so_that_they_differ(qapp):

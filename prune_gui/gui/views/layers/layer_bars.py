@@ -40,7 +40,9 @@ PLOT_NAMES: Final = (
 )
 STRETCH_FACTORS: Final = (4, 2, 4)
 """Vertical stretch of each plot; the last one also has the tick texts."""
-MIN_HEIGHTS_PX: Final = (64, 48, 88)  # minimum height of each plot, so that the axis label fits
+MIN_HEIGHTS_PX: Final = (64, 48, 88)  # minimum height of each plot
+AROUND_LABEL_PX: Final = (12, 12, 32)
+"""Height of each plot beyond its left axis, so that the label of the axis fits."""
 PERCENT_TICKS: Final = [[(0, "0"), (50, "50"), (100, "100")], [(25, ""), (75, "")]]
 UNIT_PREFIXES: Final = ("", " k", " M", " G", " T")
 HEADROOM: Final = 1.02
@@ -221,14 +223,11 @@ class LayerBars(QWidget):
             Plot({"left": axis, "bottom": bottom}, view)
             for (axis, view), bottom in zip(axes, bottoms, strict=True)
         ]
-        for plot, name, span, min_height in zip(
-            self.plots, PLOT_NAMES, STRETCH_FACTORS, MIN_HEIGHTS_PX, strict=True
-        ):
+        for plot, name, span in zip(self.plots, PLOT_NAMES, STRETCH_FACTORS, strict=True):
             layout.addWidget(plot, span)
             plot.setAccessibleName(tr(name))
             plot.setMouseEnabled(x=True, y=False)
             add_axis_shortcuts(plot)
-            plot.setMinimumHeight(min_height)
             plot.plotItem.getAxis("left").setWidth(AXIS_WIDTH_PX)
             plot.scene().sigMouseMoved.connect(lambda at, plot=plot: self._point_at(plot, at))
             plot.scene().sigMouseClicked.connect(lambda click, plot=plot: self._click(plot, click))
@@ -238,8 +237,11 @@ class LayerBars(QWidget):
             plot.plotItem.getAxis("bottom").setStyle(showValues=False, tickLength=0)
         self.plots[1].plotItem.getAxis("left").setLogMode(True)
         labels = tr("pruned, %"), tr("weights"), tr("energy, %")
-        for plot, label in zip(self.plots, labels, strict=True):
+        length_of = self.fontMetrics().horizontalAdvance
+        sizes = zip(labels, MIN_HEIGHTS_PX, AROUND_LABEL_PX, strict=True)
+        for plot, (label, min_height, around) in zip(self.plots, sizes, strict=True):
             plot.label("left", label)
+            plot.setMinimumHeight(max(min_height, length_of(label) + around))
         for plot in (self.plots[0], self.plots[2]):
             plot.plotItem.getAxis("left").setTicks(PERCENT_TICKS)
         self._settle_timer = QTimer(self, singleShot=True, interval=SETTLE_MS)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyqtgraph as pg
 from numpy.typing import NDArray
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF
 
 from prune_gui.gui.views.bars.data import drawable, span, visible_positions
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 
 BREADTH_PX = 52  # breadth of a profile
+TITLE_PADDING_PX = 8
 HEADROOM = 0.45  # space for a title beyond the bars, as a share of their range
 MAX_BARS = 1500
 """Maximum number of bars of a profile; if there are more rows, a bar shows the mean of several."""
@@ -77,6 +79,9 @@ class Margins:
         for box, title in zip((self._above, self._beside), self._titles, strict=True):
             title.setParentItem(box)  # so that its position is in pixels
             title.setFont(scaled(plot.font(), SMALL))
+            box.sigResized.connect(self._write)
+        self._texts: Sequence[Sequence[str]] = ()  # of each title, the longest first
+        self._metrics = QFontMetricsF(scaled(plot.font(), SMALL))
         self._beside.sigResized.connect(lambda box: self._titles[1].setPos(box.width(), 0))
         self._above.setXLink(self._main)
         self._beside.setYLink(self._main)
@@ -99,16 +104,27 @@ class Margins:
         ]
         known = not np.isnan(profiles.columns).all()
         texts = (titles.columns, titles.rows)
-        for item, text, scale in zip(self._titles, texts, scales, strict=True):
-            if known:
-                item.setText(_title_text(text, scale, shares=titles.shares))
-            else:
-                item.setText(tr("{profile}: no finite values", profile=text))
+        self._texts = [
+            (_title_text(text, scale, shares=titles.shares), text)
+            if known
+            else (tr("{profile}: no finite values", profile=text),)
+            for text, scale in zip(texts, scales, strict=True)
+        ]
+        self._write()
         (left, right), (low, high) = with_headroom(scales[1]), with_headroom(scales[0])
         self._above.setYRange(low, high, padding=0)
         self._beside.setXRange(left, right, padding=0)
         self._show(visible=True)
         self.draw()
+
+    def _write(self) -> None:
+        """Write the titles as long as the strips."""
+        lengths = self._above.width(), self._beside.height()
+        for item, texts, length in zip(self._titles, self._texts, lengths, strict=False):
+            room = max(0.0, length - TITLE_PADDING_PX)
+            fitting = [text for text in texts if self._metrics.horizontalAdvance(text) <= room]
+            elided = self._metrics.elidedText(texts[-1], Qt.TextElideMode.ElideRight, room)
+            item.setText(fitting[0] if fitting else elided)
 
     def clear(self) -> None:
         self._profiles = None

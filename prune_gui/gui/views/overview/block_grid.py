@@ -80,10 +80,11 @@ class BlockGrid(QAbstractScrollArea):
     def show_cells(self, arrangement: Arrangement, cell_of: CellOf, colours: Colours) -> None:
         """Show cells; those in sight are asked for when they are painted."""
         before, font = self.painter, scaled(self.font(), SMALL)
-        self.painter = GridPainter(arrangement, cell_of, colours, font)
-        self.painter.frame_of = self._frame_of
+        painter = GridPainter(arrangement, cell_of, colours, font)
+        painter.frame_of = self._frame_of
+        self.painter = painter if arrangement.sections else None  # nothing to lay out
         if before is not None and before.arrangement is arrangement:
-            self.painter.layout = before.layout
+            painter.layout = before.layout
         else:
             self._pointed, self._marked = "", frozenset()
             self._fit()

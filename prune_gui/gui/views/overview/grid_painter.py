@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import groupby
+from math import ceil
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from PySide6.QtCore import QPointF, QRectF, QSizeF, Qt
@@ -42,6 +44,7 @@ MAX_LABEL_PX: Final = 96
 MAX_MEASURED_ROWS: Final = 20
 """Limit of the rows of a section whose texts are measured, so that this takes no time."""
 MAX_BADGE_SHARE: Final = 0.6  # maximum width of a badge, as a share of the tile
+MIN_CONDENSED: Final = 0.75  # minimum width of a condensed text, relative to its own
 FAINT: Final = 0.7  # opacity of unimportant texts
 
 
@@ -112,15 +115,19 @@ class GridPainter:
     def fit(self, width: int, height: int) -> None:
         """Lay the cells out in a size, or beyond it if they would be too small."""
         width_of = QFontMetricsF(self._font).horizontalAdvance
-        labels, captions = [], [0.0]
+        labels, heads, captions = [], [], [0.0]
         for section in self.arrangement.sections:
             some = [*section.rows[:MAX_MEASURED_ROWS], section.rows[-1]]
             widest = max(width_of(one_line(row.label)) for row in some)
             labels.append(round(min(widest, MAX_LABEL_PX)) + 1 + MARGIN_PX)
+            groups = Counter(role.group for role in section.roles)
+            shares = [width_of(one_line(group)) / count for group, count in groups.items()]
+            columns = [width_of(one_line(role.label)) for role in section.roles]
+            heads.append(ceil(max([0.0, *shares, *columns])) + 2 * TEXT_GAP_PX)
             captions += [width_of(one_line(text)) for row in some for text in row.captions]
         caption = round(min(max(captions), MAX_CAPTION_PX))
         line = round(QFontMetricsF(self._font).height()) + 1
-        texts = TextSizes(line, labels, round(width_of(WIDEST_NUMBER)), caption)
+        texts = TextSizes(line, labels, heads, round(width_of(WIDEST_NUMBER)), caption)
         self.layout = GridLayout.fitting(self.arrangement, width, height, texts)
 
     @property
@@ -276,15 +283,24 @@ class GridPainter:
                 if head.kind == "title":
                     painter.setFont(bold(self._font))
                 painter.setPen(self._faint if head.kind == "group" else foreground)
-                self._write(painter, head.area, head.text, LEFT if head.kind == "title" else CENTRE)
+                inset, align = (0, LEFT) if head.kind == "title" else (TEXT_GAP_PX, CENTRE)
+                self._write(painter, head.area.adjusted(inset, 0, -inset, 0), head.text, align)
                 painter.setFont(self._font)
                 if head.kind == "group" and len(head.columns) > 1:
                     gap = QPointF(GAP_PX, 0)
                     painter.drawLine(head.area.bottomLeft() + gap, head.area.bottomRight() - gap)
 
     def _write(self, painter: QPainter, area: QRectF, text: str, align: Qt.AlignmentFlag) -> None:
-        elided = painter.fontMetrics().elidedText(one_line(text), ELIDED, int(area.width()))
-        painter.drawText(area, align | Qt.AlignmentFlag.AlignVCenter, elided)
+        """Write a line, which is condensed if it is a little too wide, and elided if it is more."""
+        metrics = QFontMetricsF(painter.font())
+        text = metrics.elidedText(one_line(text), ELIDED, area.width() / MIN_CONDENSED)
+        width = max(area.width(), metrics.horizontalAdvance(text))
+        painter.save()
+        painter.translate(area.topLeft())
+        painter.scale(area.width() / width, 1.0)
+        line = QRectF(0, 0, width, area.height())
+        painter.drawText(line, align | Qt.AlignmentFlag.AlignVCenter, text)
+        painter.restore()
 
 
 def image_of(pixels: NDArray[np.uint8]) -> QImage:

@@ -126,11 +126,13 @@ class PlacedSection(NamedTuple):
 class TextSizes(NamedTuple):
     """Sizes in pixels: the height of a line, and widths of row labels by section and other texts.
 
-    Cells outside of blocks have captions, which are narrower if there is no space.
+    `heads` are the widths by section that columns need for the whole text of their headings. Cells
+    outside of blocks have captions, which are narrower if there is no space.
     """
 
     line: int
     labels: Sequence[int]
+    heads: Sequence[int]
     number: int
     caption: int
 
@@ -157,20 +159,23 @@ class GridLayout:
         """Return the layout with the largest tiles that all fit into a width and height.
 
         If that would make them too small, they have no texts, or fit across only, or not at all.
+        Headings that are whole come before large tiles.
         """
         rows = max(len(section.rows) for section in arrangement.sections)
-        choices: list[tuple[tuple[int, int], GridLayout]] = []
+        choices: list[tuple[tuple[int, ...], GridLayout]] = []
         for has_texts, strips in product((True, False), range(1, min(MAX_STRIPS, rows) + 1)):
             strip_rows = math.ceil(rows / strips)
             layout = cls(arrangement, width, texts, 0, strip_rows, has_texts)
-            across = min(placed.space for placed in layout.placed) - layout.gap
+            spaces = [placed.space for placed in layout.placed]
+            across = min(spaces) - layout.gap
+            are_whole = all(map(int.__ge__, spaces, texts.heads))
             down = (height - layout.size[1]) // sum(placed.length for placed in layout.placed)
             min_side = PREFERRED_MIN_SIDE_PX if has_texts else DENSE_SIDE_PX
             if down >= min_side and across >= (texts.number if has_texts else min_side):
                 side = min(across, down, MAX_SIDE_PX)
-                rank = 1 + has_texts, side * min(across, round(1.5 * side))
+                rank = 1 + has_texts, are_whole, side * min(across, round(1.5 * side))
             elif has_texts and (strips == 1 or across >= READABLE_SIDE_PX):
-                rank, side = (0, strips), max(MIN_SIDE_PX, min(across, READABLE_SIDE_PX))
+                rank, side = (0, are_whole, strips), max(MIN_SIDE_PX, min(across, READABLE_SIDE_PX))
             else:
                 continue
             choices.append((rank, replace(layout, side=side)))

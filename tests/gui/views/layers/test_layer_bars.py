@@ -140,3 +140,13 @@ def test_plots_keep_a_usable_minimum_height(qtbot):
     qtbot.waitUntil(lambda: bars.plots[0].view.height() > 0)
     heights = [plot.view.height() for plot in bars.plots]
     assert min(heights) > 20
+
+
+def test_the_labels_of_the_axes_fit_at_the_minimum_height(qtbot):
+    bars = LayerBars()
+    qtbot.addWidget(bars)
+    bars.resize(400, bars.minimumSizeHint().height())
+    bars.show()
+    for plot in bars.plots:
+        label = plot.plotItem.getAxis("left").labelText
+        assert plot.view.height() >= bars.fontMetrics().horizontalAdvance(label)

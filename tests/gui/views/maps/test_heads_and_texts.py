@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pyqtgraph as pg
 import pytest
 import torch
 from hypothesis import given
@@ -11,7 +12,7 @@ from PySide6.QtCore import Qt
 from safetensors.torch import save_file
 
 from prune_gui.gui.views.maps import text as map_text
-from prune_gui.gui.views.maps.margins import bars, reach
+from prune_gui.gui.views.maps.margins import Margins, Titles, bars, reach
 from prune_gui.gui.views.maps.readers import AUTO, OFF, HeadsBox
 from prune_gui.gui.views.maps.text import (
     MAX_CHARACTERS,
@@ -25,7 +26,9 @@ from prune_gui.gui.views.maps.text import (
 )
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.mask.view import MaskView
+from prune_gui.gui.views.plot import Plot
 from prune_gui.pruning.predicates import ElementRank
+from prune_gui.raster.cell_statistics import Profiles
 from prune_gui.raster.colours import DARK, LIGHT, is_bright, ramp, rgb
 from prune_gui.raster.parameter_layouts import KernelLayout, SliceLayout
 from prune_gui.recipe.outcome import Explanation
@@ -272,3 +275,22 @@ def test_texts_are_legible_on_every_colour_of_an_element(theme):
     luminance = linear @ np.array([0.2126, 0.7152, 0.0722])
     contrast = np.where(is_bright(pixels), (luminance + 0.05) / 0.05, 1.05 / (luminance + 0.05))
     assert contrast.min() >= 4.5
+
+
+@pytest.mark.parametrize("side", [600, 250, 150])
+def test_titles_of_profiles_are_not_longer_than_these(qtbot, side):
+    plot = Plot()
+    qtbot.addWidget(plot)
+    margins = Margins(plot)
+    margins.set_visible(visible=True)
+    titles = Titles("Share pruned of each column", "Share pruned of each row", shares=True)
+    margins.show_profiles(Profiles(np.ones(9), np.ones(9)), titles)
+    plot.resize(side, side)
+    plot.show()
+    shown = [item for item in plot.scene().items() if isinstance(item, pg.TextItem)]
+    assert len(shown) == 2
+    for title in shown:
+        strip = title.parentItem()
+        length = max(strip.width(), strip.height())
+        assert 0 < title.textItem.boundingRect().width() <= length
+    assert any("100" in title.toPlainText() for title in shown) == (side == 600)

@@ -6,6 +6,7 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QFont, QImage, QPainter, QPen
 
 from prune_gui.architecture.blocks import sections
+from prune_gui.gui.views.overview.block_grid import BlockGrid
 from prune_gui.gui.views.overview.grid_painter import Cell, GridPainter
 from prune_gui.gui.views.overview.layout import Arrangement
 from prune_gui.raster.colours import LIGHT
@@ -51,3 +52,13 @@ def test_outlines_frames_locks_and_badges_are_drawn(drawn):
     covered = [drawn(plain, RED), drawn(plain._replace(is_locked=True), RED)]
     covered.append(drawn(plain._replace(is_locked=True, badge="2:4"), RED))
     assert covered == sorted(set(covered), reverse=True)
+
+
+def test_a_grid_without_parameters_is_empty(qtbot):
+    grid = BlockGrid("")
+    qtbot.addWidget(grid)
+    for names in (NAMES, ()):
+        arrangement = Arrangement(tuple(sections(dict.fromkeys(names, (4, 4)))))
+        grid.show_cells(arrangement, lambda _name: Cell(colour=RED), LIGHT)
+        grid.grab()
+        assert set(grid.visible_names()) == set(names)

@@ -11,7 +11,7 @@ from prune_gui.gui.views.overview.layout import (
     TextSizes,
 )
 
-TEXTS = TextSizes(line=12, labels=(30, 30, 30), number=36, caption=60)
+TEXTS = TextSizes(line=12, labels=(30, 30, 30), heads=(20, 20, 20), number=36, caption=60)
 
 
 NAMES = [f"layers.{i}.{path}.weight" for i in range(4) for path in ("fc1", "fc2")]
@@ -114,3 +114,12 @@ def test_more_blocks_scroll_down_and_keep_a_readable_size():
     assert layout.size[1] > 400
     assert layout.has_texts
     assert layout.side == READABLE_SIDE_PX
+
+
+def test_headings_that_are_whole_come_before_large_cells():
+    arrangement = blocks(30)
+    narrow = fitting(arrangement, 500, 900)
+    texts = TEXTS._replace(heads=(narrow.placed[0].space + 10,))
+    wider = GridLayout.fitting(arrangement, 500, 900, texts)
+    assert wider.placed[0].space >= texts.heads[0]
+    assert wider.side < narrow.side

@@ -33,6 +33,8 @@ class PruneGuiError(Exception):
     Args:
         message: in English, with the names of its fields, or translated already; see `tr`.
         fields: what is filled in.
+
+    Attributes:
         brief: the message with the names of files in place of their paths, which hide the cause.
         details: what to show on demand: the message with the paths, the output of a process.
     """

@@ -51,16 +51,16 @@ class _WindowByDefault(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         own_options = (name for option in self.get_params(ctx) for name in option.opts)
-        if not args or args[0] not in (*COMMANDS, *own_options):
+        if not args or args[0] not in (*self.list_commands(ctx), *own_options):
             args = ["open", *args]
         return super().parse_args(ctx, args)
 
     def list_commands(self, _: click.Context) -> list[str]:
-        return sorted(COMMANDS)
+        return sorted({*COMMANDS, *self.commands})
 
-    def get_command(self, _: click.Context, name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
-            return None
+            return super().get_command(ctx, name)
         module, function = COMMANDS[name].split(":")
         command: click.Command = getattr(import_module(f"{__package__}.{module}"), function)
         return command

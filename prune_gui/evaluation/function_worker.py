@@ -49,8 +49,9 @@ def serve(connection: socket.socket) -> None:
             reply = {"fault": fault.args}
         except BaseException as error:  # noqa: BLE001 - raised by the code of the user
             traceback.print_exc()
-            told = str(error)[:MAX_TEXT_LENGTH]
-            told = f"{type(error).__name__}: {told}" if told else type(error).__name__
+            told = described(error)
+            if error.__cause__ is not None:  # such as the import that failed in an import
+                told = f"{told} ({described(error.__cause__)})"
             frames = traceback.extract_tb(error.__traceback__)
             lines = [frame.lineno for frame in frames if frame.filename == own_file]
             reply = {"fault": ["raised", {"told": told, "line": (lines or [None])[-1]}]}
@@ -61,6 +62,12 @@ def serve(connection: socket.socket) -> None:
         gc.collect()
         octets = json.dumps(reply).encode()
         connection.sendall(LENGTH.pack(len(octets)) + octets)
+
+
+def described(error: BaseException) -> str:
+    """Return the type of an error and what it says, if it does."""
+    told = str(error)[:MAX_TEXT_LENGTH]
+    return f"{type(error).__name__}: {told}" if told else type(error).__name__
 
 
 def receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:

@@ -278,10 +278,9 @@ class Commands:
     @property
     def last_folder(self) -> Path:
         """The start folder of dialogs that open: that of the file that was opened or saved last."""
-        for path in map(Path, self.settings.recent[:1]):
-            folder = Location.at(path).own_folder
-            return folder if folder.is_dir() else self.folder
-        return self.folder
+        recent = self.settings.recent
+        folder = Location.at(Path(recent[0])).own_folder if recent else self.folder
+        return folder if folder.is_dir() else self.folder
 
     def _may_drop_recipe(self, then: Callable[[], object]) -> bool:
         """Ask about an unsaved recipe; `then` is called after the pruned checkpoint is saved."""

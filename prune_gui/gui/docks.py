@@ -52,12 +52,10 @@ class Docks:
         docks = [self._docks[name] for name in widths]
         self._window.resizeDocks(docks, list(widths.values()), Qt.Orientation.Horizontal)
 
-    def stack(self, *names: str) -> None:
-        """Put docks on top of each other, the first one in front."""
-        first, *others = (self._docks[name] for name in names)
-        for dock in others:
-            self._window.tabifyDockWidget(first, dock)
-        first.raise_()
+    def stack(self, front: str, back: str) -> None:
+        """Put a dock in front of another one."""
+        self._window.tabifyDockWidget(self._docks[front], self._docks[back])
+        self._docks[front].raise_()
 
     def show(self, name: str) -> None:
         """Show a dock, in front of those that share its place, and give it the focus."""

@@ -41,10 +41,8 @@ NARROW_TREE_PX: Final = 330
 """Initial width of the tree on a smaller screen, where all tabs of the views must fit."""
 PRUNING_PX: Final = 344
 """Initial width of the dock with the draft and the stack."""
-FOCUS_PX: Final = 2
-"""Room beside the views for the frame of the focus."""
 NARROW_PX: Final = 400
-LOW_PX: Final = 240
+LOW_PX: Final = 140
 """Size below which views and docks are scrolled, for small screens."""
 EVALUATE_PX: Final = 360
 """Initial height of the dock that evaluates, with a readable plot."""
@@ -196,7 +194,7 @@ class MainWindow(PanelWindow):
         original.taken.connect(lambda: self.views.bring_forward("compare"))
         saved = self.commands.saving.notice
         saved.compare_wanted.connect(self._compare_saved)
-        notices, margins = (saved, original, zeros, correction), (FOCUS_PX, 0, FOCUS_PX, 0)
+        notices, margins = (saved, original, zeros, correction), (2, 0, 2, 0)  # for a focus frame
         layouts.column((self.views, 1), *notices, of=page, margin=margins, gap=0)
         return scrolled(page, LOW_PX, NARROW_PX)
 
@@ -221,7 +219,7 @@ class MainWindow(PanelWindow):
         docks.add("Modules", tr("Modules"), self.tree, left)
         docks.add("Pruning", tr("Pruning"), scrolled(pruning, LOW_PX), right)
         docks.add("History", tr("History"), self.history, left, hidden=True)
-        docks.add("Evaluate", tr("Evaluate"), self.evaluate, bottom, hidden=True)
+        docks.add("Evaluate", tr("Evaluate"), scrolled(self.evaluate, LOW_PX), bottom, hidden=True)
         docks.set_first_height("Evaluate", EVALUATE_PX)
         docks.add("Log", tr("Log"), self.log, bottom, hidden=True)
         is_narrow = self.screen().availableGeometry().width() < WIDTH_PX

@@ -30,10 +30,13 @@ if TYPE_CHECKING:
     from prune_gui.pruning.methods import Method
     from prune_gui.recipe import Resolution, Step
     from prune_gui.session import Session
+    from prune_gui.session.history import DraftState
     from prune_gui.session.subjects import ModelSubject, Subject
     from prune_gui.statistics.file_zeros import Counts, FileZeros
 
 
+MERGE_DELAY_MS: Final = 1000
+"""Changes of the same field of the draft with shorter delays are one undo entry."""
 PAINT_MS: Final = 60
 """Time in which the window paints a file that was opened."""
 
@@ -76,6 +79,7 @@ class Workbench(QObject):
         self.files.saved.connect(self.announce_saved)
         self.draft.changed.connect(self.resolve)
         self.draft.original_toggled.connect(self._on_original_toggled)
+        self.draft.noted.connect(lambda: self.changed.emit(Changes(draft=True)))
         self.comparison.changed.connect(lambda: self.changed.emit(Changes(comparison=True)))
         self.zero_counter.counted.connect(lambda: self.changed.emit(Changes(zeros=True)))
 
@@ -241,6 +245,7 @@ class Workbench(QObject):
 
     def close(self, *, hurry: bool = False) -> bool:
         """End the engine, close the checkpoints and release their data."""
+        self.draft.merging.stop()
         if not self.bridge.close(hurry=hurry):
             return False
         self.files.close()
@@ -309,11 +314,34 @@ class DraftController(QObject):
 
     changed = Signal()  # `current` changed, so that the recipe must be resolved with it
     original_toggled = Signal()  # `shows_original` changed
+    noted = Signal()  # the user changed the draft, which can be undone
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.current: Draft | None = None  # every view shows it as if it were added
         self.shows_original = False  # whether the views show the file unchanged
+        self.state: DraftState | None = None  # what the form shows, as the history has it
+        self._changed: frozenset[str] = frozenset()  # by the last change
+        self.merging = QTimer(self, singleShot=True, interval=MERGE_DELAY_MS)
+        self.merging.timeout.connect(self.noted)
+
+    def note(self, session: Session, state: DraftState, *, amend: bool) -> None:
+        """Keep what the form shows in the history, to undo what the user changed."""
+        if state == self.state:
+            return
+        changed = state.changed(self.state) if self.state else frozenset()
+        amend = amend or not changed
+        merge = changed == self._changed and self.merging.isActive()
+        session.note_draft(state, merge=merge, amend=amend)
+        self.state = session.history.draft
+        if amend:
+            return
+        self._changed = changed
+        self.merging.start()
+        if self.state is not state:  # it is what it was before
+            self.merging.stop()
+        if not merge:
+            self.noted.emit()
 
     def set(self, step: Step | None, replaces: int | None = None) -> None:
         """Show `step` as if it were added, or as if it replaced the step at index `replaces`."""

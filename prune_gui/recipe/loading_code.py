@@ -15,9 +15,10 @@ from prune_gui.recipe.compaction.network import read_config
 from prune_gui.recipe.extra_files import reading_without_code, script_beside
 from prune_gui.recipe.recipe import Provenance
 
-INDEX: Final = ".index.json"
 OF_TRANSFORMERS: Final = frozenset(
-    name + end for name in ("model.safetensors", "pytorch_model.bin") for end in ("", INDEX)
+    f"{name}{end}"
+    for name in ("model.safetensors", "pytorch_model.bin")
+    for end in ("", ".index.json")
 )
 """The names of the files that from_pretrained loads from a folder."""
 OF_TORCH: Final = (SAFETENSORS.name, TORCH.name)
@@ -26,22 +27,24 @@ OF_TORCH: Final = (SAFETENSORS.name, TORCH.name)
 def loading_code(checkpoint: Checkpoint, changes: Mapping[str, object] | None = None) -> str:
     """Return code that loads a checkpoint into a model, whatever its form.
 
-    It builds the model with transformers if config.json names its class; else `model` is the
-    network before pruning, just built. In a compact file, `changes` are fields of that config.
+    It builds that of a folder, or a compact one, with transformers if config.json names its class;
+    else `model` is the network before pruning, just built. A compact file needs these `changes` of
+    the config.json beside it.
     """
     made = Provenance.of(checkpoint.metadata)
     form, folder = made.form if made else "", checkpoint.path.absolute().parent
     config = {} if checkpoint.url else read_config(folder) or {}
     fields = {key: value for key, value in (changes or {}).items() if config.get(key) != value}
-    network = _transformers_class(checkpoint, config) if fields.keys() <= config.keys() else ""
+    names = config.get("architectures") if fields.keys() <= config.keys() else None
+    network = str(names[0]) if isinstance(names, list) and names else ""
+    if "auto_map" in config or not network.isidentifier() or checkpoint.format not in OF_TORCH:
+        network = ""  # it needs other code
     script = script_beside(checkpoint) if form in ("reparametrized", "compact") else None
     lines = list(reading_code(checkpoint, folder))
     if script is not None:
         built = "" if network and form == "compact" else "model"
-        lines = [
-            "from runpy import run_path\n",
-            f'model = run_path({str(script)!a})["load"]({built})',
-        ]
+        run = f'model = run_path({str(script)!a})["load"]({built})'
+        lines = ["from runpy import run_path\n", run]
     elif form == "masks":
         lines += [
             "for name, mask in state.items():",
@@ -49,11 +52,9 @@ def loading_code(checkpoint: Checkpoint, changes: Mapping[str, object] | None = 
             "    torch.nn.utils.prune.custom_from_mask(model.get_submodule(path), name, mask)",
         ]
     elif network and checkpoint.path.name in OF_TRANSFORMERS and not fields:
-        lines = [
-            f"from transformers import {network}\n",
-            f"model = {network}.from_pretrained({str(folder)!a})",
-        ]
-    elif network:
+        load = f"model = {network}.from_pretrained({str(folder)!a})"
+        lines = [f"from transformers import {network}\n", load]
+    elif network and form == "compact":
         values = "".join(f", {key}={value!r}" for key, value in fields.items())
         lines = [
             f"from transformers import AutoConfig, {network}",
@@ -83,11 +84,3 @@ def reading_code(checkpoint: Checkpoint, folder: Path) -> Iterator[str]:
     names = {file.name for file in checkpoint.files} - {checkpoint.path.name}
     yield f"for shard in {sorted(names)!r}:"
     yield f"    state |= {load.format(path='folder / shard')}"
-
-
-def _transformers_class(checkpoint: Checkpoint, config: Mapping[str, object]) -> str:
-    """Return the class of transformers that config.json names; "" if it needs other code."""
-    names = config.get("architectures")
-    if "auto_map" in config or checkpoint.format not in OF_TORCH or not isinstance(names, list):
-        return ""
-    return next((str(name) for name in names[:1] if str(name).isidentifier()), "")

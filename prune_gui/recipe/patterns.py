@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def patterns_for(wanted: Collection[str], tensors: Iterable[TensorInfo]) -> tuple[str, ...]:
     """Return short globs that select exactly `wanted` among the prunable parameters.
 
-    For example ``("encoder.layer.*", "!*.bias", "!*.LayerNorm.*")``; exact names where none are
+    For example ``("encoder.layer.* dims>1", "!*.query.*")``; exact names where none are
     shorter, and for tensors that are no weights.
     """
     prunable = [tensor for tensor in tensors if not tensor.not_prunable]
@@ -38,8 +38,8 @@ def patterns_for(wanted: Collection[str], tensors: Iterable[TensorInfo]) -> tupl
     module = _common_module(names)
     within = [tensor for tensor in prunable if tensor.name.startswith(module)]
     proposals = list(_proposals(names, [t.name for t in within if t.name not in wanted]))
-    matrices = {tensor.name for tensor in within if len(tensor.shape) > 1}
-    if wanted & {tensor.name for tensor in within} <= matrices:
+    matrices = [tensor.name for tensor in within if len(tensor.shape) > 1]
+    if set(names) <= set(matrices):
         some = _proposals(names, [name for name in matrices if name not in wanted])
         proposals += [[_of_matrices(glob) for glob in globs] for globs in some]
     for patterns in sorted(proposals, key=lambda globs: len("".join(globs))):

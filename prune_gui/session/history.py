@@ -24,7 +24,7 @@ class DraftState:
         values: of the fields of the method, not validated.
         follows: whether the targets follow the selection.
         editing: index of the step that the draft is to replace.
-        aside: the draft that returns when editing ends.
+        aside: the draft that returns when editing ends, or when the step of a view is added.
     """
 
     step: Step | None
@@ -59,7 +59,7 @@ class DraftState:
 
 @dataclass(frozen=True, slots=True)
 class DraftChange:
-    """The draft after one change, with a label of that change; both may be missing."""
+    """The draft after one change, and a label of that change."""
 
     label: str = ""
     draft: DraftState | None = None
@@ -127,9 +127,7 @@ class History:
     def with_draft(self, draft: DraftState, *, merge: bool = False, amend: bool = False) -> History:
         """Return the history after a change of the draft, which becomes an undo entry.
 
-        Args:
-            merge: whether it continues the last change, as while a slider moves.
-            amend: whether it is no change of the user.
+        With `merge`, it continues the last change; with `amend`, it is no change of the user.
         """
         entry, at = self._entry, self._entry.at
         if amend:
@@ -189,11 +187,10 @@ def describe_change(before: Step, after: Step) -> str:
 
 def describe_draft(before: DraftState | None, after: DraftState) -> str:
     """Return a label for a change of the draft."""
-    if before is not None and before.editing != after.editing:
-        if after.editing is None:
-            return tr("Cancel editing")
-        return tr("Edit step {number}", number=after.editing + 1)
     change = ""
+    if before is not None and before.editing != after.editing:
+        number = after.editing
+        return tr("Edit step {number}", number=number + 1) if number is not None else tr("Cancel")
     if before is not None and before.step and after.step:
         change = describe_change(before.step, after.step)
     return tr("Draft: {change}", change=change) if change else tr("Change the draft")

@@ -121,11 +121,12 @@ class Settings(BaseModel):
     def with_recent(self, path: Path) -> Self:
         """Return settings with `path` first among the recent files, if it is valid Unicode."""
         try:
-            name = str(path.absolute())
+            name, folder = str(path.absolute()), str(path.absolute().parent)
             name.encode()
         except (FileNotFoundError, UnicodeEncodeError):  # FileNotFoundError: no working folder
             return self
-        others = [other for other in self.recent if other != name]
+        # A folder that was saved gives way to the file in it that is opened.
+        others = [other for other in self.recent if other not in (name, folder)]
         return self.model_copy(update={"recent": (name, *others)[:MAX_RECENT]})
 
 

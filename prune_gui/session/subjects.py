@@ -73,18 +73,15 @@ class Subject:
         return title(self.resolution, self.draft, code)
 
     def facts(self) -> str:
-        """Return a summary of what is pruned, and of the zeros in the file."""
-        facts, zeros = self.pruned_facts(), self.zero_facts()
-        return tr("{facts} · {more}", facts=facts, more=zeros) if zeros else facts
-
-    def pruned_facts(self) -> str:
         """Return a summary: "384 x 1,536 · float32 · 294,912 of 589,824 pruned (50.0 %)"."""
         pruned, total = self.resolution.counts[self.name]
         shape, dtype, share = shape_text(self.info.shape), self.info.dtype, sparsity(pruned, total)
         message = deferred("{shape} · {dtype} · {pruned:,} of {total:,} pruned ({share})")
-        return tr(message, shape=shape, dtype=dtype, pruned=pruned, total=total, share=share)
+        facts = tr(message, shape=shape, dtype=dtype, pruned=pruned, total=total, share=share)
+        zeros = self._zero_facts()
+        return tr("{facts} · {more}", facts=facts, more=zeros) if zeros else facts
 
-    def zero_facts(self) -> str:
+    def _zero_facts(self) -> str:
         """Return a summary: "50.0 % zero in the file: 2:4"; "" if no zeros are counted."""
         zeros = self.file_zeros.counts.get(self.name, 0)
         if not zeros:

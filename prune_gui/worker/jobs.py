@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from prune_gui.errors import PluginError
     from prune_gui.monitor import Monitor
     from prune_gui.pruning.methods import Method
-    from prune_gui.recipe import Form, OutputOptions, OutputPath, Resolution, Step
+    from prune_gui.recipe import OutputOptions, OutputPath, Resolution, Step
     from prune_gui.recipe.amounts import Amount
     from prune_gui.recipe.sizes import Sizes
     from prune_gui.session.sweep import Sweep
@@ -262,21 +262,6 @@ def export_job(session: Session, out: Path, options: OutputOptions) -> Job:
 
     title = deferred("Saving {name}", name=out.name)
     return Job(title, work, long=True, writes=True, spreads=True)
-
-
-def loading_code_job(path: Path, session: Session, recipe: Recipe, form: Form) -> Job:
-    """Return a job whose result is Python code that loads the checkpoint saved at `path`."""
-
-    def work(monitor: Monitor) -> str:
-        from prune_gui.recipe.compaction.plan import compact_plan  # torch: slow to import
-        from prune_gui.recipe.loading_code import loading_code  # torch: slow to import
-
-        resolution = session.resolver.resolve(recipe, monitor)
-        changes = compact_plan(resolution, monitor).changes if form == "compact" else {}
-        with open_checkpoint(path) as saved:
-            return loading_code(saved, changes)
-
-    return Job(deferred("Copying code to load"), work, lane="script", urgent=True)
 
 
 def sizes_job(session: Session, target: OutputPath) -> Job:

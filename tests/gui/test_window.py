@@ -504,6 +504,7 @@ def test_a_cancelled_save_says_so_and_its_dialog_keeps_the_input(
 def test_each_view_fits_a_small_screen_with_the_docks_in_one_place(demo_window, qtbot, key):
     demo_window.show()
     demo_window.docks.stack("Modules", "Pruning")
+    demo_window.show_evaluation()
     demo_window.views.bring_forward(key)
     size = demo_window.minimumSizeHint
     qtbot.waitUntil(lambda: size() == size().boundedTo(QSize(800, 460)))

@@ -314,6 +314,13 @@ def test_the_globs_of_a_choice_are_those_that_a_person_would_write(wanted, globs
     assert patterns_for(wanted, TRANSFORMER) == globs
 
 
+def test_patterns_are_in_the_order_of_the_file():
+    wanted = [tensor(f"m{i}.weight", 8, 8) for i in range(40)]
+    others = [tensor(f"{name}.weight", 8, 8) for name in "zyxwv"]
+    found = patterns_for([t.name for t in wanted], [*wanted, *others, tensor("b", 2)])
+    assert found == ("dims>1", *(f"!{name}.*" for name in "zyxwv"))
+
+
 NAMES = ("a.weight", "a.bias", "b.weight", "b.steps")
 PATTERNS = ("a.*", "*.weight", "c.*", "!a.*", "b.steps", "dims>1", "a.* size>100", "!c.*")
 

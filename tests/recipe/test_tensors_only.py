@@ -24,6 +24,7 @@ from prune_gui.recipe import OutputPath, Recipe, export, resolve, verify
 from prune_gui.recipe.contents_note import contents_note
 from prune_gui.recipe.exporting import parts_to_write
 from prune_gui.recipe.extra_files import loader_text
+from prune_gui.recipe.loading_code import loading_code
 from prune_gui.recipe.output import OutputOptions
 from prune_gui.recipe.script import command_line, python_script
 from prune_gui.recipe.several_files import prune_file
@@ -289,6 +290,7 @@ def test_what_is_written_for_a_file_loads_nothing_unsafely(
             python_script(resolution, tmp_path / "out.safetensors"),
             loader_text(checkpoint, target),
             loader_text(checkpoint, target, compact=True),
+            loading_code(checkpoint),
             command_line(HALF_OF_W, checkpoint, target.path, None),
             html_page(report_on_files([checkpoint], None, Monitor(), with_folders=False)),
         ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -38,6 +38,20 @@ OUTPUT_FOLDER: Final = deferred("Folder for the pruned checkpoints")
 ADD_FOLDER: Final = deferred("Add the checkpoints in a folder")
 NO_FOLDER: Final = deferred("Enter a folder, or write no files.")
 NOT_A_FOLDER: Final = deferred("The path of the folder contains a file. Enter another folder.")
+
+
+def _count_column(
+    title: str, texts: Callable[[BatchRow], tuple[str, ...]], separator: str
+) -> Column[Sequence[BatchRow]]:
+    """Return a column of the number of texts; the tool tip and the file have the texts."""
+    return record_column(
+        title,
+        lambda row: format_number(len(texts(row))) if texts(row) else "",
+        lambda row: separator.join(texts(row)) or None,
+        cell_tip=lambda row: "\n".join(map(one_line, texts(row))),
+    )
+
+
 COLUMNS: Final[tuple[Column[Sequence[BatchRow]], ...]] = (
     record_column(
         deferred("Checkpoint"),
@@ -54,25 +68,14 @@ COLUMNS: Final[tuple[Column[Sequence[BatchRow]], ...]] = (
         lambda row: None if row.total is None else row.sparsity,
         number_formats.sparsity_share,
     ),
-    record_column(
-        deferred("Unmatched"),
-        lambda row: format_number(len(row.unmatched)) if row.unmatched else "",
-        lambda row: ", ".join(row.unmatched) or None,
-        cell_tip=lambda row: "\n".join(
-            (tr("Patterns that match no parameter:"), *map(one_line, row.unmatched))
-        ),
-    ),
-    record_column(
-        deferred("Warnings"),
-        lambda row: format_number(len(row.warnings)) if row.warnings else "",
-        lambda row: " ".join(row.warnings) or None,
-        cell_tip=lambda row: "\n".join(row.warnings),
-    ),
+    _count_column(deferred("Unmatched"), lambda row: row.unmatched, ", "),
+    _count_column(deferred("Warnings"), lambda row: row.warnings, " "),
     record_column(
         deferred("Result"),
-        lambda row: row.error or (tr("written: {name}", name=row.out.name) if row.out else ""),
+        lambda row: tr("failed") if row.error else one_line(row.out.name if row.out else ""),
         lambda row: row.error or (str(row.out) if row.out else None),
         is_number=False,
+        cell_tip=lambda row: row.error or one_line(row.out.name if row.out else ""),
     ),
 )
 RESULT_COLUMN: Final = len(COLUMNS) - 1

@@ -30,7 +30,9 @@ class GuideBrowser(QTextBrowser):
     """A browser with the pictures of the guide, in its width."""
 
     def loadResource(self, type: int, name: QUrl | str) -> object:  # noqa: A002, N802 - as Qt has it
-        picture = QImage(str(pictures_folder() / QUrl(name).fileName()))
+        shipped, source = resource("guide", "pictures"), resource().parent / "docs" / "pictures"
+        folder = shipped if shipped.is_dir() else source  # in a checkout
+        picture = QImage(str(folder / QUrl(name).fileName()))
         if picture.isNull():
             return super().loadResource(type, name)
         ratio = self.devicePixelRatioF()
@@ -86,12 +88,6 @@ class HelpWindow(QDialog):
 def guide_path(code: str) -> Path:
     """Return the file of the guide in a language of the program."""
     return resource("guide", "guide.md" if code == SOURCE else f"guide.{code}.md")
-
-
-def pictures_folder() -> Path:
-    """Return the folder of the pictures; in a checkout, they are in the documentation."""
-    shipped = resource("guide", "pictures")
-    return shipped if shipped.is_dir() else resource().parent / "docs" / "pictures"
 
 
 def anchor_of(heading: str) -> str:

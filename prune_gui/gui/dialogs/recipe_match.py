@@ -12,7 +12,7 @@ from prune_gui.gui import formatting
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.table_widgets import RecordModel, ResultTable, number_column, text_column
-from prune_gui.language import deferred, format_number, join_items, tr, trn
+from prune_gui.language import deferred, format_number, tr
 from prune_gui.recipe.patterns import StepMatch, match_recipe
 from prune_gui.table import Column, record_column
 
@@ -48,37 +48,14 @@ def _name_lines(names: Sequence[str]) -> str:
 
 
 def summary(matches: Sequence[StepMatch]) -> tuple[str, bool]:
-    """Return how steps match, in at most two sentences, and whether that is a warning."""
+    """Return how the steps in the table match, and whether that is a warning."""
     if not matches:
         return tr("The recipe has no step that is switched on."), False
-    unmatched = [step.number for step in matches if not step.targets]
-    partly = [step.number for step in matches if step.targets and step.unmatched]
-    sentences = []
-    if unmatched:
-        sentences.append(
-            trn(
-                "Step {steps} matches no parameter. Edit its targets before applying it.",
-                "Steps {steps} match no parameter. Edit their targets before applying them.",
-                len(unmatched),
-                steps=_number_list(unmatched),
-            )
-        )
-    if partly:
-        sentences.append(
-            trn(
-                "Some patterns of step {steps} match no parameter.",
-                "Some patterns of steps {steps} match no parameter.",
-                len(partly),
-                steps=_number_list(partly),
-            )
-        )
-    text = " ".join(sentences) or tr("Every pattern of every step matches parameters.")
-    return text, bool(sentences)
-
-
-def _number_list(numbers: Sequence[int]) -> str:
-    *others, last = map(format_number, numbers)
-    return tr(" and ").join(filter(None, (join_items(others), last)))
+    if not all(step.targets for step in matches):
+        return tr("Steps with 0 parameters need other targets before they are applied."), True
+    if any(step.unmatched for step in matches):
+        return tr("Some patterns match no parameter."), True
+    return tr("Every pattern of every step matches parameters."), False
 
 
 class RecipeMatchDialog(QDialog):

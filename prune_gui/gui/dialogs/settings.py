@@ -164,4 +164,5 @@ def _number(maximum: int, suffix: str = "", step: int = 1) -> QSpinBox:
     """Return a spin box that signals no changes while the user types."""
     box = QSpinBox(maximum=maximum, suffix=suffix, singleStep=step)
     box.setKeyboardTracking(False)
+    box.setGroupSeparatorShown(True)
     return box

@@ -10,14 +10,13 @@ from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtWidgets import QComboBox, QLabel, QLineEdit, QSizePolicy, QSplitter, QWidget
 
 from prune_gui import number_formats
-from prune_gui.errors import PruneGuiError, one_line
+from prune_gui.errors import PruneGuiError
 from prune_gui.evaluation.evaluation_jobs import MetricCurve
 from prune_gui.gui import formatting
 from prune_gui.gui.dialogs.job_sequence import JobSequenceButtons, JobSequenceDialog
 from prune_gui.gui.evaluate.plots import MetricPlot
 from prune_gui.gui.evaluate.tab import amount_text
 from prune_gui.gui.widgets import layouts, theme
-from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.table_widgets import RecordModel, ResultTable, number_column, text_column
 from prune_gui.language import deferred, format_number, tr
@@ -51,18 +50,6 @@ def _number_column(
 ) -> Column[Sequence[SweepRow]]:
     """Return a column of numbers that is empty for a row with an error."""
     return number_column(title, lambda row: None if row.error else value(row), text)
-
-
-def describe(row: SweepRow) -> str:
-    """Describe a point of the curves in one line."""
-    return tr(
-        "{amount}: sparsity {sparsity}; targets keep {kept} of their energy, {name} only {worst}",
-        amount=amount_text(row.amount),
-        sparsity=number_formats.sparsity(row.pruned, row.total),
-        kept=_energy(row.target_energy),
-        name=one_line(row.worst),
-        worst=_energy(row.worst_energy),
-    )
 
 
 COLUMNS: Final[tuple[Column[Sequence[SweepRow]], ...]] = (
@@ -119,11 +106,10 @@ class SweepDialog(JobSequenceDialog):
         for used in (self.results.activated, self.results.clicked):
             used.connect(lambda item: self._take(self.model.rows[item.row()]))
         self.plot = MetricPlot(tr("Kept energy by sparsity"), tr("sparsity of all parameters, %"))
-        self.plot.pointed.connect(self._describe)
+        self.plot.pointed.connect(self._select)
         self.plot.taken.connect(self._take)
         self._legend = QLabel(textFormat=Qt.TextFormat.RichText)
         self._legend.setAccessibleName(tr("Legend"))
-        self._point = ElidedLabel(tr("Point under the cursor"))
         self._problem = Message()
         self.note = Message()
         self.note.say(tr(EXPLANATION), warning=False)
@@ -141,7 +127,7 @@ class SweepDialog(JobSequenceDialog):
         for part in (curves, self.results):
             splitter.addWidget(part)
         splitter.setSizes([460, 500])
-        notes = self._point, self._problem, self.note
+        notes = self._problem, self.note
         layouts.column(form, (splitter, 1), *notes, buttons, of=self)
         self.resize(980, 560)
         self._sequence.came.connect(lambda _, row: self._add(row))
@@ -237,9 +223,7 @@ class SweepDialog(JobSequenceDialog):
         if event.type() == QEvent.Type.PaletteChange:
             self._show_curve()
 
-    def _describe(self, row: SweepRow | None) -> None:
-        """Describe the point of a row, and select the row; None: describe none."""
-        self._point.say("" if row is None else describe(row))
+    def _select(self, row: SweepRow | None) -> None:
         if row is not None:
             self.results.selectRow(self.model.rows.index(row))
 

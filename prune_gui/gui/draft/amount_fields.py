@@ -40,6 +40,7 @@ class NumberBox(QDoubleSpinBox):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setKeyboardTracking(True)
+        self.setGroupSeparatorShown(True)
         self.setMinimumWidth(self.fontMetrics().horizontalAdvance("00.0000 %") + BUTTONS_PX)
         self.setDecimals(PERCENT_DECIMALS)
         self.setMaximum(MAX_PERCENT)
@@ -55,7 +56,7 @@ class NumberBox(QDoubleSpinBox):
             self.setMaximum(MAX_PERCENT if on else MAX_UNITS)
 
     def textFromValue(self, value: float) -> str:  # noqa: N802
-        return percent(value / 100) if self.is_share else f"{value:.0f}"
+        return percent(value / 100) if self.is_share else super().textFromValue(value)
 
     def valueFromText(self, text: str) -> float:  # noqa: N802
         return 100 * parse_share(_plain(text)) if self.is_share else super().valueFromText(text)

@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QCheckBox, QLabel, QPushButton, QSizePolicy, QWidg
 from prune_gui.errors import RecipeError
 from prune_gui.gui import formatting
 from prune_gui.gui.draft.cut_follower import CutFollower
+from prune_gui.gui.draft.fields import WheelToScroll
 from prune_gui.gui.draft.form import MethodForm, row_label
 from prune_gui.gui.draft.method_box import MethodBox, summary
 from prune_gui.gui.draft.targets_field import TargetsField
@@ -49,11 +50,8 @@ UPDATE_INTERVAL_MS: Final = 25
 A mouse can report a slider more often than the screen shows it; each update takes processor time
 from the engine.
 """
-MERGE_DELAY_MS: Final = 1000
-"""Changes of the same field with shorter delays are one undo entry."""
 IDLE: Final = deferred("Change a setting, or turn on Preview.")
-MIN_FIELDS_HEIGHT_PX: Final = 120
-"""Minimum height of the scroll area with the fields."""
+MIN_FIELDS_HEIGHT_PX: Final = 120  # minimum height of the scroll area with the fields
 
 
 class DraftPanel(QWidget):
@@ -70,15 +68,14 @@ class DraftPanel(QWidget):
         super().__init__(parent)
         self._workbench = workbench
         self._editing: tuple[int, Step] | None = None
-        self._aside: DraftState | None = None  # the draft that returns after editing
-        self._noted: DraftState | None = None  # the current one of the history
-        self._changed_last: frozenset[str] = frozenset()
+        self._aside: DraftState | None = None  # the draft that returns after editing or a pick
         self._is_made_by_view = False
         self._shows_outcome = False  # that of the current or of the previous draft
 
         self._heading = QLabel()
         self._heading.setFont(bold(self._heading.font()))
         self.method = MethodBox()
+        self.method.installEventFilter(WheelToScroll(self))
         self.method.activated.connect(self._use_method)
         self.method.activated.connect(self._changed_by_user)
         self.targets = TargetsField(workbench)
@@ -102,18 +99,16 @@ class DraftPanel(QWidget):
         )
         fields = QWidget()
         layouts.column(rows, self.form, layouts.STRETCH, of=fields, margin=0)
-        scrolled = FitScrollArea(fields, MIN_FIELDS_HEIGHT_PX)
-        scrolled.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Expanding)
+        self._scrolled = FitScrollArea(fields, MIN_FIELDS_HEIGHT_PX)
+        self._scrolled.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Expanding)
         messages = self._outcome, self._limits, self._remarks
         buttons = layouts.row(self.preview, layouts.STRETCH, self.cancel, self.commit)
-        layouts.column(self._heading, (scrolled, 1), *messages, buttons, of=self)
+        layouts.column(self._heading, (self._scrolled, 1), *messages, buttons, of=self)
 
         self._is_outdated = False
         self._offered = (False, False)
         self._update_timer = QTimer(self, singleShot=True, interval=UPDATE_INTERVAL_MS)
         self._update_timer.timeout.connect(self._catch_up)
-        self._merge_timer = QTimer(self, singleShot=True, interval=MERGE_DELAY_MS)
-        self._merge_timer.timeout.connect(self._announce_change)
         workbench.changed.connect(self._on_changed)
         workbench.methods_loaded.connect(self._offer)
         self._opened()
@@ -131,7 +126,7 @@ class DraftPanel(QWidget):
         assert session is not None
         step = session.steps[index]
         if not self.editing:
-            self._aside = self._noted
+            self._aside = self._workbench.draft.state
         self._editing = index, step
         self._is_made_by_view = False
         self._show_step(step)
@@ -150,13 +145,16 @@ class DraftPanel(QWidget):
         self._update()
 
     def stop_editing(self, *, amend: bool = False) -> None:
-        """Bring back the draft that was put aside."""
         if self.editing:
-            aside, self._editing = self._aside, None
-            if aside is not None:
-                self._show(aside, amend=amend)
-            else:
-                self._reset(amend=amend)
+            self._bring_back(amend=amend)
+
+    def _bring_back(self, *, amend: bool = False) -> None:
+        """Show the draft that was put aside."""
+        self._editing = None
+        if self._aside is not None:
+            self._show(self._aside, amend=amend)
+        else:
+            self._reset(amend=amend)
 
     def add(self) -> None:
         """Add the draft to the recipe, or replace the edited step by it; else show what is missing.
@@ -177,7 +175,7 @@ class DraftPanel(QWidget):
         if was_editing:
             self.stop_editing(amend=True)
         elif self._is_made_by_view:
-            self._reset(amend=True)
+            self._bring_back(amend=True)
         else:
             self._turn_preview(on=False, amend=True)
         self.added.emit()
@@ -195,7 +193,7 @@ class DraftPanel(QWidget):
         """Show a draft as it was, also one that is incomplete or that edits a step."""
         session = self._workbench.session
         assert session is not None
-        self._merge_timer.stop()
+        self._workbench.draft.merging.stop()
         self._is_made_by_view, self._aside = state.made_by_view, state.aside
         self._editing = None
         if state.editing is not None:
@@ -221,30 +219,8 @@ class DraftPanel(QWidget):
             previewed=self.preview.isChecked(),
             made_by_view=self._is_made_by_view,
             editing=self._editing[0] if self._editing else None,
-            aside=self._aside if self._editing else None,
+            aside=self._aside if self._editing or self._is_made_by_view else None,
         )
-
-    def _note(self, step: Step | None, *, amend: bool) -> None:
-        """Keep what the form shows in the history, to undo what the user changed."""
-        session, state = self._workbench.session, self._state(step)
-        if session is None or state == self._noted:
-            return
-        changed = state.changed(self._noted) if self._noted else frozenset()
-        amend = amend or not changed
-        merge = changed == self._changed_last and self._merge_timer.isActive()
-        session.note_draft(state, merge=merge, amend=amend)
-        self._noted = session.history.draft
-        if amend:
-            return
-        self._changed_last = changed
-        self._merge_timer.start()
-        if self._noted is not state:  # it is what it was before
-            self._merge_timer.stop()
-        if not merge:
-            self._announce_change()
-
-    def _announce_change(self) -> None:
-        self._workbench.changed.emit(Changes(draft=True))
 
     def change(self, request: DraftRequest) -> None:
         """Change the draft as the user wants it in a view."""
@@ -278,11 +254,11 @@ class DraftPanel(QWidget):
     def _list(
         self, numbers: frozenset[int] | None, to_step: Callable[[frozenset[int]], Step]
     ) -> None:
-        """Draft listed channels or units; begin a new draft without any; None: no change."""
+        """Draft listed channels or units; end that draft without any; None: no change."""
         if numbers:
             self._draft_made(to_step(numbers))
         elif numbers is not None:
-            self._reset()
+            self._bring_back()
 
     def take_shares(self, number: int | None) -> None:
         """Draft a step with the shares that another step, which it replaces, or the draft prunes.
@@ -305,10 +281,12 @@ class DraftPanel(QWidget):
         self._turn_preview(on=True)
 
     def _draft_made(self, step: Step) -> None:
-        """Show a step that a view makes, as the draft; for other targets, there is a new one."""
-        self._merge_timer.stop()
+        """Put the draft aside for a step that a view makes; it returns when that is added."""
+        self._workbench.draft.merging.stop()
         if self._editing is not None and type(self._editing[1].method) is not type(step.method):
             self._editing = None  # the edited step stays as it is
+        elif not self.editing and not self._is_made_by_view:
+            self._aside = self._workbench.draft.state
         self._show_step(step)
         self._is_made_by_view = True
         self._turn_preview(on=True)
@@ -337,8 +315,8 @@ class DraftPanel(QWidget):
             self._opened()
         elif changes.recipe and (session := self._workbench.session) is not None:
             draft = session.history.draft
-            if draft is not None and draft is not self._noted:  # undone or redone
-                self._noted = draft
+            if draft is not None and draft is not self._workbench.draft.state:  # undone or redone
+                self._workbench.draft.state = draft
                 self._show(draft)
             elif self._editing and session.steps[self._editing[0] :][:1] != self._editing[1:]:
                 self.stop_editing(amend=True)
@@ -354,9 +332,10 @@ class DraftPanel(QWidget):
     def _opened(self) -> None:
         session = self._workbench.session
         self.setEnabled(session is not None)
-        self._noted = session.history.draft if session is not None else None
-        if self._noted is not None:
-            self._show(self._noted)  # the file was loaded again
+        state = session.history.draft if session is not None else None
+        self._workbench.draft.state = state
+        if state is not None:
+            self._show(state)  # the file was loaded again
         else:
             self._reset(amend=True)
 
@@ -435,7 +414,8 @@ class DraftPanel(QWidget):
         self._is_outdated = False
         index = self._editing[0] if self._editing else None
         step = self._step()
-        self._note(step, amend=amend)
+        if (session := self._workbench.session) is not None:
+            self._workbench.draft.note(session, self._state(step), amend=amend)
         self._workbench.draft.set(step if self.preview.isChecked() else None, index)
         self._show_outcome()
 
@@ -467,6 +447,8 @@ class DraftPanel(QWidget):
             self.targets.mark()
         elif (problem := self.form.problem) is not None:
             problem[0].setFocus(Qt.FocusReason.ShortcutFocusReason)
+        if (focused := self.focusWidget()) is not None:
+            self._scrolled.ensureWidgetVisible(focused)
 
     def _resolved(self) -> Resolved | None:
         """Return the resolution with the draft; None until it is known."""

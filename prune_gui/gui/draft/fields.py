@@ -10,7 +10,7 @@ import types
 import unicodedata
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Final, Literal, Union, get_args, get_origin
+from typing import Final, Literal, Union, cast, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 from PySide6.QtCore import QEvent, QLocale, QObject, Qt, Signal
@@ -59,12 +59,21 @@ class UndoBeyond(QObject):
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
         if event.type() == QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent):
-            undoes = event.matches(QKeySequence.StandardKey.Undo)
-            redoes = event.matches(QKeySequence.StandardKey.Redo)
-            is_own = self._line.isUndoAvailable() if undoes else self._line.isRedoAvailable()
-            if (undoes or redoes) and not is_own:
+            key, line = QKeySequence.StandardKey, self._line
+            undoes = event.matches(key.Undo) and not line.isUndoAvailable()
+            if undoes or (event.matches(key.Redo) and not line.isRedoAvailable()):
                 event.ignore()
                 return True
+        return super().eventFilter(watched, event)
+
+
+class WheelToScroll(QObject):
+    """Leaves the wheel to the form, which scrolls, unless the input has the focus."""
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
+        if event.type() == QEvent.Type.Wheel and not cast(QWidget, watched).hasFocus():
+            event.ignore()
+            return True
         return super().eventFilter(watched, event)
 
 
@@ -114,6 +123,9 @@ class Field(QWidget):
         self.inputs = inputs
         self.focus_input = inputs[0]
         layout = layouts.row(*inputs, of=self, margin=0)
+        wheel = WheelToScroll(self)
+        for one in inputs:
+            one.installEventFilter(wheel)
         for line in self.findChildren(QLineEdit):
             line.setAcceptDrops(False)  # the window handles dropped files
             UndoBeyond(line)

@@ -18,7 +18,6 @@ from prune_gui.resources import resource
 MASK_PX: Final = QSize(24, 24)  # size of the picture of a mask
 ICON_PX: Final = QSize(18, 18)  # of that of the chosen method
 POPUP_PX: Final = 680  # width of the list
-MAX_VISIBLE: Final = 40
 
 
 def summary(method: type[Method]) -> str:
@@ -42,7 +41,6 @@ class MethodBox(QComboBox):
         self._list.setMinimumWidth(POPUP_PX)
         self.setModel(self._methods)
         self.setView(self._list)
-        self.setMaxVisibleItems(MAX_VISIBLE)
         self.list_methods()
 
     def list_methods(self) -> None:
@@ -63,6 +61,7 @@ class MethodBox(QComboBox):
                 line = QStandardItem(summary(method))
                 line.setForeground(self.palette().placeholderText())
                 self._methods.appendRow([name, line])
+        self.setMaxVisibleItems(self.count())
         self._list.resizeColumnToContents(0)
         self.choose(chosen if chosen in METHODS else methods[0].name)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from PySide6.QtCore import (
     QEvent,
@@ -17,7 +17,7 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtGui import QColor, QCursor, QPalette
+from PySide6.QtGui import QColor, QMouseEvent, QPalette
 from PySide6.QtWidgets import (
     QAbstractButton,
     QAbstractItemView,
@@ -270,9 +270,8 @@ class TargetsField(QWidget):
             note = tr("with all tensors that share their units")
         elif len(chosen) > 1 and self.following.isChecked() and all(map(is_usually_pruned, chosen)):
             note = tr("no biases, norms or embeddings")
-        self.count.say(tr("{text}; {note}", text=text, note=note) if note else text, warning=False)
-        if not pruned:
-            self.count.say(text)
+        text = tr("{text}; {note}", text=text, note=note) if note else text
+        self.count.say(text, warning=not pruned)
         self.count.setToolTip(wrapped(", ".join(protected)))
 
 
@@ -288,12 +287,15 @@ class ConditionCompleter(QCompleter):
         self._below = below
         self._words_checkpoint: Checkpoint | None = None
         self._words: list[str] = []
+        self._before = self._typed = self._after = ""
         self._offered = QStringListModel(self)
         self.setModel(self._offered)
         self.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
         line.setCompleter(self)
         line.textEdited.connect(self._load_words)
         line.textEdited.connect(self._offer)
+        taken = Qt.ConnectionType.QueuedConnection  # after the line has the completed text
+        self.activated.connect(lambda: line.textEdited.emit(line.text()), taken)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
         """Move the list below `below`, and let a click outside press a button."""
@@ -305,7 +307,7 @@ class ConditionCompleter(QCompleter):
                     watched.move(watched.x(), lowest)
             elif event.type() == QEvent.Type.MouseButtonPress and not watched.underMouse():
                 watched.hide()
-                pressed = QApplication.widgetAt(QCursor.pos())
+                pressed = QApplication.widgetAt(cast(QMouseEvent, event).globalPosition().toPoint())
                 if isinstance(pressed, QAbstractButton):
                     pressed.click()
                 return True
@@ -313,19 +315,18 @@ class ConditionCompleter(QCompleter):
 
     def splitPath(self, path: str) -> list[str]:  # noqa: N802
         """Return the word before the cursor, or `NO_WORD`, as the only part."""
-        return [self._typed(path) or NO_WORD]
+        return [self._typed or NO_WORD]
 
     def pathFromIndex(self, index: QModelIndex | QPersistentModelIndex) -> str:  # noqa: N802
-        text, cursor = self._line.text(), self._line.cursorPosition()
-        start = cursor - len(self._typed(text))
-        return text[:start] + super().pathFromIndex(index) + text[cursor:]
-
-    def _typed(self, text: str) -> str:
-        return re.split(self._separators, text[: self._line.cursorPosition()])[-1]
+        """Return the line with the word completed; it may show another completion already."""
+        return self._before + super().pathFromIndex(index) + self._after
 
     def _offer(self) -> None:
         """Offer all conditions but the one that is typed."""
-        typed = self._typed(self._line.text()).casefold()
+        text, cursor = self._line.text(), self._line.cursorPosition()
+        self._typed = re.split(self._separators, text[:cursor])[-1]
+        self._before, self._after = text[: cursor - len(self._typed)], text[cursor:]
+        typed = self._typed.casefold()
         self._offered.setStringList([word for word in self._words if word.casefold() != typed])
 
     def _load_words(self) -> None:

@@ -38,7 +38,7 @@ from prune_gui.gui.views.controls import Choice
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedComboBox, ElidedLabel, ElidedLineEdit
 from prune_gui.gui.widgets.message import Message
-from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, icon
+from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
 from prune_gui.number_formats import parse_bytes, short_bytes
@@ -199,30 +199,15 @@ class EvaluatorChooser(QWidget):
         self.metric_box.activated.connect(
             lambda index: evaluations.choose_metric(self.metric_box.itemText(index))
         )
-        self._progress = QLabel()
-        self.cancel = layouts.button(
-            tr("Cancel"), evaluations.cancel, tr("End the evaluator; what it has found is kept")
-        )
         self.problem = Message()
-        row = layouts.row(
-            (self.box, 1),
-            self.new,
-            self.browse,
-            self.options,
-            self.metric_box,
-            self._progress,
-            self.cancel,
-        )
+        row = layouts.row((self.box, 1), self.new, self.browse, self.options, self.metric_box)
         layouts.column(row, self.problem, of=self, margin=0)
         evaluations.chosen.connect(self._show)
         evaluations.metric_changed.connect(self._show_metric)
-        evaluations.running_changed.connect(self._show_running)
-        evaluations.progressed.connect(self._progress.setText)
         evaluations.failed.connect(self.problem.say_error)
         workbench.changed.connect(lambda changes: self._show() if changes.file else None)
         self._show()
         self._show_metric()
-        self._show_running()
 
     def _show(self) -> None:
         choice = self._evaluations.choice
@@ -241,14 +226,6 @@ class EvaluatorChooser(QWidget):
             self.metric_box.addItems(names)
             self.metric_box.setCurrentIndex(max(self.metric_box.findText(chosen or ""), 0))
         self.metric_box.setEnabled(len(names) > 1)
-
-    def _show_running(self) -> None:
-        self.cancel.setIcon(icon("cancel"))  # in the colours of the current theme
-        is_running = self._evaluations.run is not None
-        for widget in (self.cancel, self._progress):
-            widget.setVisible(is_running)
-        for widget in (self.new, self.browse, self.options):
-            widget.setVisible(not is_running)
 
     def _use_text(self) -> None:
         text = self.box.currentText().strip()

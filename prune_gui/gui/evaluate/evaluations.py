@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
-from prune_gui.engine import Dropped, Event, Failed, Finished, Job, Progressed, Reported
+from prune_gui.engine import Dropped, Event, Failed, Finished, Job, Reported
 from prune_gui.errors import PruneGuiError
 from prune_gui.evaluation.evaluation_jobs import close_job, stored_job
 from prune_gui.evaluation.metrics import Metric
 from prune_gui.evaluation.spec import DEMO, EvaluatorChoice, choice_for
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.workbench import Workbench
-from prune_gui.language import format_number, tr
-from prune_gui.number_formats import short_bytes, sparsity
+from prune_gui.language import tr
+from prune_gui.number_formats import sparsity
 from prune_gui.session.changes import Changes
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ class Evaluations(QObject):
     chosen = Signal()  # another evaluator was chosen, so that no result is valid any more
     metric_changed = Signal()  # another metric was chosen, or `metrics` has changed
     running_changed = Signal()  # `run` has changed
-    progressed = Signal(str)  # (text) how far the run is
     failed = Signal(str, str)  # (message, details) the evaluator cannot be used
     start_changed = Signal()  # runs start elsewhere, or the stack or the draft has changed
 
@@ -62,7 +61,6 @@ class Evaluations(QObject):
         self._reader: Evaluator | None = None
         self._made_from: tuple[EvaluatorChoice, str] | None = None
         self._ticket: int | None = None
-        self._count, self._load = "", ""
         self.choice: EvaluatorChoice | None = None  # the chosen evaluator; None if there is none
         self.metrics: tuple[str, ...] = ()  # the names of the numbers that it has returned so far
         self.run: EvaluationRun | None = None  # the job that runs; None if there is none
@@ -149,10 +147,8 @@ class Evaluations(QObject):
             evaluator.database.give_consent(digest)
         self.failed.emit("", "")
         self.run = run = EvaluationRun(self)
-        self._count, self._load = "", ""
         job = make_job(evaluator, self.metric)
         self._ticket = self._workbench.bridge.run(job, lambda _: None, lambda _: None)
-        self._tell()
         self.running_changed.emit()
         return run
 
@@ -210,9 +206,6 @@ class Evaluations(QObject):
             return
         if isinstance(event, Reported):
             self._take(event.found)
-        elif isinstance(event, Progressed):
-            self._count = tr("{done:,} of {total:,}", done=event.done, total=event.total)
-            self._tell()
         elif isinstance(event, Failed) and isinstance(event.error, PruneGuiError):
             self._end(event.error.brief, event.error.details)
         elif isinstance(event, Finished | Failed | Dropped):
@@ -225,25 +218,15 @@ class Evaluations(QObject):
     def _take(self, found: object) -> None:
         from prune_gui.isolated.watching import Status  # loaded by the job that reports it
 
-        if isinstance(found, Status):
-            seconds, memory = format_number(found.seconds, ".0f"), short_bytes(found.memory)
-            self._load = tr("{seconds} s, {memory}", seconds=seconds, memory=memory)
-            self._tell()
-            return
-        self.note(getattr(found, "evaluation", None))
-        if self.run is not None:
+        if self.run is not None and not isinstance(found, Status):
+            self.note(getattr(found, "evaluation", None))
             self.run.found.emit(found)
-
-    def _tell(self) -> None:
-        parts = (tr("Evaluating …"), self._count, self._load)
-        self.progressed.emit("  ".join(filter(None, parts)))
 
     def _end(self, error: str = "", details: str = "") -> None:
         run, self.run, self._ticket = self.run, None, None
         if run is not None:
             run.ended.emit(error, details)
             run.deleteLater()
-        self.progressed.emit("")
         self.running_changed.emit()
 
     def _on_changed(self, changes: Changes) -> None:

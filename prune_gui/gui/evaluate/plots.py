@@ -20,7 +20,7 @@ from prune_gui.raster.colours import Colours
 
 HEADROOM: Final = 0.06
 """Space around the curves, as a share of their extent."""
-LABEL_SPACES: Final = 2
+LABEL_SPACES: Final = 3
 """Space for the label above the highest line, relative to `HEADROOM`."""
 POINT_PX: Final = 8
 CURRENT_PX: Final = 15

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QModelIndex
-from PySide6.QtWidgets import QLabel, QSpinBox, QSplitter
+from PySide6.QtWidgets import QLabel, QSpinBox
 
 from prune_gui import number_formats
 from prune_gui.evaluation.evaluation_jobs import Goal, pareto_front, search_job, trial_curve
@@ -20,6 +20,7 @@ from prune_gui.gui.evaluate.tab import (
     EvaluationTab,
     field,
     share_text,
+    side_by_side,
     value_text,
 )
 from prune_gui.gui.views.controls import Choice
@@ -39,6 +40,7 @@ from prune_gui.table import Column
 
 if TYPE_CHECKING:
     from prune_gui.evaluation import Trial
+    from prune_gui.evaluation.metrics import Metric
     from prune_gui.gui.figures.exporter import Exporter
     from prune_gui.session import Session
     from prune_gui.table import Table
@@ -52,42 +54,6 @@ GOALS: Final = {
 """What can be searched for: a title, and the share to begin with."""
 MAX_TRIALS: Final = 10_000
 TRIALS_INCREMENT: Final = 10
-SIZES_PX: Final = (600, 300)
-"""Widths of the plot and of the table, before the user changes them."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Try:
-    """A trial of the search, with its value."""
-
-    trial: Trial
-    value: float  # the metric; NaN if it failed
-    share: float  # of the value of the unpruned file; NaN if it is not known
-    best: bool  # whether it is the result of the search
-
-    @property
-    def sparsity(self) -> float | None:
-        return self.trial.evaluation.sparsity if self.trial.evaluation is not None else None
-
-    @property
-    def status(self) -> str:
-        if self.trial.error:
-            return tr("Failed: {error}", error=self.trial.error)
-        return tr("Best") if self.best else ""
-
-
-FILE_COLUMNS: Final[tuple[Column[Sequence[Try]], ...]] = (
-    number_column(deferred("Of the file"), lambda each: each.share, share_text),
-    text_column(deferred("Result"), lambda each: each.status),
-)
-COLUMNS: Final[tuple[Column[Sequence[Try]], ...]] = (
-    text_column(deferred("Ranking"), lambda each: each.trial.label),
-    number_column(deferred("Sparsity"), lambda each: each.sparsity, number_formats.sparsity_share),
-    number_column(
-        deferred("Value"), lambda each: each.value, lambda value: value_text(value) or tr("failed")
-    ),
-    *(replace(column, title="") for column in FILE_COLUMNS),
-)
 REACH: Final = 4
 """How far below its limit the plot reaches, relative to what the limit allows to lose."""
 
@@ -123,21 +89,17 @@ class SearchTab(EvaluationTab):
         self.plot = MetricPlot(tr("Trials by sparsity"), tr("sparsity, %"))
         self.plot.pointed.connect(self._point)
         self.plot.taken.connect(self._select)
-        self.model: SortableModel[Sequence[Try]] = SortableModel(COLUMNS, (), self)
+        columns = self._columns(evaluations.metric, math.nan)
+        self.model: SortableModel[Sequence[Trial]] = SortableModel(columns, (), self)
         self.list = ResultTable(self.model, tr("Trials of the search"), 0)
         self.list.setSelectionMode(ResultTable.SelectionMode.SingleSelection)
         self.list.setMouseTracking(True)
         self.list.entered.connect(lambda index: self.plot.ring(self._trial_at(index)))
         self.list.activated.connect(self._take_chosen)
         self.list.selectionModel().currentRowChanged.connect(self._row_chosen)
-        results = QSplitter(childrenCollapsible=False)
-        for part in (self.plot, self.list):
-            results.addWidget(part)
-        results.setSizes(SIZES_PX)
-        results.setFocusProxy(self.plot)
         targets = QLabel(tr("Targets"))
         settings = self.goal, self.share, targets, (self.targets, 1), self.tuning
-        self._lay_out(settings, results, self.take)
+        self._lay_out(settings, side_by_side(self.plot, self.list), self.take)
         self._show_share()
         self.refresh()
 
@@ -148,11 +110,7 @@ class SearchTab(EvaluationTab):
     def refresh(self) -> None:
         metric, shades = self._evaluations.metric, colours(self.palette())
         dense = metric.value(self._dense)
-        tries = []
-        for trial in self._found:
-            value = metric.value(trial.evaluation)
-            tries.append(Try(trial, value, share_of(value, dense), trial is self._best))
-        self.model.show(tries)
+        self.model.show(tuple(self._found), self._columns(metric, dense))
         curve, levels = trial_curve("", self._found, metric), self._levels()
         within = -math.inf, math.inf
         if self._dense is not None and self._goal.at_least is not None:
@@ -169,6 +127,27 @@ class SearchTab(EvaluationTab):
             self.plot.draw_front(front, best, shades)
         self._select(self._selected)
         self._enable()
+
+    def _columns(self, metric: Metric, dense: float) -> tuple[Column[Sequence[Trial]], ...]:
+        def value(trial: Trial) -> float:
+            return metric.value(trial.evaluation)
+
+        def sparsity(trial: Trial) -> float | None:
+            return trial.evaluation.sparsity if trial.evaluation else None
+
+        def result(trial: Trial) -> str:
+            return trial.error or (tr("Best") if trial is self._best else "")
+
+        share: Column[Sequence[Trial]] = number_column(
+            deferred("Of the file"), lambda trial: share_of(value(trial), dense)
+        )
+        return (
+            text_column(deferred("Ranking"), lambda trial: trial.label),
+            number_column(deferred("Sparsity"), sparsity, number_formats.sparsity_share),
+            number_column(deferred("Value"), value, lambda one: value_text(one) or tr("failed")),
+            replace(share, title=""),  # only in files
+            replace(text_column(deferred("Result"), result), title=""),
+        )
 
     def picture(self) -> MetricPlot | None:
         return self.plot if self._found else None
@@ -214,7 +193,7 @@ class SearchTab(EvaluationTab):
         return None if trial is None or trial.error else trial
 
     def _trial_at(self, index: QModelIndex) -> Trial | None:
-        return self.model.rows[self.model.row_at(index.row())].trial if index.isValid() else None
+        return self.model.rows[self.model.row_at(index.row())] if index.isValid() else None
 
     def _row_chosen(self, current: QModelIndex) -> None:
         trial = self._trial_at(current)
@@ -224,10 +203,9 @@ class SearchTab(EvaluationTab):
     def _point(self, trial: Trial | None) -> None:
         """Mark the trial under the cursor, or else the chosen one, in the table and above it."""
         shown = trial or self._selected or self._best
-        tries = [each.trial for each in self.model.rows]
         self._marking = True
-        if shown in tries:
-            row = self.model.position_of(tries.index(shown))
+        if shown in self.model.rows:
+            row = self.model.position_of(self.model.rows.index(shown))
             self.list.selectRow(row)
             self.list.scrollTo(self.model.index(row, 0))
         else:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLabel, QSpinBox, QSplitter, QWidget
+from PySide6.QtWidgets import QLabel, QSpinBox, QWidget
 
 from prune_gui.engine import Job
 from prune_gui.errors import PruneGuiError
@@ -20,7 +20,7 @@ from prune_gui.evaluation.evaluation_jobs import (
 from prune_gui.gui.evaluate.evaluations import Evaluations
 from prune_gui.gui.evaluate.plots import MetricPlot
 from prune_gui.gui.evaluate.sweep_tab import DEFAULT_TARGETS
-from prune_gui.gui.evaluate.tab import EvaluationTab, amount_text, field, value_text
+from prune_gui.gui.evaluate.tab import EvaluationTab, amount_text, field, side_by_side, value_text
 from prune_gui.gui.views.controls import Choice
 from prune_gui.gui.views.overview.block_grid import BlockGrid
 from prune_gui.gui.views.overview.grid_painter import Cell
@@ -82,15 +82,12 @@ class SensitivityTab(EvaluationTab):
         self.grid.pointed.connect(self._point_at)
         self.grid.opened.connect(workbench.choose)
         self._scale = QLabel(textFormat=Qt.TextFormat.RichText)
-        map_, results = QWidget(), QSplitter(childrenCollapsible=False)
+        map_ = QWidget()
         scale = layouts.row(self.amount, self._scale, layouts.STRETCH)
         layouts.column(scale, (self.grid, 1), of=map_, margin=0)
-        for part in (self.plot, map_):
-            results.addWidget(part)
-        results.setFocusProxy(self.plot)
         targets, amounts = QLabel(tr("Targets")), QLabel(tr("Amounts"))
         fields = targets, (self.targets, 2), self.group_depth, amounts, (self.amounts, 1)
-        self._lay_out(fields, results)
+        self._lay_out(fields, side_by_side(self.plot, map_))
         self.refresh()
 
     def refresh(self) -> None:
@@ -113,7 +110,7 @@ class SensitivityTab(EvaluationTab):
                 self._arrangement, lambda name: cells.get(names[name], unknown), shades
             )
         self.grid.setVisible(self._arrangement is not None)
-        self._scale.setText(self.legend())
+        self._scale.setText(scale_html(shades) if self._found else "")
         self._describe(None)
         self._enable()
 
@@ -129,14 +126,12 @@ class SensitivityTab(EvaluationTab):
         known = not math.isnan(drop)
         return Cell(value_text(row.values[at]), self._shade(drop, shades) if known else "")
 
-    def _has_results(self) -> bool:
-        return bool(self._found)
-
     def picture(self) -> QWidget | None:
-        return self._results_widget if self._found else None
+        return self.grid if self._arrangement is not None and self._found else None
 
     def legend(self) -> str:
-        return scale_html(colours(self.palette())) if self._found else ""
+        amount = tr("at {amount}", amount=self.amount.currentText())
+        return f"{scale_html(colours(self.palette()))}&nbsp; {amount}" if self._found else ""
 
     def _table(self, name: str) -> Table:
         values = [_column(at, amount) for at, amount in enumerate(self._amounts)]

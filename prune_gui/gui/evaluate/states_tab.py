@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,16 +16,17 @@ from prune_gui.evaluation.evaluation_jobs import (
     STACK,
     Begun,
     EvaluatedRecipe,
+    MetricCurve,
     StateResults,
     StateRow,
     states_job,
 )
 from prune_gui.evaluation.metrics import share_of
 from prune_gui.gui.evaluate.evaluations import Evaluations
-from prune_gui.gui.evaluate.tab import EvaluationTab, share_text, value_text
+from prune_gui.gui.evaluate.plots import MetricPlot
+from prune_gui.gui.evaluate.tab import EvaluationTab, share_text, side_by_side, value_text
 from prune_gui.gui.widgets.table_widgets import (
     Index,
-    Number,
     RecordModel,
     ResultTable,
     number_column,
@@ -33,14 +34,14 @@ from prune_gui.gui.widgets.table_widgets import (
 )
 from prune_gui.gui.widgets.theme import colours
 from prune_gui.gui.workbench import Workbench
-from prune_gui.language import deferred, format_number, tr
-from prune_gui.number_formats import short_bytes, sparsity_share
+from prune_gui.language import deferred, tr
+from prune_gui.number_formats import sparsity_share
 from prune_gui.session.changes import Changes
 from prune_gui.table import Column
 
 if TYPE_CHECKING:
     from prune_gui.engine import Job
-    from prune_gui.evaluation import Evaluation, Evaluator
+    from prune_gui.evaluation import Evaluator
     from prune_gui.evaluation.metrics import Metric
     from prune_gui.gui.figures.exporter import Exporter
     from prune_gui.session import Session
@@ -76,36 +77,38 @@ class ShownState:
         return tr("Stored result") if outcome.evaluation.cached else tr("Evaluated")
 
 
-def _column(
-    title: str, number: Callable[[Evaluation], Number], text: Callable[[Number], str]
-) -> Column[Sequence[ShownState]]:
-    """Return a column with a number of the evaluation, if there is one."""
-
-    def value(state: ShownState) -> Number | None:
-        return None if state.row.evaluation is None else number(state.row.evaluation)
-
-    return number_column(title, value, text)
+def _number(state: ShownState, name: str) -> float | None:
+    """Return a number of the evaluation by its name; None if there is none."""
+    return getattr(state.row.evaluation, name, None)
 
 
 COLUMNS: Final[tuple[Column[Sequence[ShownState]], ...]] = (
     text_column(deferred("State"), lambda each: each.name),
     number_column(deferred("Value"), lambda each: each.value, value_text),
     number_column(deferred("Of the file"), lambda each: each.share, share_text),
-    _column(deferred("Sparsity"), lambda found: found.sparsity, sparsity_share),
-    _column(
-        deferred("Time"),
-        lambda found: found.seconds,
-        lambda seconds: tr("{seconds} s", seconds=format_number(seconds, ".1f")),
+    number_column(deferred("Sparsity"), lambda each: _number(each, "sparsity"), sparsity_share),
+    Column(
+        file_title=deferred("Time"), values=lambda rows: [_number(row, "seconds") for row in rows]
     ),
-    _column(deferred("Memory"), lambda found: found.memory, short_bytes),
+    Column(
+        file_title=deferred("Memory"), values=lambda rows: [_number(row, "memory") for row in rows]
+    ),
     text_column(deferred("Status"), lambda each: each.status),
 )
+
+
+STATUS: Final = 4
+"""The column that gets the remaining width."""
 
 
 class StatesModel(RecordModel[ShownState]):
     """The states; failed ones have the colour of warnings, and those out of date are faint."""
 
+    shades: Mapping[str, str]  # the colours of the points, by state
+
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:  # noqa: ANN401
+        if role == Qt.ItemDataRole.DecorationRole and index.column() == 0:
+            return QColor(self.shades.get(self.rows[index.row()].name, "#00000000"))
         if role != Qt.ItemDataRole.ForegroundRole or not index.isValid():
             return super().data(index, role)
         row, palette = self.rows[index.row()].row, QApplication.palette()
@@ -118,15 +121,20 @@ class StatesTab(EvaluationTab):
     """Lists the states with their values, and evaluates those without one."""
 
     name, title = deferred("States"), deferred("Evaluate")
+    with_picture = True
 
     def __init__(self, workbench: Workbench, evaluations: Evaluations, exporter: Exporter) -> None:
         super().__init__(workbench, evaluations, exporter)
         self._results = StateResults()
         self.model = StatesModel(COLUMNS, self)
-        self.list = ResultTable(self.model, tr("Values of the states"), len(COLUMNS) - 1)
+        self.model.shades = {}
+        self.list = ResultTable(self.model, tr("Values of the states"), STATUS)
         self.list.setItemDelegate(QStyledItemDelegate(self.list))
         self.list.selectionModel().currentRowChanged.connect(self._describe)
-        self._lay_out((), self.list)
+        self.plot = MetricPlot(tr("States by sparsity"), tr("sparsity, %"))
+        self.plot.pointed.connect(self._select)
+        self.plot.taken.connect(self._select)
+        self._lay_out((), side_by_side(self.plot, self.list))
         self.refresh()
 
     def clear(self) -> None:
@@ -144,7 +152,17 @@ class StatesTab(EvaluationTab):
         for row in rows:
             value = metric.value(row.evaluation)
             states.append(ShownState(row, value, share_of(value, dense)))
+        known = ((each, each.row.evaluation) for each in states)
+        curves = [
+            MetricCurve.of(state.name, [(found.sparsity, state.value, state)])
+            for state, found in known
+            if found is not None
+        ]
+        title = metric.title(evaluation) if (evaluation := rows and rows[0].evaluation) else ""
+        self.plot.show_curves(curves, {}, title, colours(self.palette()))
+        self.model.shades = self.plot.shades
         self.model.update(states)
+        self.list.viewport().update()
         self._describe()
         self._enable()
 
@@ -157,6 +175,16 @@ class StatesTab(EvaluationTab):
             steps = *base.steps[:end], draft.step, *base.steps[end + 1 :]
             drafted = base.with_steps(steps)
         return self._results.rows(session.recipe, session.named_states, drafted)
+
+    def picture(self) -> MetricPlot | None:
+        return self.plot if self.plot.curves else None
+
+    def legend(self) -> str:
+        return self.plot.legend()
+
+    def _select(self, state: ShownState | None) -> None:
+        if state is not None:
+            self.list.selectRow(self.model.rows.index(state))
 
     def _has_results(self) -> bool:
         return bool(self.model.rows)
@@ -221,6 +249,7 @@ class StatesTab(EvaluationTab):
                 else "",
                 tr("States that you name in History are compared here."),
             )
+        self.plot.ring(rows[current] if current >= 0 else None)
         ordered = (*rows[current : current + 1], *rows) if current >= 0 else rows
         failed = (each.row.outcome for each in ordered if each.row.outcome is not None)
         outcome = next((each for each in failed if each.error), None)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
-from PySide6.QtGui import QColor, QIcon, QPixmap
+from PySide6.QtGui import QColor, QIcon, QPalette, QPixmap
 from PySide6.QtWidgets import QLabel, QListWidget, QListWidgetItem, QWidget
 
 from prune_gui import number_formats
@@ -68,7 +68,6 @@ class SweepTab(EvaluationTab):
     def __init__(self, workbench: Workbench, evaluations: Evaluations, exporter: Exporter) -> None:
         super().__init__(workbench, evaluations, exporter)
         self._found: list[CurvePoint]
-        self._failed = "", ""  # the first error of a point, and its details
         self.curves = CurveList(CHECKED)
         tip = tr("The parameters that the rankings prune: a glob, or conditions")
         self.targets = field(DEFAULT_TARGETS, tr("Targets"), tip)
@@ -87,10 +86,6 @@ class SweepTab(EvaluationTab):
     def clear(self) -> None:
         self._offer()
         super().clear()
-
-    def _forget(self) -> None:
-        super()._forget()
-        self._failed = "", ""
 
     def refresh(self) -> None:
         metric, shades = self._evaluations.metric, colours(self.palette())
@@ -126,14 +121,6 @@ class SweepTab(EvaluationTab):
             self._forget()
             self.refresh()
 
-    def _take(self, found: object) -> None:
-        if isinstance(found, CurvePoint) and found.error and not self._failed[0]:
-            self._failed = found.error, found.details
-        super()._take(found)
-
-    def _end(self, error: str, details: str) -> None:
-        super()._end(*((error, details) if error else self._failed))
-
     def _describe(self, point: CurvePoint | None) -> None:
         if point is None or point.evaluation is None:
             self._say("", tr("Click a point to use it.") if self._found else "")
@@ -142,7 +129,7 @@ class SweepTab(EvaluationTab):
         value = metric.value(point.evaluation)
         self._say(
             tr(
-                "{curve} at {amount}: {metric} {value}, {share} of the file; sparsity {sparsity}",
+                "{curve} at {amount}: {metric} {value}, {share} of the unpruned; {sparsity} pruned",
                 curve=point.swept.label,
                 amount=amount_text(point.amount),
                 metric=metric.title(point.evaluation),
@@ -225,6 +212,7 @@ class CurveList(QListWidget):
             tr("Steps to compare: rankings that need no data, the draft, and those of the stack")
         )
         self.setFrameShape(QListWidget.Shape.NoFrame)
+        self.viewport().setBackgroundRole(QPalette.ColorRole.Window)  # on which boxes stand out
         self.setFixedWidth(CURVES_PX)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.itemChanged.connect(lambda item: self._chosen.update({item.text(): _is_checked(item)}))

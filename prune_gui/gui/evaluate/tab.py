@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from PySide6.QtCore import QEvent, Signal
-from PySide6.QtWidgets import QLineEdit, QMenu, QWidget
+from PySide6.QtWidgets import QLineEdit, QMenu, QSplitter, QWidget
 
 from prune_gui import number_formats
 from prune_gui.errors import PruneGuiError
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from prune_gui.table import Table
 
 
+SIZES_PX: Final = (550, 350)
+"""Widths of a picture and of what is beside it, before the user changes them."""
 FIELD_PX: Final = 50
 """Minimum width of a field in the row of the settings."""
 
@@ -107,7 +109,10 @@ class EvaluationTab(QWidget):
         return self._table(session.checkpoint.path.stem)
 
     def _on_run(self) -> None:
-        if self._workbench.session is not None:
+        """Start a run, or cancel the one of any page; what it has found is kept."""
+        if self._evaluations.run is not None:
+            self._evaluations.cancel()
+        elif self._workbench.session is not None:
             try:
                 self._run(self._workbench.session)
             except PruneGuiError as error:
@@ -200,6 +205,10 @@ class EvaluationTab(QWidget):
         """Use the result of a run that has finished."""
 
     def _end(self, error: str, details: str) -> None:
+        """Show why the run has failed, or else why the first of its results has."""
+        failed = next((each for each in self._found if each.error), None)
+        if failed is not None and not error:
+            error, details = failed.error, failed.details
         if error:
             self.note.say_error(error, details)
         self._enable()
@@ -207,7 +216,8 @@ class EvaluationTab(QWidget):
     def _enable(self) -> None:
         evaluations = self._evaluations
         is_ready = self._workbench.session is not None and evaluations.choice is not None
-        self.run.setEnabled(is_ready and evaluations.run is None)
+        self.run.setEnabled(is_ready)
+        self.run.setText(tr(self.title) if evaluations.run is None else tr("Cancel"))
         for action in self.menu.actions():
             action.setEnabled(self._has_results())
 
@@ -222,6 +232,16 @@ def field(text: str, name: str, tip: str = "") -> QLineEdit:
     edit = layouts.described(QLineEdit(text), name, tip)
     edit.setMinimumWidth(FIELD_PX)
     return edit
+
+
+def side_by_side(*parts: QWidget) -> QSplitter:
+    """Return a splitter whose first part is the largest, and has its focus."""
+    splitter = QSplitter(childrenCollapsible=False)
+    for part in parts:
+        splitter.addWidget(part)
+    splitter.setSizes(SIZES_PX)
+    splitter.setFocusProxy(parts[0])
+    return splitter
 
 
 def value_text(value: float) -> str:

@@ -26,7 +26,7 @@ PURPOSE: Final = deferred(
 MAX_RECENT: Final = 5  # limit of the recent files that are shown
 WIDTH_PX: Final = 420  # of the page, if there is room
 MIN_WIDTH_PX: Final = 260  # minimum width at which no explanation is cut off
-MIN_HEIGHT_PX: Final = 200  # minimum height; what does not fit is scrolled
+MIN_HEIGHT_PX: Final = 120  # minimum height; what does not fit is scrolled
 
 
 class Welcome(QWidget):
@@ -43,14 +43,13 @@ class Welcome(QWidget):
         purpose = QLabel(tr(PURPOSE))
         suffixes = " ".join(known_suffixes())
         formats = QLabel(tr("Open or drop {suffixes} or a sharded checkpoint.", suffixes=suffixes))
-        for label in (picture, title, purpose, formats):
-            label.setWordWrap(label in (purpose, formats))
-            label.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         formats.setForegroundRole(formats.palette().ColorRole.PlaceholderText)
         self._button_actions: dict[QCommandLinkButton, QAction] = {}
         self._column = QVBoxLayout()
-        for widget in (picture, title, purpose, formats):
-            self._column.addWidget(widget)
+        for label in (picture, title, purpose, formats):
+            label.setWordWrap(label in (purpose, formats))
+            label.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+            self._column.addWidget(label)
         self._column.addSpacing(WIDE_PX)
         for action in actions:
             button = QCommandLinkButton(action.iconText(), action.toolTip())

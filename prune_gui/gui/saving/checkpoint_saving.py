@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from PySide6.QtCore import QTimer, QUrl
 from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QWidget
 
+from prune_gui.checkpoint import open_checkpoint
 from prune_gui.checkpoint.remote.access import FetchLimitError
 from prune_gui.engine import Dropped, Event
 from prune_gui.errors import PruneGuiError, one_line
@@ -19,11 +20,11 @@ from prune_gui.gui.saving.saved_notice import SavedNotice
 from prune_gui.language import join_clauses, tr
 from prune_gui.location import Location
 from prune_gui.number_formats import short_bytes
-from prune_gui.worker.jobs import loading_code_job
 
 if TYPE_CHECKING:
     from prune_gui.gui.saving.save_dialog import SaveDialog
     from prune_gui.gui.workbench import Workbench
+    from prune_gui.monitor import Monitor
     from prune_gui.recipe import Form, Recipe
     from prune_gui.session import Session, Settings
     from prune_gui.session.changes import Changes
@@ -124,12 +125,24 @@ class CheckpointSaving:
             self._workbench.noted.emit(tr("No program shows folders: {path}", path=folder))
 
     def _copy_code(self, path: Path) -> None:
+        assert self._saved is not None
+        session, recipe, form = self._saved
+
+        def work(monitor: Monitor) -> str:
+            from prune_gui.recipe.compaction.plan import compact_plan  # torch: slow to import
+            from prune_gui.recipe.loading_code import loading_code  # torch: slow to import
+
+            changes: Mapping[str, object] = {}
+            if form == "compact":
+                changes = compact_plan(session.resolver.resolve(recipe, monitor), monitor).changes
+            with open_checkpoint(path) as saved:
+                return loading_code(saved, changes)
+
         def copy(code: str) -> None:
             QGuiApplication.clipboard().setText(code)
             self._workbench.noted.emit(tr("Copied the code"))
 
-        if self._saved is not None:
-            self._workbench.bridge.run(loading_code_job(path, *self._saved), copy)
+        self._workbench.bridge.run_job("script", work, copy)
 
     def _on_changed(self, changes: Changes) -> None:
         if changes.file or changes.saved:

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from PySide6.QtCore import QEvent, Qt
+from PySide6.QtCore import QEvent, Qt, QTimer
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
@@ -195,6 +195,7 @@ class SaveDialog(QDialog):
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
         super().showEvent(event)
+        QTimer.singleShot(0, self, self.adjustSize)  # texts have their final width by then
         has_draft = self._workbench.draft.current is not None
         note = tr("The previewed step is not saved: add or apply it first.")
         self._draft.say(note if has_draft else "")
@@ -203,7 +204,7 @@ class SaveDialog(QDialog):
     def event(self, event: QEvent) -> bool:
         """Become higher when the contents do, as far as the screen allows."""
         handled = super().event(event)
-        if event.type() == QEvent.Type.LayoutRequest:
+        if event.type() == QEvent.Type.LayoutRequest and self.isVisible():
             limit = self.screen().availableSize().height() - TITLE_BAR_PX
             self.resize(self.width(), max(self.height(), min(self.sizeHint().height(), limit)))
         return handled
@@ -247,7 +248,7 @@ class SaveDialog(QDialog):
             self._path,
             tr("File or folder to save to"),
             tr("Also the URL of one in an object store, such as s3://bucket/name"),
-        ).setMinimumWidth(460)
+        ).setMinimumWidth(540)
         browse = layouts.button(tr("&Browse…"), self._browse)
         self._shard_size.setAccessibleName(tr("Largest shard"))
         self._shard_size.setEnabled(False)
@@ -299,7 +300,7 @@ class SaveDialog(QDialog):
         folder = missing_folder(target)
         self._make_folder.setVisible(folder is not None)
         self._make_folder.setText(
-            tr("Create the missing &folder {path}", path=escape_mnemonics(str(folder)))
+            tr("Create the missin&g folder {path}", path=escape_mnemonics(str(folder)))
         )
         self._replace.setVisible(target is not None and target.url is not None)
         self._replace.setEnabled(target is not None and not target.is_folder)

@@ -76,7 +76,10 @@ class StepList(QListView):
         self._delegate = StepDelegate(self)
         self.setItemDelegate(self._delegate)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)  # an action does it
-        self.setResizeMode(QListView.ResizeMode.Adjust)  # the height of a card depends on its width
+        self.setResizeMode(
+            QListView.ResizeMode.Adjust
+        )  # the height of a card depends on its width,
+        self.setWordWrap(True)  # and Qt lays a list out again for a new width only with this
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
         """Leave Ctrl+Return to the draft; the list would activate the step, which edits it."""

@@ -119,6 +119,7 @@ def scrolled(content: QWidget, min_height: int, min_width: int = 0) -> QScrollAr
     holder = QSplitter(childrenCollapsible=False)
     holder.addWidget(content)
     area = FitScrollArea(holder, min_height)
+    area.setFocusProxy(content)
     area.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Expanding)
     if min_width:
         area.setMinimumWidth(min_width)

@@ -171,6 +171,11 @@ class Theme(QObject):
             "QRadioButton",
         ):  # the outline of their boxes is faint in the dark
             self._app.setPalette(palette, kind)  # type: ignore[arg-type]  # it accepts only str
+        for window in self._app.topLevelWidgets():
+            for label in window.findChildren(QLabel):
+                if "href=" in (text := label.text()):  # a link keeps the colour of its creation
+                    label.clear()
+                    label.setText(text)
 
 
 def theme_palette(*, dark: bool) -> QPalette:

@@ -41,6 +41,7 @@ def test_a_failed_checkpoint_does_not_stop_the_others(dialog, qtbot, files, tmp_
     assert first.pruned == last.pruned == 11592
     assert first.out == tmp_path / "a-pruned.safetensors"
     assert "b.safetensors" in bad.error
+    assert dialog.error.text() == bad.error
     with open_checkpoint(last.out) as pruned:
         assert int((pruned.read("features.conv1.weight") == 0).sum()) == 72
 

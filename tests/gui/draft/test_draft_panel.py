@@ -7,8 +7,9 @@ from itertools import pairwise
 
 import pytest
 from pages import choose, outcome, select, slide, type_targets
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QAbstractSpinBox
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QWheelEvent
+from PySide6.QtWidgets import QAbstractSpinBox, QApplication
 from waiting import change
 
 from prune_gui.pruning.methods import METHODS
@@ -125,6 +126,15 @@ def test_the_draft_returns_when_editing_ends(draft, workbench, set_up, qtbot):
         assert (workbench.draft.current, draft.editing) == (set_up, False)
 
 
+def test_the_draft_returns_when_a_step_that_a_view_made_is_added(draft, workbench, set_up):
+    workbench.choose("features.conv2.weight")
+    draft.change(ChannelRequest(0, frozenset([1, 5])))
+    draft.change(ChannelRequest(0, frozenset([2])))
+    draft.add()
+    assert workbench.session.steps[-1].method.name == "channels"
+    assert workbench.draft.current == set_up
+
+
 def test_changes_of_the_draft_are_undone_before_the_edits_of_the_stack(
     draft, workbench, set_up, settle
 ):
@@ -165,6 +175,17 @@ def test_ctrl_z_in_a_field_undoes_the_draft(draft, demo_window, workbench, settl
     qtbot.keyClick(box, Qt.Key.Key_Y, Qt.KeyboardModifier.ControlModifier)
     qtbot.keyClick(box, Qt.Key.Key_Z, SHIFT | Qt.KeyboardModifier.ControlModifier)
     assert workbench.draft.current.step.method.amount == 0.25
+
+
+def test_the_wheel_scrolls_the_form_and_changes_no_field(draft, demo_window, workbench, qtbot):
+    for field in (draft.method, draft.form.inputs[0], draft.form.inputs[1]):
+        field.clearFocus()
+        middle = QPointF(field.rect().center())
+        at, turn = QPointF(field.mapToGlobal(middle)), QPoint(0, -120)
+        state = Qt.MouseButton.NoButton, Qt.KeyboardModifier.NoModifier
+        phase = Qt.ScrollPhase.NoScrollPhase
+        QApplication.sendEvent(field, QWheelEvent(middle, at, QPoint(), turn, *state, phase, False))
+    assert draft.form.method() == METHODS["l1_unstructured"]()
 
 
 def test_a_removed_step_leaves_the_draft_as_it_is(draft, demo_window, workbench, set_up, qtbot):
@@ -372,8 +393,11 @@ def test_the_tab_key_moves_from_top_to_bottom(draft, method, qtbot):
     assert len(tops) > len(draft.form._fields)
 
 
-def test_a_condition_is_completed_in_the_middle_of_a_line(draft, qtbot):
+def test_a_condition_is_completed_in_the_middle_of_a_line(draft, demo_window, qtbot):
+    demo_window.activateWindow()
+    qtbot.waitUntil(demo_window.isActiveWindow)
     line = draft.targets.line
+    line.setFocus()
     line.setText("*.weight , !*conv1*")
     line.setCursorPosition(len("*.weight "))
     qtbot.keyClicks(line, "t")
@@ -381,5 +405,11 @@ def test_a_condition_is_completed_in_the_middle_of_a_line(draft, qtbot):
     qtbot.waitUntil(lambda: words.model().rowCount() > 0)
     qtbot.keyClicks(line, "ype:con")
     assert words.currentCompletion() == "*.weight type:Conv2d, !*conv1*"
-    qtbot.keyClicks(line, "v2d")
+    qtbot.keyClick(words.popup(), Qt.Key.Key_Down)
+    qtbot.keyClick(words.popup(), Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: draft.targets.count.text().startswith("2 parameters"))
+    assert line.text() == "*.weight type:Conv2d, !*conv1*"
+    line.setCursorPosition(line.text().index(","))
+    qtbot.keyClick(line, Qt.Key.Key_Backspace)
+    qtbot.keyClicks(line, "d")
     assert words.completionCount() == 0  # it is typed already

@@ -87,6 +87,25 @@ def test_the_matches_of_the_filter_are_offered_as_targets(demo_window, qtbot):
     assert not tree._use_found.isVisible()
 
 
+def test_the_completion_leaves_the_offer_visible_and_clickable(demo_window, qtbot):
+    demo_window.activateWindow()
+    qtbot.waitUntil(demo_window.isActiveWindow)
+    tree, popup = demo_window.tree, demo_window.tree.filter.completer().popup()
+    tree.filter.setFocus()
+    qtbot.keyClicks(tree.filter, "d")
+    qtbot.waitUntil(lambda: tree.filter.completer().model().rowCount() > 0)
+    qtbot.keyClicks(tree.filter, "i")
+    qtbot.waitUntil(popup.isVisible)
+    button = tree._use_found
+    tree.filter.setText("conv1")
+    middle = button.mapToGlobal(button.rect().center())
+    assert popup.y() > middle.y()
+    qtbot.mousePress(popup, Qt.MouseButton.LeftButton, pos=popup.mapFromGlobal(middle))
+    assert not popup.isVisible()
+    targets = demo_window.draft.targets
+    qtbot.waitUntil(lambda: targets.patterns() == ("features.conv1.weight",))
+
+
 @pytest.mark.parametrize("key", [Qt.Key.Key_Return, Qt.Key.Key_Down])
 def test_a_key_goes_from_the_filter_to_the_first_match(demo_window, qtbot, key):
     tree = demo_window.tree

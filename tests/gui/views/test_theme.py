@@ -4,6 +4,7 @@ from PySide6.QtGui import QPalette, QTextDocument
 from PySide6.QtWidgets import (
     QApplication,
     QDialogButtonBox,
+    QLabel,
     QListWidget,
     QProxyStyle,
     QStyle,
@@ -78,6 +79,18 @@ class _WithIcons(QProxyStyle):
     def styleHint(self, hint, *rest):  # noqa: N802
         wanted = hint == QStyle.StyleHint.SH_DialogButtonBox_ButtonsHaveIcons
         return 1 if wanted else super().styleHint(hint, *rest)
+
+
+def test_links_that_exist_get_the_colour_of_another_theme(qapp, qtbot):
+    theme, window = Theme(qapp, "light"), QWidget()
+    qtbot.addWidget(window)
+    label = QLabel('<a href="#">Most lost</a>', window, textFormat=Qt.TextFormat.RichText)
+    window.show()
+    theme.use("dark")
+    image, link = label.grab().toImage(), QApplication.palette().link().color()
+    points = [(x, y) for x in range(image.width()) for y in range(image.height())]
+    assert any(image.pixelColor(*point) == link for point in points)
+    theme.deleteLater()
 
 
 def test_dialog_buttons_have_no_icons_on_any_platform(qapp, qtbot):

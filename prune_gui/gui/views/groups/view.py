@@ -164,7 +164,7 @@ class GroupsView(BarView):
         self._show_row(row, axis, _height(data), is_new=is_new)
         self._offer_groups(data)
         self._facts.setText(text.group_facts(data))
-        self._dead.setText(_dead_text(data, self.palette().link().color().name(), colours))
+        self._dead.setText(_dead_text(data, colours))
         self._dead.setVisible(data.dead > 0)
         self._architecture.setText(text.architecture_text(data))
         self._members.show_rows(data.members, lambda one: one.member.name == self._workbench.chosen)
@@ -243,12 +243,12 @@ def _legend(data: GroupData, row: ChannelRow, colours: Colours) -> str:
     return SEPARATOR.join(parts)
 
 
-def _dead_text(data: GroupData, link_colour: str, colours: Colours) -> str:
+def _dead_text(data: GroupData, colours: Colours) -> str:
     dead = unbroken(trn("{count:,} dead unit", "{count:,} dead units", data.dead))
     link = unbroken(tr("Prune what remains"))
     return (
         f'<span style="color: {colours.warning}">▬&nbsp;{dead}</span>&nbsp; '
-        f'<a style="color: {link_colour}" href="dead">{link}</a>'
+        f'<a href="dead">{link}</a>'
     )
 
 

@@ -86,8 +86,7 @@ class CardPanel(Legend):
         return self._linked(str(len(self._targets) - 1), text)
 
     def _linked(self, link: str, text: str) -> str:
-        colour = QApplication.palette().link().color().name()
-        return f'<a style="color: {colour}" href="{link}">{text}</a>'
+        return f'<a href="{link}">{text}</a>'
 
     def _follow(self, link: str) -> None:
         if link == REMOVAL:

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QTimer
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QWidget
 
@@ -309,6 +308,4 @@ class Commands:
     def _on_changed(self, changes: Changes) -> None:
         session = self._workbench.session
         if changes.file and session is not None and not is_shipped(session.checkpoint.path):
-            # Later, so that writing the file does not delay the window that shows the checkpoint.
-            remember = partial(self.preferences.remember, session.checkpoint.path)
-            QTimer.singleShot(0, self.preferences, remember)
+            self.preferences.remember(session.checkpoint.path)

@@ -176,6 +176,7 @@ class Windows(QObject):
         Waits for engines that write a file, but not for engines that only read.
         """
         self._compiler.stop()
+        self._preferences.write()
         windows = (*self._open, *self._leaving)
         for window in windows:
             window.workbench.bridge.stop()

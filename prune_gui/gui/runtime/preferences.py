@@ -31,11 +31,11 @@ class Preferences(QObject):
         self.now = settings
         self._unwritten: list[Change] = []
         self._write_timer = QTimer(self, singleShot=True, interval=WRITE_DELAY_MS)
-        self._write_timer.timeout.connect(self._write)
+        self._write_timer.timeout.connect(self.write)
 
     def change(self, name: str, value: object) -> None:
         self._unwritten.append(lambda settings: settings.model_copy(update={name: value}))
-        self._write()
+        self.write()
 
     def remember(self, path: Path) -> None:
         """Add a recent file. It is written soon, or with a change that comes before."""
@@ -43,8 +43,11 @@ class Preferences(QObject):
         self._use(self._unwritten[-1](self.now))
         self._write_timer.start()
 
-    def _write(self) -> None:
+    def write(self) -> None:
+        """Write all changes that are not on disk yet."""
         self._write_timer.stop()
+        if not self._unwritten:
+            return
         written = Settings.update(self._with_unwritten)
         self._use(written or self._with_unwritten(self.now))
         if written is not None:

@@ -299,9 +299,8 @@ class SaveDialog(QDialog):
         target = self._target
         folder = missing_folder(target)
         self._make_folder.setVisible(folder is not None)
-        self._make_folder.setText(
-            tr("Create the missin&g folder {path}", path=escape_mnemonics(str(folder)))
-        )
+        shown = escape_mnemonics(str(folder or ""))
+        self._make_folder.setText(tr("Create the missin&g folder {path}", path=shown))
         self._replace.setVisible(target is not None and target.url is not None)
         self._replace.setEnabled(target is not None and not target.is_folder)
         is_torch_file = target is not None and target.is_compressible

@@ -249,8 +249,31 @@ def compare(window: MainWindow, _: Path) -> QWidget:
     window.workbench.comparison.choose("left", NamedState("Global L1"))
     window.workbench.comparison.choose("right", NamedState("LAMP"))
     window.views.front.show_pictures()
-    window.views.front.pictures._switch.choose("difference")
+    window.views.front.pictures.show_mode("difference")
     return window.views
+
+
+def losses(window: MainWindow, _: Path) -> QWidget:
+    """Show what every parameter of the demo loses, beside the blocks."""
+    from PySide6.QtWidgets import QDockWidget
+
+    open_demo(window, ROOT / "resources" / "demo" / "digits_cnn.yaml")
+    window.findChild(QDockWidget, "Modules").hide()
+    show(window, "compare", HIDDEN)
+    return window.views
+
+
+def figure(window: MainWindow, _: Path) -> QWidget:
+    """Show the dialog that exports figures, with all of them on a page."""
+    from prune_gui.gui.figures.dialog import FigureDialog
+    from prune_gui.session.settings import FigureSettings
+
+    open_demo(window, ROOT / "resources" / "demo" / "digits_cnn.yaml")
+    show(window, "mask", HIDDEN)
+    settings = FigureSettings(layout="page", width=180)
+    dialog = FigureDialog(window.workbench, window.views.front, None, settings, window)
+    dialog.show()
+    return dialog
 
 
 def groups(window: MainWindow, _: Path) -> QWidget:
@@ -263,6 +286,16 @@ def groups(window: MainWindow, _: Path) -> QWidget:
 
 def sweep(window: MainWindow, folder: Path) -> QWidget:
     """Show the accuracy of the demo for several rankings."""
+    return evaluated(window, folder, "sweep")
+
+
+def search(window: MainWindow, folder: Path) -> QWidget:
+    """Show the search for the most sparsity that keeps the accuracy of the demo."""
+    return evaluated(window, folder, "search")
+
+
+def evaluated(window: MainWindow, folder: Path, page: str) -> QWidget:
+    """Run a page of the dock that evaluates on the demo."""
     from PySide6.QtCore import Qt
     from PySide6.QtWidgets import QDockWidget
     from views import until_idle
@@ -279,10 +312,13 @@ def sweep(window: MainWindow, folder: Path) -> QWidget:
     panel.evaluations._agree = lambda _: True  # in place of the question
     panel.evaluations.choose(EvaluatorChoice(text="demo/evaluate.py:evaluate"))
 
+    tab = getattr(panel, page)
+    panel.tabs.setCurrentWidget(tab)
+
     def has_ended() -> bool:
         return panel.evaluations.run is None
 
-    wait_for(panel.evaluations.running_changed, panel.sweep.run.click, has_ended)
+    wait_for(panel.evaluations.running_changed, tab.run.click, has_ended)
     return panel
 
 
@@ -304,8 +340,11 @@ SCENES: Final[dict[str, Callable[[MainWindow, Path], QWidget]]] = {
     "two-of-four": two_of_four,
     "audit": audit,
     "compare": compare,
+    "losses": losses,
+    "figure": figure,
     "groups": groups,
     "sweep": sweep,
+    "search": search,
     "save": save_dialog,
 }
 

@@ -17,7 +17,12 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
-METADATA: Final = frozenset(["METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"])
+METADATA: Final = frozenset(
+    [
+        *("METADATA", "RECORD", "WHEEL", "entry_points.txt"),
+        *("licenses/LICENSE", "licenses/resources/demo/digits.npz.license"),
+    ]
+)
 SDIST_FOLDERS: Final = ("prune_gui", "resources", "tests", "packaging", "docs")
 SDIST_FILES: Final = ("CHANGELOG.md", "LICENSE", "PKG-INFO", "README.md", "pyproject.toml")
 UNWANTED: Final = ("__pycache__", ".pyc", ".pyo", ".so", ".nbi", ".nbc", ".egg-info")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Final
 
 from prune_gui.checkpoint.folder import is_weight_file, visible_files
 from prune_gui.checkpoint.sharded.index import allowed_folders
+from prune_gui.errors import CheckpointError
 from prune_gui.regular_files import read_regular
 
 SUFFIXES: Final = frozenset(
@@ -80,8 +81,12 @@ def is_module_folder_name(name: str) -> bool:
 def is_model_folder(folder: Path) -> bool:
     """Return whether a folder has files that only that of a model has."""
     with suppress(OSError):
-        return any((folder / name).is_file() for name in MARKERS)
+        return _is_model_folder(folder)
     return False
+
+
+def _is_model_folder(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in MARKERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +107,26 @@ class ModelFiles:
     needs_code: bool = False
 
     def contents(self, names: Iterable[str]) -> dict[str, bytes]:
-        """Return the contents of some of the files by name, without those that cannot be read."""
+        """Return the contents of some of the files by name."""
         files: dict[str, bytes] = {}
         for name in names:
-            with suppress(OSError):  # the weights can be read without it
+            with _readable(self.folder / name):
                 files[name] = read_regular(self.folder / name, MAX_FILE_BYTES)
         return files
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Refuse to leave out a file of the model that cannot be read."""
+    try:
+        yield
+    except OSError as error:
+        raise CheckpointError(
+            "{path} cannot be read: {reason}. Make it readable, or save without the files of the "
+            "model.",
+            path=error.filename or path,
+            reason=error.strerror or error,
+        ) from error
 
 
 def find_model_files(weights: Path) -> ModelFiles:
@@ -118,10 +137,8 @@ def find_model_files(weights: Path) -> ModelFiles:
     `is_model_folder`) there are none.
     """
     folder = weights.parent
-    with suppress(OSError):
-        if is_model_folder(folder):
-            return _found(folder, weights)
-    return ModelFiles(folder)
+    with _readable(folder):
+        return _found(folder, weights) if _is_model_folder(folder) else ModelFiles(folder)
 
 
 def _found(folder: Path, weights: Path) -> ModelFiles:

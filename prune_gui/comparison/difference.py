@@ -80,12 +80,10 @@ class Differences:
 
     @property
     def states(self) -> Counter[State]:
-        """The number of tensors in each state."""
         return Counter(row.state for row in self.rows)
 
     @property
     def zeros(self) -> Zeros:
-        """The zeros of all tensors whose values were compared."""
         every = (row.tensor_diff.zeros for row in self.rows if row.tensor_diff is not None)
         return reduce(add, filter(None, every), Zeros())
 

@@ -47,7 +47,6 @@ class Overlap:
 
     @property
     def kept(self) -> int:
-        """The number of elements that neither prunes."""
         return self.total - self.both - self.left - self.right
 
     @property

@@ -13,7 +13,7 @@ from prune_gui.checkpoint import TensorInfo
 from prune_gui.comparison.mask_overlap import Overlap, comparable
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Resolution
-from prune_gui.statistics.losses import LOSSES, WeightState, loss
+from prune_gui.statistics.losses import LOSSES, WeightState, energy_share, loss
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,12 +39,10 @@ class StateLosses(Sequence[str]):
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The names of all parameters."""
         return tuple(info.name for info in self.infos)
 
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
-        """The number of elements of each parameter."""
         return np.array([info.numel for info in self.infos], np.int64)
 
     @property
@@ -54,7 +52,6 @@ class StateLosses(Sequence[str]):
 
     @property
     def is_complete(self) -> bool:
-        """Whether all parameters are read."""
         return bool(self.measures["known"].all())
 
     @property
@@ -69,16 +66,12 @@ class StateLosses(Sequence[str]):
 
     @cached_property
     def after(self) -> NDArray[np.float64]:
-        """The share of zeros on the right."""
         return self._where_known(self.measures["right"] / np.maximum(self.sizes, 1))
 
     @cached_property
     def lost(self) -> NDArray[np.float64]:
         """The lost share of the energy; NaN also if there is none, or if it is infinite."""
-        energy, share = self.measures["energy"], np.full(len(self), np.nan)
-        where = np.isfinite(energy) & (energy > 0)
-        np.divide(self.measures["lost"], energy, out=share, where=where)
-        return share
+        return energy_share(self.measures["lost"], self.measures["energy"])
 
     @cached_property
     def change(self) -> NDArray[np.float64]:

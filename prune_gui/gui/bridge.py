@@ -80,13 +80,6 @@ class Bridge(QObject):
         job = Job(deferred("Drawing"), work, lane=lane, urgent=True, spreads=spreads)
         return self.run(job, then)
 
-    def run_long_job(
-        self, lane: str, work: Callable[[Monitor], Result], then: Callable[[Result], None]
-    ) -> int:
-        """Run `work` as `run_job` does, but beside other jobs, because it reads all parameters."""
-        job = Job(deferred("Computing the table"), work, lane=lane, long=True, spreads=True)
-        return self.run(job, then)
-
     def load(
         self, work: Callable[[], object], then: Callable[[], None], *, idle: bool = False
     ) -> int:

@@ -73,7 +73,6 @@ class Commands:
             self._workbench.bridge.run(open_job(path), self._agree_to_switch)
 
     def choose_original(self) -> None:
-        """Choose the checkpoint before pruning."""
         path = questions.ask_checkpoint(self.window, self.folder)
         if path is not None:
             self._workbench.comparison.set_reference(path)
@@ -153,7 +152,8 @@ class Commands:
 
     def _add_masks(self, session: Session, path: Path, step: Step) -> None:
         if self._workbench.session is session:
-            self._workbench.edit(lambda session: session.add_masks(path, step))
+            label = tr("Use the masks in {name}", name=path.name)
+            self._workbench.edit(lambda session: session.append(label, step))
 
     def open_recipe(self) -> None:
         path = questions.ask_file(self.window, questions.RECIPE, self.folder)

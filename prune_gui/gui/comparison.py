@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -23,14 +22,11 @@ from prune_gui.session.subjects import (
     Side,
     Stack,
     Which,
-    file_text,
     text_of,
 )
 from prune_gui.worker.jobs import Resolved, compare_job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from prune_gui.checkpoint import Checkpoint
     from prune_gui.monitor import Monitor
     from prune_gui.recipe import Recipe, Resolution, Step
@@ -52,16 +48,13 @@ class WindowState(Protocol):
     resolved: Resolved | None
 
     @property
-    def session(self) -> Session | None:
-        """The open session."""
+    def session(self) -> Session | None: ...
 
     @property
-    def shown(self) -> Resolution | None:
-        """The resolution that the views show."""
+    def shown(self) -> Resolution | None: ...
 
     @property
-    def draft_number(self) -> int | None:
-        """The number of the draft as a step in `shown`; None if it has none."""
+    def draft_number(self) -> int | None: ...
 
 
 class Comparison(QObject):
@@ -86,24 +79,16 @@ class Comparison(QObject):
         session = self._source.session
         if session is None:
             return None
-        if session.reference_path is None:
-            return None if session.is_pruned else session.checkpoint
-        if self._reference is None:
-            return session.checkpoint
-        return self._others[self._reference].checkpoint if self._reference in self._others else None
+        if self._reference is not None:
+            masks = self.reference_masks
+            return masks.checkpoint if masks is not None else None
+        is_dense = session.reference_path is not None or not session.is_pruned
+        return session.checkpoint if is_dense else None
 
     @property
     def reference_masks(self) -> Resolution | None:
         """The zeros of the reference, if it is another checkpoint that is open."""
         return self._others.get(self._reference) if self._reference is not None else None
-
-    @property
-    def reference_text(self) -> str:
-        """The name of the reference for a header; "" if it is the file itself, or there is none."""
-        session, reference = self._source.session, self.reference
-        if session is None or reference is None or reference is session.checkpoint:
-            return ""
-        return file_text(reference.path)
 
     def set_reference(self, path: Path | None) -> None:
         """Measure kept energy against another checkpoint, and compare with it; None for none."""
@@ -140,7 +125,6 @@ class Comparison(QObject):
         return text_of(side, self._steps, drafted=self._source.draft_number is not None)
 
     def captioned(self, what: str) -> str:
-        """Return a description of a picture with the names of both sides."""
         left, right = (self.text(side) for side in self.chosen.values())
         return tr("{what}. Left: {left}. Right: {right}", what=what, left=left, right=right)
 
@@ -163,11 +147,8 @@ class Comparison(QObject):
         return ComparedState(resolution, steps, draft, self.text(side))
 
     def choose(self, which: Which, side: Side) -> None:
-        """Choose a side. A named state is resolved first."""
-        if isinstance(side, NamedState) and not self._is_resolved(side.name):
-            self._resolve(side.name, partial(self._choose, which, side))
-        else:
-            self._choose(which, side)
+        self.chosen[which], self.notice = side, ""
+        self.changed.emit()
 
     def swap(self) -> None:
         left, right = self.chosen["left"], self.chosen["right"]
@@ -176,20 +157,33 @@ class Comparison(QObject):
         self.changed.emit()
 
     def open(self, path: Path, which: Which = "left") -> None:
+        """Open a checkpoint, and choose it as a side. A reference that cannot be opened is none."""
+        session, job = self._source.session, compare_job(path)
+
         def opened(resolution: Resolution) -> None:
+            if session is not self._source.session:  # another file was opened meanwhile
+                self._bridge.close_unused(resolution.checkpoint)
+                return
             self._close_other(path)
             self._others[path] = resolution
-            self._choose(which, OtherCheckpoint(path))
+            self.choose(which, OtherCheckpoint(path))
             # Those opened first are closed, beyond `MAX_OTHERS`, if nothing uses them.
             used = {*self.chosen.values(), OtherCheckpoint(self._reference or path)}
             unused = [p for p in self._others if OtherCheckpoint(p) not in used]
             for other in unused[: max(0, len(self._others) - MAX_OTHERS)]:
                 self._close_other(other)
 
-        self._bridge.run(compare_job(path), opened)
+        def failed(error: BaseException) -> None:
+            is_reference = path == self._reference and path not in self._others
+            if session is not None and session is self._source.session and is_reference:
+                session.reference_path = self._reference = None
+                self.changed.emit()
+            self._bridge.failed.emit(tr(job.title), error)
+
+        self._bridge.run(job, opened, failed)
 
     def settle(self) -> None:
-        """Replace sides that are no longer available, and resolve changed named states again.
+        """Replace sides that are not available, and resolve named states that are new or changed.
 
         Call it before the sides are shown.
         """
@@ -201,18 +195,21 @@ class Comparison(QObject):
             elif isinstance(side, NamedState) and not (
                 self._is_resolved(side.name) or self._bridge.waits_for(self._tickets.get(side.name))
             ):
-                self._resolve(side.name, self.changed.emit)
+                self._resolve(side.name)
 
     def take_session(self, *, continued: bool) -> None:
         """Forget the states of the session before, and open the reference of this one."""
         self._states.clear()
+        session = self._source.session
         if not continued:
-            self.notice, session = "", self._source.session
+            self.notice = ""
             own = session.checkpoint.path.absolute() if session is not None else None
             for which, side in self.chosen.items():
                 if not isinstance(side, OtherCheckpoint) or side.path.absolute() == own:
                     self.chosen[which] = DEFAULTS[which]
-        self._take_reference()
+        path = session.reference_path if session is not None else None
+        if not continued or path != self._reference or path not in self._others:
+            self._take_reference()
 
     def close(self) -> None:
         """Close the other checkpoints. The engine must have ended."""
@@ -245,10 +242,6 @@ class Comparison(QObject):
         other = self.text(self.chosen[which])
         self.notice = tr(REPLACED[which], side=self.text(gone), other=other)
 
-    def _choose(self, which: Which, side: Side) -> None:
-        self.chosen[which], self.notice = side, ""
-        self.changed.emit()
-
     def _close_other(self, path: Path) -> None:
         if path in self._others:
             self._bridge.close_unused(self._others.pop(path).checkpoint)
@@ -256,7 +249,7 @@ class Comparison(QObject):
     def _is_resolved(self, name: str) -> bool:
         return name in self._states and self._states[name][0] is self._session_states.get(name)
 
-    def _resolve(self, name: str, then: Callable[[], None]) -> None:
+    def _resolve(self, name: str) -> None:
         session, recipe = self._source.session, self._session_states[name]
         if session is None:
             return
@@ -267,7 +260,7 @@ class Comparison(QObject):
         def resolved(resolution: Resolution) -> None:
             if session is self._source.session:
                 self._states[name] = recipe, resolution
-                then()
+                self.changed.emit()
 
         def failed(error: BaseException) -> None:
             self._bridge.failed.emit(tr(job.title), error)

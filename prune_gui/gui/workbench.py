@@ -58,8 +58,8 @@ class Workbench(QObject):
     noted = Signal(str)  # (note) something happened that the status bar says
     failed = Signal(str, object)  # (what was tried, error) an operation failed
 
-    def __init__(self, cluster: Cluster | None = None, parent: QObject | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, cluster: Cluster | None = None) -> None:
+        super().__init__()
         self.cluster = cluster  # the cluster of the settings; None for this machine
         self.bridge = Bridge(cluster, self)
         self.files = SessionFiles(self.bridge, self)
@@ -225,7 +225,6 @@ class Workbench(QObject):
         self.bridge.run(jobs.warm_up_job(painted), self._warmed_up)
 
     def load_methods(self, path: Path) -> None:
-        """Run a Python file and register its methods; the caller has asked the user."""
         self.bridge.run(jobs.methods_job(path), self._methods_loaded)
 
     def renew_methods(self) -> None:

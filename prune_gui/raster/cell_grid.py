@@ -19,8 +19,7 @@ _MAX_WIDENING = 16
 """A tile may be up to this many times larger than a chunk if that keeps its rows whole."""
 
 Lines = NDArray[np.int64]
-Tile = tuple[slice, slice]
-"""Some cells of a grid: slices down and across."""
+Tile = tuple[slice, slice]  # some cells of a grid: slices down and across
 Layout = TypeVar("Layout", bound=ParameterLayout)
 
 

@@ -29,12 +29,10 @@ if TYPE_CHECKING:
     Values = NDArray[np.floating[Any]]
 
 
-BLOCK_ELEMENTS = 1024
-"""This many columns are processed per block, which fits the L1 cache."""
+BLOCK_ELEMENTS = 1024  # this many columns are processed per block, which fits the L1 cache
 
 
-MAX_PASSES = 4
-"""Up to this many codes are counted in one pass each; more codes, element by element."""
+MAX_PASSES = 4  # up to this many codes are counted in one pass each; more codes, element by element
 
 
 @compiled

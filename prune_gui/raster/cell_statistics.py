@@ -141,7 +141,6 @@ def means(
 
 
 def _means_of(lines: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the means, given an array (2, lines) of sums and counts."""
     total, count = lines
     means = np.full(len(total), np.nan)
     np.divide(total, count, out=means, where=count > 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 import numpy as np
@@ -52,10 +52,8 @@ class Colours:
     unsigned: tuple[str, ...]
 
     def share(self, share: float) -> str:
-        """Return the colour of a share in [0, 1], interpolated linearly in RGB."""
-        position = min(max(share, 0.0), 1.0) * (len(self.scale) - 1)
-        low = min(int(position), len(self.scale) - 2)
-        return mixed(self.scale[low], self.scale[low + 1], position - low)
+        """Return the colour of a share in [0, 1]."""
+        return between(self.scale, share)
 
     def of(self, code: int, draft: int | None = None) -> str:
         """Return the colour of elements pruned by step `code`, which may be the draft."""
@@ -67,6 +65,14 @@ def mixed(start: str, end: str, fraction: float) -> str:
     """Return a colour between two, interpolated linearly in RGB."""
     pairs = zip(bytes.fromhex(start[1:]), bytes.fromhex(end[1:]), strict=True)
     return f"#{bytes(round(a + fraction * (b - a)) for a, b in pairs).hex()}"
+
+
+@lru_cache(maxsize=1 << 13)
+def between(stops: tuple[str, ...], share: float) -> str:
+    """Return the colour at a share in [0, 1] of equally spaced colours."""
+    position = min(max(share, 0.0), 1.0) * (len(stops) - 1)
+    low = min(int(position), len(stops) - 2)
+    return mixed(stops[low], stops[low + 1], position - low)
 
 
 def rgb(colour: str) -> tuple[int, int, int]:

@@ -14,10 +14,8 @@ if TYPE_CHECKING:
     from prune_gui.architecture.projections import Heads
 
 Offsets = NDArray[np.int64]
-GAP = -1
-"""Marks a row or column without elements, in place of its offset."""
-MIN_WRAPPED_ELEMENTS = 256
-"""A vector with fewer elements is shown as a single row."""
+GAP = -1  # marks a row or column without elements, in place of its offset
+MIN_WRAPPED_ELEMENTS = 256  # a vector with fewer elements is shown as a single row
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +182,6 @@ class KernelLayout(ParameterLayout):
 
 
 def _with_gaps(kernels: int, length: int) -> int:
-    """Return the length of kernels in a row; there are no gaps between those of length 1."""
     return kernels * length + (kernels - 1) * (length > 1)
 
 

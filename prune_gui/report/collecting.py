@@ -122,8 +122,7 @@ def _subject_of_file(
                 reference=reference.path.name,
             )
         subject = replace(subject, warnings=(problem,))
-    dense = initial_resolution(Recipe(), reference, monitor)
-    return replace(subject, origin=_combined(dense, result, monitor))
+    return replace(subject, origin=_measured_on(reference, result))
 
 
 def _combined(resolution: Resolution, zeros: Resolution, monitor: Monitor) -> Resolution:
@@ -149,8 +148,9 @@ def _combined(resolution: Resolution, zeros: Resolution, monitor: Monitor) -> Re
 
 def _measured_on(reference: Checkpoint, result: Resolution) -> Resolution:
     """Return a resolution with its masks for the weights of a reference of the same shapes."""
-    known, own = reference.tensors, result.checkpoint.tensors
-    names = [one for one in result.counts if one in known and known[one].shape == own[one].shape]
+    shapes = {info.name: info.shape for info in reference.tensors.values() if not info.not_prunable}
+    own = result.checkpoint.tensors
+    names = [name for name in result.counts if shapes.get(name) == own[name].shape]
     counts = {name: result.counts[name] for name in names}
     layers = {name: result.layers[name] for name in names if name in result.layers}
     return replace(result, checkpoint=reference, counts=counts, layers=layers)
@@ -261,19 +261,18 @@ def _layers(subject: ReportSubject, monitor: Monitor) -> Iterator[Layer]:
         return
     rows = _rows(result, monitor)
     before = rows if origin is result else _rows(origin, monitor) if origin else None
-    has_originals = any(info.pair for info in rows.infos)  # reparametrized: nothing is lost
+    if origin is None and any(info.pair for info in rows.infos):  # reparametrized: nothing is lost
+        before = rows
     index_of = {name: index for index, name in enumerate(before.names)} if before else {}
     patterns = _patterns(result, rows.infos, monitor)
     recorded = pruned_before(subject.checkpoint.metadata)
     for row, info in enumerate(rows.infos):
-        known = (before, index_of[info.name]) if before and info.name in index_of else None
-        if before is None and has_originals:
-            known = rows, row
-        of, at = known or (rows, row)
+        is_known = before is not None and info.name in index_of
+        of, at = (before, index_of[info.name]) if before and is_known else (rows, row)
         codes, counts = of.codes, of.counts[:, at].tolist()
-        measured = known if subject.is_measured else None
-        energy_kept = float(measured[0].kept[measured[1]]) if measured else None
-        energy_before = float(measured[0].energy[measured[1]]) if measured else None
+        is_measured = is_known and subject.is_measured
+        energy_kept = float(of.kept[at]) if is_measured else None
+        energy_before = float(of.energy[at]) if is_measured else None
         by_code = {code: count for code, count in zip(codes, counts, strict=True) if count}
         # Biases often begin as zeros.
         may_be_pruned = info.name in recorded if recorded else len(info.shape) > 1

@@ -53,12 +53,10 @@ class Layer:
 
     @property
     def sparsity(self) -> float:
-        """The share of elements that is zero, in [0, 1]."""
         return self.zeros / self.total if self.total else 0.0
 
     @property
     def kept_energy(self) -> float | None:
-        """The kept share of the energy, in [0, 1]; None if it is not known or not defined."""
         return kept_energy((self,))
 
     @property
@@ -111,17 +109,14 @@ class FileRecord:
 
     @cached_property
     def total(self) -> int:
-        """The number of elements of all prunable parameters."""
         return sum(layer.total for layer in self.layers)
 
     @cached_property
     def zeros(self) -> int:
-        """The number of zeros in all prunable parameters."""
         return sum(layer.zeros for layer in self.layers)
 
     @property
     def sparsity(self) -> float:
-        """The share of elements that is zero, in [0, 1]."""
         return self.zeros / self.total if self.total else 0.0
 
     @property
@@ -131,7 +126,6 @@ class FileRecord:
 
     @cached_property
     def by_code(self) -> Mapping[int, int]:
-        """The zeros by the step that pruned them; 255 for those of no known step."""
         counts: Counter[int] = Counter()
         for layer in self.layers:
             counts.update(layer.by_code)
@@ -139,7 +133,6 @@ class FileRecord:
 
     @cached_property
     def kept_energy(self) -> float | None:
-        """The kept share of the energy of the layers for which it is known; None for none."""
         return kept_energy(self.layers)
 
 

@@ -45,7 +45,6 @@ class DraggedAmount:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """The parameters that the draft targets."""
         return tuple(self._outcome.pruned)
 
     @property
@@ -70,7 +69,6 @@ class DraggedAmount:
         return "amounts", with_own_amount(amounts, self.name, value)
 
     def predicate(self, name: str) -> Predicate | None:
-        """Return the predicate of the draft for a parameter."""
         return self._outcome.predicates.get(name)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import dropwhile
 from typing import TYPE_CHECKING, Final
 
 from prune_gui.language import listed, tr
@@ -39,7 +40,6 @@ class DraftState:
 
     @classmethod
     def of(cls, step: Step) -> DraftState:
-        """Return the state of a form that shows a step."""
         return cls(step, step.method.name, dict(step.method), step.targets)
 
     def changed(self, before: DraftState) -> frozenset[str]:
@@ -58,21 +58,13 @@ class DraftState:
 
 
 @dataclass(frozen=True, slots=True)
-class DraftChange:
-    """The draft after one change, and a label of that change."""
-
-    label: str = ""
-    draft: DraftState | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """The recipe after one edit, with a label of it, and the changes of the draft since then."""
+    """The recipe and the draft after one change of either, with a label of it."""
 
     label: str
     recipe: Recipe
-    changes: tuple[DraftChange, ...] = (DraftChange(),)
-    at: int = 0  # the current one of the changes
+    draft: DraftState | None = None
+    is_edit: bool = True  # of the recipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,31 +80,35 @@ class History:
 
     @classmethod
     def begin(cls, recipe: Recipe) -> History:
-        """Return a history of one recipe."""
         return cls((HistoryEntry(tr("Open"), recipe),))
 
     @property
     def recipe(self) -> Recipe:
-        """The current recipe."""
-        return self._entry.recipe
+        return self.entries[self.position].recipe
 
     @property
     def draft(self) -> DraftState | None:
         """The current draft; None until it is noted."""
-        return self._entry.changes[self._entry.at].draft
+        return self.entries[self.position].draft
+
+    @property
+    def edits(self) -> list[HistoryEntry]:
+        """The edits of the recipe; the first is that of opening it."""
+        return [entry for entry in self.entries if entry.is_edit]
+
+    @property
+    def current_edit(self) -> int:
+        """The index of the last edit that is not undone."""
+        return sum(entry.is_edit for entry in self.entries[: self.position + 1]) - 1
 
     @property
     def undo_label(self) -> str | None:
         """Label of the change that undo reverts; None if there is none."""
-        if self._entry.at:
-            return self._entry.changes[self._entry.at].label
-        return self._entry.label if self.position else None
+        return self.entries[self.position].label if self.position else None
 
     @property
     def redo_label(self) -> str | None:
         """Label of the change that redo repeats; None if there is none."""
-        for change in self._entry.changes[self._entry.at + 1 :]:
-            return change.label
         undone = self.entries[self.position + 1 :]
         return undone[0].label if undone else None
 
@@ -121,49 +117,44 @@ class History:
         if recipe == self.recipe:
             return self
         past = self.entries[: self.position + 1]
-        entry = HistoryEntry(label, recipe, (DraftChange("", self.draft),))
-        return History((*past, entry), len(past))
+        return History((*past, HistoryEntry(label, recipe, self.draft)), len(past))
 
     def with_draft(self, draft: DraftState, *, merge: bool = False, amend: bool = False) -> History:
         """Return the history after a change of the draft, which becomes an undo entry.
 
-        With `merge`, it continues the last change; with `amend`, it is no change of the user.
+        Args:
+            merge: whether it continues the last change, as while a slider moves.
+            amend: whether it is no change of the user.
         """
-        entry, at = self._entry, self._entry.at
+        *past, entry = self.entries[: self.position + 1]
+        later = self.entries[self.position + 1 :]
         if amend:
-            renewed = replace(entry.changes[at], draft=draft)
-            changes = (*entry.changes[:at], renewed, *entry.changes[at + 1 :])
-            return self._with(replace(entry, changes=changes))
-        if at and draft == entry.changes[at - 1].draft:  # back to what it was before
+            return History((*past, replace(entry, draft=draft), *later), self.position)
+        if not entry.is_edit and draft == past[-1].draft:  # back to what it was before
             return self.undo()
-        past = entry.changes[: at if merge and at else at + 1]
+        if entry.is_edit or not merge:
+            past.append(entry)
         label = describe_draft(past[-1].draft, draft)
-        changes = (*past, DraftChange(label, draft))
-        return self._with(replace(entry, changes=changes, at=len(past)))
+        made = HistoryEntry(label, self.recipe, draft, is_edit=False)
+        undone_edits = dropwhile(lambda one: not one.is_edit, later)
+        return History((*past, made, *undone_edits), len(past))
 
     def at(self, position: int) -> History:
         """Return the history at another position, clamped to the valid range."""
         return History(self.entries, min(max(position, 0), len(self.entries) - 1))
 
+    def at_edit(self, index: int) -> History:
+        """Return the history after an edit and the changes of the draft that followed it."""
+        positions = [position for position, entry in enumerate(self.entries) if entry.is_edit]
+        return self.at([*positions[1:], len(self.entries)][index] - 1)
+
     def undo(self) -> History:
         """Return the history one change back; at the first one unchanged."""
-        if self._entry.at:
-            return self._with(replace(self._entry, at=self._entry.at - 1))
         return self.at(self.position - 1)
 
     def redo(self) -> History:
         """Return the history one change forward; at the last one unchanged."""
-        if self._entry.at + 1 < len(self._entry.changes):
-            return self._with(replace(self._entry, at=self._entry.at + 1))
         return self.at(self.position + 1)
-
-    @property
-    def _entry(self) -> HistoryEntry:
-        return self.entries[self.position]
-
-    def _with(self, entry: HistoryEntry) -> History:
-        before, after = self.entries[: self.position], self.entries[self.position + 1 :]
-        return History((*before, entry, *after), self.position)
 
 
 MAX_CHANGES: Final = 2

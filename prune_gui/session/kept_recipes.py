@@ -55,7 +55,6 @@ class Unsaved(BaseModel):
 
     @classmethod
     def of(cls, session: Session) -> Self:
-        """Return the unsaved recipe of a session."""
         import psutil  # not needed to show the window
 
         checkpoint, recipe, draft = session.checkpoint, session.recipe, session.drafted
@@ -70,11 +69,9 @@ class Unsaved(BaseModel):
         )
 
     def parsed(self) -> Recipe:
-        """Return the recipe."""
         return Recipe.from_yaml(self.recipe, source=tr("The unsaved recipe"))
 
     def parsed_draft(self) -> Step | None:
-        """Return the draft, if there is one."""
         if not self.draft:
             return None
         return next(iter(Recipe.from_yaml(self.draft, source=tr("The draft")).steps), None)
@@ -111,7 +108,6 @@ class Journal:
             log.warning("The unsaved recipe cannot be stored: %s", error)
 
     def forget(self) -> None:
-        """Delete the file."""
         remove(self._path)
 
 
@@ -151,20 +147,26 @@ class _StatesFile(BaseModel):
     reference: StatePath | None = None
 
 
-def load_states(checkpoint: Checkpoint, folder: Path | None = None) -> dict[str, Recipe]:
-    """Return the named states of a checkpoint. Unreadable ones are skipped and stay on disk."""
+def load_kept(
+    checkpoint: Checkpoint, folder: Path | None = None
+) -> tuple[dict[str, Recipe], Path | None]:
+    """Return the named states of a checkpoint, and its reference if that still exists.
+
+    Unreadable states are skipped and stay on disk.
+    """
     try:
         kept = _states_file(checkpoint, folder).load() or _StatesFile()
     except FileNotFoundError as error:
         log.warning("The named states of %s cannot be found: %s", checkpoint.path, error)
-        return {}
+        return {}, None
     recipes = {}
     for name, text in kept.states.items():
         try:
             recipes[name] = Recipe.from_yaml(text, source=name, folder=checkpoint.path.parent)
         except RecipeError as error:  # a plug-in may be missing
             log.warning("A named state of %s cannot be read: %s", checkpoint.path, error)
-    return recipes
+    reference = kept.reference
+    return recipes, reference if reference and os.access(reference, os.R_OK) else None
 
 
 def keep_states(session: Session, folder: Path | None = None) -> None:
@@ -193,15 +195,6 @@ def keep_states(session: Session, folder: Path | None = None) -> None:
 
     if file.update(change) is not None:
         session.kept_states = dict(now)
-
-
-def load_reference(checkpoint: Checkpoint, folder: Path | None = None) -> Path | None:
-    """Return the checkpoint before pruning that the user chose, if it still exists."""
-    with suppress(OSError):
-        kept = _states_file(checkpoint, folder).load()
-        if kept and kept.reference and kept.reference.exists():
-            return kept.reference
-    return None
 
 
 def keep_reference(session: Session, folder: Path | None = None) -> None:

@@ -65,7 +65,6 @@ class Outline(ABC):
         return self._nodes[number]
 
     def children(self, number: int) -> Sequence[Node]:
-        """Return the children of a node."""
         if number not in self._children:
             self._children[number] = self._made_below(self._nodes[number])
         return self._children[number]
@@ -128,7 +127,6 @@ class ModuleIndex(Outline):
         return made
 
     def find(self, path: str) -> Node | None:
-        """Return the node of a dotted path; None if there is none."""
         node = self._nodes[0]
         while node.node.path != path or node.number == 0:
             for child in self.children(node.number):
@@ -141,7 +139,6 @@ class ModuleIndex(Outline):
         return node
 
     def nodes_of(self, path: str) -> Sequence[Node]:
-        """Return the node of a dotted path, if there is one."""
         node = self.find(path)
         return () if node is None else (node,)
 
@@ -161,7 +158,6 @@ class ModuleIndex(Outline):
         return name in self._index_by_name
 
     def index_of(self, name: str) -> int:
-        """Return the index of a parameter in the arrays."""
         return self._index_by_name[name]
 
     def pruned(self, counts: Mapping[str, tuple[int, int]]) -> NDArray[np.int64]:
@@ -273,7 +269,6 @@ class ModuleIndex(Outline):
         return frozenset(names)
 
     def count_selected(self, node: Node, shown: NDArray[np.bool_]) -> int:
-        """Return the number of parameters that one selected node stands for."""
         return len(self._selected_indices(node, shown))
 
     def _selected_indices(self, node: Node, shown: NDArray[np.bool_]) -> NDArray[np.intp]:

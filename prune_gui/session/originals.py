@@ -46,7 +46,10 @@ def find_original(
 def _beside(path: Path) -> Iterator[Path]:
     """Yield the checkpoints beside one, and first those with a name from which it may be made."""
     own = path.parent if has_several_files(path) else path
-    near = [one for one in own.parent.iterdir() if _may_be_checkpoint(one, own)]
+    try:
+        near = [one for one in own.parent.iterdir() if _may_be_checkpoint(one, own)]
+    except OSError:  # the folder cannot be read
+        return
     yield from sorted(near, key=lambda one: (not own.name.startswith(one.stem), one.name))
 
 

@@ -82,7 +82,6 @@ class Presets:
             preset.path.replace(self._path(name))
 
     def remove(self, preset: Preset) -> None:
-        """Delete the file of a preset."""
         with _saying(deferred("{path} cannot be removed: {why}."), preset.path):
             preset.path.unlink(missing_ok=True)
 

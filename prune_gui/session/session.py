@@ -67,7 +67,7 @@ class Session:
         self._last_protected: dict[tuple[str, ...], frozenset[str]] = {(): frozenset()}
         self.recipe_path = recipe_path
         self.reference_path = reference_path
-        self._has_originals = any(info.pair for info in checkpoint.tensors.values())
+        self._is_reparametrized = any(info.pair for info in checkpoint.tensors.values())
         self._saved_recipe = self.recipe
         self.most_targeted = most_targeted(self.recipe, checkpoint)
         self._recipe_in_file = self.recipe if recipe_path is not None else None
@@ -75,17 +75,14 @@ class Session:
 
     @property
     def recipe(self) -> Recipe:
-        """The current recipe."""
         return self.history.recipe
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """The steps of the current recipe."""
         return self.recipe.steps
 
     @property
     def unsaved(self) -> bool:
-        """Whether the recipe differs from the one opened or last saved."""
         return self.recipe != self._saved_recipe
 
     @property
@@ -100,7 +97,6 @@ class Session:
             self.recipe_path, self._recipe_in_file = path, recipe
 
     def use_recipe(self, recipe: Recipe, path: Path) -> None:
-        """Replace the recipe by that of a recipe file."""
         self.history = self.history.act(tr("Open recipe"), recipe)
         self.mark_saved(recipe, path)
 
@@ -113,9 +109,8 @@ class Session:
     @property
     def is_pruned(self) -> bool:
         """Whether the file lost weights that only the checkpoint before pruning has."""
-        if self._has_originals:
-            return False
-        return bool(self.past_steps) or self.file_zeros.is_noticeable
+        was_pruned = bool(self.past_steps) or self.file_zeros.is_noticeable
+        return was_pruned and not self._is_reparametrized
 
     def apply_past_recipe(self) -> None:
         """Replace the recipe by the one that made the checkpoint, which prunes once more."""
@@ -164,59 +159,46 @@ class Session:
             self.note_draft(DraftState.of(draft))
 
     def add(self, step: Step) -> None:
-        """Append a step."""
-        label = tr("Add {method}", method=tr(step.method.title))
-        self._set_steps(label, (*self.steps, step))
+        self.append(tr("Add {method}", method=tr(step.method.title)), step)
 
-    def add_masks(self, path: Path, step: Step) -> None:
-        """Append a step that applies the masks of a file."""
-        self._set_steps(tr("Use the masks in {name}", name=path.name), (*self.steps, step))
-
-    def add_preset(self, name: str, steps: Sequence[Step]) -> None:
-        """Append the steps of a preset, as one undo entry."""
-        self._set_steps(tr("Add preset {name}", name=name), (*self.steps, *steps))
+    def append(self, label: str, *steps: Step) -> None:
+        """Append steps, as one undo entry."""
+        self._set_steps(label, (*self.steps, *steps))
 
     def take_steps(self, steps: Sequence[Step]) -> None:
         """Replace all steps by those of a recipe that was evaluated."""
         self._set_steps(tr("Take evaluated recipe"), steps)
 
     def replace(self, index: int, step: Step) -> None:
-        """Replace the step at `index`."""
         label = tr("Edit step {number}", number=index + 1)
         if change := describe_change(self.steps[index], step):
             label = tr("Edit step {number}: {change}", number=index + 1, change=change)
         self._set_steps(label, (*self.steps[:index], step, *self.steps[index + 1 :]))
 
     def switch(self, index: int, *, enabled: bool) -> None:
-        """Enable or disable a step; its position stays."""
         steps = list(self.steps)
         steps[index] = steps[index].model_copy(update={"enabled": enabled})
         on, off = deferred("Switch on step {number}"), deferred("Switch off step {number}")
         self._set_steps(tr(on if enabled else off, number=index + 1), steps)
 
     def move(self, index: int, to: int) -> None:
-        """Move a step to index `to` (from 0)."""
         steps = list(self.steps)
         steps.insert(to, steps.pop(index))
         label = tr("Move step {number} to position {place}", number=index + 1, place=to + 1)
         self._set_steps(label, steps)
 
     def duplicate(self, index: int) -> None:
-        """Insert a copy of a step after it."""
         steps = [*self.steps[: index + 1], *self.steps[index:]]
         self._set_steps(tr("Duplicate step {number}", number=index + 1), steps)
 
     def remove(self, index: int) -> None:
-        """Remove a step."""
         steps = [*self.steps[:index], *self.steps[index + 1 :]]
         self._set_steps(tr("Remove step {number}", number=index + 1), steps)
 
     def clear(self) -> None:
-        """Remove all steps."""
         self._set_steps(tr("Remove all steps"), ())
 
     def protect(self, names: Collection[str], *, on: bool) -> None:
-        """Protect parameters from all steps, or stop protecting them."""
         before = self.protected
         protected = before | set(names) if on else before - set(names)
         tensors = [info._replace(kind=None) for info in self.checkpoint.tensors.values()]
@@ -234,7 +216,6 @@ class Session:
 
     @property
     def protected(self) -> frozenset[str]:
-        """Names of the protected parameters, which no step changes."""
         patterns, tensors = self.recipe.protect, self.checkpoint.tensors.values()
         if patterns not in self._last_protected:
             module_types = partial(getattr, self.checkpoint, "module_types")
@@ -261,29 +242,23 @@ class Session:
         """Note a change of the draft, which can be undone; see `History.with_draft`."""
         self.history = self.history.with_draft(draft, merge=merge, amend=amend)
 
-    def go_to(self, index: int) -> None:
-        """Go to the entry of the history with this index."""
-        self.history = self.history.at(index)
+    def go_to_edit(self, index: int) -> None:
+        self.history = self.history.at_edit(index)
 
     def name_state(self, name: str) -> None:
-        """Store the current recipe under a name; replace a state of that name."""
         self.named_states[name] = self.recipe
 
     def return_to(self, name: str) -> None:
-        """Replace the recipe by the named state."""
         label = tr("Return to {state}", state=name)
         self.history = self.history.act(label, self.named_states[name])
 
     def forget_state(self, name: str) -> None:
-        """Delete a named state."""
         del self.named_states[name]
 
     def undo(self) -> None:
-        """Undo the last edit, or the last change of the draft after it."""
         self.history = self.history.undo()
 
     def redo(self) -> None:
-        """Redo the last undone change."""
         self.history = self.history.redo()
 
     def _set_steps(self, label: str, steps: Sequence[Step]) -> None:

@@ -42,7 +42,6 @@ class FigureSettings(BaseModel):
 
     @property
     def per_inch(self) -> float:
-        """The number of units per inch."""
         return 25.4 if self.unit == "mm" else self.dpi
 
 

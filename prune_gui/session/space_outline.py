@@ -95,7 +95,6 @@ class SpaceOutline(Outline):
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, table: Path | None, index: ModuleIndex) -> SpaceOutline:
-        """Return the outline of a checkpoint."""
         rules = architecture.groups.spaces(checkpoint, table)
         found = [
             UnitSpace(rule.title, architecture.groups.coupled_groups(checkpoint, name, table))
@@ -110,7 +109,6 @@ class SpaceOutline(Outline):
         return self._make_groups(node) if is_space else self._make_members(node)
 
     def find(self, path: str) -> Node | None:
-        """Return the first node of a parameter; None if there is no such parameter."""
         if path not in self._index:
             return None
         node = self._nodes[len(self.spaces)]

@@ -31,7 +31,6 @@ class Subject:
 
     @property
     def name(self) -> str:
-        """The name of the parameter."""
         return self.info.name
 
     @property
@@ -99,6 +98,17 @@ def counts_by_code(pruned: int, total: int, steps: Sequence[int]) -> dict[int, i
     return {code: count for code, count in by_code.items() if count}
 
 
+def with_zeros(counts: dict[int, int], zeros: int) -> dict[int, int]:
+    """Return numbers of elements by code, with zeros in the file apart from kept elements.
+
+    They stay with them if there are steps, which may prune some of them.
+    """
+    if not counts.keys() <= {KEPT, IN_FILE}:
+        return counts
+    parted = {**counts, KEPT: counts.get(KEPT, 0) - zeros, ZERO: zeros}
+    return {code: count for code, count in parted.items() if count}
+
+
 def title(resolution: Resolution, draft: int | None, code: int) -> str:
     """Return the name of a code; `draft` is the step number of the draft, or None."""
     if code == KEPT:
@@ -141,26 +151,21 @@ class ModelSubject:
 
     @property
     def name(self) -> str:
-        """The name of the file."""
         return self.resolution.checkpoint.path.name
 
     def same_parameter(self, other: object) -> bool:
-        """Return whether both are about the same open file."""
         mine = self.resolution.checkpoint
         return isinstance(other, ModelSubject) and mine is other.resolution.checkpoint
 
     @property
     def zeros(self) -> int:
-        """Number of elements that are zero in the file and do not count as pruned in it."""
         return max(0, self.file_zeros.zeros - self.counts().get(IN_FILE, 0))
 
     def counts(self) -> dict[int, int]:
-        """Return the number of elements by code, kept elements first; codes with 0 are left out."""
         steps = [outcome.total[0] for outcome in self.resolution.outcomes]
         return counts_by_code(*self.resolution.total, steps)
 
     def title(self, code: int) -> str:
-        """Return the name of a code: "kept", "step 2: L1 unstructured"."""
         return title(self.resolution, self.draft, code)
 
     def facts(self) -> str:
@@ -256,14 +261,14 @@ Side = AfterStep | Stack | Present | NamedState | OtherCheckpoint
 FILE: Final = AfterStep(0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class ComparedState:
     """What a side is resolved to."""
 
     base: Resolution
     steps: int | None
-    draft: int | None
-    text: str
+    draft: int | None = field(compare=False)
+    text: str = field(compare=False)
 
     def resolution(self, names: Iterable[str] | None = None) -> Resolution:
         """Return the resolution, for some parameters or for all.
@@ -278,7 +283,6 @@ class ComparedState:
         return until(self.base, steps, names)
 
     def subject(self, name: str) -> Subject:
-        """Return one parameter in this state."""
         return Subject(self.resolution([name]), self.base.checkpoint.tensors[name], self.draft)
 
     def obstacle(self, info: TensorInfo) -> str | None:
@@ -298,10 +302,6 @@ class ComparedState:
             return None
         hint = tr("Choose another parameter, or something else to compare with.")
         return f"{one_line(reason)}\n{hint}"
-
-    def same_as(self, other: ComparedState | None) -> bool:
-        """Return whether both are the same state."""
-        return other is not None and self.base is other.base and self.steps == other.steps
 
 
 def text_of(side: Side, steps: Sequence[Step], *, drafted: bool) -> str:

@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from prune_gui.errors import RecipeError, StepError
 from prune_gui.monitor import Monitor
@@ -17,6 +16,7 @@ from prune_gui.recipe.amounts import Amount, with_amount
 from prune_gui.recipe.resolver import Resolver
 from prune_gui.statistics.layer_rows import grouping, rows_of
 from prune_gui.statistics.layer_statistics import LayerStatistics, compute, empty_statistics
+from prune_gui.statistics.losses import energy_share
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,6 @@ class SweepRow:
 
     @property
     def sparsity(self) -> float:
-        """Pruned share of the elements, in [0, 1]."""
         return self.pruned / self.total if self.total else 0.0
 
 
@@ -103,15 +102,9 @@ def _row(amount: Amount, statistics: LayerStatistics, targets: Collection[str]) 
         amount,
         int(rows.pruned.sum()),
         int(rows.total.sum()),
-        _share(rows.kept, rows.energy),
-        _share(rows.kept[is_target], rows.energy[is_target]),
+        float(energy_share(rows.kept.sum(), rows.energy.sum())),
+        float(energy_share(rows.kept[is_target].sum(), rows.energy[is_target].sum())),
         math.nan if worst is None else float(shares[worst]),
         "" if worst is None else rows.names[worst],
         int(rows.nearly_empty.sum()),
     )
-
-
-def _share(kept: NDArray[np.float64], energy: NDArray[np.float64]) -> float:
-    """Return the sum of `kept` relative to that of `energy`; NaN if that is zero or infinite."""
-    total = float(energy.sum())
-    return float(kept.sum()) / total if 0 < total < math.inf else math.nan

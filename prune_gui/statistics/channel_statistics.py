@@ -45,7 +45,6 @@ class ChannelStatistics:
 
     @property
     def pruned(self) -> NDArray[np.int64]:
-        """The number of pruned elements of each channel."""
         pruned: NDArray[np.int64] = self.counts[1:].sum(0)
         return pruned
 

@@ -81,7 +81,6 @@ class ZeroPatterns:
         return join_items(self.items())
 
     def items(self) -> list[str]:
-        """Return the patterns, each for the user, such as "2:4"."""
         return [tr("all zero")] if self.zeros == self.total else list(self._items())
 
     def fields(self) -> dict[str, object]:
@@ -141,7 +140,6 @@ class FileZeros:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all parameters are counted."""
         return self.done == self.total
 
     @cached_property
@@ -168,7 +166,6 @@ class FileZeros:
         return self.noticeable() > 0
 
     def describe(self, name: str) -> str:
-        """Return the patterns in the zeros of a parameter as a list for the user, or ""."""
         found = self.patterns.get(name)
         return found.describe() if found is not None else ""
 

@@ -46,7 +46,6 @@ class CodeIndex(NamedTuple):
 
     @classmethod
     def of(cls, applied_steps: Iterable[AppliedStep]) -> CodeIndex:
-        """Return the code index of a parameter that steps target."""
         steps = sorted({applied.step for applied in applied_steps})
         lookup = np.zeros(256, np.uint8)
         lookup[steps] = np.arange(1, len(steps) + 1)

@@ -17,6 +17,7 @@ from prune_gui.recipe import Resolution
 from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.recipe.resolution import NEARLY_EMPTY
 from prune_gui.statistics.layer_statistics import LayerStatistics, channels_of
+from prune_gui.statistics.losses import energy_share
 
 MAX_IN_ORDER: Final = 5_000
 
@@ -145,23 +146,17 @@ class Rows:
 
     @cached_property
     def pruned(self) -> NDArray[np.int64]:
-        """The number of pruned elements in each row."""
         pruned: NDArray[np.int64] = self.counts.sum(0)
         return pruned
 
     @property
     def share(self) -> NDArray[np.float64]:
-        """The pruned share of each row, in [0, 1]."""
         return self.pruned / self.total
 
     @cached_property
     def kept_share(self) -> NDArray[np.float64]:
         """The kept share of the energy; NaN if the energy is not computed, zero or infinite."""
-        share = np.full(len(self), np.nan)
-        np.divide(
-            self.kept, self.energy, out=share, where=np.isfinite(self.energy) & (self.energy > 0)
-        )
-        return share
+        return energy_share(self.kept, self.energy)
 
     def warnings(self, row: int, *, was_pruned: bool = True) -> list[str]:
         """Return the problems of a row, for the user; one is that pruning left it nearly empty."""

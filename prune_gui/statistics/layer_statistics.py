@@ -63,12 +63,10 @@ class LayerStatistics:
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """The open file."""
         return self.resolution.checkpoint
 
     @property
     def is_complete(self) -> bool:
-        """Whether the statistics of every parameter are computed."""
         return bool(self.measures["weighed"].all())
 
     @property
@@ -141,9 +139,8 @@ def compute(
 
 @dataclass(frozen=True, slots=True)
 class _Parameters:
-    """The task to measure a large parameter, or some small ones at once."""
+    """The task to measure one parameter, or several small ones at once."""
 
-    are_small: bool
     indices: list[int]
     checkpoint: Checkpoint
     infos: list[TensorInfo]
@@ -160,10 +157,10 @@ def _tasks(
     """
     checkpoint, layers = statistics.checkpoint, statistics.resolution.layers
 
-    def task(indices: list[int], *, are_small: bool) -> _Parameters:
+    def task(indices: list[int]) -> _Parameters:
         infos = [statistics.infos[index] for index in indices]
         stacks = [layers.get(info.name, ()) for info in infos]
-        return _Parameters(are_small, indices, checkpoint, infos, stacks, statistics.reference)
+        return _Parameters(indices, checkpoint, infos, stacks, statistics.reference)
 
     batch: list[int] = []
     for index in indices:
@@ -171,14 +168,14 @@ def _tasks(
         if not wanted(info):
             break
         if info.numel > MAX_SMALL_ELEMENTS or not weight_layout(checkpoint, info.name).is_usual:
-            yield task([index], are_small=False)
+            yield task([index])
             continue
         batch.append(index)
         if len(batch) == MAX_BATCH:
-            yield task(batch, are_small=True)
+            yield task(batch)
             batch = []
     if batch:
-        yield task(batch, are_small=True)
+        yield task(batch)
 
 
 def _predicates(resolution: Resolution, name: str) -> list[Predicate]:
@@ -186,7 +183,7 @@ def _predicates(resolution: Resolution, name: str) -> list[Predicate]:
 
 
 def _measure(task: _Parameters, monitor: Monitor) -> tuple[list[int], NDArray[np.void]]:
-    if task.are_small:
+    if len(task.infos) > 1:
         measures = _measure_small(task, monitor)
     else:
         measures = np.zeros(1, MEASURES)
@@ -208,7 +205,9 @@ def _energies(
     original = WeightState(weight_values.reader(reference, name))
     now = WeightState(weight_values.reader(task.checkpoint, name), applied)
     found = loss(original, now, info, monitor)
-    return float(found["energy"]), float(found["energy"] - found["lost"])
+    reference.check()  # values of a file that changed meanwhile are invalid
+    energy, lost = float(found["energy"]), float(found["lost"])
+    return energy, energy - lost
 
 
 def _measure_small(task: _Parameters, monitor: Monitor) -> NDArray[np.void]:

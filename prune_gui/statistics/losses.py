@@ -36,6 +36,13 @@ zero on the right; `change` is the sum of the squares of the finite differences.
 """
 
 
+def energy_share(part: NDArray[np.float64], energy: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a part of the energy as a share of all; NaN where all is zero, infinite or unknown."""
+    share = np.full(np.shape(energy), np.nan)
+    np.divide(part, energy, out=share, where=np.isfinite(energy) & (energy > 0))
+    return share
+
+
 @dataclass(frozen=True, slots=True)
 class WeightState:
     """The values of a parameter, and the steps that prune elements which are not zero."""
@@ -45,14 +52,12 @@ class WeightState:
 
     @classmethod
     def of(cls, resolution: Resolution, name: str) -> WeightState:
-        """Return a parameter as a recipe leaves it."""
         applied = resolution.layers.get(name, ())
         if resolution.checkpoint.tensors[name].pair is None:  # all that is pruned in it is zero
             applied = tuple(one for one in applied if one.step != IN_FILE)
         return cls(weight_values.shown(resolution, name), applied)
 
     def remaining(self, start: int, stop: int) -> Values:
-        """Return the flat values in [start, stop), with zeros for pruned elements."""
         values = self.read(start, stop)
         if not self.applied:
             return values

@@ -45,7 +45,6 @@ class Groups:
     flattened: bool
 
     def are_sparse(self, zero: Flags) -> bool:
-        """Return whether every group has enough zeros."""
         length, fewest = PATTERNS[self.pattern]
         if self.flattened:
             return bool(np.bitwise_count(zero.reshape(-1).view(f"u{length}")).min() >= fewest)

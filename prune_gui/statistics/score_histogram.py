@@ -57,7 +57,6 @@ class ScoreHistogram:
 
     @property
     def nbytes(self) -> int:
-        """Memory of the arrays in bytes."""
         return self.bounds.nbytes + self.counts.nbytes + self.energy.nbytes
 
     @property
@@ -202,7 +201,6 @@ class ScoreHistogramCache:
         return histogram.by_lamp(of_weights=scored.kind == "lamp")
 
     def left(self, name: str, scored: Scored, monitor: Monitor) -> ScoreHistogram:
-        """Return the histogram of the scores after all steps."""
         before = self.found(name, scored, monitor)
         return before.with_lowest(*scored.lowest) if scored.lowest else before
 

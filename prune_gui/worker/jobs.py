@@ -92,9 +92,8 @@ def open_job(path: Path, recipe_path: Path | None = None, state: str | None = No
         recipe = Recipe.load(recipe_path) if recipe_path else None
         with ExitStack() as on_error:
             checkpoint = on_error.enter_context(open_checkpoint(path, state))
-            states = kept_recipes.load_states(checkpoint)
-            reference = kept_recipes.load_reference(checkpoint)
-            session = Session(checkpoint, recipe, recipe_path, states, reference)
+            kept = kept_recipes.load_kept(checkpoint)
+            session = Session(checkpoint, recipe, recipe_path, *kept)
             on_error.pop_all()
         return session
 

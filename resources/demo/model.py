@@ -1,8 +1,7 @@
 """The demo network and its training and test images.
 
-The 1797 images in ``digits.npz`` are the test set of "Optical Recognition of Handwritten Digits" by
-E. Alpaydin and C. Kaynak (1998), UCI Machine Learning Repository, doi:10.24432/C50P49, CC BY 4.0. A
-pixel counts the points of ink, 0 to 16, in 4 x 4 of the original bitmap.
+``digits.npz.license`` says whose images these are. A pixel counts the points of ink, 0 to 16, in
+4 x 4 of the original bitmap.
 """
 
 from __future__ import annotations

@@ -163,7 +163,7 @@ def check(window: MainWindow, qtbot) -> None:
     assert window.stack.list.model().rowCount() == len(session.steps)
     assert window.stack.list.model()._steps == session.steps
     entries = window.history.entry_list
-    assert entries.count() == len(session.history.entries)
+    assert entries.count() == len(session.history.edits)
     # The current row is only where the keyboard is; the state of the stack is in bold.
     bold = [row for row in range(entries.count()) if entries.item(row).font().bold()]
     assert bold == [session.history.position]

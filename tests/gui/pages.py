@@ -75,7 +75,7 @@ def slide(draft: DraftPanel, percent: int) -> None:
 
 def outcome(draft: DraftPanel) -> str:
     """Return what the panel says that the step would do."""
-    return draft._outcome.text()
+    return draft.outcome.effect.text()
 
 
 def type_targets(draft: DraftPanel, globs: str) -> None:

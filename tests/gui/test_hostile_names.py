@@ -26,8 +26,7 @@ from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import BLANKS
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog
-from prune_gui.gui.figures.figure import Figure
-from prune_gui.gui.figures.writing import image_of, svg_of
+from prune_gui.gui.figures.figure import Figure, image_of, svg_of
 from prune_gui.gui.views.legend_text import unbroken
 from prune_gui.gui.views.plot import Plot
 from prune_gui.gui.views.registry import VIEWS

@@ -119,13 +119,13 @@ def test_a_method_that_never_returns_is_stopped_by_cancel(
 
     def is_stopped():
         demo_window.status.cancel()  # repeated, because a newer job may have replaced the shown one
-        return demo_window.draft._outcome.text() == "Stopped. Press F5 to recompute."
+        return demo_window.draft.outcome.effect.text() == "Stopped. Press F5 to recompute."
 
     qtbot.waitUntil(is_stopped, timeout=20_000)
     method = demo_window.draft.method
     choose(method, "l1_unstructured")
     settle()
-    assert demo_window.draft._outcome.text().startswith("Zeroes 32,768 of 65,536")
+    assert demo_window.draft.outcome.effect.text().startswith("Zeroes 32,768 of 65,536")
 
 
 def test_methods_of_installed_packages_are_listed_once_the_engine_is_ready(

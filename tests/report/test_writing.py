@@ -134,7 +134,7 @@ def test_every_heading_is_translated(report_on, foreign_language):
     for page in map(html_page, (report_on(*halves), report(layer("w", 3), recorded=(step,)))):
         headings = re.findall(r"<(?:th|h[123]|summary)[^>]*>([^<]*)<", page)
         assert len(headings) > 10
-        names = {"", "layer.*", "A: in_memory.pt", "B: in_memory.pt"}
+        names = {"", "w", "layer.*", "0.a", "1.a", "A: in_memory.pt", "B: in_memory.pt"}
         assert {each for each in headings if "⟦" not in each} <= names
 
 
@@ -150,7 +150,7 @@ def test_every_matrix_has_a_tile_with_its_sparsity(report_on):
     half = torch.tensor([[0.0, 1.0], [0.0, 1.0]])
     tensors = {f"layer.{i}.{role}.weight": half for i in range(3) for role in ("up", "down")}
     tensors |= {"layer.0.up.bias": torch.zeros(2), "head.weight": torch.ones(2, 2)}
-    titles = re.findall(r"<g><title>([^<]*)</title>", html_page(report_on(tensors)))
+    titles = re.findall(r'<td class="d\d+" title="([^"]*)"', html_page(report_on(tensors)))
     assert sorted(titles) == sorted(
         f"{name}: {'0.0' if name == 'head.weight' else '50.0'} % (2 x 2)"
         for name in tensors
@@ -160,5 +160,5 @@ def test_every_matrix_has_a_tile_with_its_sparsity(report_on):
 
 def test_matrices_beyond_the_limit_are_counted(report_on):
     tensors = {f"layer.{i}.{role}.weight": torch.ones(2, 2) for i in range(9) for role in "ab"}
-    pictures, omitted = overview(report_on(tensors).files[0].layers, max_tiles=5)
-    assert (sum(len(picture.tiles) for picture in pictures), omitted) == (4, 14)
+    tables, omitted = overview(report_on(tensors).files[0].layers, max_tiles=5)
+    assert (sum(len(row.names) for table in tables for row in table.rows), omitted) == (4, 14)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Recipe, Step
 from prune_gui.session import History
-from prune_gui.session.history import describe_change
+from prune_gui.session.history import DraftState, describe_change
 
 RECIPES = [
     Recipe(steps=(Step(method=METHODS["identity"](), targets=("*",)),) * n) for n in range(5)
@@ -47,6 +47,27 @@ def test_a_new_edit_discards_undone_entries():
     history = History.begin(RECIPES[0]).act("one", RECIPES[1]).undo().act("other", RECIPES[3])
     assert history.redo_label is None
     assert history.recipe == RECIPES[3]
+
+
+def draft(amount):
+    return DraftState.of(step(amount=amount))
+
+
+def test_changes_of_the_draft_are_undone_before_the_edit_and_lose_no_undone_edit():
+    history = History.begin(RECIPES[0]).act("one", RECIPES[1]).act("two", RECIPES[2])
+    history = history.undo().with_draft(draft(0.1)).with_draft(draft(0.2))
+    assert (history.recipe, history.draft) == (RECIPES[1], draft(0.2))
+    assert history.undo().draft == draft(0.1)
+    assert [entry.label for entry in history.edits] == ["Open", "one", "two"]
+    assert history.current_edit == 1
+    assert history.redo().recipe == RECIPES[2]
+    again = history.undo().with_draft(draft(0.3))
+    assert (again.redo_label, again.undo().draft) == ("two", draft(0.1))
+    assert again.at_edit(2).at_edit(1) == again
+    assert history.undo().act("three", RECIPES[3]).undo().redo_label == "three"
+    assert history.with_draft(draft(0.1)) == history.undo()
+    merged = history.with_draft(draft(0.4), merge=True)
+    assert (merged.draft, merged.undo().draft) == (draft(0.4), draft(0.1))
 
 
 def step(method="l1_unstructured", targets=("*",), **parameters):

@@ -211,9 +211,8 @@ def opened(tmp_path):
             save_file({"w": torch.ones(4)}, path)
         checkpoint = open_checkpoint(path)
         checkpoints.append(checkpoint)
-        return Session(
-            checkpoint, named_states=kept_recipes.load_states(checkpoint, tmp_path / "states")
-        )
+        states, _ = kept_recipes.load_kept(checkpoint, tmp_path / "states")
+        return Session(checkpoint, named_states=states)
 
     yield open_one
     for checkpoint in checkpoints:
@@ -286,7 +285,7 @@ def test_naming_a_state_in_a_deleted_working_folder_logs_one_line(
     save_file({"w": torch.ones(4)}, "a.safetensors")
     with open_checkpoint("a.safetensors") as checkpoint:
         delete_working_folder()
-        assert kept_recipes.load_states(checkpoint, tmp_path / "states") == {}
+        assert kept_recipes.load_kept(checkpoint, tmp_path / "states") == ({}, None)
         session = Session(checkpoint)
         session.name_state("now")
         caplog.clear()

@@ -8,12 +8,7 @@ from prune_gui.checkpoint import open_checkpoint
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe
 from prune_gui.session import Session
-from prune_gui.session.kept_recipes import (
-    keep_reference,
-    keep_states,
-    load_reference,
-    load_states,
-)
+from prune_gui.session.kept_recipes import keep_reference, keep_states, load_kept
 from prune_gui.session.originals import find_original
 
 
@@ -42,6 +37,18 @@ def test_it_is_found_beside_the_file_or_among_recent_ones(pruned, tmp_path, fold
     assert find_original(pruned, "sha256:0", recent, Monitor()) is None
 
 
+def test_a_folder_that_cannot_be_read_has_no_original(pruned, tmp_path, monkeypatch):
+    elsewhere = tmp_path / "elsewhere" / "net.safetensors"
+    wanted = _written(elsewhere, torch.ones(3, 3))
+
+    def refuse(_):
+        raise PermissionError("no")
+
+    monkeypatch.setattr(type(tmp_path), "iterdir", refuse)
+    assert find_original(pruned, wanted, [], Monitor()) is None
+    assert find_original(pruned, wanted, [elsewhere], Monitor()) == elsewhere
+
+
 def test_the_reference_is_remembered_with_the_named_states(pruned, tmp_path):
     reference, kept = tmp_path / "net.safetensors", tmp_path / "kept"
     _written(reference, torch.ones(3, 3))
@@ -49,10 +56,9 @@ def test_the_reference_is_remembered_with_the_named_states(pruned, tmp_path):
     keep_reference(session, kept)
     session.named_states["gentle"] = Recipe()
     keep_states(session, kept)
-    assert load_reference(pruned, kept) == reference
-    assert load_states(pruned, kept) == {"gentle": Recipe()}
+    assert load_kept(pruned, kept) == ({"gentle": Recipe()}, reference)
     reference.unlink()
-    assert load_reference(pruned, kept) is None
+    assert load_kept(pruned, kept)[1] is None
 
 
 def test_a_file_with_many_zeros_is_pruned_and_needs_its_original(pruned):

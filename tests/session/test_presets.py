@@ -125,9 +125,9 @@ def test_a_folder_that_cannot_be_made_is_an_error(tmp_path):
 def test_a_preset_is_appended_as_one_undo_entry(demo_checkpoint):
     with open_checkpoint(demo_checkpoint) as checkpoint:
         session = Session(checkpoint, Recipe(steps=(step(),)))
-        session.add_preset("three", shipped()[SHIPPED.index("three_rounds")].steps)
+        session.append("three", *shipped()[SHIPPED.index("three_rounds")].steps)
         assert len(session.steps) == 4
-        assert session.history.undo_label == "Add preset three"
+        assert session.history.undo_label == "three"
         session.undo()
         assert session.steps == (step(),)
 

@@ -108,19 +108,19 @@ def test_counts_need_no_weights_and_the_rest_is_computed_incrementally(resolved,
 
 
 def test_after_an_edit_only_the_changed_parameters_are_read(resolved, monkeypatch):
-    tensors = {"a__w": torch.randn(4, 4), "b__w": torch.randn(4, 4), "c__w": torch.randn(4, 4)}
+    tensors = {f"{name}__w": torch.randn(4, 4) for name in "abcd"}
     before = resolved({**HALF, "targets": ["a.*", "b.*"]}, **tensors)
     surveyed = weighed(before)
-    step = before.recipe.steps[0].model_copy(update={"targets": ("c.*",)})
+    step = before.recipe.steps[0].model_copy(update={"targets": ("c.*", "d.*")})
     after = before.with_step(step, Monitor())
     known = empty_statistics(after, surveyed)
-    assert known.measures["weighed"].tolist() == [True, True, False]
-    assert known.progress == pytest.approx(2 / 3)
+    assert known.measures["weighed"].tolist() == [True, True, False, False]
+    assert known.progress == 0.5
     read = []
     look = weight_values.together
     monkeypatch.setattr(weight_values, "together", lambda *of: read.extend(of[1]) or look(*of))
     again = compute(known, every, Monitor())
-    assert read == ["c.w"]
+    assert read == ["c.w", "d.w"]
     np.testing.assert_array_equal(again.measures, weighed(after).measures)
 
 

@@ -68,7 +68,7 @@ def test_a_checkpoint_without_a_session_is_closed(tmp_path, session, monkeypatch
         raise CheckpointError("The named states cannot be read.")
 
     opened = []
-    monkeypatch.setattr(jobs.kept_recipes, "load_states", fail)
+    monkeypatch.setattr(jobs.kept_recipes, "load_kept", fail)
     with pytest.raises(CheckpointError, match="named states"):
         open_job(tmp_path / "model.safetensors").work(Monitor())
     with pytest.raises(CheckpointError, match="is closed"):

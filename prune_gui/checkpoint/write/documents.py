@@ -20,8 +20,12 @@ RECIPE_SUFFIXES: Final = (".yaml", ".yml")
 PAGE_SUFFIXES: Final = (".html", ".htm")
 TABLE_SUFFIXES: Final = (".csv",)
 PICTURE_SUFFIXES: Final = (".png", ".svg", ".pdf")
+EVALUATOR_SUFFIXES: Final = (".py",)
 """The suffixes of the kinds of documents, the usual one first."""
-DOCUMENT_SUFFIXES: Final = (*RECIPE_SUFFIXES, *PAGE_SUFFIXES, *TABLE_SUFFIXES, *PICTURE_SUFFIXES)
+DOCUMENT_SUFFIXES: Final = (
+    *(*RECIPE_SUFFIXES, *PAGE_SUFFIXES, *TABLE_SUFFIXES),
+    *(*PICTURE_SUFFIXES, *EVALUATOR_SUFFIXES),
+)
 PICTURE_MAGICS: Final = (b"\x89PNG\r\n\x1a\n", b"%PDF-")
 
 

@@ -93,7 +93,7 @@ class BatchDialog(JobSequenceDialog):
     ) -> None:
         super().__init__(workbench, tr("Prune several checkpoints"), parent)
         self._start_folder = folder
-        self.model: RecordModel[BatchRow] = RecordModel(COLUMNS, self)
+        self.model: RecordModel[BatchRow] = RecordModel(COLUMNS)
         self.results = ResultTable(self.model, tr("Checkpoints and their results"), RESULT_COLUMN)
         tip = tr("All checkpoints in a folder, or in its subfolders")
         self.add_files = layouts.button(

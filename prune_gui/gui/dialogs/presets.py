@@ -70,7 +70,8 @@ class PresetMenu(QMenu):
             action.triggered.connect(partial(self._add, name, preset))
 
     def _add(self, name: str, preset: Preset) -> None:
-        self._workbench.edit(lambda session: session.add_preset(name, preset.steps))
+        label = tr("Add preset {name}", name=name)
+        self._workbench.edit(lambda session: session.append(label, *preset.steps))
 
 
 class PresetDialog(QDialog):

@@ -65,7 +65,7 @@ class RecipeMatchDialog(QDialog):
         super().__init__(parent)
         self.setWindowTitle(tr("Use the recipe on {name}?", name=one_line(checkpoint.path.name)))
         matches = match_recipe(recipe, checkpoint)
-        self.model: RecordModel[StepMatch] = RecordModel(COLUMNS, self)
+        self.model: RecordModel[StepMatch] = RecordModel(COLUMNS)
         self.model.show(matches)
         self.table = ResultTable(self.model, tr("Steps and what they match"), len(COLUMNS) - 1)
         self.message = Message()

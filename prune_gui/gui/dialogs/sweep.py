@@ -100,7 +100,7 @@ class SweepDialog(JobSequenceDialog):
         self.step = QComboBox(sizeAdjustPolicy=by_content)
         self.step.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.amounts = QLineEdit(DEFAULT_AMOUNTS, placeholderText="10%, 20%, 30%")
-        self.model: RecordModel[SweepRow] = RecordModel(COLUMNS, self)
+        self.model: RecordModel[SweepRow] = RecordModel(COLUMNS)
         self.results = ResultTable(self.model, tr("Results by amount"), PROBLEM_COLUMN)
         self.results.setSelectionMode(ResultTable.SelectionMode.SingleSelection)
         for used in (self.results.activated, self.results.clicked):

@@ -19,15 +19,12 @@ from prune_gui.recipe.amounts import parse_share
 from prune_gui.recipe.selector import Pattern
 
 PERCENT_DECIMALS: Final = 4
-BUTTONS_PX: Final = 32
-"""Width of the buttons and margins."""
+BUTTONS_PX: Final = 32  # width of the buttons and margins
 MAX_PERCENT: Final = 99_999.0
 """Limit of a share. It exceeds 100 so that a share above 100 % is reported, and not changed."""
-MAX_UNITS: Final = 2.0**53
-"""Limit of a number of units, because `QDoubleSpinBox` stores float64."""
+MAX_UNITS: Final = 2.0**53  # limit of a number of units, because `QDoubleSpinBox` stores float64
 VISIBLE_LINES: Final = 6
-SLIDER_STEPS: Final = 1000
-"""Positions of the slider: tenths of a percent."""
+SLIDER_STEPS: Final = 1000  # positions of the slider: tenths of a percent
 
 
 class NumberBox(QDoubleSpinBox):
@@ -219,7 +216,6 @@ class AmountsField(Field):
 
 
 def _entries(text: str) -> dict[str, object] | None:
-    """Return the amounts by pattern, not validated; None if the text is empty."""
     entries: dict[str, object] = {}
     for line in filter(None, map(str.strip, text.splitlines())):
         pattern, _, amount = line.rpartition("=")  # a condition may have "=", too
@@ -235,7 +231,6 @@ def _parse(text: str) -> object:
 
 
 def _typed(amount: object) -> str:
-    """Return the text that `_parse` parses to an amount, with all digits."""
     if not isinstance(amount, float):
         return str(amount)
     percent = f"{(Decimal(repr(amount)) * 100).normalize():f}"

@@ -13,15 +13,14 @@ from PySide6.QtWidgets import QCheckBox, QLabel, QPushButton, QSizePolicy, QWidg
 
 from prune_gui.errors import RecipeError
 from prune_gui.gui import formatting
-from prune_gui.gui.draft.cut_follower import CutFollower
 from prune_gui.gui.draft.fields import WheelToScroll
-from prune_gui.gui.draft.form import MethodForm, row_label
+from prune_gui.gui.draft.form import CutFollower, MethodForm, row_label
 from prune_gui.gui.draft.method_box import MethodBox, summary
+from prune_gui.gui.draft.outcome_text import OutcomeText
 from prune_gui.gui.draft.targets_field import TargetsField
 from prune_gui.gui.draft.unit_kinds import choose_units
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.frames import FitScrollArea
-from prune_gui.gui.widgets.message import Message, keep_room
 from prune_gui.gui.widgets.theme import bold, icon
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
@@ -46,32 +45,26 @@ from prune_gui.session.history import DraftState
 from prune_gui.worker.jobs import Draft, Resolved
 
 UPDATE_INTERVAL_MS: Final = 25
-"""Minimum interval between two updates of the draft while the user changes the form.
-
-A mouse can report a slider more often than the screen shows it; each update takes processor time
-from the engine.
-"""
-IDLE: Final = deferred("Change a setting, or turn on Preview.")
+"""Minimum interval between updates of the draft: each takes processor time from the engine."""
 MIN_FIELDS_HEIGHT_PX: Final = 120  # minimum height of the scroll area with the fields
 
 
 class DraftPanel(QWidget):
     """The form for method, targets and fields of a step to add or to edit.
 
-    There is a draft while *Preview* is checked. A change in the form checks it; adding the step
-    unchecks it, so that the views do not show the same step twice.
+    There is a draft while *Preview* is checked. A change in the form checks it, and adding the step
+    unchecks it.
     """
 
     added = Signal()  # the draft became a step
     offer_changed = Signal()  # whether it is previewed or edited has changed
 
-    def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, workbench: Workbench) -> None:
+        super().__init__()
         self._workbench = workbench
         self._editing: tuple[int, Step] | None = None
         self._aside: DraftState | None = None  # the draft that returns after editing or a pick
         self._is_made_by_view = False
-        self._shows_outcome = False  # that of the current or of the previous draft
 
         self._heading = QLabel()
         self._heading.setFont(bold(self._heading.font()))
@@ -87,9 +80,7 @@ class DraftPanel(QWidget):
         self.preview = QCheckBox(tr("Previe&w"))
         self.preview.setToolTip(tr("Show in every view what this step would do"))
         self.preview.toggled.connect(lambda: self._update())
-        self._outcome = layouts.described(Message(), tr("Effect of the step"))
-        keep_room(self._outcome, lines=2)
-        self._limits, self._remarks = Message(), Message()
+        self.outcome = OutcomeText()
         self.commit = QPushButton()
         self.commit.clicked.connect(self.add)
         tip = tr("Leave the step as it is; the draft of the next step returns")
@@ -102,9 +93,8 @@ class DraftPanel(QWidget):
         layouts.column(rows, self.form, layouts.STRETCH, of=fields, margin=0)
         self._scrolled = FitScrollArea(fields, MIN_FIELDS_HEIGHT_PX)
         self._scrolled.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Expanding)
-        messages = self._outcome, self._limits, self._remarks
         buttons = layouts.row(self.preview, layouts.STRETCH, self.cancel, self.commit)
-        layouts.column(self._heading, (self._scrolled, 1), *messages, buttons, of=self)
+        layouts.column(self._heading, (self._scrolled, 1), self.outcome, buttons, of=self)
 
         self._is_outdated = False
         self._offered = (False, False)
@@ -119,17 +109,13 @@ class DraftPanel(QWidget):
         return self._editing is not None
 
     def edit(self, index: int, *, focus: bool = True) -> None:
-        """Put the draft aside, and load a step of the recipe into the form, to replace it.
-
-        The form gets the focus.
-        """
+        """Put the draft aside, and load a step of the recipe into the form, to replace it."""
         session = self._workbench.session
         assert session is not None
         step = session.steps[index]
         if not self.editing:
             self._aside = self._workbench.draft.state
-        self._editing = index, step
-        self._is_made_by_view = False
+        self._editing, self._is_made_by_view = (index, step), False
         self._show_step(step)
         self._turn_preview(on=True)
         if focus:  # for other reasons, Fusion draws no focus frame
@@ -158,10 +144,9 @@ class DraftPanel(QWidget):
             self._reset(amend=amend)
 
     def add(self) -> None:
-        """Add the draft to the recipe, or replace the edited step by it; else show what is missing.
+        """Add the draft, or apply it to the edited step, when its globs are known.
 
-        If the globs of the selected parameters are being computed, the draft is added when they
-        are known.
+        If it is incomplete, show what is missing.
         """
         self.targets.when_known(self._add)
 
@@ -204,7 +189,7 @@ class DraftPanel(QWidget):
             self._reset(amend=amend)
             return
         self.method.choose(state.method)
-        self.form.use(METHODS[state.method])
+        self.form.use(made)
         self.form.show_values(state.values)
         self.targets.restore(state.targets, follows=state.follows)
         self._show_mode()
@@ -224,7 +209,6 @@ class DraftPanel(QWidget):
         )
 
     def change(self, request: DraftRequest) -> None:
-        """Change the draft as the user wants it in a view."""
         bench = self._workbench
         match request:
             case CutRequest():
@@ -262,10 +246,7 @@ class DraftPanel(QWidget):
             self._bring_back()
 
     def take_shares(self, number: int | None) -> None:
-        """Draft a step with the shares that another step, which it replaces, or the draft prunes.
-
-        Its method is that of the draft, if there is one.
-        """
+        """Draft a step with the shares that a step, which it replaces, or the draft prunes."""
         workbench = self._workbench
         shown, draft = workbench.shown, workbench.draft.current
         number = number or workbench.draft_number
@@ -310,25 +291,25 @@ class DraftPanel(QWidget):
             super().keyPressEvent(event)
 
     def _on_changed(self, changes: Changes) -> None:
+        session = self._workbench.session
         if changes.methods:
             self._renew_methods()
         if changes.file:
             self._opened()
-        elif changes.recipe and (session := self._workbench.session) is not None:
+        elif changes.recipe and session is not None:
             draft = session.history.draft
             if draft is not None and draft is not self._workbench.draft.state:  # undone or redone
                 self._workbench.draft.state = draft
                 self._show(draft)
             elif self._editing and session.steps[self._editing[0] :][:1] != self._editing[1:]:
                 self.stop_editing(amend=True)
-        if changes.recipe and self._workbench.session is not None:
-            self.targets.protect(self._workbench.session.protected)
+        if changes.recipe and session is not None:
+            self.targets.protect(session.protected)
         if changes.resolution:
             self._show_outcome()
             self._cuts.catch_up()
         if changes.stopped:
-            self._shows_outcome = False
-            self._outcome.say(tr("Stopped. Press F5 to recompute."))
+            self.outcome.say(tr("Stopped. Press F5 to recompute."))
 
     def _opened(self) -> None:
         session = self._workbench.session
@@ -341,31 +322,29 @@ class DraftPanel(QWidget):
             self._reset(amend=True)
 
     def _show_mode(self) -> None:
-        """Show the chosen method, and whether a step is edited."""
         self.cancel.setVisible(self.editing)
-        self._heading.setText(
-            tr("Editing step {number}", number=self._editing[0] + 1)
-            if self._editing
-            else tr("Next step")
-        )
-        self.commit.setText(tr("Appl&y") if self.editing else tr("&Add step"))
-        self.commit.setIcon(icon("edit" if self.editing else "add"))
-        tip = tr("Add this step to the stack  (Ctrl+Return)")
-        if self.editing:
+        if self._editing:
+            heading = tr("Editing step {number}", number=self._editing[0] + 1)
+            text, icon_name = tr("Appl&y"), "edit"
             tip = tr("Apply the changes to the step  (Ctrl+Return)")
+        else:
+            heading = tr("Next step")
+            text, icon_name = tr("&Add step"), "add"
+            tip = tr("Add this step to the stack  (Ctrl+Return)")
+        self._heading.setText(heading)
+        self.commit.setText(text)
+        self.commit.setIcon(icon(icon_name))
         self.commit.setToolTip(tip)
         method = METHODS[self.method.currentData()]
         self.method.setToolTip(formatting.wrapped(summary(method)))
         self.targets.use(method)
         # The tab order is from the top to the bottom, including new rows.
-        targets = self.targets
-        before = (self.method, targets.line, targets.following)
+        before = (self.method, self.targets.line, self.targets.following)
         after = (self.preview, self.cancel, self.commit)
         for widget, next_widget in pairwise((*before, *self.form.inputs, *after)):
             QWidget.setTabOrder(widget, next_widget)
 
     def _renew_methods(self) -> None:
-        """List the current methods, and update the form if its method was replaced."""
         self.method.list_methods()
         if METHODS[self.method.currentData()] is not self.form.method_type:
             self._use_method()
@@ -443,8 +422,7 @@ class DraftPanel(QWidget):
         return resolved.draft_error or "" if resolved and failed else ""
 
     def _show_missing(self) -> None:
-        """Say what is missing, and mark it with the focus."""
-        self._outcome.say(self.obstacle)
+        self.outcome.say(self.obstacle)
         if self.targets.error:
             self.targets.mark()
         elif (problem := self.form.problem) is not None:
@@ -460,39 +438,15 @@ class DraftPanel(QWidget):
         return resolved if resolved.draft == self._workbench.draft.current else None
 
     def _show_outcome(self) -> None:
-        draft, current = self._workbench.draft.current, self._resolved()
-        preview = current.preview if current else None
-        remarks, limits = [], []
         if not self.preview.isChecked():
-            self._outcome.say(tr(IDLE), warning=False)
-        elif draft is None:
-            self._outcome.say(self.obstacle)
-        elif current is None and self._shows_outcome:  # keep the layout stable while a slider moves
-            for message in (self._outcome, self._limits, self._remarks):
-                message.fade()
-            self._tell_offer()
-            return
-        elif current is None:
-            self._outcome.say(tr("Computing …"), warning=False)
-        elif preview is None:
-            self._outcome.say(current.draft_error or "")
+            self.outcome.say(tr("Change a setting, or turn on Preview."), warning=False)
+        elif self._workbench.draft.current is None:
+            self.outcome.say(self.obstacle)
+        elif (resolved := self._resolved()) is None:
+            self.outcome.wait()
         else:
-            number = current.draft_number or 0
-            idle = formatting.idle_reason(preview, number)
-            prospect = idle or formatting.prospect(preview, number)
-            self._outcome.say(prospect, warning=False, caution=bool(idle))
-            outcome = preview.outcomes[number - 1]
-            limits = formatting.notes(outcome.limits)
-            remarks = formatting.notes(outcome.warnings)
-            remarks += [current.draft_error] if current.draft_error else []
-        self._shows_outcome = self.preview.isChecked() and current is not None
-        self._limits.say("\n".join(limits), warning=False)
-        self._remarks.say("\n".join(remarks))
-        self._tell_offer()
-
-    def _tell_offer(self) -> None:
-        """Emit `offer_changed`, unless nothing has changed, as while a slider moves."""
-        before = self._offered
-        self._offered = self.preview.isChecked(), self.editing
-        if self._offered != before:
+            self.outcome.show_outcome(resolved)
+        offered = self.preview.isChecked(), self.editing
+        if offered != self._offered:  # not while a slider moves
+            self._offered = offered
             self.offer_changed.emit()

@@ -43,8 +43,7 @@ from prune_gui.pruning.methods.channels import format_ranges
 from prune_gui.pruning.methods.fields import text_of
 
 YES_OR_NO: Final = {"True": deferred("yes"), "False": deferred("no")}
-MAX_INT: Final = 2**31 - 1
-"""Limit of `QSpinBox`."""
+MAX_INT: Final = 2**31 - 1  # limit of `QSpinBox`
 ARABIC_TO_LATIN: Final = {"\N{ARABIC DECIMAL SEPARATOR}": "."}
 
 
@@ -90,7 +89,6 @@ class Field(QWidget):
         self._showing = False
 
     def value(self) -> object:
-        """Return the value, not validated."""
         return self._value
 
     def set_value(self, value: object) -> None:
@@ -169,8 +167,6 @@ class IntegerField(Field):
 
 
 class _IntegerBox(QSpinBox):
-    """A spin box that accepts the digits of any script."""
-
     def validate(self, text: str, at: int) -> tuple[QValidator.State, str, int]:
         return super().validate(latin(text), at)
 
@@ -243,8 +239,6 @@ class PathField(Field):
 
 
 class _PathLine(ElidedLineEdit):
-    """A line edit whose text is replaced by the path of a dropped file."""
-
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802
         if not self._accepts(event):
             super().dragEnterEvent(event)
@@ -293,7 +287,6 @@ def as_typed(value: object) -> str:
 
 
 def _ranges(channels: object) -> str:
-    """Return channels as ranges, "3, 7, 12-15"; any other value as `str`."""
     return format_ranges(channels) if isinstance(channels, tuple) else str(channels)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
@@ -21,6 +22,11 @@ from prune_gui.language import tr, trn
 from prune_gui.pruning.methods import METHODS, Method, ScoredMethod
 from prune_gui.pruning.methods.fields import text_of
 from prune_gui.pruning.validation_messages import validation_message
+from prune_gui.session.amount_from_cut import DraggedAmount, FindSetting
+
+if TYPE_CHECKING:
+    from prune_gui.gui.workbench import Workbench
+    from prune_gui.pruning.methods.base import Setting
 
 
 def row_label(text: str, focus_input: QWidget) -> QLabel:
@@ -46,8 +52,8 @@ class MethodForm(QWidget):
     changed = Signal()
     fold_toggled = Signal(bool)  # (open) the user opened or folded *More*
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._method: type[Method] | None = None
         self._fields: dict[str, Field] = {}
         self._initial: dict[str, object] = {}
@@ -90,7 +96,6 @@ class MethodForm(QWidget):
 
     @property
     def values(self) -> dict[str, object]:
-        """The values of the fields, not validated."""
         return {name: field.value() for name, field in self._fields.items()}
 
     def show_values(self, values: Mapping[str, object]) -> None:
@@ -271,3 +276,47 @@ class Fold(QWidget):
     def _toggle(self) -> None:
         self.open(on=not self.is_open)
         self.toggled.emit(self.is_open)
+
+
+class CutFollower:
+    """Computes the setting for each dragged cut on the engine's thread.
+
+    The next cut waits until the outcome of the previous one is shown, so that fast dragging does
+    not block updates of the views. Of several waiting cuts, only the latest is computed.
+    """
+
+    def __init__(self, workbench: Workbench, form: MethodForm) -> None:
+        self._workbench = workbench
+        self._form = form
+        self._pending: FindSetting | None = None
+        self._ticket: int | None = None
+
+    def apply(self, find: FindSetting) -> None:
+        workbench = self._workbench
+        session, draft, number = workbench.session, workbench.draft.current, workbench.draft_number
+        outdated = workbench.resolved is not None and workbench.resolved.draft != draft
+        if outdated or workbench.bridge.waits_for(self._ticket):
+            self._pending = find
+            return
+        if not (session and workbench.shown and draft and number and workbench.chosen):
+            return
+        if workbench.chosen not in workbench.shown.outcomes[number - 1].pruned:
+            return  # the cut was dragged in a picture of the previous parameter
+        moved = DraggedAmount(session, draft.step, workbench.shown, number, workbench.chosen)
+
+        def then(setting: Setting | None) -> None:
+            before = workbench.draft.current
+            if setting is not None and before and before.step.method.name == draft.step.method.name:
+                self._form.set_value(*moved.for_parameter(setting))
+            if workbench.draft.current == before:  # no new outcome follows to trigger this
+                self.catch_up()
+
+        self._ticket = workbench.bridge.run_job(
+            "cut", lambda monitor: find(moved, monitor=monitor), then
+        )
+
+    def catch_up(self) -> None:
+        """Handle the latest cut that was dragged while the previous one was computed."""
+        find, self._pending = self._pending, None
+        if find is not None and self._workbench.draft.current is not None:
+            self.apply(find)

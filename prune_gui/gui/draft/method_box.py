@@ -6,7 +6,7 @@ from typing import Final
 
 from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QIcon, QStandardItem, QStandardItemModel
-from PySide6.QtWidgets import QComboBox, QTreeView, QWidget
+from PySide6.QtWidgets import QComboBox, QTreeView
 
 from prune_gui.errors import one_line
 from prune_gui.gui.widgets.theme import bold, icon
@@ -31,8 +31,8 @@ class MethodBox(QComboBox):
     Its list shows the mask that each method makes, and one line on the method.
     """
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setAccessibleName(tr("Method"))
         self._methods = QStandardItemModel(0, 2, self)
         self._list = QTreeView(rootIsDecorated=False, headerHidden=True)

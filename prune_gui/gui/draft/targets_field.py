@@ -58,8 +58,8 @@ class TargetsField(QWidget):
 
     changed = Signal(bool)  # (by_user) the globs changed
 
-    def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, workbench: Workbench) -> None:
+        super().__init__()
         self._workbench = workbench
         self._selection: frozenset[str] = frozenset()
         self._pending: frozenset[str] | None = None
@@ -119,7 +119,6 @@ class TargetsField(QWidget):
             self._count()
 
     def protect(self, names: frozenset[str]) -> None:
-        """Count the protected targets apart."""
         if names != self._protected:
             self._protected = names
             self._count()
@@ -200,7 +199,6 @@ class TargetsField(QWidget):
         self._write(self._selection, by_user=False)
 
     def _write(self, names: frozenset[str], *, by_user: bool) -> None:
-        """Set the globs for some parameters, computed on the engine's thread."""
         session = self._workbench.session
         if session is None:
             return
@@ -330,7 +328,6 @@ class ConditionCompleter(QCompleter):
         self._offered.setStringList([word for word in self._words if word.casefold() != typed])
 
     def _load_words(self) -> None:
-        """Compute the conditions on the engine's thread, once per checkpoint."""
         session = self._workbench.session
         if session is None or session.checkpoint is self._words_checkpoint:
             return

@@ -28,6 +28,11 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from prune_gui.checkpoint.write.documents import (
+    EVALUATOR_SUFFIXES,
+    document_path,
+    write_documents,
+)
 from prune_gui.errors import PruneGuiError
 from prune_gui.evaluation.spec import EvaluatorChoice, functions_in
 from prune_gui.gui.dialogs import questions
@@ -253,10 +258,11 @@ class EvaluatorChooser(QWidget):
         if path is None:
             return
         try:
-            path.write_bytes(resource("evaluators", template).read_bytes())
-        except OSError as error:
-            text = tr("The file cannot be written: {reason}.", reason=error.strerror or error)
-            self.problem.say_error(text, str(path))
+            asked, path = path, document_path(path, EVALUATOR_SUFFIXES)
+            content = {path: resource("evaluators", template).read_bytes()}
+            write_documents(content, overwrite=path == asked)  # else nobody was asked
+        except PruneGuiError as error:
+            self.problem.say_error(error.brief, error.details)
             return
         _, evaluator = TEMPLATES[template]
         quoted = str(path) if evaluator.startswith("{") else shlex.quote(str(path))

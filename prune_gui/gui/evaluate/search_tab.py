@@ -90,7 +90,7 @@ class SearchTab(EvaluationTab):
         self.plot.pointed.connect(self._point)
         self.plot.taken.connect(self._select)
         columns = self._columns(evaluations.metric, math.nan)
-        self.model: SortableModel[Sequence[Trial]] = SortableModel(columns, (), self)
+        self.model: SortableModel[Sequence[Trial]] = SortableModel(columns, ())
         self.list = ResultTable(self.model, tr("Trials of the search"), 0)
         self.list.setSelectionMode(ResultTable.SelectionMode.SingleSelection)
         self.list.setMouseTracking(True)

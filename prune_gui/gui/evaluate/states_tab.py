@@ -126,7 +126,7 @@ class StatesTab(EvaluationTab):
     def __init__(self, workbench: Workbench, evaluations: Evaluations, exporter: Exporter) -> None:
         super().__init__(workbench, evaluations, exporter)
         self._results = StateResults()
-        self.model = StatesModel(COLUMNS, self)
+        self.model = StatesModel(COLUMNS)
         self.model.shades = {}
         self.list = ResultTable(self.model, tr("Values of the states"), STATUS)
         self.list.setItemDelegate(QStyledItemDelegate(self.list))

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-from numpy.typing import NDArray
-
-from prune_gui.gui.views.mask.data import mask_levels
+from prune_gui.gui.views.maps.tiles import Pixels, TileRegion
+from prune_gui.gui.views.mask.data import MaskPainter
 from prune_gui.gui.views.overview.data import parameter_subject
 from prune_gui.gui.views.overview.layout import Arrangement
 from prune_gui.raster.parameter_layouts import KernelLayout, SliceLayout
-from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO
-from prune_gui.session.subjects import ModelSubject, Subject
+from prune_gui.recipe.recipe import KEPT
+from prune_gui.session.subjects import ModelSubject, Subject, with_zeros
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.recipe import Resolution
 
+MAX_NAME_CHARS: Final = 100  # of a suggested file name
 MAX_CELLS: Final = 256
 """Maximum number of cells of a mask along a side: more are smaller than what a printer resolves."""
 MAX_BARS: Final = 72  # more bars than this are summed up by block
@@ -31,7 +30,7 @@ MAX_BARS: Final = 72  # more bars than this are summed up by block
 class MaskCells:
     """The mask of a parameter with a number of rows and columns: a level per cell."""
 
-    levels: NDArray[np.uint16]  # see `mask_levels`
+    levels: Pixels  # see `mask_levels`
     size: tuple[int, int]
     sparsity: float
 
@@ -50,19 +49,22 @@ class Bar:
 
     @property
     def sparsity(self) -> float:
-        """The share that is not kept, in [0, 1]."""
-        return 1 - self.counts.get(KEPT, 0) / max(1, sum(self.counts.values()))
+        return pruned_share(self.counts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FigureData:
-    """The content of the layouts. `masks` are of the chosen parameter, before and after."""
+    """The content of the layouts. `masks` are of the chosen parameter, before and after.
+
+    The axes are the labels of its rows and of its columns.
+    """
 
     subject: ModelSubject
     arrangement: Arrangement
     bars: Mapping[str, Bar]
-    chosen: Subject | None
-    masks: tuple[MaskCells, MaskCells] | None
+    chosen: Subject | None = None
+    axes: tuple[str, str] = ("", "")
+    masks: tuple[MaskCells, ...] = ()
 
     def listed(self, *, by_block: bool) -> list[Bar]:
         """Return the bars in the order of the sections; one per block if there are too many."""
@@ -78,7 +80,11 @@ class FigureData:
 
 
 def figure_data(
-    subject: ModelSubject, before: Resolution, chosen: Subject | None, monitor: Monitor
+    subject: ModelSubject,
+    before: Resolution,
+    chosen: Subject | None,
+    axes: tuple[str, str],
+    monitor: Monitor,
 ) -> FigureData:
     """Return the content of the layouts; `before` is the original, or the file itself."""
     tensors, counts = subject.resolution.checkpoint.tensors, subject.resolution.counts
@@ -90,24 +96,24 @@ def figure_data(
             labels = row.captions or [" ".join(filter(None, role)) for role in section.roles]
             for name, label in zip(row.names, labels, strict=True):
                 if name is not None:
-                    bars[name] = Bar(
-                        heading, block, label, _counts(parameter_subject(subject, name))
-                    )
+                    elements = _counts(parameter_subject(subject, name))
+                    bars[name] = Bar(heading, block, label, elements)
     if chosen is None:
-        return FigureData(subject, found, bars, None, None)
+        return FigureData(subject, found, bars)
     original = Subject(before, before.checkpoint.tensors[chosen.name], None)
     if before.checkpoint is chosen.resolution.checkpoint:
         original = replace(original, file_zeros=chosen.file_zeros)
     masks = _cells(original, monitor), _cells(chosen, monitor)
-    return FigureData(subject, found, bars, chosen, masks)
+    return FigureData(subject, found, bars, chosen, axes, masks)
+
+
+def pruned_share(counts: Mapping[int, int]) -> float:
+    """Return the share of elements that are not kept, in [0, 1], given their numbers by code."""
+    return 1 - counts.get(KEPT, 0) / max(1, sum(counts.values()))
 
 
 def _counts(subject: Subject) -> dict[int, int]:
-    """Return numbers of elements by code. Zeros of the file count where no step may prune them."""
-    counts = subject.counts()
-    if counts.keys() <= {KEPT, IN_FILE} and subject.zeros:
-        counts |= {KEPT: counts[KEPT] - subject.zeros, ZERO: subject.zeros}
-    return counts
+    return with_zeros(subject.counts(), subject.zeros)
 
 
 def layout_of(shape: tuple[int, ...]) -> KernelLayout | SliceLayout:
@@ -116,27 +122,15 @@ def layout_of(shape: tuple[int, ...]) -> KernelLayout | SliceLayout:
 
 
 def _cells(subject: Subject, monitor: Monitor) -> MaskCells:
-    # torch: slow to import
-    from prune_gui.raster.cell_grid import CellGrid
-    from prune_gui.raster.density import density
-
     layout = layout_of(subject.info.shape)
     size = layout.rows, layout.columns
     down, across = (ceil(length / ceil(length / MAX_CELLS)) for length in size)
-    cells = density(subject.marked, subject.name, CellGrid.over(layout, (down, across)), monitor)
-    bar = Bar("", "", "", _counts(subject))
-    return MaskCells(mask_levels(cells, subject.draft), size, bar.sparsity)
+    region = TileRegion(range(layout.rows), range(layout.columns), (down, across))
+    levels = MaskPainter(subject).paint(layout, region, monitor).pixels
+    return MaskCells(levels, size, pruned_share(_counts(subject)))
 
 
-def shortened(names: Sequence[str], fits: Callable[[str], bool]) -> list[str]:
-    """Return names without a part of their middle where they do not fit; different names differ."""
-    for head in (0.5, 0.2, 0.8):  # share of the characters before the ellipsis
-        found = [next(filter(fits, _elisions(name, head)), "…") for name in names]
-        if len(set(found)) == len(set(names)):
-            break
-    return found
-
-
-def _elisions(name: str, head: float) -> list[str]:
-    cuts = [(round(head * left), left) for left in range(len(name) - 2, 0, -1)]
-    return [name, *(f"{name[:first]}…{name[len(name) + first - left :]}" for first, left in cuts)]
+def file_name(text: str) -> str:
+    """Return a text as a file name: special characters become "_", and only the end is kept."""
+    text = "".join(char if char.isalnum() or char in "._-" else "_" for char in text)
+    return text[-MAX_NAME_CHARS:]

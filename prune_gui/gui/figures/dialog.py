@@ -25,8 +25,7 @@ from prune_gui.checkpoint.write.documents import document_path, write_documents
 from prune_gui.engine import Job
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.dialogs import questions
-from prune_gui.gui.figures.data import FigureData, figure_data, layout_of
-from prune_gui.gui.figures.exporter import file_name
+from prune_gui.gui.figures.data import FigureData, figure_data, file_name, layout_of
 from prune_gui.gui.figures.figure import (
     CURVES,
     CURVES_ASPECT,
@@ -36,11 +35,14 @@ from prune_gui.gui.figures.figure import (
     PICTURE,
     POINTS_PER_INCH,
     Figure,
+    clipboard_data,
+    content_of,
     default_title,
+    drawn,
+    image_of,
     panels_of,
 )
 from prune_gui.gui.figures.picture import PicturePanel, PictureSource, is_dark
-from prune_gui.gui.figures.writing import clipboard_data, content_of, drawn, image_of
 from prune_gui.gui.views.controls import Choice
 from prune_gui.gui.views.plot import dim_names_of, layout_labels
 from prune_gui.gui.widgets import layouts
@@ -97,7 +99,7 @@ class FigureDialog(QDialog):
         self.setWindowTitle(tr("Export figure"))
         self._workbench, self._source, self._curves = workbench, source, curves
         self._recoloured: list[PictureSource] = []
-        self._data: tuple[FigureData, tuple[str, str]] | None = None
+        self._data: FigureData | None = None
         self._is_showing = False
         self.settings = settings
         self._timer = QTimer(self, singleShot=True, interval=SETTLE_MS)
@@ -164,7 +166,6 @@ class FigureDialog(QDialog):
         self._load()
 
     def _show(self) -> None:
-        """Show the settings in the fields, and the layouts for which there is something to show."""
         self._is_showing = True
         panels, box = self._panels(), self.fields["layout"]
         assert isinstance(box, Choice)
@@ -195,12 +196,10 @@ class FigureDialog(QDialog):
 
     @property
     def _layout(self) -> str | None:
-        """The layout that is shown; None if there is nothing to show."""
         value: str | None = self._access["layout"][0]()
         return value
 
     def _load(self) -> None:
-        """Compute what the ready layouts show."""
         workbench = self._workbench
         model, chosen, resolved = workbench.model_subject, workbench.subject, workbench.resolved
         if not isinstance(model, ModelSubject) or resolved is None:
@@ -216,20 +215,19 @@ class FigureDialog(QDialog):
                 before = original
 
         def work(monitor: Monitor) -> FigureData:
-            return figure_data(model, before, subject, monitor)
+            return figure_data(model, before, subject, axes, monitor)
 
         def then(data: FigureData) -> None:
             if isValid(self):
-                self._data = data, axes
+                self._data = data
                 self._show()
 
         workbench.bridge.run(Job(deferred("Drawing"), work, lane="figure", long=True), then)
 
     def _panels(self) -> dict[str, list[Panel]]:
-        """Return the panels of each layout for which there is something to show."""
         ready: dict[str, Panel] = {}
         if self._data is not None:
-            ready = panels_of(*self._data, DARK if self.settings.dark else LIGHT)
+            ready = panels_of(self._data, DARK if self.settings.dark else LIGHT)
         if self._curves is not None and self._curves.picture() is not None:
             ready[CURVES] = PicturePanel(self._curves, CURVES_ASPECT)
         found = {layout: [panel] for layout, panel in ready.items()}
@@ -240,7 +238,6 @@ class FigureDialog(QDialog):
         return found
 
     def _figure(self) -> Figure | None:
-        """Return the figure; None while there is nothing to show."""
         layout = self._layout
         panels = self._panels().get(layout or "")
         if panels is None:
@@ -249,7 +246,7 @@ class FigureDialog(QDialog):
         if layout == MASK:
             default = panels[0].title
         elif layout != PICTURE and self._data is not None:
-            default = default_title(self._data[0])
+            default = default_title(self._data)
         self.title.setPlaceholderText(default)
         title = (self.title.text() or default) if self.settings.title else ""
         return Figure(panels, title, self.settings)
@@ -272,19 +269,17 @@ class FigureDialog(QDialog):
         image.setDevicePixelRatio(ratio)
         self.preview.setPixmap(QPixmap.fromImage(image))
         pixels = figure.pixel_size(self.settings.dpi)
-        facts = {
-            "width": round(size.width() * MM_PER_INCH / POINTS_PER_INCH),
-            "height": round(size.height() * MM_PER_INCH / POINTS_PER_INCH),
-            "across": pixels.width(),
-            "down": pixels.height(),
-        }
-        message = deferred(
+        paper = (size * MM_PER_INCH / POINTS_PER_INCH).toSize()
+        facts = tr(
             "{width} \N{MULTIPLICATION SIGN} {height} mm, "
-            "{across:,} \N{MULTIPLICATION SIGN} {down:,} px"
+            "{across:,} \N{MULTIPLICATION SIGN} {down:,} px",
+            width=paper.width(),
+            height=paper.height(),
+            across=pixels.width(),
+            down=pixels.height(),
         )
         is_large = pixels.width() * pixels.height() > MAX_PIXELS  # the clipboard gets an image
-        problem = tr("Too many pixels: choose a lower resolution.")
-        self.facts.setText(problem if is_large else tr(message, **facts))
+        self.facts.setText(tr("Too many pixels: choose a lower resolution.") if is_large else facts)
         for button in (self.export, self.copy):
             button.setEnabled(not is_large)
 

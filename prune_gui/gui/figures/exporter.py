@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from PySide6.QtCore import QMimeData
 from PySide6.QtGui import QGuiApplication
@@ -12,9 +12,9 @@ from PySide6.QtWidgets import QWidget
 from prune_gui.checkpoint.write.documents import TABLE_SUFFIXES, document_path, write_documents
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.dialogs import questions
-from prune_gui.gui.figures.figure import Figure
+from prune_gui.gui.figures.data import file_name
+from prune_gui.gui.figures.figure import Figure, clipboard_data
 from prune_gui.gui.figures.picture import PicturePanel, PictureSource, is_dark
-from prune_gui.gui.figures.writing import clipboard_data
 from prune_gui.gui.widgets.frames import deleted_on_close
 from prune_gui.language import deferred, tr
 from prune_gui.session.session import start_folder
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from prune_gui.gui.runtime.preferences import Preferences
     from prune_gui.gui.workbench import Workbench
     from prune_gui.table import Table
-
-MAX_NAME_CHARS: Final = 100
-"""Limit of a suggested file name."""
 
 
 class Tabular(Protocol):
@@ -54,7 +51,6 @@ class Exporter:
         self._curves = curves
 
     def copy_picture(self, source: PictureSource) -> None:
-        """Copy a picture as a figure, in the colours of the window."""
         if source.picture() is not None:
             settings = self._preferences.now.figure.model_copy(update={"dark": is_dark(source)})
             figure = Figure([PicturePanel(source)], source.caption()[0], settings)
@@ -100,9 +96,3 @@ class Exporter:
     def _copy(self, mime: QMimeData, note: str) -> None:
         QGuiApplication.clipboard().setMimeData(mime)
         self._workbench.noted.emit(note)
-
-
-def file_name(text: str) -> str:
-    """Return a text as a file name: special characters become "_", and only the end is kept."""
-    text = "".join(char if char.isalnum() or char in "._-" else "_" for char in text)
-    return text[-MAX_NAME_CHARS:]

@@ -4,18 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from math import prod
 from string import ascii_lowercase
 from typing import Final
 
-from PySide6.QtCore import QPointF, QRectF, QSize, QSizeF
-from PySide6.QtGui import QFontInfo, QGuiApplication, QPainter, QTextDocument
+from PySide6.QtCore import (
+    QBuffer,
+    QByteArray,
+    QIODevice,
+    QMarginsF,
+    QMimeData,
+    QPointF,
+    QRectF,
+    QSize,
+    QSizeF,
+)
+from PySide6.QtGui import (
+    QFontInfo,
+    QGuiApplication,
+    QImage,
+    QPageSize,
+    QPaintDevice,
+    QPainter,
+    QPdfWriter,
+    QTextDocument,
+)
+from PySide6.QtSvg import QSvgGenerator
 
 from prune_gui.errors import one_line
 from prune_gui.gui.figures.data import FigureData
-from prune_gui.gui.figures.drawing import Canvas
-from prune_gui.gui.figures.panels import COLUMN_EMS, BarsPanel, GridPanel, MaskPanel, Panel
+from prune_gui.gui.figures.panels import COLUMN_EMS, BarsPanel, Canvas, GridPanel, MaskPanel, Panel
 from prune_gui.gui.views.legend_text import legend
 from prune_gui.language import deferred, tr
 from prune_gui.number_formats import short_count, sparsity
@@ -53,7 +73,6 @@ class Figure:
 
     @property
     def family(self) -> str:
-        """The font of all texts."""
         return QFontInfo(QGuiApplication.font()).family()
 
     @property
@@ -63,8 +82,7 @@ class Figure:
     @property
     def size(self) -> QSizeF:
         """The size in points. The height follows from the content unless it is set."""
-        boxes = self._boxes(self._canvas(QPainter()))
-        bottom = max((foot for _, _, foot in boxes), default=0.0) + MARGIN
+        bottom = max((foot for _, _, foot in self._boxes), default=0.0) + MARGIN
         return QSizeF(self._width, self._height or bottom)
 
     def pixel_size(self, dpi: float) -> QSize:
@@ -77,7 +95,7 @@ class Figure:
         canvas = self._canvas(painter)
         canvas.fill(QRectF(QPointF(), self.size), self.colours.background)
         canvas.write(self._title(canvas), QPointF(MARGIN, MARGIN))
-        for number, (panel, box, _) in enumerate(self._boxes(canvas)):
+        for number, (panel, box, _) in enumerate(self._boxes):
             if len(self.panels) > 1:
                 line = QRectF(box.left(), box.top(), box.width(), canvas.line)
                 line.moveBottom(box.top() - TITLE_GAP)
@@ -106,55 +124,52 @@ class Figure:
     def _legend(self, canvas: Canvas, panel: Panel, width: float) -> QTextDocument:
         return canvas.rich(panel.legend if self.settings.legend else "", width)
 
-    def _boxes(self, canvas: Canvas) -> list[tuple[Panel, QRectF, float]]:
+    @cached_property
+    def _boxes(self) -> list[tuple[Panel, QRectF, float]]:
         """Return where each panel is, and where its legend ends.
 
         The next panel is in the column that ends first. If the height is set, the panels of each
         column are stretched to it.
         """
-        full = self._width - 2 * MARGIN
+        canvas, full = self._canvas(QPainter()), self._width - 2 * MARGIN
         count = max(1, min(int(full // (COLUMN_EMS * canvas.text_pt)), len(self.panels)))
         width = (full + 2 * GAP) / count - 2 * GAP
         top = MARGIN + (self._title(canvas).size().height() + TITLE_GAP if self.title else 0)
         lead = canvas.line + TITLE_GAP if len(self.panels) > 1 else 0
         columns: list[list[Panel]] = [[] for _ in range(count)]
-        texts, heights = [-GAP] * count, [0.0] * count  # of each column
-        legends = {}
+        ends = [0.0] * count
+        heights, texts, boxes = {}, {}, {}
         for panel in self.panels:
-            ends = [sum(pair) for pair in zip(texts, heights, strict=True)]
-            first = ends.index(min(ends))
-            legend = self._legend(canvas, panel, width)
-            legends[panel] = 0 if legend.isEmpty() else legend.size().height() + TITLE_GAP
-            columns[first].append(panel)
-            texts[first] += GAP + lead + legends[panel]
-            heights[first] += panel.height(canvas, width)
-        boxes = {}
-        for number, column in enumerate(columns):
+            legend, column = self._legend(canvas, panel, width), ends.index(min(ends))
+            heights[panel] = panel.height(canvas, width)
+            texts[panel] = 0 if legend.isEmpty() else legend.size().height() + TITLE_GAP
+            columns[column].append(panel)
+            ends[column] += lead + heights[panel] + texts[panel] + GAP
+        for number, panels in enumerate(columns):
             stretch, left, y = 1.0, MARGIN + number * (width + 2 * GAP), top
             if self._height:
-                room = self._height - MARGIN - top - texts[number]
-                stretch = max(MIN_STRETCH, room / heights[number])
-            for panel in column:
-                height = stretch * panel.height(canvas, width)
-                box = QRectF(left, y + lead, width, height)
-                y = box.bottom() + legends[panel] + GAP
+                content = sum(heights[panel] for panel in panels)
+                room = self._height - MARGIN - top - (ends[number] - GAP - content)
+                stretch = max(MIN_STRETCH, room / content)
+            for panel in panels:
+                box = QRectF(left, y + lead, width, stretch * heights[panel])
+                y = box.bottom() + texts[panel] + GAP
                 boxes[panel] = panel, box, y - GAP
         return [boxes[panel] for panel in self.panels]
 
 
-def panels_of(data: FigureData, axes: tuple[str, str], colours: Colours) -> dict[str, Panel]:
+def panels_of(data: FigureData, colours: Colours) -> dict[str, Panel]:
     """Return the panel of each layout for which there is something to show."""
     model, chosen = data.subject, data.chosen
     text = legend(model, colours, zeros=model.zeros)
-    bars, summed = (data.listed(by_block=by_block) for by_block in (False, True))
     panels: dict[str, Panel] = {
-        "blocks": GridPanel(tr("Sparsity by block and role"), "", data.arrangement, data.bars),
-        "layers": BarsPanel(tr("Sparsity of each layer"), text, bars, summed, model.draft),
+        "blocks": GridPanel(tr("Sparsity by block and role"), "", data),
+        "layers": BarsPanel(tr("Sparsity of each layer"), text, data),
     }
-    if chosen is not None and data.masks is not None:
+    if chosen is not None:
         is_dense = prod(data.masks[0].size) > data.masks[0].levels.size
         text = legend(chosen, colours, zeros=chosen.zeros, is_dense=is_dense)
-        panels[MASK] = MaskPanel(one_line(chosen.name), text, data.masks, axes)
+        panels[MASK] = MaskPanel(one_line(chosen.name), text, data)
     return panels
 
 
@@ -167,3 +182,89 @@ def default_title(data: FigureData) -> str:
         share=sparsity(pruned, total),
         total=short_count(total),
     )
+
+
+INCHES_PER_METRE: Final = 1000 / 25.4
+PDF_DPI: Final = 1200  # of the coordinates in PDF files
+SVG_DPI: Final = 2540  # 0.01 mm per unit of the size of SVG files
+MAX_TITLE_CHARS: Final = 300
+FALLBACK_FONTS: Final = ", Helvetica, Arial, sans-serif"
+
+
+def image_of(figure: Figure, dpi: float) -> QImage:
+    """Return a figure as an image."""
+    image = QImage(figure.pixel_size(dpi), QImage.Format.Format_RGB32)
+    image.setDotsPerMeterX(round(INCHES_PER_METRE * dpi))
+    image.setDotsPerMeterY(round(INCHES_PER_METRE * dpi))
+    image.setText("Title", one_line(figure.title, MAX_TITLE_CHARS))
+    image.fill(figure.colours.background)
+    _draw(figure, image, dpi)
+    return image
+
+
+def content_of(drawn: QImage | bytes) -> bytes:
+    """Return an image as the content of a PNG file; the content of other files is ready."""
+    if isinstance(drawn, bytes):
+        return drawn
+    content, buffer = _buffer()
+    drawn.save(buffer, "PNG")  # type: ignore[call-overload]  # it accepts only bytes
+    return bytes(content.data())
+
+
+def drawn(figure: Figure) -> QImage | bytes:
+    """Return what `content_of` needs for a file of the format of a figure."""
+    match figure.settings.format:
+        case "png":
+            return image_of(figure, figure.settings.dpi)
+        case "svg":
+            return svg_of(figure)
+        case "pdf":
+            return pdf_of(figure)
+
+
+def svg_of(figure: Figure) -> bytes:
+    """Return a figure as an SVG file. Texts stay texts; other fonts replace a missing one."""
+    content, buffer = _buffer()
+    generator = QSvgGenerator(QSvgGenerator.SvgVersion.Svg11)
+    generator.setOutputDevice(buffer)
+    generator.setResolution(SVG_DPI)
+    generator.setSize(figure.pixel_size(SVG_DPI))
+    generator.setViewBox(QRectF(0, 0, figure.size.width(), figure.size.height()))
+    generator.setTitle(one_line(figure.title, MAX_TITLE_CHARS))
+    _draw(figure, generator, POINTS_PER_INCH)
+    family = f'font-family="{figure.family}'
+    return bytes(content.data()).replace(family.encode(), (family + FALLBACK_FONTS).encode())
+
+
+def pdf_of(figure: Figure) -> bytes:
+    """Return a figure as a PDF file with its fonts."""
+    content, buffer = _buffer()
+    writer = QPdfWriter(buffer)
+    writer.setResolution(PDF_DPI)
+    writer.setPageSize(QPageSize(figure.size / POINTS_PER_INCH, QPageSize.Unit.Inch))
+    writer.setPageMargins(QMarginsF())
+    writer.setTitle(one_line(figure.title, MAX_TITLE_CHARS))
+    _draw(figure, writer, PDF_DPI)
+    return bytes(content.data())
+
+
+def clipboard_data(figure: Figure) -> QMimeData:
+    """Return a figure for the clipboard, as an image and as SVG."""
+    mime = QMimeData()
+    mime.setImageData(image_of(figure, figure.settings.dpi))
+    mime.setData("image/svg+xml", svg_of(figure))
+    return mime
+
+
+def _buffer() -> tuple[QByteArray, QBuffer]:
+    content = QByteArray()
+    buffer = QBuffer(content)
+    buffer.open(QIODevice.OpenModeFlag.WriteOnly)
+    return content, buffer
+
+
+def _draw(figure: Figure, device: QPaintDevice, dpi: float) -> None:
+    painter = QPainter(device)
+    painter.scale(dpi / POINTS_PER_INCH, dpi / POINTS_PER_INCH)
+    figure.draw(painter)
+    painter.end()

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
-from PySide6.QtCore import QPointF, QRectF
+import numpy as np
+from numpy.typing import NDArray
+from PySide6.QtCore import QPointF, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QImage, QPainter, QTextDocument
 
-from prune_gui.gui.figures.data import Bar, MaskCells, shortened
-from prune_gui.gui.figures.drawing import Canvas, Centre, Left, Right
+from prune_gui.errors import one_line
+from prune_gui.gui.figures.data import Bar, FigureData
 from prune_gui.gui.views.mask.data import coloured, step_table
-from prune_gui.gui.views.overview.grid_painter import Cell, GridPainter
-from prune_gui.gui.views.overview.layout import Arrangement
+from prune_gui.gui.views.overview.grid_painter import Cell, GridPainter, image_of
 from prune_gui.language import tr
 from prune_gui.number_formats import percent, sparsity_share
-from prune_gui.raster.colours import ramp_table
+from prune_gui.raster.colours import Colours, ramp_table
 from prune_gui.recipe.recipe import KEPT
 
 GAP: Final = 4.0  # points between neighbours
@@ -28,7 +30,7 @@ GRID_PT: Final = 400.0  # height into which the grid is to fit
 GRID_ASPECT: Final = 0.75  # the same of wide grids, relative to their width
 SHADES: Final = 100  # of the colour bar
 MAX_IN_COLUMN: Final = 14  # lines of a list that is not divided
-LABEL_EMS: Final = 5  # width of the labels of an axis
+HAIR_PT: Final = 0.5
 MIN_PITCH: Final = 0.75  # of bars, relative to the height of a line; closer ones are summed up
 BAR: Final = 0.72  # thickness of a bar, relative to the distance of bars
 LABEL_SHARE: Final = 0.4  # maximum width of the names of layers, as a share of a column
@@ -53,13 +55,16 @@ class Panel:
 
 
 @dataclass(frozen=True, eq=False)
-class GridPanel(Panel):
-    """The sparsity of each parameter by block and role, with a bar of the colours."""
+class DataPanel(Panel):
+    """A panel of a ready layout."""
 
     title: str
     legend: str
-    arrangement: Arrangement
-    bars: Mapping[str, Bar]
+    data: FigureData
+
+
+class GridPanel(DataPanel):
+    """The sparsity of each parameter by block and role, with a bar of the colours."""
 
     def _painter(self, canvas: Canvas, width: float, height: float) -> tuple[GridPainter, float]:
         """Return the painter of the cells for a size, and the points per pixel of it."""
@@ -68,10 +73,10 @@ class GridPanel(Panel):
         font.setPixelSize(GRID_FONT_PX)
 
         def cell_of(name: str) -> Cell:
-            share = self.bars[name].sparsity
+            share = self.data.bars[name].sparsity
             return Cell(sparsity_share(share), canvas.colours.share(share), is_faint=not share)
 
-        painter = GridPainter(self.arrangement, cell_of, canvas.colours, font)
+        painter = GridPainter(self.data.arrangement, cell_of, canvas.colours, font)
         painter.fit(int(width / scale), ceil(height / scale))
         return painter, scale
 
@@ -85,17 +90,11 @@ class GridPanel(Panel):
         return needed + 2 * canvas.line
 
     def draw(self, canvas: Canvas, area: QRectF) -> None:
-        cells, bar = area.adjusted(0, 0, 0, -2 * canvas.line), area.adjusted(0, 0, 0, -canvas.line)
+        cells = area.adjusted(0, 0, 0, -2 * canvas.line)
         bar = QRectF(area.left(), cells.bottom() + GAP, area.width() / 2, canvas.line - GAP)
-        table = ramp_table(canvas.colours.scale, SHADES)
-        canvas.pixels(bar, table[None])
-        for share in (0.0, 0.5, 1.0):
-            x = bar.left() + share * bar.width()
-            width = LABEL_EMS * canvas.text_pt
-            label = QRectF(x - share * width, bar.bottom(), width, canvas.line)
-            canvas.text(label, percent(share), (Left, Centre, Right)[int(2 * share)])
-        what = QRectF(bar.right() + GAP, bar.top(), area.right() - bar.right() - GAP, bar.height())
-        canvas.text(what, tr("sparsity"))
+        canvas.pixels(bar, ramp_table(canvas.colours.scale, SHADES)[None])
+        canvas.percentages(bar)
+        canvas.text(bar.translated(bar.width() + GAP, 0), tr("sparsity"))
         painter, scale = self._painter(canvas, area.width(), cells.height())
         width, height = painter.size
         scale = min(scale, area.width() / width, cells.height() / height)
@@ -104,24 +103,16 @@ class GridPanel(Panel):
         painter.paint(canvas.painter, QRectF(0, 0, width, height))
 
 
-@dataclass(frozen=True, eq=False)
-class BarsPanel(Panel):
+class BarsPanel(DataPanel):
     """A horizontal bar per layer, stacked by step, with its name and its sparsity."""
 
-    title: str
-    legend: str
-    bars: Sequence[Bar]
-    summed: Sequence[Bar]  # by block, for the case that there is no space for all
-    draft: int | None
-
     def height(self, canvas: Canvas, width: float) -> float:
-        return canvas.line * (max(map(len, self._columns(canvas, self.bars, width))) + 1)
+        return canvas.line * (max(map(len, self._columns(canvas, width, by_block=False))) + 1)
 
-    def _columns(self, canvas: Canvas, bars: Sequence[Bar], width: float) -> list[list[Bar | str]]:
-        """Return the lines of each column: headings and bars."""
+    def _columns(self, canvas: Canvas, width: float, *, by_block: bool) -> list[list[Bar | str]]:
         lines: list[Bar | str] = []
         heading = ""
-        for bar in bars:
+        for bar in self.data.listed(by_block=by_block):
             if bar.heading != heading:
                 heading = bar.heading
                 lines.append(heading)
@@ -133,8 +124,8 @@ class BarsPanel(Panel):
 
     def draw(self, canvas: Canvas, area: QRectF) -> None:
         gap = 3 * GAP
-        for bars in (self.bars, self.summed):
-            columns = self._columns(canvas, bars, area.width())
+        for by_block in (False, True):  # if there is no space for all
+            columns = self._columns(canvas, area.width(), by_block=by_block)
             pitch = area.height() / (max(map(len, columns)) + 1)
             scale = min(1.0, pitch / (MIN_PITCH * canvas.line))
             if scale == 1.0:
@@ -147,23 +138,19 @@ class BarsPanel(Panel):
             self._draw_column(canvas, row, lines)
 
     def _draw_column(self, canvas: Canvas, row: QRectF, lines: Sequence[Bar | str]) -> None:
-        """Draw lines from a row on."""
         bars = [line for line in lines if isinstance(line, Bar)]
         blocks = max(canvas.width(bar.block, bold=True) for bar in bars) + GAP
         blocks = blocks if any(bar.block for bar in bars) else 0
         names = min(max(canvas.width(bar.label) for bar in bars), LABEL_SHARE * row.width())
         values = max(canvas.width(sparsity_share(bar.sparsity)) for bar in bars) + GAP
-        labels = shortened([bar.label for bar in bars], lambda text: canvas.width(text) <= names)
+        labels = canvas.fitted([bar.label for bar in bars], names)
         label_of = dict(zip(bars, labels, strict=True))
         scale = row.adjusted(blocks + names + GAP, 0, -values, 0)
-        bottom = row.top() + row.height() * len(lines)
-        for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-            x = scale.left() + share * scale.width()
-            canvas.draw_line(QPointF(x, row.top()), QPointF(x, bottom), canvas.colours.grid)
-            if share in (0.0, 0.5, 1.0):
-                width = LABEL_EMS * canvas.text_pt
-                label = QRectF(x - width / 2, bottom, width, row.height())
-                canvas.text(label, percent(share), Centre)
+        whole = QRectF(scale.left(), row.top(), scale.width(), row.height() * len(lines))
+        for quarter in range(5):
+            x = whole.left() + quarter * whole.width() / 4
+            canvas.fill(QRectF(x, whole.top(), HAIR_PT, whole.height()), canvas.colours.grid)
+        canvas.percentages(whole)
         block = ""
         for line in lines:
             if isinstance(line, str):
@@ -175,9 +162,8 @@ class BarsPanel(Panel):
                     block = line.block
                     canvas.text(row, block, bold=True)
                 canvas.text(row.adjusted(blocks, 0, 0, 0), label_of[line])
-                self._draw_bar(
-                    canvas, QRectF(scale.left(), row.top(), scale.width(), row.height()), line
-                )
+                scale.moveTop(row.top())
+                self._draw_bar(canvas, scale, line)
                 canvas.text(row, sparsity_share(line.sparsity), Right)
             row = row.translated(0, row.height())
 
@@ -187,21 +173,15 @@ class BarsPanel(Panel):
         for code in (*sorted(bar.counts.keys() - {KEPT}), KEPT):
             width = box.width() * bar.counts.get(code, 0) / total
             part = QRectF(left, box.top() + inset, width, box.height() - 2 * inset)
-            canvas.fill(part, canvas.colours.of(code, self.draft))
+            canvas.fill(part, canvas.colours.of(code, self.data.subject.draft))
             left += width
 
 
-@dataclass(frozen=True, eq=False)
-class MaskPanel(Panel):
+class MaskPanel(DataPanel):
     """The mask of a parameter in the file and after the steps, side by side."""
 
-    title: str
-    legend: str
-    masks: tuple[MaskCells, MaskCells]
-    axes: tuple[str, str]  # labels of the rows and of the columns
-
     def height(self, canvas: Canvas, width: float) -> float:
-        rows, columns = self.masks[0].size
+        rows, columns = self.data.masks[0].size
         aspect = min(max(rows / columns, MIN_ASPECT), MAX_ASPECT)
         return aspect * self._side(canvas, width) + 2 * canvas.line
 
@@ -211,13 +191,123 @@ class MaskPanel(Panel):
     def draw(self, canvas: Canvas, area: QRectF) -> None:
         line, side = canvas.line, self._side(canvas, area.width())
         height = area.height() - 2 * line
-        canvas.upright(QRectF(area.left(), area.top(), line, area.height()), self.axes[0])
+        down, across = self.data.axes
+        canvas.upright(QRectF(area.left(), area.top(), line, area.height()), down)
         table = step_table(canvas.colours)
         left = area.left() + line + GAP
-        for mask, state in zip(self.masks, (tr("Before"), tr("After")), strict=True):
+        for mask, state in zip(self.data.masks, (tr("Before"), tr("After")), strict=True):
             text = f"{state}: {sparsity_share(mask.sparsity)}"
             canvas.text(QRectF(left, area.top(), side, line), text)
             box = QRectF(left, area.top() + line, side, height)
             box = canvas.pixels(box, coloured(mask.levels, table))
-            canvas.text(QRectF(left, box.bottom(), box.width(), line), self.axes[1], Centre)
+            canvas.text(QRectF(left, box.bottom(), box.width(), line), across, Centre)
             left += side + 2 * GAP
+
+
+LEADING: Final = 1.3  # height of a line, relative to the size of its text
+ENLARGEMENT: Final = 4
+"""Pixels per cell and side in vector files, because some programs blur enlarged pictures."""
+MIN_SNAPPED: Final = 3  # device pixels per cell from which all cells get the same number of them
+ELIDED: Final = Qt.TextElideMode.ElideMiddle
+Left: Final = Qt.AlignmentFlag.AlignLeft
+Right: Final = Qt.AlignmentFlag.AlignRight
+Centre: Final = Qt.AlignmentFlag.AlignHCenter
+
+
+class Canvas:
+    """A painter with the colours of a theme. Small texts are 1 pt smaller than others."""
+
+    def __init__(self, painter: QPainter, colours: Colours, text_pt: int, family: str) -> None:
+        self.painter = painter
+        self.colours = colours
+        self.text_pt = text_pt
+        self.family = family
+        self.line = LEADING * (text_pt - 1)  # height of a line of small text
+
+    def font(self, *, small: bool = True, bold: bool = False) -> QFont:
+        """Return a font whose pixels are points, as those of the painter."""
+        font = QFont(self.family)
+        font.setPixelSize(self.text_pt - small)
+        font.setBold(bold)
+        font.setHintingPreference(QFont.HintingPreference.PreferNoHinting)
+        return font
+
+    def width(self, text: str, *, bold: bool = False) -> float:
+        return QFontMetricsF(self.font(bold=bold)).horizontalAdvance(text)
+
+    def fitted(self, names: Sequence[str], width: float) -> list[str]:
+        """Return names without the part that does not fit; different names differ, if possible."""
+        metrics = QFontMetricsF(self.font())
+        for mode in (ELIDED, Qt.TextElideMode.ElideLeft, Qt.TextElideMode.ElideRight):
+            found = [metrics.elidedText(one_line(name), mode, width) for name in names]
+            if len(set(found)) == len(set(names)):
+                break
+        return found
+
+    def text(
+        self, box: QRectF, text: str, align: Qt.AlignmentFlag = Left, *, bold: bool = False
+    ) -> None:
+        """Write one line of small text, vertically centred; what does not fit is elided."""
+        font = self.font(bold=bold)
+        fitting = QFontMetricsF(font).elidedText(one_line(text), ELIDED, box.width() + 0.1)
+        self.painter.setFont(font)
+        self.painter.setPen(QColor(self.colours.foreground))
+        flags = align | Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextDontClip
+        self.painter.drawText(box, int(flags), fitting)
+
+    def upright(self, box: QRectF, text: str) -> None:
+        self.painter.save()
+        self.painter.translate(box.center())
+        self.painter.rotate(-90)
+        self.text(
+            QRectF(-box.height() / 2, -box.width() / 2, box.height(), box.width()), text, Centre
+        )
+        self.painter.restore()
+
+    def rich(self, html: str, width: float, *, small: bool = True) -> QTextDocument:
+        """Return rich text that wraps at a width, but not before "%"."""
+        document = QTextDocument()
+        document.setDefaultFont(self.font(small=small))
+        document.setDocumentMargin(0)
+        html = html.replace(" %", "&nbsp;%")
+        document.setHtml(f'<div style="color: {self.colours.foreground}">{html}</div>')
+        document.setTextWidth(width)
+        return document
+
+    def write(self, document: QTextDocument, at: QPointF) -> None:
+        self.painter.translate(at)
+        document.drawContents(self.painter)
+        self.painter.translate(-at)
+
+    def fill(self, box: QRectF, colour: str) -> None:
+        self.painter.fillRect(box, QColor(colour))
+
+    def percentages(self, box: QRectF) -> None:
+        """Write those at the ends and in the middle of a scale below it."""
+        below = QRectF(box.left(), box.bottom(), box.width(), self.line)
+        for share, align in ((0.0, Left), (0.5, Centre), (1.0, Right)):
+            self.text(below, percent(share), align)
+
+    def pixels(self, box: QRectF, pixels: NDArray[np.uint8]) -> QRectF:
+        """Draw uint8 (down, across, 4) without blurring, and return the rectangle it fills.
+
+        Cells of at least `MIN_SNAPPED` device pixels all get the same whole number of them.
+        """
+        down, across = pixels.shape[:2]
+        contiguous = np.ascontiguousarray(pixels)
+        image = image_of(contiguous)
+        if not isinstance(self.painter.device(), QImage):
+            self.painter.drawImage(box, image.scaled(QSize(across, down) * ENLARGEMENT))
+            return box
+        to_device = self.painter.combinedTransform()
+        on_device = to_device.mapRect(box)
+        wide, high = int(on_device.width() / across), int(on_device.height() / down)
+        if min(wide, high) >= MIN_SNAPPED:
+            corner = on_device.topLeft().toPoint()
+            snapped = QRectF(corner.x(), corner.y(), across * wide, down * high)
+            box = to_device.inverted()[0].mapRect(snapped)
+        smooth = QPainter.RenderHint.SmoothPixmapTransform
+        self.painter.setRenderHint(smooth, min(wide, high) < 1)
+        self.painter.drawImage(box, image)
+        self.painter.setRenderHint(smooth, False)
+        return box

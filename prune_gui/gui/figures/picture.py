@@ -10,8 +10,7 @@ from PySide6.QtGui import QFontInfo, QPalette, QRegion
 from PySide6.QtWidgets import QAbstractScrollArea, QWidget
 
 from prune_gui.errors import one_line
-from prune_gui.gui.figures.drawing import Canvas
-from prune_gui.gui.figures.panels import Panel
+from prune_gui.gui.figures.panels import Canvas, Panel
 from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets.theme import colours
 from prune_gui.raster.colours import DARK
@@ -66,8 +65,8 @@ class PicturePanel(Panel):
 
     def height(self, canvas: Canvas, width: float) -> float:
         scale, before = self._scale(canvas), self.picture.size()
-        least = scale * self.picture.minimumSizeHint().height()
-        height = max(least, width * min(max(self._aspect, MIN_ASPECT), MAX_ASPECT))
+        min_height = scale * self.picture.minimumSizeHint().height()
+        height = max(min_height, width * min(max(self._aspect, MIN_ASPECT), MAX_ASPECT))
         if isinstance(self.picture, QAbstractScrollArea):
             size = self._resized((QSizeF(width, height) / scale).toSize())
             height = width * size.height() / size.width()

@@ -19,6 +19,7 @@ from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, icon
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr, trn
+from prune_gui.resources import resource
 from prune_gui.session import Settings
 from prune_gui.session.changes import Changes
 from prune_gui.session.draft_request import StepRequest
@@ -112,8 +113,9 @@ class OriginalNotice(Notice):
         if changes.file and session is not None:
             self._found = None
             if self._wanted_text():
-                recent = [Path(path) for path in Settings.load().recent]
-                self._workbench.bridge.run(original_job(session, recent), self._offer)
+                demo = resource("demo", "digits_cnn.safetensors")  # is not among the recent files
+                known = [*map(Path, Settings.load().recent), demo]
+                self._workbench.bridge.run(original_job(session, known), self._offer)
         super()._on_changed(changes)
         if changes.comparison:
             self.say(self._wanted_text())

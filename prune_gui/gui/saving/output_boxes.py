@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -13,7 +14,7 @@ from PySide6.QtWidgets import QCheckBox, QWidget
 from prune_gui.checkpoint.formats import stem_and_suffix
 from prune_gui.checkpoint.model_files import ModelFiles, find_model_files
 from prune_gui.checkpoint.sharded.index import has_several_files
-from prune_gui.errors import one_line
+from prune_gui.errors import CheckpointError, one_line
 from prune_gui.gui.dialogs.questions import agree
 from prune_gui.gui.runtime.locale import escape_mnemonics
 from prune_gui.gui.widgets import layouts
@@ -105,8 +106,10 @@ class ModelFilesBox(QWidget):
     def __init__(self, checkpoint: Checkpoint) -> None:
         super().__init__()
         is_remote = checkpoint.url is not None  # the files are fetched when they are copied
-        find = ModelFiles if is_remote else find_model_files
-        self._model: ModelFiles = find(checkpoint.path)
+        self._model = ModelFiles(checkpoint.path.parent)
+        if not is_remote:
+            with suppress(CheckpointError):  # saving says why they cannot be read
+                self._model = find_model_files(checkpoint.path)
         self._checkpoint = checkpoint
         self._target: OutputPath | None = None
         self._wanted = True

@@ -72,16 +72,16 @@ class HistoryPanel(QWidget):
             self.named.clear()
             return
         history = session.history
-        for index, entry in enumerate(history.entries):
+        for index, entry in enumerate(history.edits):
             count = steps(len(entry.recipe.steps))
             item = QListWidgetItem(tr(STATE, name=one_line(entry.label), steps=count))
-            if index == history.position:
+            if index == history.current_edit:
                 item.setFont(bold(item.font()))
-            elif index > history.position:
+            elif index > history.current_edit:
                 item.setForeground(self.palette().placeholderText())
                 item.setToolTip(tr("Undone: click to redo"))
             self.entry_list.addItem(item)
-        self.entry_list.setCurrentRow(history.position)
+        self.entry_list.setCurrentRow(history.current_edit)
         # A list without a current row would disable the focused button.
         with QSignalBlocker(self.named):
             self._show_named(session, chosen)
@@ -104,7 +104,7 @@ class HistoryPanel(QWidget):
 
     def _go(self, item: QListWidgetItem) -> None:
         index = self.entry_list.row(item)
-        self._workbench.edit(lambda session: session.go_to(index))
+        self._workbench.edit(lambda session: session.go_to_edit(index))
 
     def _name(self) -> None:
         text, agreed = QInputDialog.getText(self, tr("Name this state"), tr("Name:"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from PySide6.QtCore import QEvent, QSignalBlocker, Qt
 from PySide6.QtGui import QKeySequence, QShortcut
-from PySide6.QtWidgets import QBoxLayout, QCheckBox, QLabel, QLayout, QToolButton, QWidget
+from PySide6.QtWidgets import QCheckBox, QLabel, QToolButton, QWidget
 
 from prune_gui.gui.widgets.eliding import ElidedComboBox
 from prune_gui.gui.widgets.theme import icon
@@ -62,24 +62,6 @@ class Choice(ElidedComboBox):
                 for text, value in items:
                     self.addItem(text, value)
             self.choose(chosen if any(value == chosen for _, value in items) else default)
-
-
-def fill(
-    layout: QBoxLayout,
-    *parts: QWidget | QLayout,
-    margins: tuple[int, int, int, int] = (0, 0, 0, 0),
-    spacing: int | None = 0,
-    growing: Sequence[QWidget] = (),
-) -> None:
-    """Add widgets and layouts to a layout; some widgets grow. None is the spacing of the style."""
-    layout.setContentsMargins(*margins)
-    if spacing is not None:
-        layout.setSpacing(spacing)
-    for part in parts:
-        if isinstance(part, QLayout):
-            layout.addLayout(part)
-        else:
-            layout.addWidget(part, int(part in growing))
 
 
 def switch(

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from html import escape
 from typing import Final, Protocol
 
 from prune_gui.errors import one_line
 from prune_gui.gui.views.maps.tiles import MIN_SHADE
 from prune_gui.language import tr, trn
-from prune_gui.number_formats import sparsity
+from prune_gui.number_formats import sparsity, sparsity_share
 from prune_gui.raster.colours import Colours, mixed
-from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO
+from prune_gui.recipe.recipe import KEPT, ZERO
+from prune_gui.session.subjects import with_zeros
 
 SEPARATOR: Final = "&nbsp;&nbsp; "
 """Separator of legend items. Lines break after it, so that all lines start with an item."""
 MAX_NAMED_COLOURS = 12  # maximum number of colours with a name; the others are counted together
 RAMP: Final = (*(MIN_SHADE + share * (1 - 2 * MIN_SHADE) for share in (0.25, 0.5, 0.75)), 1.0)
 """How far the colours of cells are from kept if 25, 50, 75 and 100 % are pruned."""
+SCALE_STEPS: Final = 6
 OUTLINE: Final = "#8a8f96"
 """Visible on both themes, so that the pale colour of kept elements is, too."""
 BREAKABLE_CHARACTERS: Final = re.compile("[…\u2e80-\uffef]")
@@ -54,9 +57,8 @@ def legend(
             them. It is shown if there is no step, because steps may prune some of them.
         is_dense: whether cells have several elements; then a step has a ramp from kept to pruned.
     """
-    counts = list(subject.counts().items())
-    if are_exact := {code for code, _ in counts} <= {KEPT, IN_FILE}:
-        counts = _without_zeros(counts, zeros)
+    by_code = with_zeros(subject.counts(), zeros)
+    counts = list(by_code.items())
     total = sum(count for _, count in counts)
 
     def item(code: int, text: str) -> str:
@@ -69,18 +71,11 @@ def legend(
         more = tr("{count:,} more", count=len(rest))
         others = sum(count for _, count in rest)
         items.append(marked(colours.grid, counted(more, others, total)))
-    if zeros and not are_exact:
+    if zeros and ZERO not in by_code:
         items.insert(1, item(ZERO, subject.title(ZERO)))
     if marks:
         items.append(unbroken(trn("○ {count:,} lone cell", "○ {count:,} lone cells", marks)))
     return SEPARATOR.join(items)
-
-
-def _without_zeros(counts: list[tuple[int, int]], zeros: int) -> list[tuple[int, int]]:
-    """Return numbers of elements by code, with zeros in the file apart from kept elements."""
-    by_code = dict(counts)
-    parted = {KEPT: by_code.get(KEPT, 0) - zeros, ZERO: zeros}
-    return [(code, count) for code, count in ({KEPT: 0} | by_code | parted).items() if count]
 
 
 def marked(colour: str, text: str, mark: str = "■") -> str:
@@ -91,6 +86,17 @@ def marked(colour: str, text: str, mark: str = "■") -> str:
 def swatch(colour: str, text: str) -> str:
     """Return an outlined square, because the colour may be pale, and a text beside it."""
     return f"{coloured_text('□', OUTLINE, colour)}&nbsp;{unbroken(text)}"
+
+
+def scale(what: str, marks: Iterable[tuple[str, str]]) -> str:
+    """Return the legend of numbers: what they are, and some of their colours with texts."""
+    return SEPARATOR.join([what, *(swatch(*mark) for mark in marks)])
+
+
+def share_scale(what: str, colours: Colours, largest: float = 1.0) -> str:
+    """Return the legend of shares from 0 to the largest one."""
+    shares = [index / (SCALE_STEPS - 1) for index in range(SCALE_STEPS)]
+    return scale(what, [(colours.share(one), sparsity_share(one * largest)) for one in shares])
 
 
 def coloured_text(text: str, colour: str, background: str = "transparent") -> str:

@@ -21,7 +21,7 @@ from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, bold, icon
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
 from prune_gui.session.changes import Changes
-from prune_gui.session.subjects import Subject, bare_facts
+from prune_gui.session.subjects import Subject, bare_facts, file_text
 
 LOCK_PX = 14
 
@@ -36,8 +36,8 @@ class ViewTabs(QWidget):
     changed = Signal()  # another view is in front, or it has another picture
     draft_wanted = Signal(object)  # (DraftRequest) the user wants the draft changed, in any view
 
-    def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, workbench: Workbench) -> None:
+        super().__init__()
         self._workbench = workbench
         self._viewport = Viewport()
         self._actions: Sequence[QAction] = ()
@@ -187,8 +187,9 @@ class ViewTabs(QWidget):
             facts = subject_or_message.facts()
         else:
             facts = bare_facts(info) if info else ""
-        reference = self._workbench.comparison.reference_text
-        self._original.setText(tr("original: {name}", name=reference) if reference else "")
+        masks = self._workbench.comparison.reference_masks
+        original = file_text(masks.checkpoint.path) if masks is not None else ""
+        self._original.setText(tr("original: {name}", name=original) if original else "")
         is_protected = session is not None and name in session.protected
         self._lock.setVisible(is_protected)
         self._lock.setPixmap(icon("lock").pixmap(LOCK_PX))

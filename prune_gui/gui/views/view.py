@@ -197,8 +197,6 @@ class View(QWidget, Generic[SubjectT]):
         subject: SubjectT,
         work: Callable[[Monitor], Result],
         then: Callable[[Result], None],
-        *,
-        long: bool = False,
     ) -> None:
         """Run `work` on the engine, and `then` if the view still shows the same parameter."""
 
@@ -224,11 +222,7 @@ class View(QWidget, Generic[SubjectT]):
             else:
                 then(result)
 
-        bridge = self._workbench.bridge
-        if long:
-            ticket = bridge.run_long_job(lane, guarded, arrived)
-        else:
-            ticket = bridge.run_job(lane, guarded, arrived, spreads=self.spreads)
+        ticket = self._workbench.bridge.run_job(lane, guarded, arrived, spreads=self.spreads)
         if lane == self.lane:
             self.ticket = ticket
 

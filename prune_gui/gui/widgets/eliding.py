@@ -17,7 +17,6 @@ from PySide6.QtWidgets import (
     QStylePainter,
     QToolButton,
     QToolTip,
-    QWidget,
 )
 
 from prune_gui.gui.formatting import wrapped
@@ -31,18 +30,15 @@ MIN_WIDTH_PX: Final = 84  # minimum width of the box in pixels
 class ElidedLineEdit(QLineEdit):
     """A line edit that elides a long text without the focus. Its tool tip shows the full text."""
 
-    def __init__(
-        self, elided: Qt.TextElideMode = Qt.TextElideMode.ElideRight, parent: QWidget | None = None
-    ) -> None:
-        super().__init__(parent)
-        self._elide_mode = elided
+    def __init__(self, elide: Qt.TextElideMode = Qt.TextElideMode.ElideRight) -> None:
+        super().__init__()
+        self._elide = elide
 
     def shown(self) -> str:
         metrics = self.fontMetrics()
-        return metrics.elidedText(self.text(), self._elide_mode, self._text_rect().width())
+        return metrics.elidedText(self.text(), self._elide, self._text_rect().width())
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
-        """Draw the elided text; Qt would cut the text off."""
         if self.hasFocus() or self.shown() == self.text():
             super().paintEvent(event)
             return
@@ -78,13 +74,8 @@ class ElidedLineEdit(QLineEdit):
 class ElidedComboBox(QComboBox):
     """A combo box that may be narrower than its texts, and then shows an ellipsis."""
 
-    def __init__(
-        self,
-        parent: QWidget | None = None,
-        *,
-        elide: Qt.TextElideMode = Qt.TextElideMode.ElideRight,
-    ) -> None:
-        super().__init__(parent)
+    def __init__(self, elide: Qt.TextElideMode = Qt.TextElideMode.ElideRight) -> None:
+        super().__init__()
         self._elide = elide
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         self.setMinimumWidth(MIN_WIDTH_PX)

@@ -25,10 +25,8 @@ from prune_gui.language import tr
 FADE_DELAY_MS: Final = 400  # delay before an outdated text is shown faintly
 Tone = Literal["warning", "caution", "remark"]
 SELECTABLE: Final = Qt.TextInteractionFlag.TextSelectableByMouse
-WITH_LINK: Final = (
-    SELECTABLE
-    | Qt.TextInteractionFlag.LinksAccessibleByMouse
-    | (Qt.TextInteractionFlag.LinksAccessibleByKeyboard)
+LINKS: Final = (
+    Qt.TextInteractionFlag.LinksAccessibleByMouse | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
 )
 DETAILS_PX: Final = (720, 360)
 """Size of the dialog with the details of an error."""
@@ -37,8 +35,8 @@ DETAILS_PX: Final = (720, 360)
 class Message(QLabel):
     """A label with a text in the colour of warnings, of cautions or of remarks."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._tone: Tone = "warning"
         self._faded = False
         self._fading = QTimer(self, singleShot=True, interval=FADE_DELAY_MS)
@@ -71,7 +69,7 @@ class Message(QLabel):
         self._said, self._act = text, act
         self._tone, self._faded = tone, False
         self._fading.stop()
-        self.setTextInteractionFlags(WITH_LINK if link else SELECTABLE)
+        self.setTextInteractionFlags(SELECTABLE | LINKS if link else SELECTABLE)
         self.setTextFormat(Qt.TextFormat.RichText if link else Qt.TextFormat.PlainText)
         self.setText(f'{escape(text)} <a href="#">{escape(link)}</a>' if link else text)
         self._colour()

@@ -12,7 +12,6 @@ from PySide6.QtCore import (
     QAbstractTableModel,
     QMetaMethod,
     QModelIndex,
-    QObject,
     QPersistentModelIndex,
     QRectF,
     Qt,
@@ -75,10 +74,8 @@ def number_column(
 class TableModel(QAbstractTableModel, Generic[Rows]):
     """Shows a collection of rows, in its order."""
 
-    def __init__(
-        self, columns: Sequence[Column[Rows]], rows: Rows, parent: QObject | None = None
-    ) -> None:
-        super().__init__(parent)
+    def __init__(self, columns: Sequence[Column[Rows]], rows: Rows) -> None:
+        super().__init__()
         self.rows = rows
         self._use_columns(columns)
 
@@ -142,10 +139,8 @@ class TableModel(QAbstractTableModel, Generic[Rows]):
 class RecordModel(TableModel[Sequence[Row]], Generic[Row]):
     """Shows records in the order in which they were added."""
 
-    def __init__(
-        self, columns: Sequence[Column[Sequence[Row]]], parent: QObject | None = None
-    ) -> None:
-        super().__init__(columns, (), parent)
+    def __init__(self, columns: Sequence[Column[Sequence[Row]]]) -> None:
+        super().__init__(columns, ())
 
     def show(self, records: Iterable[Row]) -> None:
         self.beginResetModel()
@@ -182,10 +177,8 @@ class RecordModel(TableModel[Sequence[Row]], Generic[Row]):
 class SortableModel(TableModel[Rows]):
     """Shows rows sorted by a column, or in their original order."""
 
-    def __init__(
-        self, columns: Sequence[Column[Rows]], rows: Rows, parent: QObject | None = None
-    ) -> None:
-        super().__init__(columns, rows, parent)
+    def __init__(self, columns: Sequence[Column[Rows]], rows: Rows) -> None:
+        super().__init__(columns, rows)
         self.order = np.arange(len(rows))  # the row at each position
         self._sorted_by: tuple[int, bool] | None = None
         self._keys: Values = ()

@@ -166,10 +166,7 @@ class Theme(QObject):
         palette = theme_palette(dark=dark)
         self._app.setPalette(palette)
         palette.setColor(_Role.Base, QColor((DARK if dark else LIGHT).box))
-        for kind in (
-            "QCheckBox",
-            "QRadioButton",
-        ):  # the outline of their boxes is faint in the dark
+        for kind in ("QCheckBox", "QRadioButton"):  # their outline is faint in the dark
             self._app.setPalette(palette, kind)  # type: ignore[arg-type]  # it accepts only str
         for window in self._app.topLevelWidgets():
             for label in window.findChildren(QLabel):

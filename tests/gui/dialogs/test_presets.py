@@ -49,7 +49,7 @@ def test_every_shipped_preset_has_a_title():
 
 
 def test_adding_a_preset_is_one_undo_entry(demo_window, workbench, settle):
-    workbench.edit(lambda session: session.add_preset("first", ()))
+    workbench.edit(lambda session: session.append("first"))
     [chosen] = [a for a in demo_window._presets.fill() if a.text() == "Three rounds of 20 %"]
     assert chosen.toolTip().count("L1 unstructured, global, 20 %") == 3
     chosen.trigger()

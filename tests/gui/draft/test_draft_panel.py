@@ -223,7 +223,7 @@ def test_the_outcome_of_the_previous_draft_stays_visible_until_the_next_is_known
     draft.form.set_value("amount_of", "reach")
     draft.form.set_value("max_sparsity", 0.3)
     settle()
-    messages = (draft._outcome, draft._limits)
+    messages = (draft.outcome.effect, draft.outcome.limits)
     said = [message.text() for message in messages]
     assert all(said)
     gate = threading.Event()
@@ -233,7 +233,7 @@ def test_the_outcome_of_the_previous_draft_stays_visible_until_the_next_is_known
     assert [message.text() for message in messages] == said
     gate.set()
     settle()
-    assert draft._limits.text() != said[1]
+    assert draft.outcome.limits.text() != said[1]
     assert not any(message._faded or message._fading.isActive() for message in messages)
 
 
@@ -246,7 +246,7 @@ def test_the_layout_of_the_form_is_stable_when_the_selection_changes(demo_window
         qtbot.waitUntil(lambda before=before: targets.count.text() != before)
         draft.grab()  # updates the layout
         texts.add(targets.count.text().count(";"))
-        positions.add((targets.height(), draft._outcome.y(), draft.preview.y()))
+        positions.add((targets.height(), draft.outcome.y(), draft.preview.y()))
     assert texts == {0, 1}
     assert len(positions) == 1
 
@@ -378,7 +378,7 @@ def test_the_first_of_several_broken_steps_can_be_fixed(draft, workbench, settle
     draft.form._fields["dim"]._box.setEditText("0")
     settle()
     assert not draft.obstacle
-    assert "Step 2: features.conv1.weight has 4 dimensions" in draft._remarks.text()
+    assert "Step 2: features.conv1.weight has 4 dimensions" in draft.outcome.remarks.text()
     draft.add()
     settle()
     assert workbench.resolved.error.step == 2

@@ -138,9 +138,13 @@ def test_a_new_evaluator_says_which_lines_to_fill_in(
 
 
 def test_a_template_that_cannot_be_written_is_explained(panel, monkeypatch, tmp_path):
-    monkeypatch.setattr(questions, "ask_target", lambda *_: tmp_path / "missing" / "own.py")
-    panel.chooser.new.menu().actions()[0].trigger()
-    assert panel.chooser.problem.text().startswith("The file cannot be written: No such file")
+    checkpoint = tmp_path / "net.safetensors"
+    checkpoint.write_bytes(b"weights")
+    for path, reason in ((tmp_path / "missing" / "own.py", "folder"), (checkpoint, ".py")):
+        monkeypatch.setattr(questions, "ask_target", lambda *_, path=path: path)
+        panel.chooser.new.menu().actions()[0].trigger()
+        assert reason in panel.chooser.problem.text()
+    assert checkpoint.read_bytes() == b"weights"
     assert panel.evaluations.choice is None
 
 

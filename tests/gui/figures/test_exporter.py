@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication, QMenu
 
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.figures import exporter
-from prune_gui.gui.figures.exporter import MAX_NAME_CHARS, file_name
+from prune_gui.gui.figures.data import MAX_NAME_CHARS, file_name
 from prune_gui.raster.colours import DARK
 
 

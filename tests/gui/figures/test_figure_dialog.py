@@ -7,9 +7,8 @@ from xml.etree import ElementTree as ET
 import pytest
 from PySide6.QtGui import QColor, QGuiApplication, QImage, QPalette
 
-from prune_gui.gui.figures.figure import PAGE, PICTURE, Figure
+from prune_gui.gui.figures.figure import PAGE, PICTURE, Figure, image_of
 from prune_gui.gui.figures.picture import PicturePanel
-from prune_gui.gui.figures.writing import image_of
 from prune_gui.gui.views import registry
 from prune_gui.raster.colours import DARK, LIGHT
 from prune_gui.session import Settings

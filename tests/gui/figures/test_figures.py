@@ -7,14 +7,19 @@ from itertools import groupby, pairwise
 from xml.etree import ElementTree as ET
 
 import pytest
-from PySide6.QtGui import QColor, QImage
+from PySide6.QtGui import QColor, QImage, QPainter
 
 import prune_gui
-from prune_gui.gui.figures.data import figure_data, shortened
-from prune_gui.gui.figures.drawing import Canvas
-from prune_gui.gui.figures.figure import Figure, default_title, panels_of
-from prune_gui.gui.figures.panels import GRID_FONT_PX
-from prune_gui.gui.figures.writing import content_of, drawn, image_of
+from prune_gui.gui.figures.data import figure_data
+from prune_gui.gui.figures.figure import (
+    Figure,
+    content_of,
+    default_title,
+    drawn,
+    image_of,
+    panels_of,
+)
+from prune_gui.gui.figures.panels import GRID_FONT_PX, Canvas
 from prune_gui.monitor import Monitor
 from prune_gui.raster.colours import DARK, LIGHT
 from prune_gui.resources import resource
@@ -37,7 +42,7 @@ def data():
         after = prune_gui.resolve(prune_gui.Recipe.from_yaml(RECIPE), checkpoint)
         before = prune_gui.resolve(prune_gui.Recipe(steps=[]), checkpoint)
         chosen = Subject(after, checkpoint.tensors[CHOSEN], None)
-        yield figure_data(ModelSubject(after, None), before, chosen, Monitor())
+        yield figure_data(ModelSubject(after, None), before, chosen, ("row", "column"), Monitor())
 
 
 @pytest.fixture
@@ -46,7 +51,7 @@ def figure_of(qapp, data):
 
     def make(layout, **settings):
         chosen = FigureSettings(**settings)
-        panels = panels_of(data, ("row", "column"), DARK if chosen.dark else LIGHT)
+        panels = panels_of(data, DARK if chosen.dark else LIGHT)
         some = list(panels.values()) if layout == "page" else [panels[layout]]
         return Figure(some, default_title(data), chosen)
 
@@ -137,9 +142,11 @@ def test_texts_of_bars_do_not_overlap_in_a_low_figure(figure_of, height, monkeyp
     assert min(distances) > 0.9 * (8 - 1) * max(scales)
 
 
-def test_names_are_shortened_so_that_they_differ():
+def test_names_are_shortened_so_that_they_differ(qapp):
+    canvas = Canvas(QPainter(), LIGHT, 8, "DejaVu Sans")
     names = ["encoder.layer.0.query", "encoder.layer.1.query", "encoder.layer.1.value", "a"]
-    short = shortened(names, lambda name: len(name) <= 12)
+    width = canvas.width("encoder.layer")
+    short = canvas.fitted(names, width)
     assert len(set(short)) == 4
-    assert all(len(name) <= 12 for name in short)
+    assert all(canvas.width(name) <= width for name in short)
     assert short[-1] == "a"

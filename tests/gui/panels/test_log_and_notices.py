@@ -21,6 +21,7 @@ from prune_gui.gui.panels.notices import CorrectionNotice, OriginalNotice
 from prune_gui.gui.runtime.log_feed import MAX_ENTRIES, LogEntry
 from prune_gui.gui.widgets.theme import Theme
 from prune_gui.raster.colours import LIGHT
+from prune_gui.resources import resource
 
 
 @pytest.fixture
@@ -76,6 +77,15 @@ def test_a_pruned_file_is_compared_with_its_original(window, workbench, open_fil
     assert window.views.current is window.views.view("compare")
     open_file(original)
     assert notice.text == ""
+
+
+def test_a_file_made_from_the_demo_is_compared_with_the_demo(window, open_file, tmp_path, qtbot):
+    with prune_gui.open_checkpoint(resource("demo", "digits_cnn.safetensors")) as checkpoint:
+        recipe = prune_gui.Recipe.load(resource("demo", "digits_cnn.yaml"))
+        prune_gui.export(prune_gui.resolve(recipe, checkpoint), tmp_path / "pruned.safetensors")
+    open_file(tmp_path / "pruned.safetensors")
+    button = window.findChild(OriginalNotice).button
+    qtbot.waitUntil(lambda: "digits_cnn.safetensors" in button.text(), timeout=60_000)
 
 
 def test_the_user_closes_it_until_the_file_is_opened_again(

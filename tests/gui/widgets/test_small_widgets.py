@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtCore import QEvent, QPoint, Qt
+from PySide6.QtCore import QEvent, QPoint
 from PySide6.QtGui import QColor, QGuiApplication, QHelpEvent, QIcon, QPalette
 from PySide6.QtWidgets import (
     QApplication,
@@ -11,14 +11,12 @@ from PySide6.QtWidgets import (
     QCommandLinkButton,
     QLineEdit,
     QTextEdit,
-    QToolButton,
     QToolTip,
     QVBoxLayout,
     QWidget,
 )
 
 from prune_gui.gui.actions.menus import ACTIONS
-from prune_gui.gui.views.compare.control_bars import SegmentedSwitch
 from prune_gui.gui.widgets.eliding import ElidedComboBox, ElidedLabel, ElidedLineEdit
 from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.theme import Theme, app_icon, icon
@@ -74,35 +72,6 @@ def test_no_line_is_cut_off_in_a_small_window(qtbot):
     around.show()
     assert message.height() >= message.heightForWidth(message.width())
     assert message.heightForWidth(message.width()) > 2 * message.fontMetrics().height()
-
-
-@pytest.fixture
-def switch(qtbot):
-    texts = {1: ("one", "oneone"), 2: ("two", "twotwo"), 3: ("three", "threethree")}
-    widget = SegmentedSwitch("Number", texts)
-    qtbot.addWidget(widget)
-    with qtbot.waitExposed(widget):
-        widget.show()
-    return widget
-
-
-def test_a_click_chooses_a_value_and_releases_the_other_button(switch, qtbot):
-    assert switch.value == 1
-    buttons = switch.findChildren(QToolButton)
-    with qtbot.waitSignal(switch.changed):
-        qtbot.mouseClick(buttons[2], Qt.MouseButton.LeftButton)
-    assert switch.value == 3
-    assert [button.isChecked() for button in buttons] == [False, False, True]
-    with qtbot.assertNotEmitted(switch.changed):
-        qtbot.mouseClick(buttons[2], Qt.MouseButton.LeftButton)
-
-
-def test_the_arrow_keys_choose_a_neighbour(switch, qtbot):
-    buttons = switch.findChildren(QToolButton)
-    buttons[0].setFocus()
-    qtbot.keyClick(buttons[0], Qt.Key.Key_Right)
-    assert switch.value == 2
-    assert switch.has_focus
 
 
 GLOBS = "features.conv*.weight, classifier.*.weight, !*.bias, !*.bn1.*, !*.bn2.*"

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final, Generic, Literal, TypeVar
+from typing import Final, Literal
 
 from PySide6.QtCore import QSignalBlocker, Qt, QTimer, Signal
-from PySide6.QtGui import QHideEvent, QPaintEvent, QPalette
+from PySide6.QtGui import QHideEvent
 from PySide6.QtWidgets import (
-    QButtonGroup,
     QComboBox,
     QDoubleSpinBox,
     QLabel,
     QSizePolicy,
     QSlider,
     QStyle,
-    QStyleOptionToolButton,
-    QStylePainter,
     QToolButton,
     QWidget,
 )
 
 from prune_gui.errors import one_line
+from prune_gui.gui.dialogs.questions import ask_checkpoint
 from prune_gui.gui.views.controls import Choice
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
@@ -65,12 +62,11 @@ class BlinkBar(QWidget):
         super().__init__()
         self.button = PlayButton(tr("Blink"))
         self.button.setChecked(True)
-        self._seconds = QDoubleSpinBox(decimals=1, singleStep=0.1)
+        tip = tr("Time for each side")
+        self._seconds = layouts.described(QDoubleSpinBox(decimals=1, singleStep=0.1), tip, tip)
         self._seconds.setRange(*BLINK_RANGE_S)
         self._seconds.setValue(BLINK_S)
         self._seconds.setSuffix(tr(" s"))
-        self._seconds.setAccessibleName(tr("Time for each side"))
-        self._seconds.setToolTip(tr("Time for each side"))
         self.front = _bold_label(tr("Side in front"))
         _lay_out(self, self.button, self._seconds, self.front)
         self.button.toggled.connect(self.changed)
@@ -93,9 +89,9 @@ class FilmBar(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.button = PlayButton(tr("Film"))
-        self.slider = QSlider(Qt.Orientation.Horizontal)
-        self.slider.setAccessibleName(tr("Step of the film"))
-        self.slider.setToolTip(tr("Step of the film (left and right arrow keys)"))
+        tip = tr("Step of the film (left and right arrow keys)")
+        slider = QSlider(Qt.Orientation.Horizontal)
+        self.slider = layouts.described(slider, tr("Step of the film"), tip)
         self.slider.setMaximum(0)
         self.slider.setPageStep(1)
         self.slider.setTickPosition(QSlider.TickPosition.TicksBelow)
@@ -172,13 +168,10 @@ SideChoice = Side | Path | Literal["ask"]
 class SidePicker(Choice):
     """Offers the file, the stack after each step, the draft, named states and other checkpoints."""
 
-    def __init__(
-        self, workbench: Workbench, which: Which, ask: Callable[[QWidget, Path], Path | None]
-    ) -> None:
+    def __init__(self, workbench: Workbench, which: Which) -> None:
         super().__init__(tr(NAMES[which]), elide=Qt.TextElideMode.ElideMiddle)
         self._workbench = workbench
         self._which: Which = which
-        self._ask = ask
         self._recent: list[Path] = []
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
@@ -205,7 +198,7 @@ class SidePicker(Choice):
         choice, comparison = self.itemData(row), self._workbench.comparison
         self._select()  # until the choice is opened or resolved
         if choice == ASK:
-            path = self._ask(self, start_folder(self._workbench.session))
+            path = ask_checkpoint(self, start_folder(self._workbench.session))
             if path is not None:
                 comparison.open(path, self._which)
         elif isinstance(choice, Path):
@@ -226,14 +219,13 @@ class SidePicker(Choice):
 class SidesBar(QWidget):
     """Chooses and exchanges the sides."""
 
-    def __init__(self, workbench: Workbench, ask: Callable[[QWidget, Path], Path | None]) -> None:
+    def __init__(self, workbench: Workbench) -> None:
         super().__init__()
         self._workbench = workbench
-        self.pickers = {which: SidePicker(workbench, which, ask) for which in NAMES}
-        self.swap = QToolButton()
+        self.pickers = {which: SidePicker(workbench, which) for which in NAMES}
+        tip = tr("Exchange the sides")
+        self.swap = layouts.described(QToolButton(), tip, tip)
         self.swap.setText(SWAP_ARROWS)
-        self.swap.setAccessibleName(tr("Exchange the sides"))
-        self.swap.setToolTip(tr("Exchange the sides"))
         self.swap.clicked.connect(workbench.comparison.swap)
         self._notice = Message()
         self._notice.setContentsMargins(GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX)
@@ -247,60 +239,3 @@ class SidesBar(QWidget):
         for picker in self.pickers.values():
             picker.offer_sides()
         self._notice.say(comparison.notice)
-
-
-Value = TypeVar("Value")
-PADDING_PX: Final = 14  # space beside the text of a button
-
-
-class SegmentedSwitch(QWidget, Generic[Value]):
-    """Chooses one of several values. The arrow keys move between the buttons."""
-
-    changed = Signal()
-
-    def __init__(self, name: str, items: Mapping[Value, tuple[str, str]]) -> None:
-        super().__init__()
-        self.setAccessibleName(name)
-        self._values = list(items)
-        self._group = QButtonGroup(self)
-        for number, (text, tip) in enumerate(items.values()):
-            button = _Segment()
-            button.setText(text)
-            button.setToolTip(tip)
-            button.setCheckable(True)
-            button.setChecked(number == 0)
-            button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-            button.setFixedWidth(button.fontMetrics().horizontalAdvance(text) + PADDING_PX)
-            self._group.addButton(button, number)
-        layouts.row(*self._group.buttons(), of=self, margin=0, gap=0)
-        self._group.idToggled.connect(self._toggled)
-
-    @property
-    def value(self) -> Value:
-        return self._values[self._group.checkedId()]
-
-    @property
-    def has_focus(self) -> bool:
-        return any(button.hasFocus() for button in self._group.buttons())
-
-    def choose(self, value: Value) -> None:
-        self._group.button(self._values.index(value)).setChecked(True)
-
-    def _toggled(self, _number: int, checked: bool) -> None:
-        if checked:
-            self.changed.emit()
-
-
-class _Segment(QToolButton):
-    """A button that has the highlight colour while it is down. The style's own shade is faint."""
-
-    def paintEvent(self, _: QPaintEvent) -> None:  # noqa: N802
-        option = QStyleOptionToolButton()
-        self.initStyleOption(option)
-        if self.isChecked():
-            roles = QPalette.ColorRole
-            palette = QPalette(option.palette)
-            palette.setColor(roles.Button, palette.color(roles.Highlight))
-            palette.setColor(roles.ButtonText, palette.color(roles.HighlightedText))
-            option.palette = palette
-        QStylePainter(self).drawComplexControl(QStyle.ComplexControl.CC_ToolButton, option)

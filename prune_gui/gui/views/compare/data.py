@@ -23,6 +23,10 @@ CORRECTED_SHARE: Final = 0.5
 """The share of another colour in that of corrected elements, which are kept ones above all."""
 
 
+PICTURES: Final = 3
+"""The left side, the right side and the difference."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shades:
     """Colours of elements as "#rrggbb". They differ in lightness as well as in hue."""
@@ -41,7 +45,7 @@ class Shades:
 
 @dataclass(frozen=True, slots=True)
 class ComparePainter:
-    """Paints a parameter in two states, and their difference: see `pictures`."""
+    """Paints a parameter in two states, and their difference: `PICTURES` of 4 channels."""
 
     subject: Subject
     left: Subject | None
@@ -96,11 +100,6 @@ class ComparePainter:
         )
         differs = (found.left > 0) | (found.right > 0) | (found.corrected > 0)
         return RasterBlock(np.concatenate(painted, axis=2), (differs,))
-
-
-def pictures(pixels: Pixels) -> list[Pixels]:
-    """Return pictures with 4 channels: left, right and difference of a `ComparePainter`, or one."""
-    return np.split(pixels, pixels.shape[2] // 4, axis=2)
 
 
 def split(left: Pixels, right: Pixels, columns: range, at: float) -> Pixels:

@@ -22,7 +22,7 @@ from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.widgets import layouts
 from prune_gui.language import deferred, tr
 
-Arrangement = Literal["sides", "swipe", "blink", "single"]
+Placement = Literal["sides", "swipe", "blink", "single"]
 MESSAGE_MARGIN_PX: Final = 24
 WIDTH_PX: Final = 17
 GRIP_PX: Final = 28  # height of the grip
@@ -36,7 +36,7 @@ Mode = Literal["sides", "swipe", "blink", "difference", "film"]
 class ShownMode(NamedTuple):
     """A mode of a comparison: its text and tool tip, and how the pictures are arranged."""
 
-    arrangement: Arrangement
+    arrangement: Placement
     text: str
     tip: str
 
@@ -132,7 +132,7 @@ class PicturePair(QWidget):
         self._messages = layouts.remark(), layouts.remark()
         self.divider = SwipeDivider(self)
         self.right_in_front = True
-        self._arrangement: Arrangement = "sides"
+        self._arrangement: Placement = "sides"
         self._timer = QTimer(self)
         self._timer.timeout.connect(self.blink)
         self._blinking = False
@@ -154,7 +154,7 @@ class PicturePair(QWidget):
         self.divider.dragged.connect(self._drag)
 
     @property
-    def arrangement(self) -> Arrangement:
+    def arrangement(self) -> Placement:
         """How the pictures are arranged: side by side while a message replaces one."""
         return "sides" if any(self.messages) else self._arrangement
 
@@ -174,7 +174,7 @@ class PicturePair(QWidget):
                 message.setText(text)
             self._lay_out()
 
-    def arrange(self, arrangement: Arrangement) -> None:
+    def arrange(self, arrangement: Placement) -> None:
         self._arrangement = arrangement
         self._lay_out()
 

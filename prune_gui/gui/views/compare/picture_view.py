@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QTabBar, QWidget
 
 from prune_gui import statistics
-from prune_gui.gui.views.compare.control_bars import BlinkBar, FilmBar, SegmentedSwitch
-from prune_gui.gui.views.compare.data import ComparePainter, pictures, split
+from prune_gui.gui.views.compare.control_bars import BlinkBar, FilmBar
+from prune_gui.gui.views.compare.data import PICTURES, ComparePainter, split
 from prune_gui.gui.views.compare.picture_pair import MODES, Mode, PicturePair
 from prune_gui.gui.views.compare.text import legend as compare_legend
 from prune_gui.gui.views.controls import shortcut
@@ -52,8 +53,9 @@ class ComparePictures(TiledView):
         super().__init__(workbench, viewport, tr("Compare"), kernel_grids=False)
         self._wanted: Painter | None = None  # of the pictures that are shown or about to be
         self._cursor: tuple[int, int] | None = None
-        modes = {mode: (tr(shown.text), tr(shown.tip)) for mode, shown in MODES.items()}
-        self._switch: SegmentedSwitch[Mode] = SegmentedSwitch(tr("Kind of comparison"), modes)
+        self._modes = layouts.described(QTabBar(drawBase=False), tr("Kind of comparison"))
+        for shown in MODES.values():
+            self._modes.setTabToolTip(self._modes.addTab(tr(shown.text)), tr(shown.tip))
         self._blink_bar, self._film_bar = BlinkBar(), FilmBar()
         self.pair = PicturePair(viewport)
         self._losses: StateLosses | None = None  # of both states, as far as known
@@ -62,7 +64,7 @@ class ComparePictures(TiledView):
         back = layouts.button(
             tr("← All parameters"), self.list_wanted.emit, tr("Back to the list (Esc)")
         )
-        self._lay_out([back, self._switch, *zoom_buttons(self.pair.left, self)], body, [])
+        self._lay_out([back, self._modes, *zoom_buttons(self.pair.left, self)], body, [])
         self._fill(body)
         self._delay_timer = self._timer(DELAY_MS, self._fill_in)
         self._connect()
@@ -75,7 +77,10 @@ class ComparePictures(TiledView):
 
     @property
     def mode(self) -> Mode:
-        return self._switch.value
+        return list(MODES)[self._modes.currentIndex()]
+
+    def show_mode(self, mode: Mode) -> None:
+        self._modes.setCurrentIndex(list(MODES).index(mode))
 
     def _fill(self, body: QWidget) -> None:
         self._element_label.setContentsMargins(GAP_PX, TIGHT_PX, GAP_PX, 0)
@@ -93,7 +98,7 @@ class ComparePictures(TiledView):
             plot.view.sigResized.connect(self._settle)
             plot.pointed.connect(self._set_cursor)
         self._film_bar.changed.connect(self.refresh)
-        self._switch.changed.connect(self._change_mode)
+        self._modes.currentChanged.connect(self._change_mode)
         self._blink_bar.changed.connect(self._blink)
         self.pair.divided.connect(self._split)
         self.pair.blinked.connect(self._name_front)
@@ -109,7 +114,7 @@ class ComparePictures(TiledView):
         self._blink()
         blink, film = self._blink_bar.button, self._film_bar.slider
         control = {"swipe": self.pair.divider, "blink": blink, "film": film}.get(mode)
-        if control is not None and not self._switch.has_focus:
+        if control is not None and not self._modes.hasFocus():
             control.setFocus()  # chosen with the mouse
         self._pipeline.forget_pictures()
         self.mode_changed.emit()
@@ -204,7 +209,7 @@ class ComparePictures(TiledView):
         pixels, arrangement = rendered.painted.pixels, self.pair.arrangement
         if pixels.ndim == 2:  # levels of a mask
             return [coloured(pixels, step_table(self.colours()))]
-        painted = pictures(pixels)
+        painted = np.split(pixels, PICTURES, axis=2)
         if arrangement == "single":
             return painted[-1:]
         if arrangement == "swipe":

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import partial
 from html import escape
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -11,7 +14,7 @@ from numpy.typing import NDArray
 
 from prune_gui.errors import one_line
 from prune_gui.gui.views.compare.data import Shades
-from prune_gui.gui.views.legend_text import SEPARATOR, counted, marked, unbroken
+from prune_gui.gui.views.legend_text import SEPARATOR, counted, marked, share_scale, unbroken
 from prune_gui.language import deferred, format_number, tr, trn
 from prune_gui.number_formats import sparsity, sparsity_share
 from prune_gui.raster.colours import Colours
@@ -24,7 +27,6 @@ if TYPE_CHECKING:
 UNKNOWN: Final = "…"
 UNDEFINED: Final = "–"  # noqa: RUF001
 ARROW: Final = "\N{RIGHTWARDS ARROW}"
-SCALE_STEPS: Final = 5
 LOST: Final = 1
 """The column of the lost energy, by which the table is sorted at first."""
 
@@ -61,9 +63,7 @@ def headline(losses: StateLosses, colour: str, *, has_reference: bool = True) ->
 def loss_legend(losses: StateLosses, colours: Colours) -> str:
     """Return the colours of shares up to the largest loss as rich text."""
     largest = losses.worst[1] if losses.worst else 1.0
-    steps = [index / (SCALE_STEPS - 1) for index in range(SCALE_STEPS)]
-    items = (marked(colours.share(step), sparsity_share(step * largest)) for step in steps)
-    return SEPARATOR.join([unbroken(tr("energy lost")), *items])
+    return share_scale(tr("energy lost"), colours, largest)
 
 
 def total_text(losses: StateLosses) -> str:
@@ -90,26 +90,25 @@ def total_text(losses: StateLosses) -> str:
 
 
 def _column(
-    title: str,
-    values: Callable[[StateLosses], NDArray[np.float64]],
-    text: Callable[[StateLosses, int], str],
-    tip: str,
-    *,
-    is_relative: bool = False,
+    title: str, measure: str, text: Callable[[float], str], tip: str, *, is_relative: bool = False
 ) -> Column[Any]:
     """Return a column of numbers with a bar each, which may be relative to the largest.
 
-    NaN stands for what is not known.
+    Args:
+        measure: an attribute of `StateLosses`; NaN stands for what is not known.
     """
+    values: Callable[[StateLosses], NDArray[np.float64]] = attrgetter(measure)
 
     def lengths(losses: StateLosses) -> NDArray[np.float64]:
-        largest = np.nanmax(values(losses), initial=0.0) if is_relative else 1.0
-        return values(losses) / (largest or 1.0)
+        found = values(losses)
+        largest = found[np.isfinite(found)].max(initial=0.0) if is_relative else 1.0
+        return np.minimum(found / (largest or 1.0), 1.0)
 
     def shown(losses: StateLosses, row: int) -> str:
         if not losses.measures["known"][row]:
             return UNKNOWN
-        return UNDEFINED if np.isnan(values(losses)[row]) else text(losses, row)
+        value = float(values(losses)[row])
+        return UNDEFINED if math.isnan(value) else text(value)
 
     return Column(
         title=title,
@@ -134,34 +133,24 @@ LOSS_COLUMNS: Final[tuple[Column[Any], ...]] = (
     ),
     _column(
         deferred("Lost"),
-        lambda losses: losses.lost,
-        lambda losses, row: sparsity_share(float(losses.lost[row])),
+        "lost",
+        sparsity_share,
         deferred("Lost energy: share of the sum of squares on the left that is zero on the right"),
         is_relative=True,
     ),
-    _column(
-        deferred("Before"),
-        lambda losses: losses.before,
-        lambda losses, row: sparsity(int(losses.measures["left"][row]), int(losses.sizes[row])),
-        deferred("Sparsity on the left"),
-    ),
-    _column(
-        deferred("After"),
-        lambda losses: losses.after,
-        lambda losses, row: sparsity(int(losses.measures["right"][row]), int(losses.sizes[row])),
-        deferred("Sparsity on the right"),
-    ),
+    _column(deferred("Before"), "before", sparsity_share, deferred("Sparsity on the left")),
+    _column(deferred("After"), "after", sparsity_share, deferred("Sparsity on the right")),
     _column(
         deferred("Change"),
-        lambda losses: losses.change,
-        lambda losses, row: format_number(float(losses.change[row]), "#.3g"),
+        "change",
+        partial(format_number, spec="#.3g"),
         deferred("L2 norm of the difference between both sides"),
         is_relative=True,
     ),
     _column(
         deferred("IoU"),
-        lambda losses: losses.iou,
-        lambda losses, row: format_number(float(losses.iou[row]), ".3f"),
+        "iou",
+        partial(format_number, spec=".3f"),
         deferred("Number of zeros on both sides, divided by number of zeros on either"),
     ),
 )

@@ -10,7 +10,6 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QApplication, QLabel, QSplitter, QStackedWidget, QWidget
 
 from prune_gui import comparison, statistics
-from prune_gui.gui.dialogs.questions import ask_checkpoint
 from prune_gui.gui.views.compare.control_bars import SidesBar
 from prune_gui.gui.views.compare.loss_table import LossTable, loss_cells
 from prune_gui.gui.views.compare.picture_view import ComparePictures
@@ -20,6 +19,7 @@ from prune_gui.gui.views.overview.block_grid import BlockGrid
 from prune_gui.gui.views.overview.layout import Arrangement
 from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets import layouts
+from prune_gui.gui.widgets.message import LINKS
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, bold
 from prune_gui.language import tr
 from prune_gui.session.draft_request import TargetsRequest
@@ -43,19 +43,15 @@ MARGINS_PX: Final = (GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX)
 class RankedLosses:
     """What every parameter loses between two states, and where its block is."""
 
-    left: ComparedState
-    right: ComparedState
+    sides: tuple[ComparedState, ComparedState]
     losses: StateLosses
     arrangement: Arrangement
 
     @property
     def is_pending(self) -> bool:
         """Whether there are weights left to read, without fetching a remote checkpoint."""
-        is_fetched = all(side.base.checkpoint.is_fetched for side in (self.left, self.right))
+        is_fetched = all(side.base.checkpoint.is_fetched for side in self.sides)
         return is_fetched and not self.losses.is_complete
-
-    def is_of(self, left: ComparedState, right: ComparedState) -> bool:
-        return self.left.same_as(left) and self.right.same_as(right)
 
 
 class CompareView(View[ModelSubject]):
@@ -67,19 +63,16 @@ class CompareView(View[ModelSubject]):
     def __init__(self, workbench: Workbench, viewport: Viewport) -> None:
         super().__init__(workbench, lambda: workbench.model_subject, tr("Compare"))
         self._ranking: RankedLosses | None = None
-        self.sides = SidesBar(workbench, ask_checkpoint)
+        self.sides = SidesBar(workbench)
         self.pictures = ComparePictures(workbench, viewport)
         self.table_widget = LossTable()
         self.grid = BlockGrid(tr("Energy lost by block and role"))
-        self.headline = QLabel(textFormat=Qt.TextFormat.RichText)
-        self.headline.setAccessibleName(tr("The parameter that lost most"))
+        label = QLabel(textFormat=Qt.TextFormat.RichText)
+        self.headline = layouts.described(label, tr("The parameter that lost most"))
         self.headline.setFont(bold(self.headline.font()))
-        flags = Qt.TextInteractionFlag
-        self.headline.setTextInteractionFlags(
-            flags.LinksAccessibleByMouse | flags.LinksAccessibleByKeyboard
-        )
-        self.total = layouts.remark()
-        self.total.setAccessibleName(tr("All parameters that can be compared"))
+        self.headline.setTextInteractionFlags(LINKS)
+        name = tr("All parameters that can be compared")
+        self.total = layouts.described(layouts.remark(), name)
         self._list = QWidget()
         self._levels = QStackedWidget()
         self._fill()
@@ -88,16 +81,16 @@ class CompareView(View[ModelSubject]):
         self._mark()
 
     def _fill(self) -> None:
-        open_button = layouts.button(tr("Show the weights"), self.show_pictures)
-        open_button.setToolTip(tr("Show both sides of the chosen parameter (Enter in the table)"))
+        tip = tr("Show both sides of the chosen parameter (Enter in the table)")
+        open_button = layouts.button(tr("Show the weights"), self.show_pictures, tip)
         self._halves = QSplitter(Qt.Orientation.Horizontal, childrenCollapsible=False)
         self._halves.addWidget(self.table_widget)
         self._halves.addWidget(self.grid)
         self._halves.setSizes(WIDTHS_PX)
         above = layouts.row((self.headline, 1), open_button, margin=MARGINS_PX)
         self.total.setContentsMargins(*MARGINS_PX)
-        below = self.total, self._legend
-        layouts.column(above, (self._halves, 1), *below, of=self._list, margin=0, gap=0)
+        parts = above, (self._halves, 1), self.total, self._legend
+        layouts.column(*parts, of=self._list, margin=0, gap=0)
         self._levels.addWidget(self._list)
         self._levels.addWidget(self.pictures)
         layouts.column(self.sides, (self._levels, 1), of=self._picture_page, margin=0, gap=0)
@@ -118,9 +111,15 @@ class CompareView(View[ModelSubject]):
         self.pictured.connect(self._continue)
 
     def show_pictures(self) -> None:
-        self._levels.setCurrentWidget(self.pictures)
+        self._show_level(self.pictures, self.pictures.pair.visible_plot)
+
+    def show_list(self) -> None:
+        self._show_level(self._list, self.table_widget)
+
+    def _show_level(self, level: QWidget, focused: QWidget) -> None:
+        self._levels.setCurrentWidget(level)
         self._show_sides()
-        self.pictures.pair.visible_plot.setFocus()
+        focused.setFocus()
         self.pictured.emit()
 
     def _open(self, name: str) -> None:
@@ -132,12 +131,6 @@ class CompareView(View[ModelSubject]):
 
     def _target(self, names: tuple[str, ...]) -> None:
         self._request_draft(TargetsRequest(frozenset(names)))
-
-    def show_list(self) -> None:
-        self._levels.setCurrentWidget(self._list)
-        self._show_sides()
-        self.table_widget.setFocus()
-        self.pictured.emit()
 
     @property
     def _shows_list(self) -> bool:
@@ -167,7 +160,7 @@ class CompareView(View[ModelSubject]):
         if left is None or right is None:
             self._show_message(tr("Computing the masks…"))
             return
-        known = before is not None and before.is_of(left, right)
+        known = before is not None and before.sides == (left, right)
         first = self._workbench.chosen or ""
         if not known:
             self.pictures.take_losses(None)
@@ -178,13 +171,14 @@ class CompareView(View[ModelSubject]):
         def work(monitor: Monitor) -> RankedLosses:
             ranking = before
             if ranking is None or not known:
-                sides = left.resolution(), right.resolution()
                 earlier = ranking.losses if ranking is not None else None
-                losses = comparison.state_losses.empty_losses(*sides, earlier)
-                is_arranged = ranking is not None and ranking.losses.infos == losses.infos
-                arrangement = ranking.arrangement if ranking is not None and is_arranged else None
-                arrangement = arrangement or Arrangement.of(sides[1].checkpoint.tensors, losses)
-                ranking = RankedLosses(left, right, losses, arrangement)
+                resolutions = left.resolution(), right.resolution()
+                losses = comparison.state_losses.empty_losses(*resolutions, earlier)
+                if ranking is not None and ranking.losses.infos == losses.infos:
+                    arrangement = ranking.arrangement
+                else:
+                    arrangement = Arrangement.of(losses.right.checkpoint.tensors, losses)
+                ranking = RankedLosses((left, right), losses, arrangement)
             if not ranking.is_pending:
                 return ranking
             budget = statistics.dispatch.read_budget(counted=known)
@@ -207,9 +201,9 @@ class CompareView(View[ModelSubject]):
             self._paint_timer.start()
 
     def picture(self) -> QWidget | None:
-        if not self._shows_list:
-            return self.pictures.picture() if super().picture() else None
-        return self.grid if super().picture() else None
+        if super().picture() is None:
+            return None
+        return self.grid if self._shows_list else self.pictures.picture()
 
     def show_selection(self, *, on: bool) -> None:
         self.grid.choose(self._workbench.chosen if on else None)
@@ -224,11 +218,10 @@ class CompareView(View[ModelSubject]):
         return super().legend() if self._shows_list else self.pictures.legend()
 
     def table(self) -> Table | None:
-        """Return what every parameter loses."""
         ranking = self._ranking
         if ranking is None or self.picture() is None:
             return None
-        name = ranking.right.base.checkpoint.path.name
+        name = ranking.losses.right.checkpoint.path.name
         return self.table_widget.as_table(tr("{name} compared", name=name))
 
     def limit_memory(self, nbytes: int) -> None:

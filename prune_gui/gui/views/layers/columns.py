@@ -91,7 +91,6 @@ def _none_for_nan(values: NDArray[np.float64]) -> list[float | None]:
 
 
 def _severity(rows: Rows) -> NDArray[np.int64]:
-    """Return the severity of each row's warnings; larger is worse."""
     tied = np.array([bool(info.aliases) for info in rows.infos], np.bool_) & (rows.size == 1)
     non_finite, pruned_dead = rows.nan + rows.infinite > 0, rows.dead > rows.dead_in_file
     severity: NDArray[np.int64] = (

@@ -12,13 +12,14 @@ import pyqtgraph as pg
 from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt, QTimer, Signal
 from PySide6.QtGui import QBrush, QColor, QFont, QFontMetricsF, QHideEvent, QPainter
-from PySide6.QtWidgets import QApplication, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QWidget
 
 from prune_gui.gui.views.bars.data import visible_positions
-from prune_gui.gui.views.controls import add_axis_shortcuts, fill
+from prune_gui.gui.views.controls import add_axis_shortcuts
 from prune_gui.gui.views.layers.data import MAX_BARS, Bars, bars_of
 from prune_gui.gui.views.plot import CountAxis, Plot, bar_item, kept_cap
 from prune_gui.gui.views.view import SETTLE_MS
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.theme import SMALL, TIGHT_PX, scaled
 from prune_gui.language import deferred, tr
 from prune_gui.raster.colours import Colours
@@ -39,8 +40,7 @@ PLOT_NAMES: Final = (
 )
 STRETCH_FACTORS: Final = (4, 2, 4)
 """Vertical stretch of each plot; the last one also has the tick texts."""
-MIN_HEIGHTS_PX: Final = (64, 48, 88)
-"""Minimum height of each plot."""
+MIN_HEIGHTS_PX: Final = (64, 48, 88)  # minimum height of each plot
 AROUND_LABEL_PX: Final = (12, 12, 32)
 """Height of each plot beyond its left axis, so that the label of the axis fits."""
 PERCENT_TICKS: Final = [[(0, "0"), (50, "50"), (100, "100")], [(25, ""), (75, "")]]
@@ -49,13 +49,11 @@ HEADROOM: Final = 1.02
 MARK_ALPHA: Final = 60
 MAX_NAMES_PX, MAX_NAMES_SHARE = 64, 0.35
 """Maximum height of the names below the bars, and the same as a share of the plot."""
-LINE_PX: Final = 18
-"""Height of a line of an axis: the blocks, or a remark."""
+LINE_PX: Final = 18  # height of a line of an axis: the blocks, or a remark
 ELIDED: Final = Qt.TextElideMode.ElideMiddle
 RIGHT: Final = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 CENTRE: Final = Qt.AlignmentFlag.AlignCenter
-REACH_PX: Final = 6
-"""Maximum distance of the cursor from the end of a segment that it grabs."""
+REACH_PX: Final = 6  # maximum distance of the cursor from the end of a segment that it grabs
 
 
 class Segment(NamedTuple):
@@ -217,8 +215,7 @@ class LayerBars(QWidget):
         self.can_drag: Callable[[int, int], bool] = lambda _row, _code: False
         box = SegmentBox(self._segment_at)
         box.dragged.connect(self.dragged)
-        layout = QVBoxLayout(self)
-        fill(layout)
+        layout = layouts.column(of=self, margin=0, gap=0)
         axes = (pg.AxisItem("left"), box), (SizeAxis("left"), None), (pg.AxisItem("left"), None)
         self._axis = NameAxis()
         bottoms = pg.AxisItem("bottom"), pg.AxisItem("bottom"), self._axis

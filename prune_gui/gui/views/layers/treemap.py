@@ -31,6 +31,9 @@ class Rect(NamedTuple):
     def area(self) -> float:
         return self.width * self.height
 
+    def contains(self, x: float, y: float) -> bool:
+        return 0 <= x - self.x < self.width and 0 <= y - self.y < self.height
+
     @property
     def turned(self) -> Rect:
         return Rect(self.y, self.x, self.height, self.width)
@@ -83,12 +86,12 @@ def _share(cell: TreemapCell, resolution: Resolution) -> float:
 
 
 def treemap(
-    infos: Sequence[TensorInfo], rect: Rect, most: int = 4000, least: float = 20.0
+    infos: Sequence[TensorInfo], rect: Rect, max_cells: int = 4000, min_area: float = 20.0
 ) -> tuple[TreemapCell, ...]:
     """Divide a rectangle among parameters. Those of one module are adjacent.
 
-    Large modules are opened first; a module whose parts would have a mean area below `least` stays
-    one cell, and there are at most `most` cells that are not open.
+    Large modules are opened first; a module whose parts would have a mean area below `min_area`
+    stays one cell, and there are at most `max_cells` cells that are not open.
     """
     if not infos:
         return ()
@@ -98,7 +101,7 @@ def treemap(
     while waiting:
         area, _, node, node_rect = heapq.heappop(waiting)
         parts = _parts(node)
-        if not parts or -area < least * len(parts) or closed + len(parts) - 1 > most:
+        if not parts or -area < min_area * len(parts) or closed + len(parts) - 1 > max_cells:
             done.append(TreemapCell(node, node_rect, is_open=False))
             continue
         closed += len(parts) - 1
@@ -111,7 +114,6 @@ def treemap(
 
 
 def _parts(node: ModuleNode) -> list[ModuleNode]:
-    """Return the direct children of a module, and a node for its own tensor if it has one."""
     if not node.below:
         return []
     own = [] if node.tensor is None else [ModuleNode(node.name, node.path, node.tensor, (), -1, {})]

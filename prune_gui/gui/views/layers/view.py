@@ -7,7 +7,6 @@ from typing import Any, Final
 from PySide6.QtCore import QModelIndex, QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import (
     QAbstractItemView,
-    QHBoxLayout,
     QLabel,
     QSplitter,
     QStackedWidget,
@@ -17,13 +16,14 @@ from PySide6.QtWidgets import (
 
 from prune_gui.checkpoint import ModuleNode
 from prune_gui.gui.draft.amount_fields import PERCENT_DECIMALS, NumberBox
-from prune_gui.gui.views.controls import Choice, fill, note, switch
+from prune_gui.gui.views.controls import Choice, note, switch
 from prune_gui.gui.views.layers.columns import describe_node, describe_row
 from prune_gui.gui.views.layers.data import FITTING, LayersData, compute_layers
 from prune_gui.gui.views.layers.layer_bars import LayerBars
 from prune_gui.gui.views.layers.treemap_picture import TreemapPicture
-from prune_gui.gui.views.legend_text import legend
+from prune_gui.gui.views.legend_text import legend, share_scale
 from prune_gui.gui.views.view import View
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.table_widgets import SortableModel, TableView
 from prune_gui.gui.widgets.theme import GAP_PX
@@ -38,8 +38,7 @@ from prune_gui.session.settings import Settings
 from prune_gui.session.subjects import ModelSubject
 from prune_gui.table import Table
 
-MAX_COLUMN_SHARE: Final = 0.42
-"""Maximum initial width of a column of text, as a share of the table."""
+MAX_COLUMN_SHARE: Final = 0.42  # maximum initial width of a column of text, as a share of the table
 
 
 class AmountEditor(QWidget):
@@ -74,7 +73,7 @@ class AmountEditor(QWidget):
         self._take.setToolTip(tip)
         self._take.clicked.connect(lambda: self.wanted.emit(SharesRequest(self._step)))
         parts = (self._label, self._box, self._reset, self._take)
-        fill(QHBoxLayout(self), *parts, spacing=GAP_PX)
+        layouts.row(*parts, of=self, margin=0, gap=GAP_PX)
         self.show_parameter(None, None)
 
     def show_parameter(self, subject: ModelSubject | None, name: str | None) -> None:
@@ -131,7 +130,7 @@ class LayersView(View[ModelSubject]):
         listed = Settings.load().list_biases
         self._small_box = switch(tr("Biases and norms"), tip, self._list_biases, on=listed)
         self._amount = AmountEditor()
-        self._model: SortableModel[Any] = SortableModel((), (), self)
+        self._model: SortableModel[Any] = SortableModel((), ())
         self._table = self._make_table()
         splitter = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
         splitter.addWidget(self._pictures)
@@ -265,9 +264,10 @@ class LayersView(View[ModelSubject]):
             self._mark_chosen()
 
     def _show_legend(self) -> None:
-        data, bars = self._data, self._pictures.currentWidget() is self._bars
-        self._legend.setVisible(bars)
-        self._legend.setText(legend(data.subject, self.colours()) if data and bars else "")
+        if self._pictures.currentWidget() is self._treemap:
+            self._legend.setText(share_scale(tr("sparsity"), self.colours()))
+        elif self._data is not None:
+            self._legend.setText(legend(self._data.subject, self.colours()))
 
     def show_selection(self, *, on: bool) -> None:
         if on:

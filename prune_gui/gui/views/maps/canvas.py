@@ -10,7 +10,7 @@ import pyqtgraph as pg
 from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QBrush, QColor, QKeyEvent, QPainter, QShowEvent, QStaticText
-from PySide6.QtWidgets import QPushButton, QStyleOptionGraphicsItem, QWidget
+from PySide6.QtWidgets import QGraphicsRectItem, QPushButton, QStyleOptionGraphicsItem, QWidget
 
 from prune_gui.gui.views.controls import PANS, ZOOMS, shortcut
 from prune_gui.gui.views.maps.margins import HeadAxis, HeadOverlay, Margins
@@ -69,7 +69,7 @@ class MapCanvas(Plot):
         self._grid = pg.PlotCurveItem(connect="pairs")
         self.texts = ElementTexts()
         self._marks = pg.ScatterPlotItem(symbol="o", size=MARK_DIAMETER_PX, brush=None)
-        self._pin = pg.PlotCurveItem()
+        self._pin = QGraphicsRectItem()
         self._pin_ring = pg.ScatterPlotItem(symbol="s", size=MARK_DIAMETER_PX, brush=None)
         self._pinned: tuple[int, int] | None = None
         images = (self._hatching, self.whole, self.part)
@@ -105,7 +105,6 @@ class MapCanvas(Plot):
         return visible_region(layout, x, y, pixel)
 
     def take(self, layout: ParameterLayout, labels: tuple[str, str]) -> None:
-        """Prepare for a layout; the visible region stays if the layout has the same size."""
         sight, is_new = self._visible_rect(layout), not self._is_known(layout)
         self.layout_shown = layout
         if is_new:
@@ -131,7 +130,6 @@ class MapCanvas(Plot):
         return self.sight if self._is_known(layout) else fitted(layout)
 
     def _is_known(self, layout: ParameterLayout) -> bool:
-        """Return whether the layout on the screen has the same size."""
         return self.layout_shown is not None and extent(layout) == extent(self.layout_shown)
 
     def _update_viewport(self) -> None:
@@ -139,7 +137,6 @@ class MapCanvas(Plot):
             self._viewport.look(self.layout_shown, self.sight)
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
-        """Show the region that other views have moved to."""
         super().showEvent(event)
         if self.layout_shown is not None:
             self.setRange(self._visible_rect(self.layout_shown), padding=0)
@@ -279,9 +276,9 @@ class MapCanvas(Plot):
         self._pin_ring.setData(
             x=[column for _, column in pinned if small], y=[row for row, _ in pinned if small]
         )
-        corners = [(-0.5, -0.5), (-0.5, 0.5), (0.5, 0.5), (0.5, -0.5), (-0.5, -0.5)]
-        frame = [(row + y, column + x) for row, column in pinned for y, x in corners if not small]
-        self._pin.setData(x=[x for _, x in frame], y=[y for y, _ in frame])
+        self._pin.setVisible(bool(pinned) and not small)
+        for row, column in pinned:
+            self._pin.setRect(column - 0.5, row - 0.5, 1, 1)
         self.margins.draw()
         self.heads.update()
 

@@ -172,7 +172,6 @@ def _title_text(text: str, scale: tuple[float, float], *, shares: bool) -> str:
 
 
 def _outline(means: Numbers, sight: Sequence[float]) -> tuple[Numbers, Numbers]:
-    """Return the outline of the bars in sight, from the baseline and back to it."""
     edges, heights = bars(drawable(means), (sight[0], sight[1]))
     return np.repeat(edges, 2), np.concatenate([[0.0], np.repeat(heights, 2), [0.0]])
 
@@ -260,10 +259,9 @@ class HeadOverlay:
         self._axes = {side: plot.plotItem.getAxis(side) for side in ("top", "right")}
         for side in self._axes:
             plot.plotItem.showAxis(side, False)
-        self._halo, self._lines = (pg.PlotCurveItem(connect="pairs") for _ in range(2))
+        self._lines = pg.PlotCurveItem(connect="pairs")
         self._bands: HeadBands | None = None
-        for item in (self._halo, self._lines):
-            plot.addItem(item, ignoreBounds=True)
+        plot.addItem(self._lines, ignoreBounds=True)
 
     def show_bands(
         self, bands: HeadBands | None, sides: tuple[int, int], shares: Sequence[str] = ()
@@ -278,8 +276,7 @@ class HeadOverlay:
             x, y = np.repeat(borders, 2), np.tile([-0.5, sides[0] - 0.5], len(borders))
             if bands.are_rows:
                 x, y = np.tile([-0.5, sides[1] - 0.5], len(borders)), x
-        for item in (self._halo, self._lines):
-            item.setData(x, y)
+        self._lines.setData(x, y)
         self.update()
 
     def update(self) -> None:
@@ -290,13 +287,12 @@ class HeadOverlay:
             if self._bands.are_rows:
                 scale = size.height() / sight.height()
             visible = scale * self._bands.width >= MIN_BAND_PX
-        for item in (self._halo, self._lines):
-            item.setVisible(visible)
+        self._lines.setVisible(visible)
 
     def recolour(self, colours: Colours) -> None:
         halo = QColor(colours.background)
         halo.setAlphaF(HALO_OPACITY)
-        self._halo.setPen(pg.mkPen(halo, width=HALO_WIDTH_PX))
+        self._lines.setShadowPen(pg.mkPen(halo, width=HALO_WIDTH_PX))
         self._lines.setPen(pen(colours.foreground))
         for axis in self._axes.values():
             axis.setTextPen(colours.foreground)

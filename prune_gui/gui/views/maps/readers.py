@@ -167,7 +167,6 @@ class HeadsBox(QSpinBox):
         return OFF if typed == tr("off") else AUTO
 
     def validate(self, text: str, at: int) -> tuple[QValidator.State, str, int]:
-        """Accept any text; `valueFromText` reads it."""
         return QValidator.State.Acceptable, text, at
 
 
@@ -263,7 +262,7 @@ class ElementInspector(QWidget):
         self._labels = [ElidedLabel(name) for name in names]
         self._labels[0].setFont(bold(self.font()))
         self._visible_rows = VISIBLE_ROWS
-        self._model = RecordModel[StepRow](COLUMNS, self)
+        self._model = RecordModel[StepRow](COLUMNS)
         self._table = TableView(self._model, tr("Score of the weight in every step"))
         self._table.setFrameShape(QFrame.Shape.NoFrame)
         self._table.setSelectionMode(QAbstractItemView.SelectionMode.NoSelection)

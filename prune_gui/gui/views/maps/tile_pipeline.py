@@ -97,7 +97,6 @@ class RenderedView:
 
     @property
     def is_overview(self) -> bool:
-        """Whether it is the complete picture of a whole layout."""
         return self.is_complete and self.tile_grid.is_whole
 
     @property

@@ -147,7 +147,8 @@ class TileGrid:
         for index in self.indices:
             top, left = self._corner(index)
             here = slice(top, top + TILE_CELLS), slice(left, left + TILE_CELLS)
-            tile_area = replace(self, down=_single(index[0]), across=_single(index[1]))
+            down, across = (range(number, number + 1) for number in index)
+            tile_area = replace(self, down=down, across=across)
             tiles[index] = Tile(
                 np.ascontiguousarray(whole.pixels[here]),
                 tuple(tile_area._centres_of(cells[here]) for cells in whole.rare),
@@ -260,12 +261,7 @@ def _cells(rows: range, columns: range, cell: tuple[int, int]) -> tuple[int, int
     return -(-len(rows) // cell[0]), -(-len(columns) // cell[1])
 
 
-def _single(number: int) -> range:
-    return range(number, number + 1)
-
-
 def _rectangles(indices: Sequence[TileIndex]) -> list[tuple[range, range]]:
-    """Return rectangles that together contain exactly the given tiles."""
     columns: dict[int, list[int]] = {}
     for row, column in sorted(indices):
         columns.setdefault(row, []).append(column)
@@ -279,7 +275,6 @@ def _rectangles(indices: Sequence[TileIndex]) -> list[tuple[range, range]]:
 
 
 def _runs(numbers: list[int]) -> list[range]:
-    """Return ascending numbers as ranges of consecutive ones."""
     breaks = [i for i, (a, b) in enumerate(pairwise(numbers), start=1) if b != a + 1]
     bounds = pairwise([0, *breaks, len(numbers)])
     return [range(numbers[start], numbers[stop - 1] + 1) for start, stop in bounds if start < stop]

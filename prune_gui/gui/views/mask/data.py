@@ -65,7 +65,6 @@ def mask_levels(density: Density, draft: int | None) -> Levels:
 
 
 def _colour_indices(draft: int | None) -> Levels:
-    """Return the index of the colour of each code, from 1; see `Resolution.pruned_by`."""
     indices = 2 + (np.arange(256, dtype=np.uint16) - 1) % STEP_COLOURS
     if draft is not None:
         indices[draft] = STEP_COLOURS + 2
@@ -117,11 +116,7 @@ class MaskPainter:
     """Paints which elements are pruned, as levels."""
 
     subject: Subject
-
-    @property
-    def is_part(self) -> bool:
-        """False: a mask reads values only of parameters that were read for it before."""
-        return False
+    is_part: bool = False  # a mask reads values only of parameters that were read for it before
 
     @property
     def key(self) -> Hashable:

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+import numpy as np
+import pyqtgraph as pg
+from numpy.typing import NDArray
 from PySide6.QtGui import QPalette
 from PySide6.QtWidgets import QPushButton, QWidget
 
 from prune_gui import raster
 from prune_gui.gui.views.controls import shortcut, switch
 from prune_gui.gui.views.legend_text import SEPARATOR, legend, unbroken
+from prune_gui.gui.views.maps.canvas import SIDES, MapCanvas, extent
 from prune_gui.gui.views.maps.map_view import MapView
 from prune_gui.gui.views.maps.margins import Titles
 from prune_gui.gui.views.maps.text import PENDING
 from prune_gui.gui.views.maps.tile_pipeline import RenderedView
-from prune_gui.gui.views.maps.tiles import Pixels
+from prune_gui.gui.views.maps.tiles import Pixels, grid_lines
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.mask.data import (
+    ALL,
     Contrast,
     MaskPainter,
     coloured,
     local_contrast,
     step_table,
 )
-from prune_gui.gui.views.mask.group_overlay import GroupOverlay
+from prune_gui.gui.views.plot import pen
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
@@ -139,7 +144,6 @@ class MaskView(MapView):
         self._show_pattern(subject, rendered)
 
     def _show_pattern(self, subject: Subject, rendered: RenderedView) -> None:
-        """Show the groups of the pattern and how many hold, as far as that is counted."""
         pattern = self._pattern
         is_counted = self._verdict_key == (subject.marked_key, pattern)
         verdict = self._verdict if is_counted else None
@@ -190,3 +194,89 @@ class MaskView(MapView):
         else:
             columns, rows = tr("Share pruned of each column"), tr("Share pruned of each row")
         return Titles(columns, rows, shares=True)
+
+
+Ends = NDArray[np.float64]
+
+MIN_ELEMENT_PX: Final = 4
+"""Minimum height and width of an element: smaller groups would be all lines."""
+LINE_PX: Final = 1.5
+BROKEN_PX: Final = 2.5
+HALO_PX: Final = 2.0  # beyond each side of a line
+OUTLINE: Final = np.array([[0, 0], [1, 0], [1, 0], [1, 1], [1, 1], [0, 1], [0, 1], [0, 0]])
+"""Ends of the four sides of a group, as x and y."""
+MAX_OUTLINES: Final = 1000  # takes about 15 ms to draw
+INSET: Final = 0.15
+"""Distance of an outline from the line between groups, in elements: neighbours have their own."""
+
+
+class GroupOverlay:
+    """Draws the groups in sight, as soon as their elements are large enough."""
+
+    def __init__(self, canvas: MapCanvas) -> None:
+        self._canvas = canvas
+        self._pattern: GroupPattern | None = None
+        self._cells: tuple[int, int] | None = None
+        self._rendered: RenderedView | None = None
+        self._lines, self._outlines = (pg.PlotCurveItem(connect="pairs") for _ in range(2))
+        for item in (self._lines, self._outlines):
+            canvas.addItem(item, ignoreBounds=True)
+        canvas.view.sigRangeChanged.connect(self.update)
+
+    def show(self, pattern: GroupPattern | None, rendered: RenderedView) -> None:
+        self._pattern, self._rendered = pattern, rendered
+        self._cells = pattern.cells(rendered.tile_grid.layout) if pattern else None
+        for side, size in zip(SIDES, self._cells or (1, 1), strict=True):
+            axis = self._canvas.plotItem.getAxis(side)
+            if axis.group != size:
+                axis.group, axis.picture = size, None
+        self.update()
+
+    def recolour(self, colours: Colours) -> None:
+        self._lines.setPen(pen(colours.foreground, width=LINE_PX))
+        self._lines.setShadowPen(pen(colours.background, width=LINE_PX + HALO_PX))
+        self._outlines.setPen(pen(colours.warning, width=BROKEN_PX))
+        self._outlines.setShadowPen(pen(colours.background, width=BROKEN_PX + 2 * HALO_PX))
+
+    def update(self) -> None:
+        """Draw the groups again, after the picture or the visible region has changed."""
+        rendered, cells = self._rendered, self._cells
+        if rendered is None or cells is None or not self._is_large(cells):
+            self._lines.hide()
+            self._outlines.hide()
+            return
+        sight = self._canvas.sight & extent(rendered.tile_grid.layout)
+        x, y = (sight.left(), sight.right()), (sight.top(), sight.bottom())
+        across, down = cells[1] > 1, cells[0] > 1
+        self._lines.setData(*grid_lines(x, y, across=across, down=down, cells=cells))
+        self._lines.show()
+        has_elements = rendered.is_complete and rendered.tile_grid.cell == (1, 1)
+        self._outlines.setVisible(has_elements)
+        if has_elements:
+            self._outlines.setData(*self._broken(rendered, cells))
+
+    def _is_large(self, cells: tuple[int, int]) -> bool:
+        size, sight = self._canvas.view.rect(), self._canvas.sight
+        scales = size.height() / sight.height(), size.width() / sight.width()
+        pairs = zip(cells, scales, strict=True)
+        return all(scale >= MIN_ELEMENT_PX for lines, scale in pairs if lines > 1)
+
+    def _broken(self, rendered: RenderedView, cells: tuple[int, int]) -> tuple[Ends, Ends]:
+        assert self._pattern is not None
+        grid, seen = rendered.tile_grid, self._canvas.region_of(rendered.tile_grid.layout)
+        rows = _whole_groups(seen.rows, grid.rows, cells[0])
+        columns = _whole_groups(seen.columns, grid.columns, cells[1])
+        top, left = rows.start - grid.rows.start, columns.start - grid.columns.start
+        levels = rendered.painted.pixels[top : top + len(rows), left : left + len(columns)]
+        broken = self._pattern.broken((levels & ALL)[None] != ALL, cells)[0]
+        down, across = (indices[:MAX_OUTLINES] for indices in np.nonzero(broken))
+        corners = np.stack([columns.start + across * cells[1], rows.start + down * cells[0]], 1)
+        ends = OUTLINE * (cells[1] - 2 * INSET, cells[0] - 2 * INSET) + (INSET - 0.5)
+        x, y = (corners[:, None] + ends).reshape(-1, 2).T
+        return x, y
+
+
+def _whole_groups(seen: range, rendered: range, size: int) -> range:
+    start = max(seen.start // size, -(-rendered.start // size))
+    stop = min(-(-seen.stop // size), rendered.stop // size)
+    return range(start * size, max(start, stop) * size)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLineEdit, QPushButton, QToolButton, QWidget
+from PySide6.QtWidgets import QComboBox, QLineEdit, QPushButton, QToolButton, QWidget
 
 from prune_gui.gui.views.bars.data import NormOrScore, ScoreOf
-from prune_gui.gui.views.controls import fill
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import MIN_WIDTH_PX
 from prune_gui.language import deferred, format_number, tr
 
@@ -136,7 +136,7 @@ class SelectionBar(QWidget):
         self.banding.setCheckable(True)
         self.banding.setToolTip(tr("Drag to select channels, not to pan (or hold Shift)"))
         self.prune, self.protect = QPushButton(), QPushButton()
-        fill(QHBoxLayout(self), self.banding, self.prune, self.protect, spacing=None)
+        layouts.row(self.banding, self.prune, self.protect, of=self, margin=0)
         self.show_number(0, protectable=False)
 
     def show_number(self, chosen: int, *, protectable: bool) -> None:

@@ -6,17 +6,18 @@ from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
-from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 from superqt import QFlowLayout
 
 from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.gui.views.bars.bar_view import BarView
 from prune_gui.gui.views.bars.data import ChannelData, ChannelRow, ScoreOf, channel_bars, in_order
-from prune_gui.gui.views.controls import Choice, fill, note, switch
+from prune_gui.gui.views.controls import Choice, note, switch
 from prune_gui.gui.views.legend_text import SEPARATOR, legend, marked, unbroken
 from prune_gui.gui.views.norms import data
 from prune_gui.gui.views.norms.controls import NormBox, SelectionBar
 from prune_gui.gui.views.plot import dim_labels, dim_names_of
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr, trn
 from prune_gui.monitor import Monitor
@@ -199,7 +200,7 @@ def _height(measured: ChannelData) -> str:
 
 def _side_by_side(boxes: Sequence[QWidget], more: Sequence[QWidget]) -> QWidget:
     both, left = QWidget(), QWidget()
-    fill(QHBoxLayout(left), *boxes, spacing=None)
+    layouts.row(*boxes, of=left, margin=0)
     flow = QFlowLayout(both)
     flow.setContentsMargins(0, 0, 0, 0)
     for part in (left, *more):

@@ -1,19 +1,4 @@
-"""A scrolling grid of cells by block and role.
-
-What has a colour, a text or a small picture per parameter is drawn with this, and in files with
-the painter of `grid_painter`::
-
-    arrangement = Arrangement.of(checkpoint.tensors, names)  # may take long: not on the GUI thread
-    def cell_of(name: str) -> Cell:
-        return Cell(text="12.5 %", colour="#3f83bb")
-
-    grid = BlockGrid(tr("Losses"))  # the widget; it asks for the cells in sight
-    grid.show_cells(arrangement, cell_of, colours)
-
-    painter = GridPainter(arrangement, cell_of, colours, font)  # without a widget, in any size
-    painter.fit(800, 600)
-    painter.paint(qpainter, QRectF(0, 0, *painter.size))
-"""
+"""A scrolling grid of cells by block and role, drawn with the painter of `grid_painter`."""
 
 from __future__ import annotations
 
@@ -125,7 +110,6 @@ class BlockGrid(QAbstractScrollArea):
         return tuple(name for name, _ in found)
 
     def rect_of(self, name: str) -> QRectF:
-        """Return the rectangle of a cell in the viewport."""
         assert self.painter is not None
         position = self.painter.arrangement.positions[name]
         return self.painter.cell(position).translated(-self.visible.topLeft())
@@ -194,7 +178,6 @@ class BlockGrid(QAbstractScrollArea):
     # Input
 
     def _name_at(self, at: QPointF) -> str:
-        """Return the name of the cell at a position in the grid, or ""."""
         if self.painter is None or self._head_at(at) is not None:
             return ""
         found = self.painter.within(QRectF(at, QSizeF(1, 1)))

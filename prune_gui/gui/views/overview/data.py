@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,7 @@ SLICE_S: Final = 0.1
 BATCH: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
+class Style(NamedTuple):
     """What determines the pixels of a thumbnail beside the mask."""
 
     shading: Shading
@@ -179,11 +178,10 @@ def _draw(
             thumbnail = old.thumbnail
         else:
             thumbnail = make_thumbnail(parameter, shading, monitor)
-        colours = pixels(thumbnail, shading, style.colours, style.draft)
         zeros = None
         if parameter.zeros and shading.measure is Shading.STEP:
             zeros = thumbnail.zeros(parameter.info.shape)
-        return name, Picture(thumbnail, style, colours, zeros)
+        return name, Picture(thumbnail, style, pixels(thumbnail, *style), zeros)
 
     kept = {name: before[name] for name in wanted if name in before}
     done = 0

@@ -38,18 +38,14 @@ ELIDED: Final = Qt.TextElideMode.ElideMiddle
 SMOOTH: Final = QPainter.RenderHint.SmoothPixmapTransform
 WIDEST_NUMBER: Final = "100.0 %"
 MARGIN_PX: Final = 8
-TEXT_GAP_PX: Final = 2
-"""Gap between a cell and its text, where the frame of the chosen one is."""
+TEXT_GAP_PX: Final = 2  # gap between a cell and its text, where the frame of the chosen one is
 MAX_CAPTION_PX: Final = 110
 MAX_LABEL_PX: Final = 96
 MAX_MEASURED_ROWS: Final = 20
 """Limit of the rows of a section whose texts are measured, so that this takes no time."""
-MAX_BADGE_SHARE: Final = 0.6
-"""Maximum width of a badge, as a share of the tile."""
-MIN_CONDENSED: Final = 0.75
-"""Minimum width of a text that is condensed, relative to its own."""
-FAINT: Final = 0.7
-"""Opacity of unimportant texts."""
+MAX_BADGE_SHARE: Final = 0.6  # maximum width of a badge, as a share of the tile
+MIN_CONDENSED: Final = 0.75  # minimum width of a condensed text, relative to its own
+FAINT: Final = 0.7  # opacity of unimportant texts
 
 
 class Cell(NamedTuple):
@@ -136,7 +132,6 @@ class GridPainter:
 
     @property
     def size(self) -> tuple[int, int]:
-        """The width and height that the cells take."""
         return self.layout.size
 
     def paint(self, painter: QPainter, visible: QRectF, changed: QRectF | None = None) -> None:
@@ -182,7 +177,6 @@ class GridPainter:
         yield from self.row_heads(visible)
 
     def column_heads(self, placed: PlacedSection, visible: QRectF) -> Iterator[Head]:
-        """Yield the title of a section, its groups of columns, and its columns."""
         section, line = placed.section, self.layout.texts.line
         rows, columns = range(len(section.rows)), range(placed.columns)
         y = max(placed.top, min(visible.top(), placed.bottom - placed.heading)) + TEXT_GAP_PX
@@ -270,11 +264,9 @@ class GridPainter:
         painter.setPen(QColor(self.colours.foreground))
 
     def _draw_row_heads(self, painter: QPainter, visible: QRectF) -> None:
-        heads = list(self.row_heads(visible))
-        for head in heads:
-            painter.fillRect(head.area, QColor(self.colours.background))
         painter.setPen(self._faint)
-        for head in heads:
+        for head in self.row_heads(visible):
+            painter.fillRect(head.area, QColor(self.colours.background))
             self._write(painter, head.area, head.text, RIGHT)
 
     def _draw_column_heads(self, painter: QPainter, visible: QRectF) -> None:

@@ -15,20 +15,15 @@ if TYPE_CHECKING:
     from prune_gui.checkpoint import TensorInfo
 
 MIN_SIDE_PX: Final = 28
-PREFERRED_MIN_SIDE_PX: Final = 32
-"""Tiles are not smaller than this only to show all rows at once."""
-READABLE_SIDE_PX: Final = 48
-"""Height of tiles that do not all fit."""
-DENSE_SIDE_PX: Final = 16
-"""Tiles without texts are not smaller than this."""
+PREFERRED_MIN_SIDE_PX: Final = 32  # tiles are not smaller than this only to show all rows at once
+READABLE_SIDE_PX: Final = 48  # height of tiles that do not all fit
+DENSE_SIDE_PX: Final = 16  # tiles without texts are not smaller than this
 MAX_SIDE_PX: Final = 160
-MAX_STRETCH: Final = 2.5
-"""Maximum width of a tile, relative to its height."""
+MAX_STRETCH: Final = 2.5  # maximum width of a tile, relative to its height
 MAX_STRIPS: Final = 8
 GAP_PX: Final = 8
 DENSE_GAP_PX: Final = 4
-PADDING_PX: Final = 10
-"""Gap between the heading of a section and its rows, and around the whole."""
+PADDING_PX: Final = 10  # gap between the heading of a section and its rows, and around the whole
 
 
 class Position(NamedTuple):
@@ -80,7 +75,6 @@ class Arrangement:
         }
 
     def visible_first(self, visible: Sequence[str]) -> list[str]:
-        """Return all names, beginning with the visible ones."""
         shown = dict.fromkeys(name for name in visible if name in self.positions)
         return [*shown, *(name for name in self.positions if name not in shown)]
 
@@ -124,7 +118,6 @@ class PlacedSection(NamedTuple):
         return self.top + self.heading + self.length * self.row_height + PADDING_PX
 
     def origin(self, row: int, column: int) -> tuple[int, int]:
-        """Return the left and top of a cell."""
         strip, down = divmod(row, self.length)
         x = strip * self.strip_width + self.label_width + column * self.pitch
         return x, self.top + self.heading + down * self.row_height
@@ -177,8 +170,8 @@ class GridLayout:
             across = min(spaces) - layout.gap
             are_whole = all(map(int.__ge__, spaces, texts.heads))
             down = (height - layout.size[1]) // sum(placed.length for placed in layout.placed)
-            least = PREFERRED_MIN_SIDE_PX if has_texts else DENSE_SIDE_PX
-            if down >= least and across >= (texts.number if has_texts else least):
+            min_side = PREFERRED_MIN_SIDE_PX if has_texts else DENSE_SIDE_PX
+            if down >= min_side and across >= (texts.number if has_texts else min_side):
                 side = min(across, down, MAX_SIDE_PX)
                 rank = 1 + has_texts, are_whole, side * min(across, round(1.5 * side))
             elif has_texts and (strips == 1 or across >= READABLE_SIDE_PX):
@@ -206,10 +199,10 @@ class GridLayout:
         length = math.ceil(len(section.rows) / strips)
         columns = max(len(row.names) for row in section.rows)
         space = (self.width - PADDING_PX - strips * label_width) // (strips * columns)
-        least = self.gap + (max(MIN_SIDE_PX, self.texts.number) if self.has_texts else 0)
+        min_pitch = self.gap + (max(MIN_SIDE_PX, self.texts.number) if self.has_texts else 0)
         caption = 0 if roles else self.texts.caption + GAP_PX
         widest = max(caption, round(MAX_STRETCH * self.side) + self.gap)
-        pitch = max(least, min(space, widest))
+        pitch = max(min_pitch, min(space, widest))
         lines = bool(section.title) + bool(roles) + any(role.group for role in roles)
         row_height = self.side + line * (self.has_texts + (not roles)) + self.gap
         heading = lines * line + PADDING_PX

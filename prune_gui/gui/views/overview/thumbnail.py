@@ -6,7 +6,6 @@ import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from prune_gui.gui.views.mask.data import coloured, mask_levels, step_table
 from prune_gui.language import format_number
 from prune_gui.number_formats import SHAPE_SEPARATOR
-from prune_gui.raster.colours import Ramp, rgb
+from prune_gui.raster.colours import between, ramp_table
 from prune_gui.raster.parameter_layouts import SliceLayout
 
 if TYPE_CHECKING:
@@ -63,7 +62,6 @@ class Thumbnail:
     rms: float = math.nan
 
     def shows(self, subject: Subject, shading: Shading) -> bool:
-        """Return whether it shows a parameter as it is now."""
         return self.measure is shading.measure and self.key == _key(subject, shading)
 
     def zeros(self, shape: tuple[int, ...]) -> int:
@@ -118,30 +116,19 @@ def pixels(
     density = thumbnail.density
     if shading is Shading.STEP:
         return coloured(mask_levels(density, draft), step_table(colours))
-    scale = _magnitudes(colours) if shading is Shading.MAGNITUDE else _scale(colours)
-    return scale[np.rint(np.nan_to_num(density.share) * 255).astype(np.uint8)]
-
-
-@cache
-def _magnitudes(colours: Colours) -> NDArray[np.uint8]:
-    """Return the colour of each share in 255ths, uint8 (256, 4), of a ramp of magnitudes."""
-    table = Ramp(colours.unsigned, signed=False).table()
-    return table[np.arange(256) * (len(table) - 1) // 255]
-
-
-@cache
-def _scale(colours: Colours) -> NDArray[np.uint8]:
-    """Return the colour of each share in 255ths, uint8 (256, 4)."""
-    return np.array([(*rgb(colours.share(level / 255)), 255) for level in range(256)], np.uint8)
+    stops = colours.unsigned if shading is Shading.MAGNITUDE else colours.scale
+    return ramp_table(stops, 256)[np.rint(np.nan_to_num(density.share) * 255).astype(np.uint8)]
 
 
 def magnitude_marks(colours: Colours) -> list[tuple[str, str]]:
     """Return colours of magnitudes, and what they are relative to that of the whole parameter."""
-    shares = [step / MAGNITUDE_STEPS for step in range(MAGNITUDE_STEPS + 1)]
-    shades = _magnitudes(colours)[[round(255 * share) for share in shares], :3]
-    ratios = [MIN_RATIO + share * (MAX_RATIO - MIN_RATIO) for share in shares]
-    texts = [f"{format_number(ratio, 'g')} {SHAPE_SEPARATOR}" for ratio in ratios]
-    return [(f"#{bytes(shade).hex()}", text) for shade, text in zip(shades, texts, strict=True)]
+    marks = []
+    for step in range(MAGNITUDE_STEPS + 1):
+        share = step / MAGNITUDE_STEPS
+        ratio = MIN_RATIO + share * (MAX_RATIO - MIN_RATIO)
+        text = f"{format_number(ratio, 'g')} {SHAPE_SEPARATOR}"
+        marks.append((between(colours.unsigned, share), text))
+    return marks
 
 
 def _layout(shape: tuple[int, ...]) -> SliceLayout:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
+from html import escape
+from typing import TYPE_CHECKING, Final
 
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QApplication, QWidget
 
 from prune_gui.errors import one_line
-from prune_gui.gui.views.controls import Choice, fill, switch
-from prune_gui.gui.views.legend_text import SEPARATOR, legend, swatch
+from prune_gui.gui.views.controls import Choice, switch
+from prune_gui.gui.views.legend_text import SEPARATOR, legend, scale, share_scale, unbroken
 from prune_gui.gui.views.overview.block_grid import BlockGrid
-from prune_gui.gui.views.overview.card_panel import CardPanel
 from prune_gui.gui.views.overview.data import (
     OverviewData,
     OverviewRequest,
@@ -20,21 +21,24 @@ from prune_gui.gui.views.overview.data import (
 from prune_gui.gui.views.overview.grid_painter import Cell
 from prune_gui.gui.views.overview.text import badge
 from prune_gui.gui.views.overview.thumbnail import MAX_CELLS, Shading, magnitude_marks, proportions
-from prune_gui.gui.views.view import View
+from prune_gui.gui.views.view import Legend, View
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import format_number, tr
 from prune_gui.monitor import Monitor
-from prune_gui.number_formats import percent, sparsity
+from prune_gui.number_formats import sparsity
 from prune_gui.session.changes import Changes
 from prune_gui.session.draft_request import StepRequest, TargetsRequest, dead_units
 from prune_gui.session.subjects import ModelSubject
 
-BYTES_PER_THUMBNAIL: Final = 9 * MAX_CELLS**2
-"""Share and step of each cell, and its pixel."""
-DEFAULT_LIMIT: Final = 10_000
-"""Number of thumbnails in memory before `limit_memory` is called."""
-SCALE_STEPS: Final = 6
+if TYPE_CHECKING:
+    from prune_gui.gui.views.overview.text import CardRow, FileCard, Findings
+    from prune_gui.raster.colours import Colours
+
+
+BYTES_PER_THUMBNAIL: Final = 9 * MAX_CELLS**2  # share and step of each cell, and its pixel
+DEFAULT_LIMIT: Final = 10_000  # number of thumbnails in memory before `limit_memory` is called
 
 
 class OverviewView(View[ModelSubject]):
@@ -62,7 +66,7 @@ class OverviewView(View[ModelSubject]):
         self._vectors_box = switch(tr("Biases and norms"), tip, self.refresh)
         self._grid, self._card = BlockGrid(tr("Thumbnails of the parameters")), CardPanel()
         page = QWidget()
-        fill(QVBoxLayout(page), self._card, self._grid, growing=[self._grid])
+        layouts.column(self._card, (self._grid, 1), of=page, margin=0, gap=0)
         self._pointed = ElidedLabel(tr("Parameter under the cursor"))
         self._lay_out([self._shading_box, self._vectors_box], page, [self._pointed])
         # Continue after the new state is painted, because the engine's work would delay painting.
@@ -141,7 +145,7 @@ class OverviewView(View[ModelSubject]):
         )
         if picture is None:
             return cell
-        if picture.style.shading is Shading.MAGNITUDE:
+        if picture.thumbnail.measure is Shading.MAGNITUDE:
             text = format_number(picture.thumbnail.rms, "#.2g")
             return cell._replace(text=text, pixels=picture.pixels)
         zeros = max(pruned, picture.zeros or 0)
@@ -154,16 +158,13 @@ class OverviewView(View[ModelSubject]):
             self._legend.setText(
                 legend(data.subject, colours, zeros=data.subject.zeros, is_dense=True)
             )
-            return
-        shares = [index / (SCALE_STEPS - 1) for index in range(SCALE_STEPS)]
-        marks = [(colours.share(share), percent(share)) for share in shares]
-        what = tr("pruned share of the energy")
-        if self._shading is Shading.DENSITY:
-            what = tr("sparsity")
         elif self._shading is Shading.MAGNITUDE:
             what = tr("RMS of the weights, relative to the matrix")
-            marks = magnitude_marks(colours)
-        self._legend.setText(SEPARATOR.join([what, *(swatch(*mark) for mark in marks)]))
+            self._legend.setText(scale(what, magnitude_marks(colours)))
+        elif self._shading is Shading.DENSITY:
+            self._legend.setText(share_scale(tr("sparsity"), colours))
+        else:
+            self._legend.setText(share_scale(tr("pruned share of the energy"), colours))
 
     def _continue(self) -> None:
         if self.picture() is not None and self._data is not None and not self._data.is_complete:
@@ -178,7 +179,6 @@ class OverviewView(View[ModelSubject]):
         self.view_wanted.emit("mask")
 
     def _follow(self, names: tuple[str, ...]) -> None:
-        """Open a parameter, or choose the first of several, all of which are marked."""
         (self._workbench.choose if names[1:] else self._open)(names[0])
 
     def _pick(self, names: tuple[str, ...], adds: bool) -> None:
@@ -196,3 +196,85 @@ class OverviewView(View[ModelSubject]):
     def _recolour(self) -> None:
         if self._data is not None:
             self._card.show_card(self._data.card, self.colours())
+
+
+REMOVAL: Final = "removal"
+LINKS: Final = (
+    Qt.TextInteractionFlag.LinksAccessibleByMouse | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
+)
+MAX_LINES: Final = 7
+MAX_NAME_PX: Final = 220
+
+
+class CardPanel(Legend):
+    """Shows a card in some lines; it scrolls if there are more.
+
+    Signals:
+        opened: (names) the user clicked a row that leads to parameters.
+        pointed: (names) the cursor is over such a row; empty if it is over none.
+        removal_wanted: the user wants to prune what remains of dead units.
+    """
+
+    opened = Signal(object)
+    pointed = Signal(object)
+    removal_wanted = Signal()
+
+    def __init__(self) -> None:
+        super().__init__(tr("The file in numbers"), MAX_LINES)
+        self._targets: list[tuple[str, ...]] = []
+        self._label.setTextInteractionFlags(LINKS)
+        self._label.linkActivated.connect(self._follow)
+        self._label.linkHovered.connect(lambda link: self.pointed.emit(self._target(link)))
+
+    def show_card(self, card: FileCard, colours: Colours) -> None:
+        self._targets.clear()
+        name = unbroken(tr("Patterns"))
+        patterns = self._list(f"<b>{name}</b>", card.patterns)
+        lines = self._facts(card), self._warnings(card, colours), patterns
+        self.setText("<br>".join(filter(None, lines)))
+
+    def _facts(self, card: FileCard) -> str:
+        faint = QApplication.palette().placeholderText().color().name()
+        return SEPARATOR.join(
+            f'<span style="color: {faint}">{unbroken(row.label)}</span>&nbsp;'
+            f"{self._link(row, unbroken(row.text))}"
+            for row in card.facts
+        )
+
+    def _warnings(self, card: FileCard, colours: Colours) -> str:
+        name = unbroken(tr("Warnings"))
+        heading = f'<b style="color: {colours.warning}">{name}</b>'
+        if card.has_dead:
+            removal = unbroken(tr("Prune what remains of dead units"))
+            heading += f'{SEPARATOR}<a href="{REMOVAL}">{removal}</a>'
+        return self._list(heading, card.warnings)
+
+    def _list(self, heading: str, found: Findings) -> str:
+        if not found.total:
+            return ""
+        rows = (
+            f"{self._link(row, unbroken(self._elided(row.label)))}: {escape(one_line(row.text))}"
+            for row in found.rows
+        )
+        more = unbroken(tr("{count:,} more: see Layers", count=found.total - len(found.rows)))
+        rest = [more] if found.total > len(found.rows) else []
+        return SEPARATOR.join((heading, *rows, *rest))
+
+    def _link(self, row: CardRow, text: str) -> str:
+        if not row.parameters:
+            return text
+        self._targets.append(row.parameters)
+        return f'<a href="{len(self._targets) - 1}">{text}</a>'
+
+    def _follow(self, link: str) -> None:
+        if link == REMOVAL:
+            self.removal_wanted.emit()
+        else:
+            self.opened.emit(self._target(link))
+
+    def _target(self, link: str) -> tuple[str, ...]:
+        return self._targets[int(link)] if link not in ("", REMOVAL) else ()
+
+    def _elided(self, name: str) -> str:
+        metrics, middle = self._label.fontMetrics(), Qt.TextElideMode.ElideMiddle
+        return metrics.elidedText(one_line(name), middle, MAX_NAME_PX)

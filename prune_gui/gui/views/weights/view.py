@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QPushButton, QWidget
 
@@ -21,7 +20,7 @@ from prune_gui.gui.views.maps.tile_pipeline import RenderedView
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.weights.data import QUANTITIES, QuantityStyle, ReachCache, WeightsPainter
 from prune_gui.language import deferred, format_number, tr
-from prune_gui.raster.colours import Ramp
+from prune_gui.raster.colours import Ramp, between
 from prune_gui.session.subjects import Subject
 
 if TYPE_CHECKING:
@@ -148,9 +147,8 @@ class WeightsView(MapView):
 
 def _ramp_text(ramp: Ramp, limit: float) -> str:
     """Return a ramp between the numbers at its ends as rich text."""
-    table = ramp.table()
-    shades = table[np.linspace(0, len(table) - 1, SWATCHES).astype(int), :3]
-    squares = "".join(coloured_text("■", f"#{bytes(shade).hex()}") for shade in shades)
+    shades = (between(ramp.stops, step / (SWATCHES - 1)) for step in range(SWATCHES))
+    squares = "".join(coloured_text("■", shade) for shade in shades)
     low = 0.0 - limit if ramp.signed else 0.0  # avoids "-0"
     ends = (unbroken(format_number(end, ".3g")) for end in (low, limit))
     return f"&nbsp;{squares}&nbsp;".join(ends)

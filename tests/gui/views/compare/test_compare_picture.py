@@ -9,7 +9,7 @@ from prune_gui.comparison.mask_overlap import Overlap
 from prune_gui.comparison.state_losses import compute_losses, empty_losses
 from prune_gui.gui.views.compare.data import Shades, paint, split
 from prune_gui.gui.views.compare.loss_table import LossTable
-from prune_gui.gui.views.compare.text import headline, legend, total_text
+from prune_gui.gui.views.compare.text import LOSS_COLUMNS, headline, legend, total_text
 from prune_gui.monitor import Monitor
 from prune_gui.raster.colours import DARK, LIGHT
 
@@ -103,6 +103,14 @@ def test_the_headline_names_what_changed_most_where_nothing_is_lost(resolved):
     assert headline(done, "#000000").endswith('href="w">w</a>, by 4')
     same = compute_losses(empty_losses(left, left), lambda _: True, Monitor())
     assert headline(same, "#000000") == "No energy is lost from left to right."
+
+
+def test_bars_of_infinite_changes_are_full(resolved):
+    large = torch.full((4,), 1e300, dtype=torch.float64)
+    left, right = resolved(v=large, w=torch.ones(4)), resolved(v=-large, w=torch.zeros(4))
+    done = compute_losses(empty_losses(left, right), lambda _: True, Monitor())
+    [change] = [column for column in LOSS_COLUMNS if column.title == "Change"]
+    assert change.bar(done).tolist() == [1, 1]
 
 
 def mark(table, name):

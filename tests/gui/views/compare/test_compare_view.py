@@ -1,10 +1,11 @@
 import pytest
 import torch
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QComboBox
+from PySide6.QtWidgets import QComboBox, QTabBar
 from safetensors.torch import load_file, save_file
 from view_page import options, sight, text
 
+from prune_gui.gui.views.compare import control_bars
 from prune_gui.gui.views.compare.data import ComparePainter, Shades
 from prune_gui.gui.widgets.table_widgets import ParameterTable
 from prune_gui.raster.colours import LIGHT
@@ -140,7 +141,7 @@ def test_another_checkpoint_is_compared_by_its_zeros(compare, bench, other, monk
     calls = []
     for answer in (None, other):
         ask = lambda *given, answer=answer: calls.append(given) or answer  # noqa: E731
-        monkeypatch.setattr(_box(compare), "_ask", ask)
+        monkeypatch.setattr(control_bars, "ask_checkpoint", ask)
         assert _box(compare).currentText() == "The file as opened"
         _choose(compare, bench, "Another checkpoint…")
     assert calls[0][1] == other.parent
@@ -255,7 +256,7 @@ def test_the_reference_is_the_left_side_and_kept_energy_is_relative_to_it(
     bench.comparison.set_reference(checkpoint)
     bench.until_idle()
     assert bench.comparison.reference.path == bench.model_subject.reference.path == checkpoint
-    assert _box(compare).currentText() == bench.comparison.reference_text == file_text(checkpoint)
+    assert _box(compare).currentText() == file_text(checkpoint)
     assert _row(compare, "fc.weight") == ["0.0 %", "50.0 %", "0.000"]
     compare.show_pictures()
     bench.until_idle()
@@ -268,10 +269,51 @@ def test_the_reference_is_the_left_side_and_kept_energy_is_relative_to_it(
     assert bench.comparison.reference is bench.session.checkpoint
     bench.open_and_choose(pruned, "fc.weight")
     assert bench.comparison.reference.path == checkpoint
+    known = bench.comparison.reference
+    _choose(compare, bench, "The file as opened")
+    bench.files.reload()
+    bench.until_idle()
+    assert bench.comparison.reference is known
+    assert _box(compare).currentText() == "The file as opened"
     bench.comparison.set_reference(None)
     bench.until_idle()
     assert bench.comparison.reference is None
     assert _box(compare).currentText() == "The file as opened"
+
+
+def test_a_reference_that_cannot_be_opened_is_none(compare, bench, checkpoint, tmp_path):
+    damaged = tmp_path / "damaged.safetensors"
+    damaged.write_bytes(b"damaged")
+    bench.comparison.set_reference(damaged)
+    bench.until_idle()
+    [error] = bench.errors
+    assert "damaged.safetensors" in str(error)
+    bench.errors.clear()
+    assert bench.session.reference_path is None
+    assert bench.comparison.reference is bench.session.checkpoint
+    assert _box(compare).currentText() == "The file as opened"
+
+
+def test_a_reference_that_is_opened_late_is_not_that_of_the_next_file(
+    compare, bench, other, checkpoint
+):
+    bench.files.open(other)
+    bench.until_idle()
+    bench.comparison.set_reference(checkpoint)
+    bench.files.open(checkpoint)
+    bench.until_idle()
+    assert bench.session.checkpoint.path == checkpoint
+    assert _box(compare).currentText() == "The file as opened"
+
+
+def test_the_arrow_keys_choose_the_kind_of_comparison(compare, qtbot):
+    compare.show_pictures()
+    [kinds] = compare.pictures.findChildren(QTabBar)
+    kinds.setFocus()
+    for mode in ("swipe", "blink"):
+        qtbot.keyClick(kinds, Qt.Key.Key_Right)
+        assert compare.pictures.mode == mode
+        assert kinds.hasFocus()
 
 
 def test_the_pictures_are_joined_again_when_the_divider_or_the_region_moves(
@@ -282,7 +324,7 @@ def test_the_pictures_are_joined_again_when_the_divider_or_the_region_moves(
     bench.open_and_choose(path, "w")
     compare.show_pictures()
     bench.add(bench.step(amount=1.0, targets=["w"]))
-    compare.pictures._switch.choose("swipe")
+    compare.pictures.show_mode("swipe")
     bench.until_idle()
     pair = compare.pictures.pair
     assert compare.window().focusWidget() is pair.divider
@@ -302,7 +344,7 @@ def test_the_pictures_are_joined_again_when_the_divider_or_the_region_moves(
 
 def test_blinking_alternates_and_space_pauses(compare, bench, qtbot, share_of):
     bench.add(bench.step(amount=1.0))
-    compare.pictures._switch.choose("blink")
+    compare.pictures.show_mode("blink")
     with qtbot.waitSignals([compare.pictures.pair.blinked] * 2, timeout=5000):
         pass
     compare.pictures.pair.left.setFocus()
@@ -321,7 +363,7 @@ def test_the_difference_is_one_picture_with_both_colours(compare, bench, share_o
     bench.edit(lambda session: session.undo())
     bench.add(bench.step(method="channels", channels=[1, 2], dim=0))
     _choose(compare, bench, "Named state: rows")
-    compare.pictures._switch.choose("difference")
+    compare.pictures.show_mode("difference")
     bench.until_idle()
     assert not compare.pictures.pair.right.isVisible()
     shares = [share_of(compare.pictures.pair, s) for s in (SHADES.left, SHADES.right, SHADES.both)]
@@ -331,7 +373,7 @@ def test_the_difference_is_one_picture_with_both_colours(compare, bench, share_o
 
 def test_another_kind_of_comparison_draws_no_picture_again(compare, bench, monkeypatch):
     bench.add(bench.step(amount=24))
-    compare.pictures._switch.choose("swipe")
+    compare.pictures.show_mode("swipe")
     bench.until_idle()
     painted = []
     paint = ComparePainter.paint
@@ -339,7 +381,7 @@ def test_another_kind_of_comparison_draws_no_picture_again(compare, bench, monke
         ComparePainter, "paint", lambda *given: painted.append(given) or paint(*given)
     )
     for mode in ("difference", "swipe", "sides"):
-        compare.pictures._switch.choose(mode)
+        compare.pictures.show_mode(mode)
         bench.until_idle()
     assert painted == []
 
@@ -353,7 +395,7 @@ def test_a_film_shows_the_mask_after_each_step(compare, bench, qtbot, share_of):
         bench.step(method="channels", channels=[0, 1], dim=0),
         bench.step(method="channels", channels=[5], dim=0),
     )
-    compare.pictures._switch.choose("film")
+    compare.pictures.show_mode("film")
     bench.until_idle()
     film = compare.pictures._film_bar
     assert _frame(compare) == "After step 2: Channels, 37.5 % pruned"
@@ -374,7 +416,7 @@ def test_a_film_shows_the_mask_after_each_step(compare, bench, qtbot, share_of):
 
 def test_a_film_ends_with_the_draft(compare, bench):
     bench.add(bench.step(amount=6))
-    compare.pictures._switch.choose("film")
+    compare.pictures.show_mode("film")
     bench.draft_step(bench.step(amount=6))
     assert _frame(compare) == "With the draft: L1 unstructured, 25.0 % pruned"
     assert "the draft" in text(compare.pictures, "Legend")

@@ -5,7 +5,7 @@ import io
 
 import pytest
 import torch
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QRectF, Qt
 from PySide6.QtWidgets import QCheckBox, QDoubleSpinBox, QTableView, QToolButton
 from safetensors.torch import save_file
 from view_page import choose, visible_texts
@@ -127,12 +127,11 @@ def test_rows_bars_and_cells_choose_their_parameter(layers, bench, hand, qtbot):
     choose(layers, "Kind of picture", "Treemap")
     bench.until_idle()
     treemap = layers.findChild(TreemapPicture)
-    [rect] = [rect for rect, cell, _ in treemap._cell_rects if cell.node.path == "conv.weight"]
+    drawn = {cell.node.path: cell for cell in treemap.shown.cells}
+    rect = QRectF(*drawn["conv.weight"].rect)
     qtbot.mouseMove(treemap, (rect.center() + treemap._map_rect().topLeft()).toPoint())
     assert any(text.startswith("conv.weight (") for text in visible_texts(layers))
-    treemap.clicked.emit(
-        next(c.node for _, c, _ in treemap._cell_rects if c.node.path == "fc.weight")
-    )
+    treemap.clicked.emit(drawn["fc.weight"].node)
     assert bench.chosen == "fc.weight"
 
 
@@ -311,14 +310,14 @@ def test_the_exported_table_matches_the_screen(layers, bench):
     assert layers.caption()[0] == "small.safetensors"
 
 
-def test_the_treemap_has_no_legend_of_bar_colours(layers, bench):
+def test_the_treemap_has_the_legend_of_its_scale_in_place_of_that_of_the_bars(layers, bench):
     bench.add(bench.step(amount=0.5))
     assert "step&nbsp;1" in layers.legend()
     choose(layers, "Kind of picture", "Treemap")
     bench.until_idle()
-    assert layers.legend() == ""
+    assert layers.legend().startswith("sparsity")
     bench.add(bench.step(amount=0.5))
-    assert layers.legend() == ""
+    assert layers.legend().startswith("sparsity")
     choose(layers, "Kind of picture", "Bars")
     bench.until_idle()
     assert "step&nbsp;2" in layers.legend()

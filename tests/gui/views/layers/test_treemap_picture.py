@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PySide6.QtCore import QEvent, QPoint, QRectF, Qt
-from PySide6.QtGui import QColor, QHelpEvent
+from PySide6.QtGui import QHelpEvent
 from PySide6.QtWidgets import QApplication, QToolTip
 
 from prune_gui.checkpoint import TensorInfo
@@ -35,7 +35,7 @@ def picture(qtbot, shown):
 
 
 def middle(picture, name):
-    [rect] = [rect for rect, cell, _ in picture._cell_rects if cell.node.path == name]
+    [rect] = [QRectF(*cell.rect) for cell in picture.shown.cells if cell.node.path == name]
     return (rect.center() + picture._map_rect().topLeft()).toPoint()
 
 
@@ -113,7 +113,7 @@ def test_a_cell_has_its_name_and_share_as_far_as_they_fit_or_upwards(picture):
     )
     narrow = picture.fontMetrics().horizontalAdvance("0.query") + 2 * PADDING_PX - 2
     for width, height in ((300, 60), (300, 20), (30, 300), (narrow, 20), (12, 12)):
-        picture._write(painter, QRectF(0, 0, width, height), "0.query", "50.0 %", QColor("white"))
+        picture._write(painter, QRectF(0, 0, width, height), "0.query", 0.5, "#ffffff")
     both = ["0.query", "50.0 %"]
     assert written[:9] == [0, *both, 0, *both, -90, *both]
     assert written[9] == 0
@@ -165,7 +165,7 @@ def test_the_example_of_the_paper_gives_its_result():
 
 @given(TENSORS)
 def test_every_parameter_has_its_area_inside_its_modules(infos):
-    cells = treemap(infos, WHOLE, least=0.0)
+    cells = treemap(infos, WHOLE, min_area=0.0)
     closed = [cell for cell in cells if not cell.is_open]
     entries = sum(info.numel for info in infos)
     assert sorted(cell.node.tensor.name for cell in closed) == sorted(i.name for i in infos)
@@ -191,7 +191,7 @@ def test_no_more_cells_than_wanted_cover_the_whole(infos, most):
 def test_modules_with_too_small_parts_stay_closed():
     sizes = {"a.w": 9990, "b.c.w": 5, "b.d": 5}
     infos = [TensorInfo(name, (size,), "float32") for name, size in sizes.items()]
-    cells = treemap(infos, Rect(0, 0, 100, 100), least=40.0)
+    cells = treemap(infos, Rect(0, 0, 100, 100), min_area=40.0)
     assert {cell.node.path for cell in cells if not cell.is_open} == {"a.w", "b"}
     assert treemap([], WHOLE) == ()
 
@@ -200,5 +200,5 @@ def test_no_module_is_divided_finely_while_similar_ones_stay_closed():
     layers = [f"{layer}.experts" for layer in range(40)]
     names = [f"{layer}.{expert}.w" for layer in layers for expert in range(256)]
     infos = [TensorInfo(name, (8, 8), "float32") for name in names]
-    cells = treemap(infos, Rect(0, 0, 200, 200), most=1000)
+    cells = treemap(infos, Rect(0, 0, 200, 200), max_cells=1000)
     assert {cell.node.path for cell in cells if not cell.is_open} == set(layers)

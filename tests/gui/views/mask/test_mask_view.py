@@ -209,10 +209,10 @@ def test_the_verdict_follows_the_steps_and_broken_groups_are_found(
     assert shown_verdict() == "Blocks of 10 × 10: 9,999 of 10,000 are all pruned or all kept"  # noqa: RUF001
     mask._verdict_line._next.click()
     bench.until_idle()
-    lines, outlines = (mask._groups._items[at].getData()[0] for at in (1, 3))
-    assert lines.size > 0
-    assert len(outlines) == 8  # both ends of four sides
-    assert mask.canvas.sight.contains(outlines.min(), mask._groups._items[3].getData()[1].min())
+    x, y = mask._groups._outlines.getData()
+    assert mask._groups._lines.getData()[0].size > 0
+    assert len(x) == 8  # both ends of four sides
+    assert mask.canvas.sight.contains(x.min(), y.min())
     assert mask.canvas.plotItem.getAxis("bottom").group == 10
     bench.draft_step(None)
     assert shown_verdict() == "Blocks of 10 × 10: 10,000 of 10,000 are all pruned or all kept"  # noqa: RUF001

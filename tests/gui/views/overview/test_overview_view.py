@@ -10,8 +10,8 @@ from safetensors.torch import save_file
 
 from prune_gui.gui.views import ViewTabs
 from prune_gui.gui.views.overview.block_grid import BlockGrid
-from prune_gui.gui.views.overview.card_panel import CardPanel
 from prune_gui.gui.views.overview.thumbnail import Shading
+from prune_gui.gui.views.overview.view import CardPanel
 from prune_gui.raster.colours import DARK, LIGHT
 
 BLOCKS = 200  # too many to be all in sight

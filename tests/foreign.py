@@ -13,7 +13,7 @@ FIELD = re.compile(r"\{[^{}]*\}")
 MARKED = re.compile("⟦[^⟦⟧]*(?:⟧|… *$)")
 """Translated text, possibly elided at the end."""
 TAG = re.compile(r"</?[a-z][^<>]*>")
-UNIT = re.compile(r"(?<=\d )(?:[kMGT]|[kMGTP]?B)\b|^ MB$")
+UNIT = re.compile(r"(?<=\d[ \xa0])(?:[kMGT]|[kMGTP]?B)\b|^ MB$")
 KEYS = re.compile(
     r"\s*\(?(?:(?:Ctrl|Shift|Alt)\+)*(?:[A-Z,]|F\d+|Esc|Del|Return|Space|Up|Down|PgUp|PgDown)\)?"
 )

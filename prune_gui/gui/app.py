@@ -113,15 +113,9 @@ def _end_at_once(code: int) -> None:
 def after_first_paint(window: MainWindow, begin: Callable[[], None]) -> None:
     """Call `begin` after `window` is painted and all Qt classes exist.
 
-    Creating the classes takes several iterations of the event loop. The libraries are linked
-    meanwhile, not before: the linker has one lock, for which Qt's plugins would wait.
+    Creating the classes takes several iterations of the event loop.
     """
-
-    def painted() -> None:
-        window.workbench.link_libraries()
-        SlicedWork(make_classes(), window, begin)
-
-    FirstPaint(window, painted)
+    FirstPaint(window, lambda: SlicedWork(make_classes(), window, begin))
 
 
 def _prepare_first_window(windows: Windows, request: OpenRequest) -> None:

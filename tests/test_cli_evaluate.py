@@ -132,7 +132,7 @@ def test_consent_is_asked_for_on_a_terminal(folder):
         ("none.py:evaluate", "none.py cannot be read: No such file"),
         ("no-such-program {checkpoint}", "'no-such-program' does not exist"),
         ("python 'own.py {checkpoint}", "cannot be split: No closing quotation"),
-        ("own.py:none", "has the functions evaluate"),
+        ("own.py:none", "the file has evaluate"),
         ("false {checkpoint}", "it ended with exit code 1"),
         ("echo good {checkpoint}", "printed no result"),
     ],

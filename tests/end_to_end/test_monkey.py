@@ -166,7 +166,7 @@ def check(window: MainWindow, qtbot) -> None:
     assert entries.count() == len(session.history.edits)
     # The current row is only where the keyboard is; the state of the stack is in bold.
     bold = [row for row in range(entries.count()) if entries.item(row).font().bold()]
-    assert bold == [session.history.position]
+    assert bold == [session.history.current_edit]
     assert window.isWindowModified() == session.unsaved
     assert bench.chosen is None or bench.chosen in session.checkpoint.tensors
     assert window.draft.preview.isChecked() or bench.draft.current is None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from pages import errors
-from PySide6.QtCore import QEvent, QMimeData, QObject, QPoint, QPointF, QSize, Qt, QTimer, QUrl
+from PySide6.QtCore import QEvent, QMimeData, QObject, QPoint, QPointF, Qt, QTimer, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent
 from PySide6.QtWidgets import (
     QApplication,
@@ -26,7 +26,6 @@ from prune_gui.errors import CheckpointError
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.draft.fields import PathField
 from prune_gui.gui.saving.save_dialog import SaveDialog
-from prune_gui.gui.views.registry import VIEWS
 from prune_gui.gui.widgets.frames import DropHint
 from prune_gui.recipe import Recipe, export, resolve
 from prune_gui.recipe.output import OutputOptions
@@ -34,7 +33,6 @@ from prune_gui.resources import resource
 from prune_gui.session import Settings
 from prune_gui.session.subjects import FILE, OtherCheckpoint
 
-LOW_SCREEN_PX = 762
 """Height of a window on a screen of 800 pixels, without its title bar."""
 
 
@@ -498,25 +496,3 @@ def test_a_cancelled_save_says_so_and_its_dialog_keeps_the_input(
     assert not (tmp_path / "out.safetensors").exists()
     changed.menu_actions["save_checkpoint"].trigger()
     assert paths[1] == str(tmp_path / "out.safetensors")
-
-
-@pytest.mark.parametrize("key", [spec.key for spec in VIEWS])
-def test_each_view_fits_a_small_screen_with_the_docks_in_one_place(demo_window, qtbot, key):
-    demo_window.show()
-    demo_window.docks.stack("Modules", "Pruning")
-    demo_window.show_evaluation()
-    demo_window.views.bring_forward(key)
-    size = demo_window.minimumSizeHint
-    qtbot.waitUntil(lambda: size() == size().boundedTo(QSize(800, 460)))
-
-
-@pytest.mark.parametrize("key", [spec.key for spec in VIEWS])
-def test_each_view_fits_a_low_screen_beside_the_dock_that_evaluates(demo_window, settle, key):
-    demo_window.show()
-    demo_window.show_evaluation()
-    demo_window.views.bring_forward(key)
-    settle()
-    demo_window.resize(1280, LOW_SCREEN_PX)
-    for _ in range(2):  # the layout of the view, then that of the window
-        QApplication.processEvents()
-    assert demo_window.minimumSizeHint().height() <= LOW_SCREEN_PX

@@ -8,13 +8,17 @@ from pathlib import Path
 
 import pytest
 from pages import errors
-from PySide6.QtWidgets import QDockWidget
+from PySide6.QtCore import QSize
+from PySide6.QtWidgets import QApplication, QDockWidget
 
 from prune_gui.errors import CheckpointError
 from prune_gui.gui.actions import menus
 from prune_gui.gui.saving.output_boxes import pruned_path
+from prune_gui.gui.views.registry import VIEWS
 from prune_gui.location import Location
 from prune_gui.session import Settings
+
+LOW_SCREEN_PX = 762
 
 
 @pytest.mark.parametrize(
@@ -100,3 +104,25 @@ def test_the_default_output_path_of_a_remote_checkpoint_and_of_the_demo_is_at_ho
     assert pruned_path(Location.of("s3://a/b/net.pt").path) == home / "net-pruned.pt"
     assert pruned_path(Location.of("s3://a/b/m.safetensors.index.json").path) == home / "b-pruned"
     assert pruned_path(demo_checkpoint) == home / "digits_cnn-pruned.safetensors"
+
+
+@pytest.mark.parametrize("key", [spec.key for spec in VIEWS])
+def test_each_view_fits_a_small_screen_with_the_docks_in_one_place(demo_window, qtbot, key):
+    demo_window.show()
+    demo_window.docks.stack("Modules", "Pruning")
+    demo_window.show_evaluation()
+    demo_window.views.bring_forward(key)
+    size = demo_window.minimumSizeHint
+    qtbot.waitUntil(lambda: size() == size().boundedTo(QSize(800, 460)))
+
+
+@pytest.mark.parametrize("key", [spec.key for spec in VIEWS])
+def test_each_view_fits_a_low_screen_beside_the_dock_that_evaluates(demo_window, settle, key):
+    demo_window.show()
+    demo_window.show_evaluation()
+    demo_window.views.bring_forward(key)
+    settle()
+    demo_window.resize(1280, LOW_SCREEN_PX)
+    for _ in range(2):  # the layout of the view, then that of the window
+        QApplication.processEvents()
+    assert demo_window.minimumSizeHint().height() <= LOW_SCREEN_PX

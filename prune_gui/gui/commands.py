@@ -72,7 +72,7 @@ class Commands:
         if path is not None:
             self._workbench.bridge.run(open_job(path), self._agree_to_switch)
 
-    def choose_original(self) -> None:
+    def choose_reference(self) -> None:
         path = questions.ask_checkpoint(self.window, self.folder)
         if path is not None:
             self._workbench.comparison.set_reference(path)

@@ -103,7 +103,9 @@ class OriginalNotice(Notice):
     taken = Signal()  # the user wants to compare with the file that was found
 
     def __init__(self, workbench: Workbench) -> None:
-        tip = tr("Kept energy is then relative to the checkpoint before pruning")
+        tip = tr(
+            "The checkpoint before pruning becomes the reference: kept energy is relative to it"
+        )
         super().__init__(workbench, "", tip)
         self._found: Path | None = None
         self.button.clicked.connect(self._compare)
@@ -125,7 +127,7 @@ class OriginalNotice(Notice):
         self.say(self._wanted_text())
 
     def _wanted_text(self) -> str:
-        session, button = self._workbench.session, tr("Choose the original…")
+        session, button = self._workbench.session, tr("Choose the reference…")
         if session is None or session.reference_path is not None:
             return ""
         if not (session.past_steps and session.is_pruned):

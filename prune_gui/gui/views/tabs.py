@@ -58,11 +58,11 @@ class ViewTabs(QWidget):
         self._lock.setFixedSize(LOCK_PX + GAP_PX, LOCK_PX + TIGHT_PX)
         self._lock.setToolTip(tr("protected: no step prunes it"))
         self._facts = ElidedLabel(tr("Shape, type and sparsity"))
-        self._original = layouts.remark(wrapped=False)
-        self._original.setAccessibleName(tr("The checkpoint before pruning"))
-        for label in (self._name, self._facts, self._original):
+        self._reference = layouts.remark(wrapped=False)
+        self._reference.setAccessibleName(tr("Reference: the checkpoint before pruning"))
+        for label in (self._name, self._facts, self._reference):
             label.setContentsMargins(GAP_PX, TIGHT_PX, GAP_PX, 0)
-        above = layouts.row(self._lock, (self._name, 1), self._original, margin=0, gap=0)
+        above = layouts.row(self._lock, (self._name, 1), self._reference, margin=0, gap=0)
         layouts.column(above, self._facts, (self._tabs, 1), of=self, margin=0, gap=0)
         workbench.changed.connect(self._on_changed)
         workbench.files.opened.connect(self._on_opened)
@@ -188,8 +188,8 @@ class ViewTabs(QWidget):
         else:
             facts = bare_facts(info) if info else ""
         masks = self._workbench.comparison.reference_masks
-        original = file_text(masks.checkpoint.path) if masks is not None else ""
-        self._original.setText(tr("original: {name}", name=original) if original else "")
+        reference = file_text(masks.checkpoint.path) if masks is not None else ""
+        self._reference.setText(tr("reference: {name}", name=reference) if reference else "")
         is_protected = session is not None and name in session.protected
         self._lock.setVisible(is_protected)
         self._lock.setPixmap(icon("lock").pixmap(LOCK_PX))

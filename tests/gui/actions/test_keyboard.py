@@ -182,14 +182,14 @@ def test_zeros_pruned_in_the_file_stay_pruned(pruned, workbench, settle, qtbot):
 def test_the_status_bar_shows_that_the_original_is_visible(pruned, workbench, qtbot):
     status = pruned.status
     status.say("A note")
-    assert not status._original.isVisible()
+    assert not status._file_shown.isVisible()
     press(pruned)
-    assert status._original.isVisible()
-    assert status._original.text().startswith("Original")
+    assert status._file_shown.isVisible()
+    assert status._file_shown.text().startswith("The file")
     assert not status._note.isVisible()
     assert status._pruned.text().startswith("0 of")
     release(pruned, qtbot)
-    assert not status._original.isVisible()
+    assert not status._file_shown.isVisible()
     assert status._note.isVisible()
     assert not status._pruned.text().startswith("0 of")
 

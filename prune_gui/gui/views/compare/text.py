@@ -54,7 +54,7 @@ def headline(losses: StateLosses, colour: str, *, has_reference: bool = True) ->
     elif has_reference:
         return escape(tr("No energy is lost from left to right."))
     else:
-        return escape(tr("What the file lost is known with its original: see the menu File."))
+        return escape(tr("What the file lost is known with a reference: see the menu File."))
     shown, style = escape(one_line(short_name(name))), f'style="color: {colour}"'
     link = f'<a {style} href="{escape(name)}">{shown}</a>'
     return tr(message, name=link, value=escape(value))

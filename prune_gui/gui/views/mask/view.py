@@ -268,7 +268,8 @@ class GroupOverlay:
         columns = _whole_groups(seen.columns, grid.columns, cells[1])
         top, left = rows.start - grid.rows.start, columns.start - grid.columns.start
         levels = rendered.painted.pixels[top : top + len(rows), left : left + len(columns)]
-        broken = self._pattern.broken((levels & ALL)[None] != ALL, cells)[0]
+        counts = self._pattern.counts((levels & ALL)[None] != ALL, cells)
+        broken = self._pattern.broken(counts)[0]
         down, across = (indices[:MAX_OUTLINES] for indices in np.nonzero(broken))
         corners = np.stack([columns.start + across * cells[1], rows.start + down * cells[0]], 1)
         ends = OUTLINE * (cells[1] - 2 * INSET, cells[0] - 2 * INSET) + (INSET - 0.5)

@@ -189,5 +189,5 @@ def _kept_energy(statistics: LayerStatistics) -> str:
     if not np.isfinite(energy) or energy <= 0:
         return UNDEFINED_TEXT
     if statistics.reference is not statistics.checkpoint:
-        return tr("{percent:.2f} % of the original", percent=100 * kept / energy)
+        return tr("{percent:.2f} % of the reference", percent=100 * kept / energy)
     return tr("{percent:.2f} %", percent=100 * kept / energy)

@@ -439,7 +439,7 @@ class DraftPanel(QWidget):
 
     def _show_outcome(self) -> None:
         if not self.preview.isChecked():
-            self.outcome.say(tr("Change a setting, or turn on Preview."), warning=False)
+            self.outcome.say("")
         elif self._workbench.draft.current is None:
             self.outcome.say(self.obstacle)
         elif (resolved := self._resolved()) is None:

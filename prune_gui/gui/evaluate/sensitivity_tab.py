@@ -109,7 +109,8 @@ class SensitivityTab(EvaluationTab):
             self.grid.show_cells(
                 self._arrangement, lambda name: cells.get(names[name], unknown), shades
             )
-        self.grid.setVisible(self._arrangement is not None)
+        for part in (self.amount, self.grid):
+            part.setVisible(self._arrangement is not None)
         self._scale.setText(scale_html(shades) if self._found else "")
         self._describe(None)
         self._enable()
@@ -199,7 +200,7 @@ class SensitivityTab(EvaluationTab):
         elif trial is None and self._largest:
             worst = max(self.rows, key=lambda row: row.largest_drop)
             trial = worst.trials[worst.drops.index(worst.largest_drop)]
-            text = tr("Most sensitive, {result}", result=self._result(trial))
+            text = tr("Most sensitive: {result}", result=self._result(trial))
         elif trial is not None:
             text = self._result(trial)
         self._say(join_clauses((text, self._measured_on())))
@@ -207,7 +208,7 @@ class SensitivityTab(EvaluationTab):
     def _result(self, trial: Trial | None) -> str:
         assert trial is not None
         return tr(
-            "{label} at {amount}: {metric} {value}",
+            "{label}, {metric} {value} at {amount}",
             label=trial.label,
             amount=amount_text(trial.amount),
             metric=self._metric_title(),

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from prune_gui.table import Table
 
 
-SIZES_PX: Final = (550, 350)
+SIZES_PX: Final = (460, 440)
 """Widths of a picture and of what is beside it, before the user changes them."""
 FIELD_PX: Final = 50
 """Minimum width of a field in the row of the settings."""

@@ -161,7 +161,7 @@ def test_a_scan_is_curves_and_a_heat_map_whose_cells_choose_their_parameter(
     assert [cell.text for cell in cells] == ["1", "0.5", "1"]
     assert cells[0].colour == cells[2].colour != cells[1].colour
     assert tab.headline.text() == (
-        "Most sensitive, features.conv2.weight at 50 %: kept 0.5, measured on: the file"
+        "Most sensitive: features.conv2.weight, kept 0.5 at 50 %, measured on: the file"
     )
     tab.plot.taken.emit(tab.plot.curves[2].points[0])
     assert workbench.chosen == "features.conv3.weight"

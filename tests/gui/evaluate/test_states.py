@@ -70,7 +70,7 @@ def test_states_are_evaluated_and_stored_results_appear_at_once(
     choice = panel.evaluations.choice
     panel.evaluations.choose(None)
     panel.evaluations.choose(choice)
-    qtbot.waitUntil(lambda: shown(panel, STATUS) == [("Stored result",)] * 3, timeout=60_000)
+    qtbot.waitUntil(lambda: shown(panel, STATUS) == [("Stored",)] * 3, timeout=60_000)
     run(panel.states)
     assert len(asked) == 1
 

@@ -67,7 +67,11 @@ def card(statistics: LayerStatistics, rows: Rows, blocks: int, file_zeros: FileZ
     """Return the card of a file."""
     by_steps = rows.dead > rows.dead_in_file  # others are patterns of the file
     problems = np.flatnonzero(rows.nearly_empty + rows.nan + rows.infinite + by_steps)
-    warned = {rows.names[row]: rows.warnings(row) for row in problems[:MAX_GROUPED].tolist()}
+    warned = {rows.names[row]: rows.faults(row) for row in problems[:MAX_GROUPED].tolist()}
+    if dead := [row for row in problems[:MAX_GROUPED].tolist() if rows.dead[row]]:
+        text = rows.dead_channels(dead)
+        for row in dead:
+            warned[rows.names[row]].append(text)
     patterns, resolution = {}, statistics.resolution
     for name in {**file_zeros.patterns, **resolution.layers}:
         found, n_m = file_zeros.patterns.get(name), _n_m(resolution, name)

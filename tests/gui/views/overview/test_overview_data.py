@@ -105,14 +105,21 @@ def test_the_card_counts_the_file_and_leads_to_the_sparsest_parameter(resolved):
 
 def test_the_card_lists_the_first_warnings_but_none_about_zeros_of_the_file(resolved):
     sizes = range(3, MAX_LISTED + 6)
-    weights = {f"m{size}": torch.eye(size) for size in sizes}
+    weights = {f"m{size}": torch.full((size, 1), torch.nan) for size in sizes}
     weights["zero"] = torch.zeros(4, 4)
-    step = {"method": "channels", "channels": [1], "dim": 0, "targets": ["m*"]}
-    card = complete(resolved(step, **weights), request()).card
+    card = complete(resolved(**weights), request()).card
     names = [(name,) for name in list(weights)[:MAX_LISTED]]
     assert [row.parameters for row in card.warnings.rows] == names
-    assert card.warnings.rows[0].text == "1 of 3 channels dead"
+    assert card.warnings.rows[0].text == "3 NaN"
     assert card.warnings.total == MAX_LISTED + 3
+
+
+def test_the_dead_channels_of_all_parameters_are_one_warning(resolved):
+    step = {"method": "channels", "channels": [1], "dim": 0}
+    card = complete(resolved(step, a=torch.eye(3), b=torch.eye(5)), request()).card
+    assert [row[:2] for row in card.warnings.rows] == [
+        ("2 of 2 matrices", "in all 2 of 8 channels dead")
+    ]
 
 
 def test_equal_findings_are_one_line_with_the_kind_of_the_parameters(resolved):

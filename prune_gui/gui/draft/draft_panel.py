@@ -421,8 +421,11 @@ class DraftPanel(QWidget):
         failed = resolved is not None and resolved.preview is None and not self.editing
         return resolved.draft_error or "" if resolved and failed else ""
 
+    def _show_obstacle(self) -> None:
+        self.outcome.say(self.obstacle if not self.targets.error else "")  # is below the targets
+
     def _show_missing(self) -> None:
-        self.outcome.say(self.obstacle)
+        self._show_obstacle()
         if self.targets.error:
             self.targets.mark()
         elif (problem := self.form.problem) is not None:
@@ -441,7 +444,7 @@ class DraftPanel(QWidget):
         if not self.preview.isChecked():
             self.outcome.say("")
         elif self._workbench.draft.current is None:
-            self.outcome.say(self.obstacle)
+            self._show_obstacle()
         elif (resolved := self._resolved()) is None:
             self.outcome.wait()
         else:

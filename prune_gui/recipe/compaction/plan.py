@@ -178,7 +178,7 @@ def planned(
         for problem in held.values():
             raise _impossible(resolution, problem)
         nothing = tr(
-            "{file}: no unit is pruned in all of its tensors, so nothing can be removed. Prune "
+            "No unit of {file} is pruned in all of its tensors, so nothing can be removed. Prune "
             "whole units with a coupled method, or save the finalized form.",
             file=checkpoint.path.name,
         )

@@ -244,10 +244,11 @@ class CardPanel(Legend):
     def _warnings(self, card: FileCard, colours: Colours) -> str:
         name = unbroken(tr("Warnings"))
         heading = f'<b style="color: {colours.warning}">{name}</b>'
-        if card.has_dead:
+        listed = self._list(heading, card.warnings)
+        if listed and card.has_dead:
             removal = unbroken(tr("Prune what remains of dead units"))
-            heading += f'{SEPARATOR}<a href="{REMOVAL}">{removal}</a>'
-        return self._list(heading, card.warnings)
+            listed += f'{SEPARATOR}<a href="{REMOVAL}">{removal}</a>'
+        return listed
 
     def _list(self, heading: str, found: Findings) -> str:
         if not found.total:

@@ -75,9 +75,23 @@ class LayerStatistics:
         return not self.is_complete and self.is_fetched
 
     @property
+    def covers_reference(self) -> bool:
+        return self.reference is not None and covers(self.checkpoint, self.reference)
+
+    @property
     def progress(self) -> float:
         """The share of bytes for which statistics are computed, in [0, 1]."""
         return float(self.sizes[self.measures["weighed"]].sum() / max(1, self.sizes.sum()))
+
+
+def covers(checkpoint: Checkpoint, reference: Checkpoint) -> bool:
+    """Return whether a checkpoint has all prunable parameters of another, of the same shapes.
+
+    A compact one does not; the energies of the common parameters say nothing about the others.
+    """
+    shapes = {name: info.shape for name, info in checkpoint.tensors.items()}
+    prunable = (info for info in reference.tensors.values() if not info.not_prunable)
+    return all(shapes.get(info.name) == info.shape for info in prunable)
 
 
 def empty_statistics(

@@ -52,6 +52,8 @@ def headline(losses: StateLosses, colour: str, *, has_reference: bool = True) ->
         name, value = losses[row], format_number(float(losses.change[row]), ".3g")
         message = deferred("No energy is lost. Most changed: {name}, by {value}")
     elif has_reference:
+        if losses.omitted:
+            return escape(tr("No energy is lost in the parameters of equal shapes."))
         return escape(tr("No energy is lost from left to right."))
     else:
         return escape(tr("What the file lost is known with a reference: see the menu File."))

@@ -190,7 +190,7 @@ def _kept_energy(statistics: LayerStatistics) -> str:
     if not statistics.is_complete:
         return tr("{percent:.0f} % read", percent=100 * statistics.progress)
     energy, kept = float(measures["energy"].sum()), float(measures["kept"].sum())
-    if not np.isfinite(energy) or energy <= 0:
+    if not 0 < energy < np.inf or not statistics.covers_reference:
         return UNDEFINED_TEXT
     if statistics.reference is not statistics.checkpoint:
         return tr("{percent:.2f} % of the reference", percent=100 * kept / energy)

@@ -114,6 +114,19 @@ def test_the_card_lists_the_first_warnings_but_none_about_zeros_of_the_file(reso
     assert card.warnings.total == MAX_LISTED + 3
 
 
+@pytest.mark.parametrize(("rows", "energy"), [(4, "62.50 % of the reference"), (3, "\N{EN DASH}")])
+def test_energy_is_not_relative_to_a_reference_of_which_parts_are_removed(
+    resolved, in_memory, rows, energy
+):
+    resolution = resolved(w=torch.eye(4)[:rows], v=torch.diag(torch.tensor([1.0, 0, 0, 0])))
+    reference = in_memory({"w": torch.eye(4), "v": torch.eye(4)})
+    subject = ModelSubject(resolution, None, reference=reference)
+    found = compute_overview(subject, None, request(), Monitor())
+    while not found.is_complete:
+        found = compute_overview(subject, found, request(), Monitor())
+    assert {row.label: row.text for row in found.card.facts}["Kept energy"] == energy
+
+
 def test_the_dead_channels_of_all_parameters_are_one_warning(resolved):
     step = {"method": "channels", "channels": [1], "dim": 0}
     card = complete(resolved(step, a=torch.eye(3), b=torch.eye(5)), request()).card

@@ -171,7 +171,7 @@ def _facts(
     yield CardRow(tr("Data type"), join_items(dtype for dtype, _ in elements.most_common()))
     if blocks:
         yield CardRow(tr("Blocks"), format_number(blocks))
-    if file_zeros.zeros:
+    if file_zeros.zeros and file_zeros.is_complete:
         share = sparsity(file_zeros.zeros, file_zeros.elements)
         yield CardRow(tr("Zero in the file"), share)
     share = sparsity(pruned, total)

@@ -183,7 +183,7 @@ def test_a_parameter_is_described_with_its_steps(resolved):
 def test_the_card_lists_zeros_and_patterns_of_the_file(resolved):
     resolution = resolved(a=torch.eye(4), b=torch.ones(4, 4))
     patterns = {"a": ZeroPatterns(zeros=12, total=16, shape=(4, 4), n_m="1:4")}
-    zeros = FileZeros(counts={"a": 12, "b": 0}, patterns=patterns, elements=32)
+    zeros = FileZeros(counts={"a": 12, "b": 0}, patterns=patterns, done=1, elements=32)
     subject = ModelSubject(resolution, None, zeros)
     found = compute_overview(subject, None, request(), Monitor())
     texts = {row.label: row.text for row in found.card.facts}

@@ -62,7 +62,9 @@ class GroupPattern:
         whole = kept[:, : down * height, : across * width]
         parts = whole.reshape(matrices, down, height, across, width)
         by_column = np.add.reduce(parts, axis=2, dtype=np.uint32)
-        return sum((by_column[..., i] for i in range(1, width)), by_column[..., 0])
+        counts: NDArray[np.uint32]
+        counts = sum((by_column[..., i] for i in range(1, width)), by_column[..., 0])
+        return counts
 
     def broken(self, counts: NDArray[np.uint32]) -> Flags:
         """Return which groups break the pattern, by how many elements each keeps."""

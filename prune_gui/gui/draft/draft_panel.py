@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Final
 
 from PySide6.QtCore import QEvent, QSignalBlocker, Qt, QTimer, Signal
@@ -65,6 +66,7 @@ class DraftPanel(QWidget):
         self._editing: tuple[int, Step] | None = None
         self._aside: DraftState | None = None  # the draft that returns after editing or a pick
         self._is_made_by_view = False
+        self._table: Path | None = None  # the architecture table of the units that are offered
 
         self._heading = QLabel()
         self._heading.setFont(bold(self._heading.font()))
@@ -305,6 +307,9 @@ class DraftPanel(QWidget):
                 self.stop_editing(amend=True)
         if changes.recipe and session is not None:
             self.targets.protect(session.protected)
+            if session.recipe.table_path != self._table:
+                self._table = session.recipe.table_path
+                self._offer_units()
         if changes.resolution:
             self._show_outcome()
             self._cuts.catch_up()
@@ -361,6 +366,9 @@ class DraftPanel(QWidget):
     def _use_method(self) -> None:
         self.form.use(METHODS[self.method.currentData()])
         self._show_mode()
+        self._offer_units()
+
+    def _offer_units(self) -> None:
         choose_units(self._workbench, self.form, lambda: self._update(amend=True))
 
     def _targets_changed(self, by_user: bool) -> None:

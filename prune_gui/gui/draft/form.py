@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QLabel, QToolButton, QWidget
 
 from prune_gui.errors import one_line
 from prune_gui.gui.draft.amount_fields import AmountField, AmountsField, ShareField
-from prune_gui.gui.draft.fields import Field, format_of, plain_field
+from prune_gui.gui.draft.fields import ChoiceField, Field, format_of, plain_field
 from prune_gui.gui.runtime.locale import without_mnemonics
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.message import Message
@@ -102,6 +102,12 @@ class MethodForm(QWidget):
         for name, value in values.items():
             self._fields[name].set_value(value)
         self._values_changed()
+
+    def enable_only(self, name: str, choices: Collection[object]) -> None:
+        """Let the user choose only these values of a field."""
+        field = self._fields.get(name)
+        if isinstance(field, ChoiceField):
+            field.enable_only(choices)
 
     def method(self, folder: Path | None = None) -> Method | None:
         """Return the method with the values of the fields; None, and show messages, if invalid."""

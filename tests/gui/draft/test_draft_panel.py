@@ -6,10 +6,10 @@ import threading
 from itertools import pairwise
 
 import pytest
-from pages import choose, is_idle, outcome, select, slide, type_targets
+from pages import Form, choose, is_idle, outcome, select, slide, type_targets
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QWheelEvent
-from PySide6.QtWidgets import QAbstractSpinBox, QApplication
+from PySide6.QtWidgets import QAbstractSpinBox, QApplication, QComboBox
 from waiting import change
 
 from prune_gui.pruning.methods import METHODS
@@ -293,6 +293,9 @@ def test_the_units_of_a_coupled_step_are_of_a_kind_that_the_checkpoint_has(draft
     qtbot.waitUntil(lambda: draft.form.values["space"] == "channels")
     qtbot.waitUntil(lambda: not draft.obstacle and is_idle(workbench))
     assert workbench.draft.current.step.method.space == "channels"
+    box = Form(draft.form).row("space").findChild(QComboBox)
+    offered = [box.itemData(at) for at in range(box.count()) if box.model().item(at).isEnabled()]
+    assert offered == ["channels"]
 
 
 def test_a_selected_module_shows_its_first_weight(demo_window, draft, workbench):

@@ -63,7 +63,7 @@ class Workbench(QObject):
         self.cluster = cluster  # the cluster of the settings; None for this machine
         self.bridge = Bridge(cluster, self)
         self.files = SessionFiles(self.bridge, self)
-        self.draft = DraftController(self.files, self)
+        self.draft = DraftController(lambda: self.session, self)
         self.comparison = Comparison(self.bridge, self, self)
         self.zero_counter = ZeroCounter(self.bridge, self)
         self.resolved: Resolved | None = None  # out of date while the engine works
@@ -315,9 +315,11 @@ class DraftController(QObject):
     original_toggled = Signal()  # `shows_original` changed
     noted = Signal()  # the draft was changed, which can be undone
 
-    def __init__(self, files: SessionFiles, parent: QObject | None = None) -> None:
+    def __init__(
+        self, session: Callable[[], Session | None], parent: QObject | None = None
+    ) -> None:
         super().__init__(parent)
-        self._files = files
+        self._session = session
         self.shows_original = False  # whether the views show the file unchanged
         self._changed: frozenset[str] = frozenset()  # by the last change
         self.merging = QTimer(self, singleShot=True, interval=MERGE_DELAY_MS)
@@ -326,14 +328,15 @@ class DraftController(QObject):
     @property
     def current(self) -> Draft | None:
         """The step that every view shows as if it were added, or as if it replaced another."""
-        state = self._files.session.draft if self._files.session is not None else None
+        session = self._session()
+        state = session.draft if session is not None else None
         if state is None or state.step is None or not state.previewed:
             return None
         return Draft(state.step, state.editing)
 
     def note(self, state: DraftState, *, amend: bool) -> None:
         """Keep what the form shows in the history, to undo what the user changed."""
-        session = self._files.session
+        session = self._session()
         if session is None or state == session.draft:
             return
         shown = self.current
@@ -353,11 +356,12 @@ class DraftController(QObject):
 
     def change(self, act: Callable[[Session], None]) -> None:
         """Change the draft as one undo entry: `act` calls a method of the session."""
-        if self._files.session is None:
+        session = self._session()
+        if session is None:
             return
         shown = self.current
         self.merging.stop()
-        act(self._files.session)
+        act(session)
         self.noted.emit()
         if self.current != shown:
             self.changed.emit()

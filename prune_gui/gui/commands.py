@@ -323,9 +323,12 @@ def _unfinished(session: Session) -> str:
     if draft is not None and draft.editing is not None:
         if draft.step != session.steps[draft.editing]:
             lost.append(
-                tr("The changes of step {number} are not applied.", number=draft.editing + 1)
+                tr(
+                    "The changes of step {number} are not applied, and are not saved.",
+                    number=draft.editing + 1,
+                )
             )
         draft = draft.aside
     if draft is not None and draft.previewed:
-        lost.append(tr("The draft is not added to the stack."))
+        lost.append(tr("The draft is not added to the stack, and is not saved."))
     return "\n".join(lost)

@@ -221,7 +221,7 @@ def test_closing_and_opening_ask_about_a_draft(
     drop(demo_window, demo_checkpoint)
     qtbot.waitUntil(lambda: bool(asked))
     assert (demo_window.workbench.session is before) is not agreed
-    assert asked[0][1:] == ("The draft is not added to the stack.",)
+    assert asked[0][1:] == ("The draft is not added to the stack, and is not saved.",)
     assert demo_window.close() is agreed
 
 
@@ -231,7 +231,7 @@ def test_closing_names_changes_of_a_step_that_are_not_applied(changed, draft, an
     assert not changed.close()
     slide(draft, 25)
     assert not changed.close()
-    changes = "The changes of step 1 are not applied."
+    changes = "The changes of step 1 are not applied, and are not saved."
     assert [arguments[2] for arguments in asked] == ["", changes]
 
 

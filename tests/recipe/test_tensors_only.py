@@ -217,7 +217,10 @@ def test_moments_need_the_other_objects(tmp_path):
 
 @pytest.mark.parametrize(
     "kind",
-    ["exec", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("plain", "system", "protocol"))],
+    [
+        "exec",
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("plain", "system", "protocol")),
+    ],
 )
 def test_the_script_of_a_file_that_names_code_runs_none_of_it(tmp_path, mark, kind):
     path = saved(tmp_path, kind)

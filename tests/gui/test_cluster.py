@@ -11,7 +11,7 @@ import pytest
 import torch
 from distributed import Client, LocalCluster
 from pages import errors
-from waiting import change
+from waiting import change, draft_step
 
 from prune_gui.checkpoint import open_checkpoint, opening
 from prune_gui.cluster import dask_executor
@@ -128,7 +128,7 @@ def test_a_draft_with_one_target_is_previewed_on_this_machine(
     monkeypatch.setattr(parallel, "CHUNK_ELEMENTS", 1000)
     preferences.change("run_on", NOWHERE)
     step = make_step("l1_unstructured", "classifier.hidden.weight", amount=0.5)
-    window.workbench.draft.set(step)
+    draft_step(window.workbench, step)
     qtbot.waitUntil(lambda: window.workbench.draft_number == 1)
     assert window.workbench.shown.total[0] > 0
     assert indicator(window).text() == f"On cluster {NOWHERE}"

@@ -215,7 +215,13 @@ def test_moments_need_the_other_objects(tmp_path):
         written(saved(tmp_path, "plain"), tmp_path / "out.pt", tensors_only=True, zero_moments=True)
 
 
-@pytest.mark.parametrize("kind", ["plain", "system", "exec", "protocol"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "exec",
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("plain", "system", "protocol")),
+    ],
+)
 def test_the_script_of_a_file_that_names_code_runs_none_of_it(tmp_path, mark, kind):
     path = saved(tmp_path, kind)
     out = tmp_path / "out.safetensors"

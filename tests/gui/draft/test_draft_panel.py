@@ -162,6 +162,13 @@ def test_changes_of_the_draft_are_undone_before_the_edits_of_the_stack(
     assert workbench.draft.current == set_up
 
 
+def test_that_targets_follow_the_selection_no_more_can_be_undone(draft, workbench):
+    draft.targets.following.click()
+    assert not workbench.session.draft.follows
+    workbench.edit(lambda session: session.undo())
+    assert draft.targets.following.isChecked()
+
+
 def test_ctrl_z_in_a_field_undoes_the_draft(draft, demo_window, workbench, settle, qtbot):
     demo_window.activateWindow()
     qtbot.waitUntil(demo_window.isActiveWindow)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
@@ -162,13 +162,11 @@ class Rows:
         """Return the problems of a row, for the user; one is that pruning left it nearly empty."""
         texts, total = [], int(self.total[row])
         if was_pruned and (empty := int(self.nearly_empty[row])):
-            text = tr("no weights remain")
+            text = _remain(total - int(self.pruned[row]), total)
             if self.size[row] > 1:
                 text = trn(
                     "{count:,} parameter nearly empty", "{count:,} parameters nearly empty", empty
                 )
-            elif kept := total - int(self.pruned[row]):
-                text = tr("only {left:,} of {total:,} remain", left=kept, total=total)
             texts.append(text)
         if nan := int(self.nan[row]):
             texts.append(tr("{count:,} NaN", count=nan))
@@ -179,6 +177,26 @@ class Rows:
         if self.size[row] == 1 and self.infos[row].aliases:
             texts.append(tr("tied with {names}", names=join_items(self.infos[row].aliases)))
         return texts
+
+    def problems(self) -> Iterator[tuple[list[int], str]]:
+        """Yield the rows of each kind of problem that no file has by itself, and their sums."""
+        for kind, found in enumerate(
+            (self.nearly_empty, self.nan, self.infinite, self.dead - self.dead_in_file)
+        ):
+            members = np.flatnonzero(found)
+            if members.size:
+                count, total = int(found[members].sum()), int(self.total[members].sum())
+                dead, in_file, channels = (
+                    int(values[members].sum())
+                    for values in (self.dead, self.dead_in_file, self.channels)
+                )
+                texts = (
+                    _remain(total - int(self.pruned[members].sum()), total),
+                    tr("{count:,} NaN", count=count),
+                    tr("{count:,} infinite", count=count),
+                    _dead(dead, in_file, channels),
+                )
+                yield members.tolist(), texts[kind]
 
 
 def rows_of(statistics: LayerStatistics, groups: Grouping) -> Rows:
@@ -238,6 +256,12 @@ def _summed_by_row(values: NDArray[Any], places: NDArray[np.intp], number: int) 
     np.add.at(sums, places[has_row], values[has_row])
     sums.flags.writeable = False
     return sums
+
+
+def _remain(left: int, total: int) -> str:
+    if not left:
+        return tr("no weights remain")
+    return tr("only {left:,} of {total:,} remain", left=left, total=total)
 
 
 def _dead(dead: int, before: int, channels: int) -> str:

@@ -15,6 +15,7 @@ from prune_gui import number_formats
 from prune_gui.errors import PruneGuiError
 from prune_gui.evaluation.evaluation_jobs import Dense, EvaluatedRecipe
 from prune_gui.gui.evaluate.evaluations import Evaluations, MakeJob
+from prune_gui.gui.evaluate.plots import MetricPlot
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.message import Message
@@ -141,6 +142,11 @@ class EvaluationTab(QWidget):
 
     def legend(self) -> str:
         return ""
+
+    def show_selection(self, *, on: bool) -> None:
+        plot = self.picture()
+        if isinstance(plot, MetricPlot):
+            plot.show_current(on=on)
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)

@@ -32,8 +32,6 @@ ATTENTION: Final = deferred("{count:,} of {total:,} attention matrices")
 MATRICES: Final = deferred("{count:,} of {total:,} matrices")
 PARAMETERS: Final = deferred("{count:,} of {total:,} parameters")
 MAX_LISTED: Final = 8
-MAX_GROUPED: Final = 2000
-"""Limit of the parameters whose findings are read, so that this takes no time."""
 
 
 class CardRow(NamedTuple):
@@ -65,9 +63,7 @@ class FileCard(NamedTuple):
 
 def card(statistics: LayerStatistics, rows: Rows, blocks: int, file_zeros: FileZeros) -> FileCard:
     """Return the card of a file."""
-    by_steps = rows.dead > rows.dead_in_file  # others are patterns of the file
-    problems = np.flatnonzero(rows.nearly_empty + rows.nan + rows.infinite + by_steps)
-    warned = {rows.names[row]: rows.warnings(row) for row in problems[:MAX_GROUPED].tolist()}
+    warned = [([rows.names[row] for row in members], text) for members, text in rows.problems()]
     patterns, resolution = {}, statistics.resolution
     for name in {**file_zeros.patterns, **resolution.layers}:
         found, n_m = file_zeros.patterns.get(name), _n_m(resolution, name)
@@ -78,7 +74,7 @@ def card(statistics: LayerStatistics, rows: Rows, blocks: int, file_zeros: FileZ
     kinds = {info.name: _kind(info.name, len(info.shape)) for info in infos}
     return FileCard(
         tuple(_facts(statistics, rows, blocks, file_zeros)),
-        _findings(patterns, kinds),
+        _findings(_by_text(patterns), kinds),
         _findings(warned, kinds),
         _leaves_dead(resolution, rows),
     )
@@ -91,20 +87,24 @@ def _kind(name: str, dims: int) -> str:
     return ATTENTION if projection(name) in ATTENTION_PROJECTIONS else MATRICES
 
 
-def _findings(items: Mapping[str, Sequence[str]], kinds: Mapping[str, str]) -> Findings:
-    """Return findings, given those of each parameter; equal ones together."""
+def _by_text(items: Mapping[str, Sequence[str]]) -> list[tuple[list[str], str]]:
+    """Return the names of each finding, given the findings of each parameter."""
     by_text = defaultdict[str, list[str]](list)
     for name, texts in items.items():
         for text in texts:
             by_text[text].append(name)
+    return [(names, text) for text, names in by_text.items()]
+
+
+def _findings(found: Sequence[tuple[list[str], str]], kinds: Mapping[str, str]) -> Findings:
     totals = Counter(kinds.values())
     totals[MATRICES] += totals[ATTENTION]
     totals[PARAMETERS] += totals[MATRICES]
     rows = []
-    for text, names in by_text.items():
-        found = {kinds[name] for name in names}
-        kind = PARAMETERS if PARAMETERS in found else MATRICES
-        kind = ATTENTION if found == {ATTENTION} else kind
+    for names, text in found:
+        having = {kinds[name] for name in names}
+        kind = PARAMETERS if PARAMETERS in having else MATRICES
+        kind = ATTENTION if having == {ATTENTION} else kind
         label = tr(kind, count=len(names), total=totals[kind]) if len(names) > 1 else names[0]
         rows.append(CardRow(label, text, tuple(names)))
     return Findings(tuple(rows[:MAX_LISTED]), len(rows))

@@ -210,7 +210,7 @@ def default_title(data: FigureData) -> str:
 
 
 INCHES_PER_METRE: Final = 1000 / 25.4
-PDF_DPI: Final = 1200  # of the coordinates in PDF files
+PDF_DPI: Final = 144  # of PDF files: a pen of one pixel, as plots have, is half a point wide
 SVG_DPI: Final = 2540  # 0.01 mm per unit of the size of SVG files
 MAX_TITLE_CHARS: Final = 300
 Form = Literal["png", "svg", "pdf"]
@@ -246,7 +246,9 @@ class Sheet:
             self._painter.end()  # before its device is deleted
 
     def finish(self) -> Sheet:
-        """Draw the pictures of widgets."""
+        """Draw the pictures of widgets, whose fonts have sizes for the resolution of the screen."""
+        if isinstance(self._device, QSvgGenerator):
+            self._device.setResolution(round(QGuiApplication.primaryScreen().logicalDotsPerInch()))
         self._figure.draw_pictures(self._painter)
         self._painter.end()
         return self

@@ -15,7 +15,6 @@ from prune_gui import number_formats
 from prune_gui.errors import PruneGuiError
 from prune_gui.evaluation.evaluation_jobs import Dense, EvaluatedRecipe
 from prune_gui.gui.evaluate.evaluations import Evaluations, MakeJob
-from prune_gui.gui.evaluate.plots import MetricPlot
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.message import Message
@@ -144,6 +143,8 @@ class EvaluationTab(QWidget):
         return ""
 
     def show_selection(self, *, on: bool) -> None:
+        from prune_gui.gui.evaluate.plots import MetricPlot  # pyqtgraph: slow to import
+
         plot = self.picture()
         if isinstance(plot, MetricPlot):
             plot.show_current(on=on)

@@ -142,6 +142,13 @@ class EvaluationTab(QWidget):
     def legend(self) -> str:
         return ""
 
+    def show_selection(self, *, on: bool) -> None:
+        from prune_gui.gui.evaluate.plots import MetricPlot  # pyqtgraph: slow to import
+
+        plot = self.picture()
+        if isinstance(plot, MetricPlot):
+            plot.show_current(on=on)
+
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)
         if event.type() == QEvent.Type.PaletteChange:

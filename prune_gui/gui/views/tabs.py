@@ -7,7 +7,7 @@ from typing import Any
 
 from PySide6.QtCore import QSignalBlocker, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QShowEvent
-from PySide6.QtWidgets import QLabel, QTabWidget, QWidget
+from PySide6.QtWidgets import QLabel, QSizePolicy, QTabWidget, QWidget
 
 from prune_gui.errors import one_line
 from prune_gui.gui.actions.keyboard import order_tabs
@@ -143,9 +143,19 @@ class ViewTabs(QWidget):
             self._tabs.insertTab(index, view, tr(spec.title))
             self._tabs.setCurrentIndex(in_front)
             self._tabs.removeTab(index + 1)
+        self._fit_front()
         order_tabs(self._tabs)
         if had_focus:
             self._tabs.tabBar().setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    def _fit_front(self) -> None:
+        """Let the tabs be as small as the view in front can be."""
+        for index in range(self._tabs.count()):
+            is_front = index == self._tabs.currentIndex()
+            policy = QSizePolicy.Policy.Preferred if is_front else QSizePolicy.Policy.Ignored
+            view = self._tabs.widget(index)
+            assert view is not None
+            view.setSizePolicy(policy, policy)
 
     def _limit_view(self, view: View[Any]) -> None:
         if self._memory is not None:
@@ -162,6 +172,7 @@ class ViewTabs(QWidget):
     def _tab_changed(self) -> None:
         if self.isVisible():
             self._make_front()
+        self._fit_front()
         self.changed.emit()
 
     def _show_wanted(self, key: str) -> None:

@@ -190,7 +190,10 @@ def theme_palette(*, dark: bool) -> QPalette:
 def scaled(font: QFont, scale: float) -> QFont:
     """Return a font of another size; `scale` is `SMALL` or `TITLE`."""
     other = QFont(font)
-    other.setPointSizeF(font.pointSizeF() * scale)
+    if font.pixelSize() > 0:
+        other.setPixelSize(round(font.pixelSize() * scale))
+    else:
+        other.setPointSizeF(font.pointSizeF() * scale)
     return other
 
 

@@ -125,8 +125,11 @@ class MaskView(MapView):
         return coloured(levels, step_table(self.colours(), self._contrast))
 
     def legend(self) -> str:
-        meaning = unbroken(self._cell_text.accessibleDescription())
-        return SEPARATOR.join(filter(None, (super().legend(), meaning)))
+        meaning, shown = unbroken(self._cell_text.accessibleDescription()), self.canvas.layout_shown
+        hidden = ""
+        if self._pattern is not None and shown is not None and not self._pattern.cells(shown):
+            hidden = unbroken(tr("no lines: the groups are no rectangles in this layout"))
+        return SEPARATOR.join(filter(None, (super().legend(), meaning, hidden)))
 
     def _picture_legend(self, subject: Subject, rendered: RenderedView) -> str:
         return legend(

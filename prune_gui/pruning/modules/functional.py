@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn.utils import prune as reference
 
 from prune_gui.pruning.amount import Amount
-from prune_gui.pruning.modules.masking import is_plain, keep
+from prune_gui.pruning.modules.masking import is_plain, keep, mask_like
 from prune_gui.pruning.modules.pruning_method import BasePruningMethod, mask_on_top
 from prune_gui.pruning.modules.reparametrization import (
     MASK,
@@ -223,7 +223,7 @@ def global_unstructured(
         for aliases, mask in zip(tied, masks, strict=True):
             for tensor in aliases:
                 custom = CustomFromMask(mask.to(tensor.orig.device))
-                tensor.store(tensor.mask_without(custom.mask), custom.as_hook(tensor))
+                tensor.store(mask_like(tensor.orig, custom.mask), custom.as_hook(tensor))
 
 
 def _pairs(parameters: object) -> list[Key]:
@@ -271,7 +271,8 @@ def _masks(
     scores_by_key: Mapping[Key, Tensor],
 ) -> Iterator[Tensor]:
     values = [_values(aliases, scores_by_key) for aliases in tied]
-    if ranks_elements(method) and all(map(is_plain, values)):
+    devices = {own.device for own in values}
+    if ranks_elements(method) and all(map(is_plain, values)) and len(devices) == 1:
         yield from method.kept_elements(values, [_remaining(aliases) for aliases in tied])
         return
     mask = _concatenate(reduce(keep, (tensor.mask() for tensor in aliases)) for aliases in tied)

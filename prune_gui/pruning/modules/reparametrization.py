@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.nn.utils import prune as reference
 from torch.nn.utils.parametrize import is_parametrized
 
-from prune_gui.pruning.modules.masking import is_binary, keep, mask_like, mask_product
+from prune_gui.pruning.modules.masking import keep, mask_like
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +68,9 @@ class PrunedTensor:
         return None if self.hook is None else self.stored_mask().bool().contiguous()
 
     def mask_without(self, kept: Tensor) -> Tensor:
-        """Return the mask, set to 0 where `kept` is False; the result is not shared."""
-        if self.hook is None:
-            return mask_like(self.orig, kept)
-        return mask_product(self.stored_mask(), kept)
+        """Return a copy of the mask, 0 where `kept` is False, which may broadcast."""
+        remaining = self.remaining()
+        return mask_like(self.orig, kept if remaining is None else remaining & kept)
 
     def values(self, given: Tensor | None = None) -> Tensor:
         if given is None:
@@ -86,12 +85,17 @@ class PrunedTensor:
     def scores(self, values: Tensor) -> Tensor:
         return values if self.hook is None else keep(values, self.stored_mask())
 
-    def store(self, mask: Tensor, hook: Callable[[nn.Module, object], None]) -> None:
-        """Store a new mask and the hook that applies it; on an error, the module is unchanged."""
-        if mask.shape != self.orig.shape or not is_binary(mask):
+    def store(
+        self, mask: Tensor, hook: Callable[[nn.Module, object], None], *, try_hook: bool = False
+    ) -> None:
+        """Store a new mask and the hook that applies it; on an error, the module is unchanged.
+
+        With `try_hook`, a hook that cannot apply the mask is such an error.
+        """
+        if mask.shape != self.orig.shape:
             raise ValueError(
-                f"A mask for '{self.name}' must have its shape, {tuple(self.orig.shape)}, and hold "
-                "nothing but 0 and 1."
+                f"A mask for '{self.name}' must have its shape, {tuple(self.orig.shape)}, but has "
+                f"the shape {tuple(mask.shape)}."
             )
         module, name = self.module, self.name
         with unchanged_on_error(module):
@@ -103,7 +107,8 @@ class PrunedTensor:
             module.register_buffer(name + MASK, self._as_buffer(mask))
             module.register_forward_pre_hook(hook)
             make_computed(module, name)
-            getattr(module, name)  # raises if the mask cannot be applied
+            if try_hook:
+                getattr(module, name)
 
     def stored_mask(self) -> Tensor:
         mask: Tensor = getattr(self.module, self.name + MASK)

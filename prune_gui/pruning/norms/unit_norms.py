@@ -22,7 +22,7 @@ from prune_gui.pruning.kernels import powers
 from prune_gui.pruning.parallel import spread
 from prune_gui.pruning.predicates import Blocks
 from prune_gui.pruning.selection.keys import RemainingMask, raw_bits
-from prune_gui.pruning.selection.scores import Scores, TensorScores, has_values, wide_dtype
+from prune_gui.pruning.selection.scores import Scores, TensorScores, wide_dtype
 
 Order = float | Literal["fro", "nuc"]
 MIN_MEAN_POWER: Final = 2.0**16
@@ -384,17 +384,28 @@ def _spans(outer: int, channels: int, inner: int) -> Iterator[_Span]:
 
 
 def _norms_by_torch(t: Tensor, n: Order, dim: int, monitor: Monitor) -> Tensor:
-    norm, p = norm_of_order(n), power(n)
-    channels = t.movedim(dim, 0).to(wide_dtype(t.dtype)).reshape(t.shape[dim], -1)
-    norms: Tensor = torch.linalg.vector_norm(channels, p, dim=1)
+    """Return norms that neither overflow nor underflow, without reading anything back.
+
+    Channels are scaled by a power of two, below their maximum, which rounds nothing.
+    """
+    norm_of_order(n)
+    p, dtype = power(n), wide_dtype(t.dtype)
+    others = [other for other in range(t.dim()) if other != range(t.dim())[dim]]
+    compute = partial(torch.linalg.vector_norm, dim=others, dtype=dtype)
     monitor.advance(t.nbytes)
-    if has_values(t):
-        powers = (norms.cpu().double() ** p).numpy()  # mps has no float64
-        if norm.is_doubtful(powers, channels.shape[1], t.dtype).any():
-            maxima = torch.linalg.vector_norm(channels, math.inf, dim=1)
-            scales = maxima.where(maxima.isfinite() & (maxima > 0), 1.0)
-            norms = torch.linalg.vector_norm(channels / scales[:, None], p, dim=1) * scales
-    return norms
+    if t.itemsize == 1:
+        t = t.to(dtype)
+    if 0 <= p <= 1 or math.isinf(p):
+        norms: Tensor = compute(t, p)
+        return norms
+    maxima = compute(t, math.inf, keepdim=True)
+    integers, exponent = (
+        (torch.int64, 0x7FF << 52) if dtype.itemsize == 8 else (torch.int32, 0xFF << 23)
+    )
+    scales = (maxima.view(integers) & exponent).view(dtype)
+    scales = scales.where(scales.isfinite() & (scales > 0), 1.0)
+    scaled: Tensor = compute(t / scales, p)
+    return scaled * scales.view(-1)
 
 
 def _compute_norm(t: Tensor, n: Order, dim: int) -> Tensor:

@@ -6,13 +6,14 @@ digit of those with the known ones, and `_pick_digit` continues the state.
 
 `tl.histogram` counts the first two digits, of 8 bits. Few keys agree in these, which are the
 exponent and the first bits of the mantissa of a float32, so atomic additions count the other bits.
+Triton refuses annotations of its functions other than `tl.constexpr`.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import torch
 import triton
@@ -23,7 +24,7 @@ from prune_gui.pruning.selection.device_select import DeviceKeys
 
 BLOCK: Final = 4096
 """Keys that a program reads at once; a power of 2."""
-ROUNDS: Final = 16
+ROUNDS: Final = 8
 """Blocks that a program counts before it adds its table to that of all."""
 DENSE_BITS, MAX_SPARSE_BITS = 8, 15
 
@@ -93,15 +94,15 @@ def _arguments(keys: DeviceKeys) -> tuple[object, ...]:
 
 @triton.jit
 def _read(
-    bits: Any,
-    remaining: Any,
-    size: Any,
+    bits,
+    remaining,
+    size,
     MASKED: tl.constexpr,
     MAGNITUDE: tl.constexpr,
     HIGHEST: tl.constexpr,
     FLIP: tl.constexpr,
-    offsets: Any,
-) -> Any:
+    offsets,
+):
     """Return the keys at some offsets, and which of them are ranked."""
     ranked = offsets < size
     keys = tl.load(bits + offsets, mask=ranked, other=0)
@@ -117,22 +118,22 @@ def _read(
 
 @triton.jit
 def _count_digits(
-    bits: Any,
-    remaining: Any,
-    size: Any,
+    bits,
+    remaining,
+    size,
     MASKED: tl.constexpr,
     MAGNITUDE: tl.constexpr,
     HIGHEST: tl.constexpr,
     FLIP: tl.constexpr,
-    state: Any,
-    counts: Any,
+    state,
+    counts,
     SHIFT: tl.constexpr,
     BITS: tl.constexpr,
     FIRST: tl.constexpr,
     SPARSE: tl.constexpr,
     BLOCK: tl.constexpr,
     ROUNDS: tl.constexpr,
-) -> None:
+):
     """Add to `counts` how often each digit follows the known ones."""
     DIGITS: tl.constexpr = 1 << BITS
     start = tl.program_id(0).to(tl.int64) * (BLOCK * ROUNDS)
@@ -157,9 +158,7 @@ def _count_digits(
 
 
 @triton.jit
-def _pick_digit(
-    counts: Any, state: Any, ROWS: tl.constexpr, COLUMNS: tl.constexpr, FIRST: tl.constexpr
-) -> None:
+def _pick_digit(counts, state, ROWS: tl.constexpr, COLUMNS: tl.constexpr, FIRST: tl.constexpr):
     """Add the next digit to the state; the table of counts has `ROWS` by `COLUMNS` digits."""
     columns = tl.arange(0, COLUMNS)
     wanted = tl.load(state + 1)
@@ -180,18 +179,18 @@ def _pick_digit(
 
 @triton.jit
 def _mark_kept(
-    bits: Any,
-    remaining: Any,
-    size: Any,
+    bits,
+    remaining,
+    size,
     MASKED: tl.constexpr,
     MAGNITUDE: tl.constexpr,
     HIGHEST: tl.constexpr,
     FLIP: tl.constexpr,
-    state: Any,
-    kept: Any,
-    ties: Any,
+    state,
+    kept,
+    ties,
     BLOCK: tl.constexpr,
-) -> None:
+):
     """Write 1 for the ranked keys that are not below the k-th lowest, and count those equal."""
     block = tl.program_id(0)
     offsets = block.to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
@@ -203,19 +202,19 @@ def _mark_kept(
 
 @triton.jit
 def _prune_ties(
-    bits: Any,
-    remaining: Any,
-    size: Any,
+    bits,
+    remaining,
+    size,
     MASKED: tl.constexpr,
     MAGNITUDE: tl.constexpr,
     HIGHEST: tl.constexpr,
     FLIP: tl.constexpr,
-    state: Any,
-    kept: Any,
-    ties: Any,
-    up_to: Any,
+    state,
+    kept,
+    ties,
+    up_to,
     BLOCK: tl.constexpr,
-) -> None:
+):
     """Write 0 for the first of the keys that equal the k-th lowest, as many as are wanted."""
     block = tl.program_id(0)
     own = tl.load(ties + block)

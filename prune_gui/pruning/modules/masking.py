@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.selection.keys import raw_bits
-from prune_gui.pruning.selection.scores import has_values
+from prune_gui.pruning.selection.scores import has_values, is_on_cpu
 
 LARGE_BYTES: Final = 1 << 22
 """Size from which numpy writes masks."""
@@ -39,7 +39,7 @@ def mask_like(like: Tensor, kept: Tensor) -> Tensor:
     mask = torch.empty_like(like, requires_grad=False)
     if like.nbytes < LARGE_BYTES or like.is_complex() or kept.shape != like.shape:
         return mask.copy_(kept)
-    if not all(is_plain(t) and t.is_cpu and t.is_contiguous() for t in (like, kept)):
+    if not all(is_plain(t) and is_on_cpu(t.device) and t.is_contiguous() for t in (like, kept)):
         return mask.copy_(kept)
     bits, [one] = raw_bits(mask.view(-1)), raw_bits(torch.ones(1, dtype=mask.dtype))
     flags = kept.detach().view(-1).numpy()
@@ -56,7 +56,7 @@ def is_binary(mask: Tensor) -> bool:
     """Return whether a mask holds only 0 and 1, as far as it holds values."""
     if mask.dtype == torch.bool or not has_values(mask):
         return True
-    if mask.device.type != "cpu" or mask.is_complex():
+    if not is_on_cpu(mask.device) or mask.is_complex():
         return bool(((mask == 0) | (mask == 1)).all())
     bits, [one] = raw_bits(mask.detach().reshape(-1)), raw_bits(torch.ones(1, dtype=mask.dtype))
     without_sign = bits.dtype.type(np.iinfo(bits.dtype).max >> mask.is_floating_point())

@@ -26,7 +26,7 @@ from prune_gui.pruning.selection.batched import find_cuts_batched
 from prune_gui.pruning.selection.device_select import DeviceKeys, kept_on_device
 from prune_gui.pruning.selection.keys import Ranking, RemainingMask, ScoreKeys, ranking_dtype
 from prune_gui.pruning.selection.radix_select import mark_whole
-from prune_gui.pruning.selection.scores import TensorScores, has_values, wide_dtype
+from prune_gui.pruning.selection.scores import TensorScores, has_values, is_on_cpu, wide_dtype
 
 
 @reference.Identity.register
@@ -246,11 +246,6 @@ def magnitudes(t: Tensor) -> Tensor:
     if t.is_complex():
         return t.abs()
     return t if t.is_floating_point() else t.double()
-
-
-def is_on_cpu(device: torch.device) -> bool:
-    """Return whether the loops of the CPU rank what is on a device."""
-    return device.type == "cpu"
 
 
 def _product(mask: Tensor, kept: Tensor) -> Tensor:

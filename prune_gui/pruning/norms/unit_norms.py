@@ -22,7 +22,13 @@ from prune_gui.pruning.kernels import powers
 from prune_gui.pruning.parallel import spread
 from prune_gui.pruning.predicates import Blocks
 from prune_gui.pruning.selection.keys import RemainingMask, raw_bits
-from prune_gui.pruning.selection.scores import Scores, TensorScores, wide_dtype
+from prune_gui.pruning.selection.scores import (
+    Scores,
+    TensorScores,
+    has_values,
+    is_on_cpu,
+    wide_dtype,
+)
 
 Order = float | Literal["fro", "nuc"]
 MIN_MEAN_POWER: Final = 2.0**16
@@ -213,7 +219,7 @@ def channel_norms(t: Tensor, n: Order, dim: int, *, monitor: Monitor | None = No
     monitor.expect(t.nbytes)
     if n == "nuc":
         return _nuclear_norms(t, dim, monitor)
-    if type(t) is not Tensor or t.device.type != "cpu":
+    if type(t) is not Tensor or not is_on_cpu(t.device):
         return _norms_by_torch(t, n, dim, monitor)
     dim = range(t.dim())[dim]
     by_stride = sorted(range(t.dim()), key=t.stride, reverse=True)
@@ -384,28 +390,23 @@ def _spans(outer: int, channels: int, inner: int) -> Iterator[_Span]:
 
 
 def _norms_by_torch(t: Tensor, n: Order, dim: int, monitor: Monitor) -> Tensor:
-    """Return norms that neither overflow nor underflow, without reading anything back.
-
-    Channels are scaled by a power of two, below their maximum, which rounds nothing.
-    """
+    """Return norms of a tensor on any device, from which one flag is read back at most."""
     norm_of_order(n)
-    p, dtype = power(n), wide_dtype(t.dtype)
-    others = [other for other in range(t.dim()) if other != range(t.dim())[dim]]
-    compute = partial(torch.linalg.vector_norm, dim=others, dtype=dtype)
+    p, dtype, channel = power(n), wide_dtype(t.dtype), range(t.dim())[dim]
+    t = (t.to(dtype) if t.itemsize == 1 else t).unsqueeze(-1)
+    others = [other for other in range(t.dim()) if other != channel]
+    norms: Tensor = torch.linalg.vector_norm(t, p, others, dtype=dtype)
     monitor.advance(t.nbytes)
-    if t.itemsize == 1:
-        t = t.to(dtype)
-    if 0 <= p <= 1 or math.isinf(p):
-        norms: Tensor = compute(t, p)
+    if 0 <= p <= 1 or math.isinf(p) or not has_values(t) or not t.numel():
         return norms
-    maxima = compute(t, math.inf, keepdim=True)
-    integers, exponent = (
-        (torch.int64, 0x7FF << 52) if dtype.itemsize == 8 else (torch.int32, 0xFF << 23)
-    )
-    scales = (maxima.view(integers) & exponent).view(dtype)
-    scales = scales.where(scales.isfinite() & (scales > 0), 1.0)
-    scaled: Tensor = compute(t / scales, p)
-    return scaled * scales.view(-1)
+    low = (t.numel() / len(norms) * torch.finfo(dtype).tiny * MIN_MEAN_POWER) ** (1 / p)
+    doubtful = (norms < low) | norms.isinf() if p > 0 else (norms > low) | (norms == 0)
+    if doubtful.any():
+        maxima = torch.linalg.vector_norm(t, math.inf, others, keepdim=True, dtype=dtype)
+        scales = maxima.where(maxima.isfinite() & (maxima > 0), 1.0)
+        scaled = torch.linalg.vector_norm(t / scales, p, others, dtype=dtype) * scales.view(-1)
+        norms = scaled.where(doubtful, norms)
+    return norms
 
 
 def _compute_norm(t: Tensor, n: Order, dim: int) -> Tensor:

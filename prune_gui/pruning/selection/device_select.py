@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from prune_gui.pruning.parallel import chunks
-from prune_gui.pruning.selection.keys import ScoreKeys
+from prune_gui.pruning.selection.keys import ScoreKeys, raw_bits
 from prune_gui.pruning.selection.scores import TensorScores
 
 MAX_DIGIT_BITS: Final = 16
@@ -50,13 +50,14 @@ class DeviceKeys:
     def of(cls, scores: Tensor, remaining: Tensor | None, *, largest_first: bool) -> DeviceKeys:
         """Return the keys of contiguous scores; those of `largest_first` are in [0, 1]."""
         keys = ScoreKeys(TensorScores.of(scores), scores.dtype)
+        [one] = raw_bits(torch.ones(1, dtype=scores.dtype)).tolist()
         return cls(
             scores.shape,
             scores.detach().view(-1).view(_BITS[scores.itemsize]),
             None if remaining is None else remaining.view(-1),
             keys.magnitude,
             keys.first_nan or keys.magnitude,
-            keys.first_key(1.0) if largest_first else 0,
+            one if largest_first else 0,
         )
 
     def parts(self) -> Iterator[tuple[slice, Tensor, Tensor | None]]:
@@ -76,11 +77,11 @@ def kept_on_device(every: deque[DeviceKeys], k: int) -> Iterator[Tensor]:
 
     All keys are of one width and on one device. Those of a tensor are dropped after its mask.
     """
-    yield from _select_of(every[0].bits.device.type)(every, k)
+    yield from select_of(every[0].bits.device.type)(every, k)
 
 
 @cache
-def _select_of(device: str) -> Select:
+def select_of(device: str) -> Select:
     if device == "cuda":
         try:
             from prune_gui.pruning.kernels.triton_select import select

@@ -118,6 +118,6 @@ def test_blocks_of_the_usual_size(select, monkeypatch):
 
 def test_a_device_on_which_triton_fails_uses_operators_of_torch(monkeypatch, caplog):
     monkeypatch.setitem(sys.modules, KERNELS, None)
-    assert device_select._select_of.__wrapped__("cuda") is select_portably
+    assert device_select.select_of.__wrapped__("cuda") is select_portably
     assert "Triton cannot be used" in caplog.text
-    assert device_select._select_of.__wrapped__("mps") is select_portably
+    assert device_select.select_of.__wrapped__("mps") is select_portably

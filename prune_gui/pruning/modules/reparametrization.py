@@ -51,6 +51,11 @@ class PrunedTensor:
             raise ValueError(f"'{name}' of {module} is None; there is nothing to prune.")
         if not isinstance(tensor, nn.Parameter):
             raise TypeError(f"'{name}' of {module} is a {type(tensor).__name__}, not a parameter.")
+        if type(tensor).__name__ == "DTensor":  # its module takes long to import
+            raise TypeError(
+                f"'{name}' of {module} is a DTensor, whose elements are on several devices. Prune "
+                "the model before it is distributed, or prune its checkpoint."
+            )
         for needed in (name + ORIG, name + MASK):
             if hasattr(module, needed):
                 raise KeyError(f"attribute '{needed}' already exists; pruning '{name}' needs it")

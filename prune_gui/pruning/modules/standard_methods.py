@@ -23,8 +23,14 @@ from prune_gui.pruning.modules.pruning_method import BasePruningMethod
 from prune_gui.pruning.modules.reparametrization import PrunedTensor
 from prune_gui.pruning.norms.unit_norms import Order, channel_norms
 from prune_gui.pruning.selection.batched import find_cuts_batched
-from prune_gui.pruning.selection.device_select import DeviceKeys, kept_on_device
-from prune_gui.pruning.selection.keys import Ranking, RemainingMask, ScoreKeys, ranking_dtype
+from prune_gui.pruning.selection.device_select import kept_on_device
+from prune_gui.pruning.selection.keys import (
+    DeviceKeys,
+    Ranking,
+    RemainingMask,
+    ScoreKeys,
+    ranking_dtype,
+)
 from prune_gui.pruning.selection.radix_select import mark_whole
 from prune_gui.pruning.selection.scores import TensorScores, has_values, is_on_cpu, wide_dtype
 

@@ -2,7 +2,7 @@
 
 The result is that of `radix_select` on the CPU, bit by bit: keys are the bits of a number without
 its sign, of equal keys those of earlier tensors and of lower flat index are pruned first. On CUDA,
-`kernels.triton_select` does it. Elsewhere, and where Triton is missing, operators of torch do, that
+`triton_select` does it. Elsewhere, and where Triton is missing, operators of torch do, that
 every device has. The digits of the k-th lowest key are found as in `radix_select`; they, and the
 number of equal keys to prune, are tensors on the device.
 """
@@ -12,61 +12,19 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
 import torch
 from torch import Tensor
 
-from prune_gui.pruning.parallel import chunks
-from prune_gui.pruning.selection.keys import ScoreKeys, raw_bits
-from prune_gui.pruning.selection.scores import TensorScores
+from prune_gui.pruning.selection.keys import DeviceKeys
 
 MAX_DIGIT_BITS: Final = 16
 PART_ELEMENTS: Final = 1 << 22
 """Elements whose digits are computed at once, in 40 bytes each."""
-_BITS: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceKeys:
-    """The keys of a tensor on a device.
-
-    A key is ``min(bits & magnitude, highest)``, so that all NaNs have one, or `flip` minus it, if
-    `flip` is not 0.
-    """
-
-    shape: torch.Size
-    bits: Tensor  # flat, integers of the width of the scores
-    remaining: Tensor | None  # flat boolean; elements where it is False are not ranked
-    magnitude: int
-    highest: int
-    flip: int
-
-    @classmethod
-    def of(cls, scores: Tensor, remaining: Tensor | None, *, largest_first: bool) -> DeviceKeys:
-        """Return the keys of contiguous scores; those of `largest_first` are in [0, 1]."""
-        keys = ScoreKeys(TensorScores.of(scores), scores.dtype)
-        [one] = raw_bits(torch.ones(1, dtype=scores.dtype)).tolist()
-        return cls(
-            scores.shape,
-            scores.detach().view(-1).view(_BITS[scores.itemsize]),
-            None if remaining is None else remaining.view(-1),
-            keys.magnitude,
-            keys.first_nan or keys.magnitude,
-            one if largest_first else 0,
-        )
-
-    def parts(self) -> Iterator[tuple[slice, Tensor, Tensor | None]]:
-        """Yield spans, their keys, and which of them remain; None if all do."""
-        for span in chunks(self.bits.numel(), PART_ELEMENTS):
-            part = slice(*span)
-            keys = (self.bits[part] & self.magnitude).clamp_(max=self.highest)
-            remaining = None if self.remaining is None else self.remaining[part]
-            yield part, self.flip - keys if self.flip else keys, remaining
 
 
 Select = Callable[[deque[DeviceKeys], int], Iterator[Tensor]]
@@ -84,7 +42,7 @@ def kept_on_device(every: deque[DeviceKeys], k: int) -> Iterator[Tensor]:
 def select_of(device: str) -> Select:
     if device == "cuda":
         try:
-            from prune_gui.pruning.kernels.triton_select import select
+            from prune_gui.pruning.selection.triton_select import select
 
             keys = DeviceKeys.of(torch.ones(2, device=device), None, largest_first=False)
             list(select(deque([keys]), 1))
@@ -111,7 +69,7 @@ def select_portably(every: deque[DeviceKeys], k: int) -> Iterator[Tensor]:
     while every:
         keys = every.popleft()
         kept = torch.empty_like(keys.bits, dtype=torch.bool)
-        for part, own, remaining in keys.parts():
+        for part, own, remaining in keys.parts(PART_ELEMENTS):
             equal = own == prefix if remaining is None else (own == prefix) & remaining
             ordinal = equal.cumsum(0)
             torch.logical_or(own > prefix, equal & (ordinal > wanted), out=kept[part])
@@ -128,7 +86,7 @@ def _count_digits(every: deque[DeviceKeys], prefix: Tensor, above: int, shift: i
     digits = 1 << (above - shift)
     counts = torch.zeros(digits + 1, dtype=torch.int64, device=prefix.device)
     for keys in every:
-        for _, own, remaining in keys.parts():
+        for _, own, remaining in keys.parts(PART_ELEMENTS):
             counted = own >> above == prefix
             if remaining is not None:
                 counted &= remaining

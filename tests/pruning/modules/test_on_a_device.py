@@ -29,7 +29,7 @@ def prune_elsewhere(monkeypatch, way):
     select = device_select.select_portably
     if way == "triton":
         pytest.importorskip("triton")
-        select = importlib.import_module("prune_gui.pruning.kernels.triton_select").select
+        select = importlib.import_module("prune_gui.pruning.selection.triton_select").select
     monkeypatch.setattr(device_select, "select_of", lambda device: select)
     for module in (masking, standard_methods, unit_norms):
         monkeypatch.setattr(module, "is_on_cpu", lambda device: False)
@@ -85,9 +85,7 @@ def after(steps, dtype, device):
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize(
-    "steps", [*((step,) for step in STEPS), ("l1", "l1"), SEVERAL], ids=str
-)
+@pytest.mark.parametrize("steps", [*((step,) for step in STEPS), ("l1", "l1"), SEVERAL], ids=str)
 def test_masks_and_weights_are_those_of_the_cpu(monkeypatch, steps, way, dtype):
     expected = after(steps, dtype, "cpu")
     prune_elsewhere(monkeypatch, way)

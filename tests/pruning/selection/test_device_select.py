@@ -17,11 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prune_gui.pruning.selection import device_select
-from prune_gui.pruning.selection.device_select import DeviceKeys, select_portably
-from prune_gui.pruning.selection.keys import ranking_dtype
+from prune_gui.pruning.selection.device_select import select_portably
+from prune_gui.pruning.selection.keys import DeviceKeys, ranking_dtype
 
 DEVICE = "cpu" if "TRITON_INTERPRET" in os.environ else "cuda"
-KERNELS = "prune_gui.pruning.kernels.triton_select"
+KERNELS = "prune_gui.pruning.selection.triton_select"
 SMALL_BLOCKS = {"BLOCK": 16, "ROUNDS": 2}
 dtypes = st.sampled_from([*ORDERED, torch.float8_e4m3fnuz])
 # Few distinct values, so that ties are common, and neighbours in the last bits of the mantissa.
@@ -30,11 +30,12 @@ ODD = [float("inf"), -float("inf"), float("nan"), -float("nan")]
 values = st.lists(st.sampled_from(NUMBERS + ODD) | st.floats(-4, 4), max_size=70)
 
 
-@pytest.fixture(scope="module", params=["portable", "triton"])
+@pytest.fixture(scope="module", params=["portable", pytest.param("triton", marks=pytest.mark.slow)])
 def select(request) -> Iterator[Callable]:
     if request.param == "portable":
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(device_select, "PART_ELEMENTS", 32)
+            patch.setattr(device_select, "MAX_DIGIT_BITS", 6)
             yield select_portably
         return
     pytest.importorskip("triton")
@@ -109,6 +110,7 @@ def test_scalars_and_views_are_accepted(select):
 
 def test_blocks_of_the_usual_size(select, monkeypatch):
     monkeypatch.setattr(device_select, "PART_ELEMENTS", 1 << 16)
+    monkeypatch.setattr(device_select, "MAX_DIGIT_BITS", 16)
     if kernels := sys.modules.get(KERNELS):
         monkeypatch.setattr(kernels, "BLOCK", 4096)
         monkeypatch.setattr(kernels, "ROUNDS", 16)

@@ -20,7 +20,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from prune_gui.pruning.selection.device_select import DeviceKeys
+from prune_gui.pruning.selection.keys import DeviceKeys
 
 BLOCK: Final = 4096
 """Keys that a program reads at once; a power of 2."""

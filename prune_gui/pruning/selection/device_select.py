@@ -40,6 +40,7 @@ def kept_on_device(every: deque[DeviceKeys], k: int) -> Iterator[Tensor]:
 
 @cache
 def select_of(device: str) -> Select:
+    """Return how to select on devices of a type."""
     if device == "cuda":
         try:
             from prune_gui.pruning.selection.triton_select import select

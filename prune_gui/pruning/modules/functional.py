@@ -11,6 +11,7 @@ They raise the errors of `BasePruningMethod.apply` and of the method.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import reduce
 from operator import and_
 
@@ -145,7 +146,8 @@ def remove(module: nn.Module, name: str) -> nn.Module:
     """
     for key, hook in pruning_hooks(module, name).items():
         mask = getattr(module, name + MASK)
-        with unchanged_on_error(module):
+        is_safe = type(hook).remove is BasePruningMethod.remove
+        with nullcontext() if is_safe else unchanged_on_error(module):
             hook.remove(module)
             del module._forward_pre_hooks[key]
         if not isinstance(hook, BasePruningMethod):

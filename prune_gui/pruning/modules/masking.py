@@ -18,15 +18,20 @@ PART_ELEMENTS: Final = 1 << 18
 """Elements that a thread reads at once."""
 
 
+_gradient_of_relu: Final = torch.ops.aten.threshold_backward.default
+"""Is the first tensor where the second is above 0, else 0, and reads both once, on every device.
+
+`torch.where` needs a boolean mask, and on the CPU it branches on each element.
+"""
+
+
 def keep(t: Tensor, mask: Tensor) -> Tensor:
     """Return `t` where `mask` is not 0, and +0 elsewhere, even if `t` is non-finite there.
 
     Only the kept elements have gradients.
     """
     if t.dtype == mask.dtype and t.is_floating_point() and t.itemsize > 1:
-        # The gradient of ReLU, which is 0 where its input is not above 0, reads both tensors once.
-        # `torch.where` needs a boolean mask, and on the CPU it branches on each element.
-        kept: Tensor = torch.ops.aten.threshold_backward(t, mask, 0)
+        kept: Tensor = _gradient_of_relu(t, mask, 0)
         return kept
     return torch.where(mask.bool(), t, t.new_zeros(()))
 

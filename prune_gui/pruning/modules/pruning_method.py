@@ -17,6 +17,7 @@ from prune_gui.pruning.modules.reparametrization import (
     PrunedTensor,
     make_computed,
     make_stored,
+    unchanged_on_error,
 )
 
 
@@ -152,12 +153,13 @@ class BasePruningMethod(ABC):
         """
         name = self._name(module)
         orig: nn.Parameter = getattr(module, name + ORIG)
-        pruned = self.apply_mask(module).detach()
-        del module._parameters[name + ORIG]
-        del module._buffers[name + MASK]
-        make_stored(module, name)
-        setattr(module, name, orig)
-        orig.data = pruned  # last, so that an earlier failure leaves the weights unchanged
+        pruned = self.apply_mask(module).detach()  # first: a GPU does it meanwhile
+        with unchanged_on_error(module):
+            del module._parameters[name + ORIG]
+            del module._buffers[name + MASK]
+            make_stored(module, name)
+            setattr(module, name, orig)
+            orig.data = pruned  # last, so that an earlier failure leaves the weights unchanged
 
     def _name(self, module: nn.Module) -> str:
         if self._tensor_name is None:

@@ -185,8 +185,10 @@ _subclasses: WeakValueDictionary[tuple[type[nn.Module], tuple[str, ...]], type[n
 
 def make_computed(module: nn.Module, name: str) -> None:
     """Let a module compute the attribute `name` whenever it is read."""
+    if isinstance(vars(type(module)).get(name), property):
+        return
     base, names = _split(_class(module))
-    if name in names or isinstance(vars(type(module)).get(name), property):
+    if name in names:
         return
     vars(module).pop(name, None)  # what torch or an earlier version stored
     _set_class(module, _computing(base, (*names, name)))

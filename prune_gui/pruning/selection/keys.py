@@ -227,14 +227,14 @@ class DeviceKeys:
     ) -> DeviceKeys:
         """Return the keys of contiguous scores; those of `largest_first` are in [0, 1]."""
         keys = ScoreKeys.of(TensorScores.of(scores))
-        [one] = raw_bits(torch.ones(1, dtype=scores.dtype)).tolist()
+        one = raw_bits(torch.ones(1, dtype=scores.dtype)) if largest_first else [0]
         return cls(
             scores.shape,
             scores.detach().view(-1).view(_SIGNED[scores.itemsize]),
             None if remaining is None else remaining.view(-1),
             keys.magnitude,
             keys.first_nan or keys.magnitude,
-            one if largest_first else 0,
+            int(one[0]),
         )
 
     def parts(self, elements: int) -> Iterator[tuple[slice, torch.Tensor, torch.Tensor | None]]:

@@ -26,6 +26,11 @@ def has_values(t: torch.Tensor) -> bool:
     return not (t.is_meta or isinstance(t, FakeTensor))
 
 
+def is_on_cpu(device: torch.device) -> bool:
+    """Return whether loops of the CPU may read a tensor on a device; others stay on theirs."""
+    return device.type == "cpu"
+
+
 class Scores(Protocol):
     """One real number per element of a parameter, in row-major order."""
 

@@ -15,7 +15,7 @@ import torch
 
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.parallel import run
+from prune_gui.parallel import run
 from prune_gui.pruning.selection.radix_select import MAX_SMALL_ELEMENTS
 from prune_gui.statistics import weight_values
 from prune_gui.statistics.dispatch import ROUND_BYTES, map_parameters, uses_executor

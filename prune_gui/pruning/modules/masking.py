@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
+from prune_gui.parallel import chunks, run
 from prune_gui.pruning.arrays import Bits, Flags, Key
-from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.selection.keys import raw_bits
 from prune_gui.pruning.selection.scores import has_values
 

@@ -19,8 +19,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from prune_gui import parallel
 from prune_gui.monitor import Monitor, check_cancelled
-from prune_gui.pruning import parallel
 from prune_gui.pruning.arrays import Bits, Codes, Flags, Ints
 from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.selection.digit_histograms import DIGIT_BITS, digit_histograms

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from prune_gui.monitor import check_cancelled
-from prune_gui.pruning.parallel import run
+from prune_gui.parallel import run
 
 MAX_FLOAT64_COLUMNS: Final = 2048
 """Up to this size of H, everything is computed in float64; above, in float32."""

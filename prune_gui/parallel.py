@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextvars import copy_context
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final, TypeVar
-
-import torch
 
 from prune_gui.executor import current_executor
 from prune_gui.monitor import Monitor
 
 CHUNK_ELEMENTS = 1 << 21
 """Elements per chunk: they take some milliseconds, so that Cancel is prompt."""
-_DEFAULT_THREADS = torch.get_num_threads()
 
 THREAD_NAME_PREFIX: Final = "prune-gui-chunk"
 
@@ -37,7 +36,27 @@ def use_threads(count: int | None) -> None:
 
     torch keeps the number per thread: it applies to work that the calling thread starts.
     """
-    torch.set_num_threads(count or _DEFAULT_THREADS)
+    import torch  # slow to import
+
+    default = default_threads()
+    torch.set_num_threads(count or default)
+
+
+@cache
+def default_threads() -> int:
+    """Return the number of threads of torch before any call of `use_threads`."""
+    import torch  # slow to import
+
+    return torch.get_num_threads()
+
+
+def thread_count() -> int:
+    """Return the number of threads of torch, or of the cores while torch is not imported."""
+    if threads := getattr(sys.modules.get("torch"), "get_num_threads", None):
+        return int(threads())
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def run(work: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
@@ -48,7 +67,7 @@ def run(work: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Resul
     outer call may be waiting for the result of the inner one.
     """
     pending = deque(enumerate(tasks))
-    count, other_threads = len(pending), torch.get_num_threads() - 1
+    count, other_threads = len(pending), thread_count() - 1
     if count == 1:  # most parameters: waking threads takes longer
         yield work(pending[0][1])
         return

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from prune_gui.checkpoint import TensorInfo
 from prune_gui.language import deferred, tr
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.parallel import CHUNK_ELEMENTS, chunks, run
+from prune_gui.parallel import CHUNK_ELEMENTS, chunks, run
 from prune_gui.pruning.predicates import BlockCut, NMCut
 from prune_gui.raster.parameter_layouts import ParameterLayout, SliceLayout
 from prune_gui.recipe import Resolution

@@ -19,7 +19,7 @@ from prune_gui.comparison.state_losses import compute_losses, empty_losses
 from prune_gui.errors import RecipeError
 from prune_gui.language import join_clauses, tr
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.parallel import run
+from prune_gui.parallel import run
 from prune_gui.recipe import Recipe, Resolution, initial_resolution, stack
 from prune_gui.recipe.loading_code import reading_code
 from prune_gui.recipe.outcome import Outcome

@@ -312,7 +312,7 @@ def threads_jobs(count: int | None) -> list[Job]:
     """
 
     def work(_: Monitor) -> None:
-        from prune_gui.pruning.parallel import use_threads  # torch: slow to import
+        from prune_gui.parallel import use_threads  # torch: slow to import
 
         use_threads(count)
 

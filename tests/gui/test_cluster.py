@@ -13,13 +13,13 @@ from distributed import Client, LocalCluster
 from pages import errors
 from waiting import change, draft_step
 
+from prune_gui import parallel
 from prune_gui.checkpoint import open_checkpoint, opening
 from prune_gui.cluster import dask_executor
 from prune_gui.gui.cluster import CLUSTER, HERE, ClusterIndicator, RunOnField
 from prune_gui.gui.dialogs.settings import SettingsDialog
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.windows import Windows
-from prune_gui.pruning import parallel
 from prune_gui.recipe import resolve
 from prune_gui.recipe.output import OutputOptions
 from prune_gui.session import Settings

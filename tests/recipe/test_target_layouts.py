@@ -10,10 +10,10 @@ from safetensors.torch import save_file
 from torch import nn
 
 import prune_gui
+from prune_gui import parallel
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import RecipeError
 from prune_gui.monitor import Monitor
-from prune_gui.pruning import parallel
 from prune_gui.pruning.layouts import USUAL, WeightLayout
 from prune_gui.recipe import Recipe, resolve
 from prune_gui.recipe.auxiliary_files import RECORDING_KEY

@@ -87,7 +87,7 @@ def written(path: Path, out: Path, form="finalized", **options: object) -> str:
         export(resolution, out, form, **options)
         chosen = OutputOptions(form, **options)
         target = OutputPath.of(resolution.checkpoint, out, chosen)
-        entries = [part.entry for part in parts_to_write(resolution, chosen)]
+        entries = parts_to_write(resolution, chosen)
         if "tensors_only" not in options:
             assert sizes(resolution, out)[form].nbytes == out.stat().st_size
         return contents_note(resolution, target, form, entries)

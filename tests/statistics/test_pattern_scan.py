@@ -15,7 +15,7 @@ SHAPES = ((16, 16), (24, 20), (5, 7), (64, 128), (2, 4), (8, 8, 3), (16, 12, 3, 
 def _found(zero, heads=None, chunk=1 << 21):
     scan = PatternScan(zero.shape, heads)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("prune_gui.pruning.parallel.CHUNK_ELEMENTS", chunk)
+        patch.setattr("prune_gui.parallel.CHUNK_ELEMENTS", chunk)
         spans = list(scan.spans())
     flat = np.ascontiguousarray(zero).reshape(-1)
     for start, stop in reversed(spans):

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from prune_gui.pruning.parallel import chunks, run
+from prune_gui.parallel import chunks, run
 from prune_gui.pruning.selection.keys import raw_bits
 from prune_gui.pruning.selection.scores import has_values, is_on_cpu
 

@@ -16,10 +16,10 @@ from torch import Tensor
 from prune_gui.language import tr
 from prune_gui.memory import shortage
 from prune_gui.monitor import Monitor, check_cancelled
+from prune_gui.parallel import spread
 from prune_gui.pruning.arrays import Flags, Numbers, Values
 from prune_gui.pruning.kernels import norm_loops as kernels
 from prune_gui.pruning.kernels import powers
-from prune_gui.pruning.parallel import spread
 from prune_gui.pruning.predicates import Blocks
 from prune_gui.pruning.selection.keys import RemainingMask, raw_bits
 from prune_gui.pruning.selection.scores import (

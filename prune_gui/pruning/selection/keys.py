@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import torch
 
-from prune_gui.pruning import parallel
+from prune_gui import parallel
 from prune_gui.pruning.arrays import Bits, Flags, Key
 from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.selection.histogram_cache import HistogramCache

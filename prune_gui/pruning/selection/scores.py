@@ -12,8 +12,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from prune_gui.monitor import Monitor
+from prune_gui.parallel import chunks, spread
 from prune_gui.pruning.kernels import group_loops as group_kernels
-from prune_gui.pruning.parallel import chunks, spread
 
 
 def wide_dtype(dtype: torch.dtype) -> torch.dtype:

@@ -182,7 +182,10 @@ class History:
         later = self.entries[self.position + 1 :]
         if amend:
             return History((*past, replace(entry, draft=draft), *later), self.position)
-        if not entry.is_edit and draft == past[-1].draft:  # back to what it was before
+        if draft == entry.draft:
+            return self
+        ends_editing = entry.draft is not None and draft.editing != entry.draft.editing
+        if ends_editing and not entry.is_edit and draft == past[-1].draft:  # cancelled at once
             return self.undo()
         if entry.is_edit or not merge:
             past.append(entry)

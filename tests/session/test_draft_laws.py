@@ -71,11 +71,9 @@ class Edits(RuleBasedStateMachine):
     @rule(amounts=st.lists(AMOUNTS, min_size=1, max_size=3))
     def drag_or_type(self, amounts):
         def change(session):
-            noted = None
+            begun = session.history
             for amount in amounts:
-                merge = noted is not None and session.draft is noted
-                noted = self.typed(amount)
-                session.note_draft(noted, merge=merge)
+                session.note_draft(self.typed(amount), merge=session.history is not begun)
 
         self.act(change)
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Recipe, Step
@@ -14,22 +12,6 @@ from prune_gui.session.history import DraftState, describe_change
 RECIPES = [
     Recipe(steps=(Step(method=METHODS["identity"](), targets=("*",)),) * n) for n in range(5)
 ]
-
-
-@given(st.lists(st.sampled_from(RECIPES), max_size=8))
-def test_undoing_all_and_redoing_all_restores_the_history(recipes):
-    history = start = History.begin(RECIPES[0])
-    for recipe in recipes:
-        history = history.act("act", recipe)
-    current = history
-    while current.undo_label:
-        current = current.undo()
-    assert current.recipe == start.recipe
-    assert current.undo() == current
-    while current.redo_label:
-        current = current.redo()
-    assert current == history
-    assert current.redo() == current
 
 
 def test_labels_name_the_edits_that_undo_and_redo_would_affect():
@@ -65,7 +47,7 @@ def test_changes_of_the_draft_are_undone_before_the_edit_and_lose_no_undone_edit
     assert (again.redo_label, again.undo().draft) == ("two", draft(0.1))
     assert again.at_edit(2).at_edit(1) == again
     assert history.undo().act("three", RECIPES[3]).undo().redo_label == "three"
-    assert history.with_draft(draft(0.1)) == history.undo()
+    assert history.with_draft(draft(0.2)) is history
     merged = history.with_draft(draft(0.4), merge=True)
     assert (merged.draft, merged.undo().draft) == (draft(0.4), draft(0.1))
 

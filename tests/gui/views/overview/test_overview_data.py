@@ -7,7 +7,6 @@ from small_bert import write_bert
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.gui.views.overview import data as overview_data
 from prune_gui.gui.views.overview.data import OverviewRequest, compute_overview
-from prune_gui.gui.views.overview.text import MAX_LISTED
 from prune_gui.gui.views.overview.thumbnail import Shading
 from prune_gui.monitor import Monitor
 from prune_gui.raster.colours import DARK, LIGHT
@@ -103,16 +102,15 @@ def test_the_card_counts_the_file_and_leads_to_the_sparsest_parameter(resolved):
     assert card.warnings.total == 0
 
 
-def test_the_card_lists_the_first_warnings_but_none_about_zeros_of_the_file(resolved):
-    sizes = range(3, MAX_LISTED + 6)
+def test_warnings_of_a_kind_are_summed_up_but_none_is_about_zeros_of_the_file(resolved):
+    sizes = range(3, 14)
     weights = {f"m{size}": torch.eye(size) for size in sizes}
     weights["zero"] = torch.zeros(4, 4)
     step = {"method": "channels", "channels": [1], "dim": 0, "targets": ["m*"]}
     card = complete(resolved(step, **weights), request()).card
-    names = [(name,) for name in list(weights)[:MAX_LISTED]]
-    assert [row.parameters for row in card.warnings.rows] == names
-    assert card.warnings.rows[0].text == "1 of 3 channels dead"
-    assert card.warnings.total == MAX_LISTED + 3
+    [warning] = card.warnings.rows
+    assert warning.parameters == tuple(f"m{size}" for size in sizes)
+    assert warning.text == f"11 of {sum(sizes)} channels dead"
 
 
 def test_equal_findings_are_one_line_with_the_kind_of_the_parameters(resolved):
@@ -129,7 +127,7 @@ def test_equal_findings_are_one_line_with_the_kind_of_the_parameters(resolved):
         found = compute_overview(subject, found, request(), Monitor())
     assert [row[:2] for row in found.card.patterns.rows] == [("6 of 6 attention matrices", "2:4")]
     assert [row[:2] for row in found.card.warnings.rows] == [
-        ("4 of 7 matrices", "1 of 4 channels dead")
+        ("4 of 7 matrices", "4 of 16 channels dead")
     ]
 
 

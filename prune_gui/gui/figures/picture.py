@@ -15,7 +15,7 @@ from prune_gui.gui.views.overview.block_grid import BlockGrid
 from prune_gui.gui.widgets.theme import colours
 from prune_gui.raster.colours import DARK
 
-MIN_ASPECT: Final = 0.3
+MIN_ASPECT: Final = 0.5
 MAX_ASPECT: Final = 1.6
 """Limits of the height of a picture, relative to its width."""
 

@@ -14,6 +14,7 @@ from prune_gui.gui.dialogs import questions, recovery
 from prune_gui.gui.dialogs.help import show_crash
 from prune_gui.gui.saving import output_boxes
 from prune_gui.gui.window import MainWindow
+from prune_gui.language import tr
 from prune_gui.session import Crash
 from prune_gui.session.kept_recipes import Unsaved
 
@@ -35,8 +36,12 @@ def ask_all(window: MainWindow, file: Path) -> None:
     """Ask every question about a file."""
     questions.agree_to_run(window, file)
     questions.ask_use_masks(window, file, "b.pt")
-    questions.ask_unsaved(window, file.name, "a draft")
-    questions.agree_to_drop_draft(window, "a draft")
+    questions.ask_unsaved(
+        window, file.name, tr("The draft is not added to the stack, and is not saved.")
+    )
+    questions.agree_to_drop_draft(
+        window, tr("The draft is not added to the stack, and is not saved.")
+    )
     questions.ask_cancel_saving(window)
     questions.show_remarks(window, file.name, ())
     show_crash(window, Crash("Where.", datetime(2026, 11, 21, 18, 5)))

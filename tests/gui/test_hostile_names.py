@@ -143,7 +143,7 @@ def test_message_boxes_show_names_as_plain_text(window, monkeypatch, hostile_fil
     monkeypatch.setattr(QMessageBox, "exec", scenes.answer(look))
     scenes.ask_all(window, hostile_file)
     questions.show_remarks(window, hostile_file.name, HOSTILE)
-    assert shown == [(set(), [])] * 10
+    assert shown == [(set(), [])] * 11
 
 
 def test_a_recipe_is_compared_with_a_file_of_any_name(window, hostile_file, make_step):

@@ -281,7 +281,7 @@ def test_questions_and_remarks_are_translated(window, boxes):
     questions.ask_folder(window, folder)
     show_about(window)
     scenes.ask_all(window, file)
-    assert boxes == [set()] * (len(asked) + 11)
+    assert boxes == [set()] * (len(asked) + 12)
 
 
 def test_level_names_of_the_log_are_translated():

@@ -69,7 +69,7 @@ DOCUMENT_ACTIONS: Final[dict[str, ActionSpec]] = {
         lambda w: w.commands.use_elsewhere(),
     ),
     "save_recipe": when_open(
-        deferred("Save re&cipe"),
+        deferred("Save rec&ipe"),
         deferred("Save the steps as a recipe file"),
         lambda w: w.commands.save_recipe(),
         Key.Save,
@@ -99,12 +99,12 @@ DOCUMENT_ACTIONS: Final[dict[str, ActionSpec]] = {
         "Ctrl+Shift+F",
     ),
     "choose_reference": when_open(
-        deferred("Choose the re&ference…"),
+        deferred("&Choose the reference…"),
         deferred("Choose the checkpoint before pruning: kept energy is relative to it"),
         lambda w: w.commands.choose_reference(),
     ),
     "forget_reference": ActionSpec(
-        deferred("Forget the referen&ce"),
+        deferred("For&get the reference"),
         deferred("Do not compare with another checkpoint: kept energy is unknown"),
         lambda w: w.workbench.comparison.set_reference(None),
         when=lambda w: w.session is not None and w.session.reference_path is not None,

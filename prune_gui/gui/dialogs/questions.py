@@ -216,7 +216,7 @@ def ask_unsaved(parent: QWidget, name: str, draft: str = "") -> str:
             "cancel": CANCEL,
         },
         default="save",
-        details=tr("{text}\n\n{note}", text=lost, note=draft) if draft else lost,
+        details="\n\n".join(filter(None, (lost, draft))),
     )
 
 

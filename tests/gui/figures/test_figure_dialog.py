@@ -6,6 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from PySide6.QtGui import QColor, QGuiApplication, QImage, QPalette
+from waiting import draft_step
 
 from prune_gui.gui.figures.figure import PAGE, PICTURE, Figure, Sheet
 from prune_gui.gui.figures.picture import Cover, picture_panel
@@ -142,7 +143,7 @@ def test_the_picture_of_the_overview_shows_no_outlines_of_targets(
 ):
     view, workbench = look_at(pruned.views.view("overview")), pruned.workbench
     before = picture_of(view)
-    workbench.draft.set(make_step("l1_unstructured", "features.conv3.weight", amount=0))
+    draft_step(workbench, make_step("l1_unstructured", "features.conv3.weight", amount=0))
     settle()
     assert picture_of(view) == before
 

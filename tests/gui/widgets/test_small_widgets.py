@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyqtgraph as pg
 import pytest
 from pages import is_idle
 from PySide6.QtCore import QEvent, QPoint
@@ -205,12 +206,17 @@ def test_a_button_of_the_start_page_shows_the_focus(active):
     assert framed(active, button)
 
 
+def text_of(plot: pg.PlotWidget) -> str:
+    return " ".join(one.toPlainText() for one in plot.items() if isinstance(one, pg.TextItem))
+
+
 def test_a_picture_shows_the_focus_and_is_exported_without_the_frame(active, demo_window, qtbot):
     demo_window.views.bring_forward("mask")
     view = demo_window.views.view("mask")
     bench = demo_window.workbench
     qtbot.waitUntil(lambda: view.picture() is not None and is_idle(bench), timeout=60_000)
     plot = view.picture()
+    qtbot.waitUntil(lambda: "Share pruned of each column" in text_of(plot), timeout=60_000)
     demo_window.tree.tree.setFocus()
     assert not framed(active, plot)
     copied = QGuiApplication.clipboard().dataChanged

@@ -216,7 +216,7 @@ def test_the_verdict_follows_the_steps_and_broken_groups_are_found(
     assert mask.canvas.plotItem.getAxis("bottom").group == 10
     bench.draft_step(None)
     assert shown_verdict() == "Blocks of 10 × 10: 10,000 of 10,000 are all pruned or all kept"  # noqa: RUF001
-    bench.edit(lambda session: session.undo())
+    bench.edit(lambda session: session.remove(0))
     assert shown_verdict() is None
 
 

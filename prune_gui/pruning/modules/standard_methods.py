@@ -64,7 +64,7 @@ class ElementPruning(_AmountPruning):
     """Prunes a share or a number of the elements that it gets: those of smallest absolute score."""
 
     PRUNING_TYPE = "unstructured"
-    LARGEST_FIRST: ClassVar = False
+    LARGEST_FIRST: ClassVar[bool] = False
 
     @abstractmethod
     def element_scores(

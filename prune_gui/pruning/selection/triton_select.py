@@ -143,7 +143,7 @@ def _count_digits(
         offsets = start + i * BLOCK + tl.arange(0, BLOCK)
         keys, counted = _read(bits, remaining, size, MASKED, MAGNITUDE, HIGHEST, FLIP, offsets)
         if not FIRST:
-            counted = counted & ((keys >> SHIFT + BITS) == prefix)
+            counted = counted & ((keys >> SHIFT + BITS) == prefix.to(keys.dtype))
         digits = ((keys >> SHIFT) & (DIGITS - 1)).to(tl.int32)
         if SPARSE:
             lowest = tl.min(tl.where(counted, digits, DIGITS), 0)
@@ -195,7 +195,7 @@ def _mark_kept(
     block = tl.program_id(0)
     offsets = block.to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     keys, ranked = _read(bits, remaining, size, MASKED, MAGNITUDE, HIGHEST, FLIP, offsets)
-    threshold = tl.load(state)
+    threshold = tl.load(state).to(keys.dtype)
     tl.store(kept + offsets, (ranked & (keys >= threshold)).to(tl.uint8), mask=offsets < size)
     tl.store(ties + block, tl.sum((ranked & (keys == threshold)).to(tl.int64), 0))
 
@@ -222,6 +222,6 @@ def _prune_ties(
     if (own > 0) & (wanted > 0):
         offsets = block.to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
         keys, ranked = _read(bits, remaining, size, MASKED, MAGNITUDE, HIGHEST, FLIP, offsets)
-        equal = ranked & (keys == tl.load(state))
+        equal = ranked & (keys == tl.load(state).to(keys.dtype))
         goes = equal & (tl.cumsum(equal.to(tl.int32), 0) <= wanted)
         tl.store(kept + offsets, tl.zeros((BLOCK,), tl.uint8), mask=goes)

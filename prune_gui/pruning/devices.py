@@ -41,7 +41,7 @@ def find_device(name: str | torch.device) -> torch.device:
         device = None
     is_card = card is not None and device is not None and device.type == card.type
     if device is None or not (
-        device == torch.device("cpu") or (is_card and (device.index or 0) < count)
+        device.type == "cpu" or (is_card and (device.index or 0) < count)
     ):
         there = ["cpu", *(f"{card.type}:{index}" for index in range(count) if card)]
         raise DeviceError(

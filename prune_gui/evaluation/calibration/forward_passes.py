@@ -69,8 +69,13 @@ class Layer:
 
     @property
     def shares_inputs(self) -> bool:
-        """Whether the layer has the same inputs as its leader, which is another one."""
-        return self.leader not in (None, self) and self.leader.calls == self.calls
+        """Whether another layer, the leader, has the same inputs, whatever the weight of either.
+
+        A weight that is used again within a batch may change the inputs of the later use.
+        """
+        if self.leader is None or self.leader is self:
+            return False
+        return self.leader.calls == self.calls and max(self.calls.values()) == 1
 
 
 class ForwardPasses:

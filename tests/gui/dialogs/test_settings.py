@@ -12,7 +12,7 @@ from prune_gui.gui.cluster import RunOnField
 from prune_gui.gui.dialogs.settings import SettingsDialog
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.saving.save_dialog import SaveDialog
-from prune_gui.pruning import parallel
+from prune_gui.pruning import devices, parallel
 from prune_gui.session import Settings
 
 NON_DEFAULTS = {
@@ -20,6 +20,7 @@ NON_DEFAULTS = {
     "density": "compact",
     "language": "zh_CN",
     "threads": 3,
+    "device": "cpu",
     "run_on": "local:2",
     "picture_memory": 256,
     "fetch_limit": 20,
@@ -35,6 +36,7 @@ def dialog(window, qtbot):
     yield found
     found.close()
     parallel.use_threads(None)  # for the engines of later tests
+    devices.use_device("automatic")
 
 
 def choose(dialog, name, value):

@@ -104,6 +104,18 @@ def test_the_number_of_threads_changes_without_a_restart(dialog, workbench, qtbo
     assert threads_of_engine() == default
 
 
+@pytest.mark.parametrize("name", ["cpu", "gpu"])
+def test_corrections_are_computed_on_the_chosen_device(dialog, qtbot, monkeypatch, name):
+    card = torch.device("cuda")
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: card)
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 1)
+    assert devices.chosen_device() == card
+    choose(dialog, "device", name)
+    expected = card if name == "gpu" else torch.device("cpu")
+    qtbot.waitUntil(lambda: devices.chosen_device() == expected)
+
+
 def test_the_default_form_is_preselected_in_the_save_dialog(dialog, demo_window, monkeypatch):
     offered = []
     monkeypatch.setattr(SaveDialog, "exec", lambda box: offered.append(box.form) or 0)

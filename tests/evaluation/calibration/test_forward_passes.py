@@ -88,6 +88,15 @@ class Tied(Network):
         self.blocks[2] = self.blocks[0]
 
 
+class Sharing(Network):
+    """Has one layer in all of its blocks, which are a chain."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for block in self.blocks:
+            block.v = self.blocks[0].v
+
+
 class Expert(Block):
     """Has a layer that the first batch does not meet, with inputs that are also changed."""
 
@@ -112,6 +121,7 @@ NETWORKS = {
     "other arguments for each block": Counting,
     "blocks that change their input": lambda: Network(Changing),
     "a block that is used twice": Tied,
+    "a layer that all blocks share": Sharing,
     "experts": lambda: Network(Expert),
     "nested sequences": sequential,
 }

@@ -76,7 +76,7 @@ class SettingsDialog(QDialog):
             ("density", tr("Text si&ze"), tr("Size of texts, and space around rows.")),
             ("language", tr("&Language"), tr("Takes effect at the next start.")),
             ("threads", tr("Worker &threads"), tr("Number of threads that compute at once.")),
-            ("device", tr("Com&pute on"), tr("Where corrections of kept weights are computed.")),
+            ("device", tr("Co&mpute on"), tr("Where corrections of kept weights are computed.")),
             ("run_on", tr("Run &on"), tr("Where jobs run that read many parameters.")),
             (
                 "picture_memory",

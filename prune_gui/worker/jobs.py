@@ -305,6 +305,17 @@ def import_job() -> Job:
     return Job(deferred("Starting the engine"), lambda _: import_rest(), idle=True)
 
 
+def device_job(name: str) -> Job:
+    """Return a job that sets where corrections are computed, for the whole process."""
+
+    def work(_: Monitor) -> None:
+        from prune_gui.pruning.devices import use_device  # torch: slow to import
+
+        use_device(name)
+
+    return Job(deferred("Changing the device"), work, lane="device")
+
+
 def threads_jobs(count: int | None) -> list[Job]:
     """Return jobs that set the number of worker threads; None for torch's default.
 

@@ -10,8 +10,9 @@ import torch
 from numpy.typing import NDArray
 
 from prune_gui.checkpoint import Checkpoint
+from prune_gui.parallel import chunks
 from prune_gui.pruning.arrays import Bits
-from prune_gui.pruning.selection.keys import raw_bits
+from prune_gui.pruning.selection.keys import BLOCK_ELEMENTS, raw_bits
 from prune_gui.pruning.selection.scores import wide_dtype
 from prune_gui.recipe import Resolution
 
@@ -40,7 +41,15 @@ def zeros_of(checkpoint: Checkpoint, name: str) -> Callable[[int, int], NDArray[
         read = reader(checkpoint, name)
         return lambda start, stop: read(start, stop) == 0
     bits = bits_reader_of(checkpoint.view(name))
-    return lambda start, stop: bits(start, stop) << 1 == 0  # all bits but the sign
+
+    def zeros(start: int, stop: int) -> NDArray[np.bool_]:
+        found = np.empty(stop - start, np.bool_)
+        for first, last in chunks(stop - start, BLOCK_ELEMENTS):
+            without_sign = bits(start + first, start + last) << 1
+            np.equal(without_sign, 0, out=found[first:last])
+        return found
+
+    return zeros
 
 
 def shown(resolution: Resolution, name: str) -> Reader:

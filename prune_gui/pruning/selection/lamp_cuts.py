@@ -36,7 +36,7 @@ from prune_gui.pruning.selection.batched import (
     prunable_counts,
 )
 from prune_gui.pruning.selection.digit_histograms import DIGIT_BITS
-from prune_gui.pruning.selection.keys import KeySource, Ranking, ScoreKeys
+from prune_gui.pruning.selection.keys import KeySource, Ranking, ScoreKeys, blocks
 from prune_gui.pruning.selection.radix_select import Cut, find_cuts, nth_tie, work
 
 
@@ -280,21 +280,22 @@ def _count_parts(
     """
     counts = np.zeros(1 << (above - shift), np.int64)
     sums = np.zeros(len(counts) if shift else 0)
-    bits = ranking.keys.bits(start, stop)
-    key = bits.dtype.type
-    batched_kernels.add_squares(
-        bits,
-        bits.view(f"f{ranking.keys.width}") if shift else None,
-        key(ranking.keys.magnitude),
-        ranking.mask(start, stop),
-        key(shift),
-        key(len(counts) - 1),
-        key(above),
-        key(prefix),
-        counts,
-        sums,
-        2.0**-exponent,
-    )
+    for span in blocks(ranking.keys, start, stop):
+        bits = ranking.keys.bits(*span)
+        key = bits.dtype.type
+        batched_kernels.add_squares(
+            bits,
+            bits.view(f"f{ranking.keys.width}") if shift else None,
+            key(ranking.keys.magnitude),
+            ranking.mask(*span),
+            key(shift),
+            key(len(counts) - 1),
+            key(above),
+            key(prefix),
+            counts,
+            sums,
+            2.0**-exponent,
+        )
     monitor.advance((stop - start) * ranking.keys.width)
     occur = np.flatnonzero(counts != 0)
     sums = np.minimum(sums, MAX_SQUARE, out=sums)

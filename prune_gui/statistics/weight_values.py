@@ -45,8 +45,8 @@ def zeros_of(checkpoint: Checkpoint, name: str) -> Callable[[int, int], NDArray[
     def zeros(start: int, stop: int) -> NDArray[np.bool_]:
         found = np.empty(stop - start, np.bool_)
         for first, last in chunks(stop - start, BLOCK_ELEMENTS):
-            without_sign = bits(start + first, start + last) << 1
-            np.equal(without_sign, 0, out=found[first:last])
+            some = bits(start + first, start + last)
+            np.equal(some + some, 0, out=found[first:last])  # adding drops the sign
         return found
 
     return zeros

@@ -346,9 +346,7 @@ def compact_tensors(resolution: Resolution, plan: CompactPlan) -> Iterator[Tenso
             yield finalized(resolution, info, tensor.keys)
         else:
             values = partial(_values if tensor.shift is None else _shifted, resolution, tensor)
-            yield TensorWriter.of_values(
-                tensor.keys[0][0], info.dtype, tensor.shape, values, tensor.keys
-            )
+            yield TensorWriter.of(tensor.keys[0][0], info.dtype, tensor.shape, values, tensor.keys)
 
 
 def remaining_pruned(resolution: Resolution, plan: CompactPlan) -> dict[str, int]:

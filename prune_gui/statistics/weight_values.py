@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from prune_gui.checkpoint import Checkpoint
-from prune_gui.parallel import chunks
 from prune_gui.pruning.arrays import Bits
-from prune_gui.pruning.selection.keys import BLOCK_ELEMENTS, raw_bits
+from prune_gui.pruning.selection.keys import raw_bits
 from prune_gui.pruning.selection.scores import wide_dtype
 from prune_gui.recipe import Resolution
 
 Values = NDArray[np.floating[Any]]
-COMPARED_DTYPES: Final = frozenset(("bfloat16", "float16", "float32", "float64"))
-"""Dtypes whose only zeros are +0 and -0, and which are wide enough to compare as integers."""
 Reader = Callable[[int, int], Values]
 """From start and stop to the values of the flat indices [start, stop)."""
 
@@ -32,24 +29,6 @@ def reader(checkpoint: Checkpoint, name: str) -> Reader:
     if checkpoint.tensors[name].scale is None:
         return reader_of(checkpoint.view(name))
     return lambda start, stop: _widened(checkpoint.values_span(name, start, stop))
-
-
-def zeros_of(checkpoint: Checkpoint, name: str) -> Callable[[int, int], NDArray[np.bool_]]:
-    """Return a function of start and stop: where the values of `reader` are zero."""
-    info = checkpoint.tensors[name]
-    if info.scale is not None or info.dtype not in COMPARED_DTYPES:
-        read = reader(checkpoint, name)
-        return lambda start, stop: read(start, stop) == 0
-    bits = bits_reader_of(checkpoint.view(name))
-
-    def zeros(start: int, stop: int) -> NDArray[np.bool_]:
-        found = np.empty(stop - start, np.bool_)
-        for first, last in chunks(stop - start, BLOCK_ELEMENTS):
-            some = bits(start + first, start + last)
-            np.equal(some + some, 0, out=found[first:last])  # adding drops the sign
-        return found
-
-    return zeros
 
 
 def shown(resolution: Resolution, name: str) -> Reader:

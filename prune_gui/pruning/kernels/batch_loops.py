@@ -8,8 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from prune_gui.pruning.arrays import Bits, Flags, Ints, Key, Numbers, Values
-from prune_gui.pruning.kernels.key_loops import BLOCK, find_between
-from prune_gui.pruning.kernels.loop import compiled, compiled_within
+from prune_gui.pruning.kernels.loop import compiled
 
 
 @compiled
@@ -140,40 +139,11 @@ def add_squares(
     ``values`` are the numbers of those bits, or None. The squares of ``value * scale`` are added to
     ``sums`` by the same digit.
     """
-    if prefix == 0 and magnitude >> above == 0:  # every key
-        for i in range(bits.size):
-            _add_square(
-                bits, values, magnitude, remaining_mask, shift, digit, i, counts, sums, scale
-            )
-        return
-    lowest = bits.dtype.type(prefix << above)
-    highest = bits.dtype.type(lowest | ((bits.dtype.type(1) << above) - bits.dtype.type(1)))
-    positions = np.empty(BLOCK, np.uint32)
-    for start in range(0, bits.size, BLOCK):
-        block = bits[start : start + BLOCK]
-        for i in positions[: find_between(block, magnitude, lowest, highest, positions)]:
-            at = start + i
-            _add_square(
-                bits, values, magnitude, remaining_mask, shift, digit, at, counts, sums, scale
-            )
-
-
-@compiled_within
-def _add_square(
-    bits: Bits,
-    values: Values | None,
-    magnitude: Key,
-    remaining_mask: Flags | None,
-    shift: Key,
-    digit: Key,
-    i: int,
-    counts: Ints,
-    sums: Numbers,
-    scale: float,
-) -> None:
-    if remaining_mask is None or remaining_mask[i]:
-        index = ((bits[i] & magnitude) >> shift) & digit
-        counts[index] += 1
-        if values is not None:
-            value = np.float64(values[i]) * scale
-            sums[index] += value * value
+    for i in range(bits.size):
+        key = bits[i] & magnitude
+        if key >> above == prefix and (remaining_mask is None or remaining_mask[i]):
+            index = (key >> shift) & digit
+            counts[index] += 1
+            if values is not None:
+                value = np.float64(values[i]) * scale
+                sums[index] += value * value

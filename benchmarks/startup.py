@@ -66,6 +66,8 @@ window.windowHandle().installEventFilter(first)
 app.exec()
 """
 SHOW: Final = """
+import gc
+gc.disable()  # as `prune_gui.cli.launching` does before it imports the window
 from prune_gui.gui.runtime.qt_import import import_qt
 import_qt()
 from prune_gui.gui.window import MainWindow

@@ -200,7 +200,7 @@ Text = Annotated[str, Field(min_length=1, max_length=MAX_TEXT_LENGTH)]
 class EvaluatorChoice(BaseModel):
     """An evaluator with its options, as settings keep it: the arguments of `Evaluator`."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="ignore")
 
     text: Text
     python: Text | None = None

@@ -82,7 +82,6 @@ class Windows(QObject):
     def make(self) -> MainWindow:
         """Create and show an empty window; its engine has not loaded its libraries yet."""
         workbench = Workbench(self._cluster)
-        workbench.link_libraries()  # ends about when the window is created
         window = MainWindow(workbench, self._preferences, self._log_file)
         window.last_crash = self._last_crash
         window.another_wanted.connect(self.open)

@@ -206,10 +206,6 @@ class Workbench(QObject):
                 self.choose(name)
                 return
 
-    def link_libraries(self) -> None:
-        """Link the engine's libraries in the background, so that `warm_up` need not wait for it."""
-        self.bridge.run(jobs.link_job(), lambda _: None)
-
     def warm_up(self) -> None:
         """Load the engine's libraries in the background.
 

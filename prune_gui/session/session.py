@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from prune_gui.session.module_index import ModuleIndex
 from prune_gui.statistics.file_zeros import FileZeros
 
 if TYPE_CHECKING:
+    from prune_gui.statistics.score_histogram import ScoreHistogramCache
     from prune_gui.statistics.zero_scan import ZeroScan
 
 
@@ -43,10 +44,6 @@ class Session:
         named_states: Mapping[str, Recipe] | None = None,
         reference_path: Path | None = None,
     ) -> None:
-        # torch: slow to import
-        from prune_gui.recipe.correction.corrected_values import correction_beside
-        from prune_gui.statistics.score_histogram import ScoreHistogramCache
-
         self.checkpoint = checkpoint
         self.stamps = FileStamps.of((checkpoint.path, *checkpoint.files))
         self.module_index = ModuleIndex(
@@ -56,7 +53,6 @@ class Session:
             lambda: architecture.weight_layouts.weight_layouts(checkpoint),
         )
         self.resolver = Resolver(checkpoint)
-        self.score_histograms = ScoreHistogramCache(checkpoint)
         self.zero_scan: ZeroScan | None = None
         self.file_zeros = FileZeros()
         self.made = Provenance.of(checkpoint.metadata, checkpoint.path.parent)
@@ -71,7 +67,19 @@ class Session:
         self._saved_recipe = self.recipe
         self.most_targeted = most_targeted(self.recipe, checkpoint)
         self._recipe_in_file = self.recipe if recipe_path is not None else None
-        self.correction = correction_beside(checkpoint)
+
+    @cached_property
+    def score_histograms(self) -> ScoreHistogramCache:
+        from prune_gui.statistics.score_histogram import ScoreHistogramCache  # torch
+
+        return ScoreHistogramCache(self.checkpoint)
+
+    @cached_property
+    def correction(self) -> Step | None:
+        """A step that uses a recording beside the checkpoint; found when the recipe is resolved."""
+        from prune_gui.recipe.correction.corrected_values import correction_beside  # torch
+
+        return correction_beside(self.checkpoint)
 
     @property
     def recipe(self) -> Recipe:

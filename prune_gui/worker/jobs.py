@@ -20,7 +20,7 @@ from prune_gui.pruning.methods import register
 from prune_gui.pruning.plugins import use_installed
 from prune_gui.recipe import Recipe, select
 from prune_gui.session import Session, kept_recipes
-from prune_gui.worker.warm_up import import_for_first_picture, import_rest, link_libraries, loops
+from prune_gui.worker.warm_up import import_for_first_picture, import_rest, loops
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint
@@ -107,7 +107,8 @@ def resolve_job(session: Session, draft: Draft | None) -> Job:
 
     def work(monitor: Monitor) -> Resolved:
         resolved = _resolve(session, recipe, draft, monitor)
-        # Compute the totals, so that the window need not wait for them.
+        # Compute what the window shows with it, so that the window need not wait.
+        _ = session.correction
         for resolution in (resolved.before, resolved.resolution, resolved.preview):
             if resolution is not None:
                 _ = resolution.total, [outcome.warnings for outcome in resolution.outcomes]
@@ -273,11 +274,6 @@ def sizes_job(session: Session, target: OutputPath) -> Job:
         return measure(session.resolver.resolve(recipe, monitor), target, monitor)
 
     return Job(deferred("Computing file sizes"), work, lane="sizes", urgent=True, spreads=True)
-
-
-def link_job() -> Job:
-    """Link the large libraries of the engine, on another thread than that of quick jobs."""
-    return Job(deferred("Starting the engine"), lambda _: link_libraries(), long=True)
 
 
 def warm_up_job(painted: threading.Event) -> Job:

@@ -18,7 +18,6 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from prune_gui.pruning.kernels.loop import interpret_up_to
-from prune_gui.pruning.lazy import Lazy
 
 LARGE_LIBRARIES: Final = {"torch": "lib/libtorch_cpu.*", "llvmlite": "binding/libllvmlite.*"}
 """The largest shared library of each package, as a pattern of paths in it."""
@@ -68,7 +67,7 @@ STEPS: Final = (
 
 def import_for_first_picture() -> None:
     """Import torch, and the modules that the first picture of a checkpoint needs."""
-    link_libraries()
+    _link()
     for name in USED_BY_THE_FIRST_PICTURE:
         import_module(name)
 
@@ -106,7 +105,8 @@ def _link() -> None:
     """Link the large libraries of torch and numba, before they are imported.
 
     An import holds the GIL while the system links a library, for these two 0.3 s together, and so
-    blocks the window. A call through ctypes releases the GIL.
+    blocks the window. A call through ctypes releases the GIL, but other libraries wait for the
+    system's linker: the window is painted, with the plug-ins of Qt, before this is called.
     """
     if sys.platform == "win32":
         return
@@ -118,10 +118,6 @@ def _link() -> None:
         for folder in (spec and spec.submodule_search_locations) or ():
             for library in Path(folder).glob(pattern):
                 libc.dlopen(os.fsencode(library), os.RTLD_NOW | os.RTLD_GLOBAL)
-
-
-link_libraries: Final = Lazy(_link)
-"""Only the first call links; concurrent calls wait for it."""
 
 
 def main() -> None:

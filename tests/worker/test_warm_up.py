@@ -15,6 +15,11 @@ from prune_gui.worker.jobs import compile_jobs, warm_up_job
 
 PROGRAM = """
 import sys
+from pathlib import Path
+from prune_gui.monitor import Monitor
+from prune_gui.worker.jobs import open_job
+open_job(Path(sys.argv[1])).work(Monitor())
+print("torch" in sys.modules)
 from prune_gui.worker.warm_up import import_for_first_picture, import_rest
 import_for_first_picture()
 print("torch" in sys.modules, "numba" in sys.modules)
@@ -24,11 +29,10 @@ print("numba" in sys.modules)
 
 
 @pytest.mark.slow
-def test_the_first_picture_needs_torch_but_not_numba():
-    process = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
-    )
-    assert process.stdout == "True False\nTrue\n"
+def test_opening_needs_no_torch_and_the_first_picture_no_numba(demo_checkpoint):
+    command = [sys.executable, "-c", PROGRAM, demo_checkpoint]
+    process = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert process.stdout == "False\nTrue False\nTrue\n"
 
 
 def test_imports_wait_until_the_window_has_painted(monkeypatch):

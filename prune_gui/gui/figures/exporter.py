@@ -12,14 +12,12 @@ from PySide6.QtWidgets import QWidget
 from prune_gui.checkpoint.write.documents import TABLE_SUFFIXES, document_path, write_documents
 from prune_gui.errors import PruneGuiError
 from prune_gui.gui.dialogs import questions
-from prune_gui.gui.figures.data import file_name
-from prune_gui.gui.figures.figure import Figure, clipboard_data
-from prune_gui.gui.figures.picture import PicturePanel, PictureSource, is_dark
 from prune_gui.gui.widgets.frames import deleted_on_close
 from prune_gui.language import deferred, tr
 from prune_gui.session.session import start_folder
 
 if TYPE_CHECKING:
+    from prune_gui.gui.figures.picture import PictureSource
     from prune_gui.gui.runtime.preferences import Preferences
     from prune_gui.gui.workbench import Workbench
     from prune_gui.table import Table
@@ -51,6 +49,10 @@ class Exporter:
         self._curves = curves
 
     def copy_picture(self, source: PictureSource) -> None:
+        # not for the first paint
+        from prune_gui.gui.figures.figure import Figure, clipboard_data
+        from prune_gui.gui.figures.picture import PicturePanel, is_dark
+
         if source.picture() is not None:
             settings = self._preferences.now.figure.model_copy(update={"dark": is_dark(source)})
             figure = Figure([PicturePanel(source)], source.caption()[0], settings)
@@ -58,7 +60,7 @@ class Exporter:
 
     def export_figure(self, source: PictureSource, layout: str | None = None) -> None:
         """Show the dialog that exports figures, with the layout of the last time if not given."""
-        from prune_gui.gui.figures.dialog import FigureDialog  # rarely shown
+        from prune_gui.gui.figures.dialog import FigureDialog  # not for the first paint
 
         settings = self._preferences.now.figure
         if layout is not None:
@@ -77,6 +79,8 @@ class Exporter:
             self._copy(mime, tr("Copied the table"))
 
     def save_table(self, panel: Tabular) -> None:
+        from prune_gui.gui.figures.data import file_name  # not for the first paint
+
         table = panel.table()
         if table is None:
             return

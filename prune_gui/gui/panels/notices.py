@@ -155,7 +155,7 @@ class CorrectionNotice(Notice):
 
     def _wanted_text(self) -> str:
         session, resolved = self._workbench.session, self._workbench.resolved
-        if session is None or session.correction is None or resolved is None:
+        if session is None or resolved is None or session.correction is None:
             return ""
         steps, drafted = session.steps, self._workbench.draft.current
         planned = (*steps, drafted.step) if drafted is not None else steps

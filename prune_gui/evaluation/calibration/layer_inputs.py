@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import torch
@@ -106,18 +107,21 @@ def has_rows(module: nn.Module) -> bool:
     return isinstance(module, (nn.Linear, *CONVOLUTIONS)) or is_transposed_linear(module)
 
 
-def second_moments(module: nn.Module, inputs: Tensor) -> Tensor:
+def second_moments(module: nn.Module, inputs: Tensor, others: Tensor | None = None) -> Tensor:
     """Return X^T X, where X has a row for each vector that the weight of a layer multiplies.
+
+    With `others`, of the shape of the inputs, it is Y^T X, where Y has their rows.
 
     The columns of X are those of ``weight.reshape(rows, -1)``; of the `Conv1D` of transformers they
     are the rows of the weight. A convolution has a row for each position of its output. The result
     is (columns, columns), or (groups, columns, columns) of a convolution with groups; float32, or
     float64 for such inputs.
     """
-    chunks = _patches(module, inputs) if isinstance(module, CONVOLUTIONS) else _rows(inputs)
+    chunks_of = partial(_patches, module) if isinstance(module, CONVOLUTIONS) else _rows
     total: Tensor | None = None
-    for rows in chunks:
-        product = rows.mT @ rows
+    pairs = zip(chunks_of(inputs), chunks_of(inputs if others is None else others), strict=True)
+    for rows, left in pairs:
+        product = left.mT @ rows
         total = product if total is None else total.add_(product)
     assert total is not None
     return total.squeeze(0) if total.shape[0] == 1 else total

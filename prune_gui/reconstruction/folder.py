@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
@@ -143,11 +144,9 @@ def _skeleton(
     try:
         config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
         name = next(iter(config.architectures or ()), "")
-        model_class = getattr(transformers, name, None)
+        model_class = getattr(transformers, name, None) or transformers.MODEL_MAPPING[type(config)]
         with _parameters_on_meta():
-            model = (
-                model_class(config) if model_class else transformers.AutoModel.from_config(config)
-            )
+            model = model_class(config)
     except (OSError, ValueError, KeyError, ImportError) as error:
         raise ReconstructionError(
             "{folder} holds no model that transformers {version} can build: {reason}",
@@ -172,11 +171,8 @@ def _parameters_on_meta() -> Iterator[None]:
             param = nn.Parameter(param.to("meta"), requires_grad=False)
         register(module, name, param)
 
-    nn.Module.register_parameter = on_meta  # type: ignore[method-assign]
-    try:
+    with patch.object(nn.Module, "register_parameter", on_meta):
         yield
-    finally:
-        nn.Module.register_parameter = register  # type: ignore[method-assign]
 
 
 class _StoredBlocks:

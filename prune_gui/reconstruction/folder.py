@@ -144,7 +144,8 @@ def _skeleton(
     try:
         config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
         name = next(iter(config.architectures or ()), "")
-        model_class = getattr(transformers, name, None) or transformers.MODEL_MAPPING[type(config)]
+        model_class: Any = getattr(transformers, name, None)
+        model_class = model_class or transformers.MODEL_MAPPING[type(config)]
         with _parameters_on_meta():
             model = model_class(config)
     except (OSError, ValueError, KeyError, ImportError) as error:

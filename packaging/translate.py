@@ -9,6 +9,7 @@ prints the untranslated messages. A `.po` file can be edited with any gettext ed
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -35,8 +36,9 @@ SOURCES: Final = (
 """The folders with messages, what extracts them from their files, and the functions."""
 
 
+@cache
 def found() -> Catalog:
-    """Return a catalogue of all messages of the program, without translations."""
+    """Return the catalogue of all messages of the program, without translations."""
     template = Catalog(project="Prune GUI", charset="utf-8")
     for folder, methods, keywords in SOURCES:
         found_in_folder = extract_from_dir(ROOT / folder, method_map=methods, keywords=keywords)

@@ -56,6 +56,8 @@ class Job:
         long: runs beside later jobs that are not long, and after all jobs that were submitted
             before it and are not idle.
         idle: starts when there are no other jobs, after `IDLE_DELAY_S`, and runs beside later ones.
+        rests: pauses where it checks whether it is cancelled, while there are jobs that do not run
+            in the background. It must not hold there what others wait for.
         writes: writes files, so that `Engine.close` waits for it even in a hurry.
         evaluates: runs an evaluator. It has the lowest priority, runs beside all other jobs, and
             delays none of them.
@@ -71,6 +73,7 @@ class Job:
     urgent: bool = False
     long: bool = False
     idle: bool = False
+    rests: bool = False
     writes: bool = False
     evaluates: bool = False
     spreads: bool = False
@@ -151,15 +154,18 @@ _BACKGROUND = (_Kind.IDLE, _Kind.EVALUATION)
 class _Run:
     """A waiting or running job; also its cancel token for `Monitor`."""
 
-    def __init__(self, ticket: int, job: Job) -> None:
+    def __init__(self, ticket: int, job: Job, rest: Callable[[_Run], None]) -> None:
         self.ticket = ticket
         self.job = job
+        self._rest = rest
         self.kind = _Kind.of(job)
         self.cancelled = False
         self.superseded = False
         self.started = 0.0
 
     def is_set(self) -> bool:
+        if self.job.rests:
+            self._rest(self)
         is_overdue = self.superseded and time.monotonic() - self.started > SUPERSEDED_TIMEOUT_S
         return self.cancelled or is_overdue
 
@@ -221,7 +227,7 @@ class Engine:
             return job.lane is not None and other.job.lane == job.lane
 
         with self._changed:
-            run = _Run(next(self._tickets), job)
+            run = _Run(next(self._tickets), job, self._rest)
             for other in self._running.values():
                 other.superseded |= is_replaced(other)
             dropped = self._take_waiting(is_replaced)
@@ -325,6 +331,17 @@ class Engine:
                 return self._busy_until + IDLE_DELAY_S - time.monotonic()
             case _Kind.EVALUATION:
                 return 0.0
+
+    def _rest(self, run: _Run) -> None:
+        """Wait while there are jobs that do not run in the background, unless a job is to stop."""
+
+        def may_go_on() -> bool:
+            others = (*self._waiting, *self._running.values())
+            is_calm = all(other.kind in _BACKGROUND for other in others)
+            return is_calm or run.cancelled or run.superseded
+
+        with self._changed:
+            self._changed.wait_for(may_go_on)
 
     def _do(self, run: _Run) -> Event:
         last_progress = 0.0

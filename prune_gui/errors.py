@@ -91,6 +91,10 @@ class EvaluationError(PruneGuiError):
         self.details = details or self.details
 
 
+class DeviceError(PruneGuiError):
+    """There is no device of a name to compute on."""
+
+
 class ClusterError(PruneGuiError):
     """A cluster cannot be reached, or was lost."""
 

@@ -48,7 +48,7 @@ def current_executor() -> Executor | None:
 
 @contextmanager
 def use_executor(executor: Executor | None) -> Iterator[None]:
-    """Run the tasks of `prune_gui.pruning.parallel.spread` on an executor within a block."""
+    """Run the tasks of `prune_gui.parallel.spread` on an executor within a block."""
     token = _executor.set(executor)
     try:
         yield

@@ -119,7 +119,7 @@ class Monitor:
     def in_charge(self) -> Iterator[None]:
         """Make `check_cancelled` use this monitor within a block.
 
-        This also holds for the threads to which `prune_gui.pruning.parallel.run` gives work there.
+        This also holds for the threads to which `prune_gui.parallel.run` gives work there.
         """
         token = _cancel.set(self._cancel or _cancel.get())
         try:

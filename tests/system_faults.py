@@ -38,8 +38,8 @@ SHORT: Final = -2
 
 OS_CALLS: Final = (
     "chmod", "close", "copy_file_range", "fchmod", "fchown", "fstat", "fsync", "ftruncate", "link",
-    "listdir", "lstat", "mkdir", "open", "read", "remove", "rename", "replace", "rmdir", "scandir",
-    "sendfile", "setxattr", "stat", "symlink", "truncate", "unlink", "utime", "write",
+    "listdir", "lstat", "mkdir", "open", "pwrite", "read", "remove", "rename", "replace", "rmdir",
+    "scandir", "sendfile", "setxattr", "stat", "symlink", "truncate", "unlink", "utime", "write",
 )  # fmt: skip
 
 
@@ -105,12 +105,15 @@ class _Counter:
             raise OSError(kind, os.strerror(kind), arguments[0] if arguments else None)
         if name == "close":
             return None
-        if kind == SHORT and name in ("read", "write"):
+        if kind == SHORT and name in ("pwrite", "read", "write"):
             return _transfer_half(name, call, *arguments)
         return call(*arguments, **options)
 
 
 def _transfer_half(name: str, call: Callable[..., Any], *arguments: Any) -> Any:
+    if name == "pwrite":
+        descriptor, octets, position = arguments
+        return call(descriptor, octets[: max(1, len(octets) // 2)], position)
     *before, last = arguments
     if name == "write":
         return call(*before, memoryview(last)[: max(1, len(last) // 2)])

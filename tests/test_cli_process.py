@@ -134,6 +134,20 @@ def test_libraries_that_cannot_be_loaded_for_lack_of_memory_are_one_line(folder)
     assert_one_line(result, "Close other programs")
 
 
+@pytest.mark.parametrize("start", ["demo", "small.safetensors"])
+def test_a_missing_library_of_the_system_is_named(folder, start):
+    missing = "libEGL.so.1: cannot open shared object file: No such file or directory"
+    (folder / "PySide6").mkdir()
+    (folder / "PySide6" / "__init__.py").write_text(f"raise ImportError({missing!r})")
+    path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
+    result = in_shell(f"PROGRAM {start}", folder, PYTHONPATH=path, QT_QPA_PLATFORM="offscreen")
+    if start == "demo":
+        assert f"{missing}. Running without a window.\n" in result.stdout.decode()
+        assert (result.returncode, result.stderr) == (0, b"")
+    else:
+        assert_one_line(result, f"{missing}. Install the package of your system")
+
+
 def test_without_a_log_a_fault_is_reported_in_full(folder):
     program = """
 import sys

@@ -299,6 +299,24 @@ def test_a_quick_job_starts_after_an_idle_one_that_is_short(running, event_log, 
     assert done == ["through", "drawn"]
 
 
+def test_a_job_that_rests_pauses_while_others_run_and_can_be_cancelled_then(running, event_log):
+    gate, drawn, done = Gate(), Gate(), []
+    searching = Job("searching", lambda monitor: done.append(gate(monitor)), idle=True, rests=True)
+    first = running.submit(searching)
+    event_log.until(Started, first)
+    drawing = running.submit(Job("drawing", drawn, long=True))
+    event_log.until(Started, drawing)
+    running.cancel(first)
+    event_log.until(Dropped, first)
+    drawn.open.set()
+    event_log.until(Finished, drawing)
+    second = running.submit(searching)
+    event_log.until(Started, second)
+    running.submit(Job("drawing", lambda monitor: done.append(gate.open.set()), long=True))
+    event_log.until(Finished, second)
+    assert done == [None, "through"]
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="priorities per thread are those of Linux")
 def test_an_evaluation_and_its_processes_have_a_lower_priority_than_previews(running, event_log):
     def niceness(_: Monitor) -> int:

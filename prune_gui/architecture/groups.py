@@ -148,7 +148,7 @@ def coupled_groups(
         )
     if space not in found.groups:
         raise RecipeError(
-            "{file}: there are no units of the kind {space!r}. Choose one of: {spaces}.",
+            "{file} has no units of the kind {space!r}. Choose one of: {spaces}.",
             file=checkpoint.path.name,
             space=space,
             spaces=join_items(found.groups) or "-",

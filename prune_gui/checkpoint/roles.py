@@ -31,12 +31,12 @@ DIRECTION: Final = deferred(
 )
 MAGNITUDE: Final = deferred("magnitude of the weight-normalized {weight}")
 SPECTRAL: Final = deferred(
-    "original of the spectrally normalized {weight}: zeros here are zeros in that weight, and its "
-    "other elements are divided by another norm"
+    "stored form of the spectrally normalized {weight}: zeros here are zeros in that weight, and "
+    "its other elements are divided by another norm"
 )
 ITERATION: Final = deferred("vector of the power iteration for the spectral norm of {weight}")
 ORIGINAL: Final = deferred(
-    "original of the parametrized {weight}: zeros here are not necessarily zeros in that weight"
+    "stored form of the parametrized {weight}: zeros here are not necessarily zeros in that weight"
 )
 WEIGHT_NORM_REASON: Final = deferred("magnitude of a weight norm")
 ITERATION_REASON: Final = deferred("vector of a power iteration")

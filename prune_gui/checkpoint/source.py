@@ -8,11 +8,12 @@ import hashlib
 import io
 import mmap
 import os
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Final, cast
+
+from zlib_ng.zlib_ng import crc32
 
 from prune_gui.checkpoint.bus_errors import watch
 from prune_gui.errors import CheckpointError
@@ -166,7 +167,7 @@ def crc32_of(chunks: Iterable[bytes | memoryview], monitor: Monitor | None = Non
     """Return the CRC-32 of chunks, whose bytes the monitor counts."""
     checksum = 0
     for chunk in chunks:
-        checksum = zlib.crc32(chunk, checksum)
+        checksum = crc32(chunk, checksum)
         if monitor is not None:
             monitor.advance(len(chunk))
     return checksum

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from operator import itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from zlib_ng.zlib_ng import crc32
 
 from prune_gui.checkpoint.base import Checkpoint, FileCheckpoint, Read, Surroundings
 from prune_gui.checkpoint.refusal import FalseClaimError
@@ -29,8 +30,10 @@ from prune_gui.monitor import Monitor
 if TYPE_CHECKING:
     import torch
 
-MAX_CACHED_MAPPINGS: Final = 2
-"""Spans that stay mapped, because mapping a span takes longer than reading its cached pages."""
+MAX_CACHED_MAPPINGS: Final = 1 << 13
+"""Spans of a local file that stay mapped: every later pass finds their pages in the page table."""
+MAX_CACHED_COPIES: Final = 2
+"""The same for spans that are copied because they are not aligned, or fetched."""
 SMALL_TENSOR_BYTES: Final = 1 << 18
 """Tensors up to this size share a mapping with the tensors near them."""
 WINDOW_BYTES: Final = 1 << 24
@@ -92,7 +95,9 @@ class MappedCheckpoint(FileCheckpoint):
     def __init__(self, source: Source, header: Header, surroundings: Surroundings) -> None:
         self.source = source
         self.spans = {key: tensor.spans for key, tensor in header.tensors.items()}
-        self._cached_bytes = lru_cache(MAX_CACHED_MAPPINGS)(self._aligned_bytes)
+        mappings = MAX_CACHED_MAPPINGS if source.maps_neighbours else MAX_CACHED_COPIES
+        self._cached_pages = lru_cache(mappings)(source.pages)
+        self._cached_copies = lru_cache(MAX_CACHED_COPIES)(self._aligned_bytes)
         raw = {key: tensor.raw for key, tensor in header.tensors.items()}
         remarks = header.remarks
         if not raw:
@@ -143,7 +148,8 @@ class MappedCheckpoint(FileCheckpoint):
 
     def close(self) -> None:
         super().close()
-        self._cached_bytes.cache_clear()
+        self._cached_pages.cache_clear()
+        self._cached_copies.cache_clear()
 
     def _check(self, keys: Sequence[str]) -> None:
         self.source.check()
@@ -178,10 +184,12 @@ class MappedCheckpoint(FileCheckpoint):
     def _viewed_bytes(self, start: int, stop: int, alignment: int) -> torch.Tensor:
         """Return the bytes of a span; those of a small one are part of a shared mapping."""
         if stop - start > SMALL_TENSOR_BYTES or not self.source.maps_neighbours:
-            return self._cached_bytes(start, stop, alignment)
+            if start % alignment:
+                return self._cached_copies(start, stop, alignment)
+            return self._cached_pages(start, stop)
         first = start - start % WINDOW_BYTES
         last = min(first + WINDOW_BYTES + SMALL_TENSOR_BYTES, self.source.size)
-        flat = self._cached_bytes(first, last, 1)[start - first : stop - first]
+        flat = self._cached_pages(first, last)[start - first : stop - first]
         return flat.clone() if start % alignment else flat
 
     def _aligned_bytes(self, start: int, stop: int, alignment: int) -> torch.Tensor:
@@ -292,7 +300,7 @@ def copy_chunks(
             while position < stop:
                 rest = rest or next(octets)
                 chunk, rest = rest[: stop - position], rest[stop - position :]
-                checksum = zlib.crc32(chunk, checksum)
+                checksum = crc32(chunk, checksum)
                 position += len(chunk)
                 yield chunk
                 monitor.advance(len(chunk))

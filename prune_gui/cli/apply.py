@@ -146,7 +146,7 @@ def prune_and_save(
             target = OutputPath.of(opened, out, options)
             if loader_script(resolution, target, options):
                 loaders.append(str(Location.at(loader_path(target))))
-            entries = [part.entry for part in parts_to_write(resolution, options)]
+            entries = parts_to_write(resolution, options)
             notes[out] = contents_note(resolution, target, options.form, entries, options)
         if as_json:
             print_json({**_result_json(resolution, outputs, notes), "loaders": loaders})

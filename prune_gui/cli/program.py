@@ -118,8 +118,10 @@ def _run_command(log_path: Path | None) -> tuple[int, str]:
         return INPUT_PROBLEM, ""
     except ImportError as error:
         log.exception("A library cannot be loaded")
-        advice = "Close other programs, or install Prune GUI again."
         reason = one_line(str(error)).rstrip(".")
+        advice = "Close other programs, or install Prune GUI again."
+        if reason.endswith("shared object file: No such file or directory"):
+            advice = "Install the package of your system that has this file."
         return INPUT_PROBLEM, f"a library cannot be loaded: {reason}. {advice}{log_hint}"
     except OSError as error:
         log.exception("The operating system reported an error")

@@ -17,7 +17,7 @@ from prune_gui.checkpoint.parameters import COMPILED_PREFIX, DATA_PARALLEL_PREFI
 from prune_gui.checkpoint.tensor_info import PACKED_DTYPES
 from prune_gui.comparison.tensor_diff import Side, TensorDiff, Zeros, common_dtype, diff_tensors
 from prune_gui.monitor import CancelFlag, Monitor, Progress
-from prune_gui.pruning.parallel import chunks, run
+from prune_gui.parallel import chunks, run
 from prune_gui.pruning.selection.scores import TensorScores
 from prune_gui.recipe.auxiliary_files import weight_reader
 from prune_gui.statistics.dispatch import map_parameters

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.parallel import chunks, run
+from prune_gui.parallel import chunks, run
 from prune_gui.raster.cell_grid import CellGrid, Tile
 from prune_gui.raster.density import Within, count_in_cells
 from prune_gui.raster.parameter_layouts import SliceLayout

@@ -50,7 +50,7 @@ def tensors_file(resolution: Resolution, monitor: Monitor) -> Iterator[int]:
                 name=info.name,
                 kind=info.dtype if info.special is None else tr(info.special),
             )
-    tensors = [part.entry for part in parts_to_write(resolution, DEFAULTS)]
+    tensors = parts_to_write(resolution, DEFAULTS)
     writers = keyed_writers(tensors, resolution.checkpoint)
     content = FileContent(writers, None, {}).checked(resolution.checkpoint.check)
     with anonymous_file(in_memory=_fits_in_memory(size_of(resolution))) as file:

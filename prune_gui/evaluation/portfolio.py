@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from prune_gui.language import deferred
+
 
 @dataclass(frozen=True, slots=True)
 class NamedRanking:
-    """A way to choose what is pruned at a sparsity."""
+    """A way to choose what is pruned at a sparsity; the name is translated where it is shown."""
 
     name: str
     fields: Mapping[str, object]  # of the step, as in a recipe, without targets and amount
@@ -29,20 +31,24 @@ MAGNITUDE: Final = {"method": "balanced", "row_power": 0.0, "column_power": 0.0}
 """Ranks by |w|; its parameter `over` chooses the scope."""
 
 PORTFOLIO: Final[tuple[NamedRanking, ...]] = (
-    NamedRanking("balanced, LAMP", {"method": "balanced"}),
-    NamedRanking("balanced, global", {"method": "balanced", "over": "global"}),
-    NamedRanking("RIA, LAMP", {"method": "lamp", "score": "ria"}),
-    NamedRanking("RIA, global", {"method": "l1_unstructured", "scope": "global", "score": "ria"}),
+    NamedRanking(deferred("balanced, LAMP"), {"method": "balanced"}),
+    NamedRanking(deferred("balanced, global"), {"method": "balanced", "over": "global"}),
+    NamedRanking(deferred("RIA, LAMP"), {"method": "lamp", "score": "ria"}),
     NamedRanking(
-        "global L1",
+        deferred("RIA, global"), {"method": "l1_unstructured", "scope": "global", "score": "ria"}
+    ),
+    NamedRanking(
+        deferred("global L1"),
         {"method": "l1_unstructured", "scope": "global"},
         MAGNITUDE | {"over": "global"},
     ),
     NamedRanking(
-        "uniform L1", {"method": "l1_unstructured", "scope": "local"}, MAGNITUDE | {"over": "local"}
+        deferred("uniform L1"),
+        {"method": "l1_unstructured", "scope": "local"},
+        MAGNITUDE | {"over": "local"},
     ),
-    NamedRanking("LAMP", {"method": "lamp"}, MAGNITUDE | {"over": "lamp"}),
-    NamedRanking("ERK", {"method": "erk"}),
-    NamedRanking("balanced, local", {"method": "balanced", "over": "local"}),
+    NamedRanking(deferred("LAMP"), {"method": "lamp"}, MAGNITUDE | {"over": "lamp"}),
+    NamedRanking(deferred("ERK"), {"method": "erk"}),
+    NamedRanking(deferred("balanced, local"), {"method": "balanced", "over": "local"}),
 )
 """In the order in which they are tried; of equally good ones, the first is chosen."""

@@ -17,6 +17,7 @@ from prune_gui.errors import EvaluationError
 from prune_gui.evaluation.evaluator import Evaluator
 from prune_gui.evaluation.portfolio import NamedRanking
 from prune_gui.evaluation.trials import Trial, Trials, names_by_group, step_of
+from prune_gui.language import deferred
 from prune_gui.pruning.decisions.target import max_prunable
 from prune_gui.recipe.patterns import patterns_for
 
@@ -71,7 +72,9 @@ class Tuning:
         name = f"{title} ({order}) at {amount:.4g}, {ranking.name}, {key}"
         with self._study(name) as study:
             for proposal in _proposals(study, space, origin.value, first, limit):
-                label = f"{ranking.name}, trial {proposal.number}"
+                label = deferred(
+                    "{ranking}, trial {number}", ranking=ranking.name, number=proposal.number
+                )
                 trial = self.run.try_steps(label, amount, *space.steps(proposal.numbers))
                 proposal.tell(trial.value)
                 yield trial, proposal.numbers

@@ -72,7 +72,7 @@ class Commands:
         if path is not None:
             self._workbench.bridge.run(open_job(path), self._agree_to_switch)
 
-    def choose_original(self) -> None:
+    def choose_reference(self) -> None:
         path = questions.ask_checkpoint(self.window, self.folder)
         if path is not None:
             self._workbench.comparison.set_reference(path)
@@ -282,11 +282,17 @@ class Commands:
         return folder if folder.is_dir() else self.folder
 
     def _may_drop_recipe(self, then: Callable[[], object]) -> bool:
-        """Ask about an unsaved recipe; `then` is called after the pruned checkpoint is saved."""
+        """Ask about an unsaved recipe and draft.
+
+        `then` is called after the pruned checkpoint is saved.
+        """
         session = self._workbench.session
-        if session is None or not session.unsaved:
+        if session is None:
             return True
-        answer = questions.ask_unsaved(self.window, session.checkpoint.path.name)
+        draft = _unfinished(session)
+        if not session.unsaved:
+            return not draft or questions.agree_to_drop_draft(self.window, draft)
+        answer = questions.ask_unsaved(self.window, session.checkpoint.path.name, draft)
         if answer == "checkpoint":
             self.saving.ask(session, self.settings, then)
         return self.save_recipe() if answer == "save" else answer == "discard"
@@ -309,3 +315,20 @@ class Commands:
         session = self._workbench.session
         if changes.file and session is not None and not is_shipped(session.checkpoint.path):
             self.preferences.remember(session.checkpoint.path)
+
+
+def _unfinished(session: Session) -> str:
+    """Return what of the draft is lost when the session ends, in sentences; "" for nothing."""
+    draft, lost = session.draft, []
+    if draft is not None and draft.editing is not None:
+        if draft.step != session.steps[draft.editing]:
+            lost.append(
+                tr(
+                    "The changes of step {number} are not applied, and are not saved.",
+                    number=draft.editing + 1,
+                )
+            )
+        draft = draft.aside
+    if draft is not None and draft.previewed:
+        lost.append(tr("The draft is not added to the stack, and is not saved."))
+    return "\n".join(lost)

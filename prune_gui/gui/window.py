@@ -190,7 +190,7 @@ class MainWindow(PanelWindow):
         correction.draft_wanted.connect(self.draft.change)
         zeros = ZeroNotice(self.workbench, self.menu_actions["start_from_zeros"])
         original = OriginalNotice(self.workbench)
-        original.choice_wanted.connect(self.commands.choose_original)
+        original.choice_wanted.connect(self.commands.choose_reference)
         original.taken.connect(lambda: self.views.bring_forward("compare"))
         saved = self.commands.saving.notice
         saved.compare_wanted.connect(self._compare_saved)

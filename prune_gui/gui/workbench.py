@@ -63,7 +63,7 @@ class Workbench(QObject):
         self.cluster = cluster  # the cluster of the settings; None for this machine
         self.bridge = Bridge(cluster, self)
         self.files = SessionFiles(self.bridge, self)
-        self.draft = DraftController(self)
+        self.draft = DraftController(lambda: self.session, self)
         self.comparison = Comparison(self.bridge, self, self)
         self.zero_counter = ZeroCounter(self.bridge, self)
         self.resolved: Resolved | None = None  # out of date while the engine works
@@ -245,12 +245,12 @@ class Workbench(QObject):
             return False
         self.files.close()
         self.comparison.close()
-        self.resolved = self.draft.current = None
+        self.resolved = None
         return True
 
     def _on_opened(self, continued: bool) -> None:
         chosen, self.chosen, self.chosen_group = self.chosen, None, None
-        self.resolved = self.draft.current = None
+        self.resolved = None
         self.comparison.take_session(continued=continued)
         self.changed.emit(OPENED)
         self.resolve()
@@ -309,49 +309,58 @@ class DraftController(QObject):
 
     changed = Signal()  # `current` changed, so that the recipe must be resolved with it
     original_toggled = Signal()  # `shows_original` changed
-    noted = Signal()  # the user changed the draft, which can be undone
+    noted = Signal()  # the draft was changed, which can be undone
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(
+        self, session: Callable[[], Session | None], parent: QObject | None = None
+    ) -> None:
         super().__init__(parent)
-        self.current: Draft | None = None  # every view shows it as if it were added
+        self._session = session
         self.shows_original = False  # whether the views show the file unchanged
-        self.state: DraftState | None = None  # what the form shows, as the history has it
         self._changed: frozenset[str] = frozenset()  # by the last change
         self.merging = QTimer(self, singleShot=True, interval=MERGE_DELAY_MS)
         self.merging.timeout.connect(self.noted)
 
-    def note(self, session: Session, state: DraftState, *, amend: bool) -> None:
+    @property
+    def current(self) -> Draft | None:
+        """The step that every view shows as if it were added, or as if it replaced another."""
+        session = self._session()
+        state = session.draft if session is not None else None
+        if state is None or state.step is None or not state.previewed:
+            return None
+        return Draft(state.step, state.editing)
+
+    def note(self, state: DraftState, *, amend: bool) -> None:
         """Keep what the form shows in the history, to undo what the user changed."""
-        if state == self.state:
+        session = self._session()
+        if session is None or state == session.draft:
             return
-        changed = state.changed(self.state) if self.state else frozenset()
+        shown = self.current
+        changed = state.changed(session.draft) if session.draft else frozenset()
         amend = amend or not changed
         merge = changed == self._changed and self.merging.isActive()
         session.note_draft(state, merge=merge, amend=amend)
-        self.state = session.history.draft
-        if amend:
-            return
-        self._changed = changed
-        self.merging.start()
-        if self.state is not state:  # it is what it was before
-            self.merging.stop()
-        if not merge:
-            self.noted.emit()
-
-    def set(self, step: Step | None, replaces: int | None = None) -> None:
-        """Show `step` as if it were added, or as if it replaced the step at index `replaces`."""
-        draft = Draft(step, replaces) if step else None
-        if draft != self.current:
-            self.current = draft
+        if not amend:
+            self._changed = changed
+            self.merging.start()
+            if session.draft is not state:  # it is what it was before
+                self.merging.stop()
+            if not merge:
+                self.noted.emit()
+        if self.current != shown:
             self.changed.emit()
 
-    def commit(self, session: Session, draft: Draft) -> None:
-        """Make a draft a step of the recipe; to be called by `Workbench.edit`."""
-        self.current = None
-        if draft.replaces is None:
-            session.add(draft.step)
-        else:
-            session.replace(draft.replaces, draft.step)
+    def change(self, act: Callable[[Session], None]) -> None:
+        """Change the draft as one undo entry: `act` calls a method of the session."""
+        session = self._session()
+        if session is None:
+            return
+        shown = self.current
+        self.merging.stop()
+        act(session)
+        self.noted.emit()
+        if self.current != shown:
+            self.changed.emit()
 
     def show_original(self, *, on: bool) -> None:
         if on != self.shows_original:

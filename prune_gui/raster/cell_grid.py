@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.pruning.parallel import CHUNK_ELEMENTS
+from prune_gui.parallel import CHUNK_ELEMENTS
 from prune_gui.raster.parameter_layouts import GAP, ParameterLayout, SliceLayout
 
 _SKIP = 1 << 13

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.parallel import run
+from prune_gui.parallel import run
 from prune_gui.pruning.selection.keys import ScoreKeys
 from prune_gui.pruning.selection.scores import TensorScores
 from prune_gui.raster import cell_kernels

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.parallel import CHUNK_ELEMENTS, run
+from prune_gui.parallel import CHUNK_ELEMENTS, run
 from prune_gui.raster import cell_kernels
 from prune_gui.raster.cell_grid import CellGrid, Layout, Tile
 from prune_gui.raster.parameter_layouts import HeadBands, ParameterLayout, SliceLayout

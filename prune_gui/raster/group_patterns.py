@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from prune_gui.checkpoint import TensorInfo
 from prune_gui.language import deferred, tr
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.parallel import CHUNK_ELEMENTS, chunks, run
+from prune_gui.parallel import CHUNK_ELEMENTS, chunks, run
 from prune_gui.pruning.predicates import BlockCut, NMCut
 from prune_gui.raster.parameter_layouts import ParameterLayout, SliceLayout
 from prune_gui.recipe import Resolution
@@ -49,8 +49,8 @@ class GroupPattern:
     n: int | None = None
     is_guess: bool = False
 
-    def broken(self, kept: Flags, cells: tuple[int, int] | None = None) -> Flags:
-        """Return which whole groups break the pattern: bool (matrices, down, across).
+    def counts(self, kept: Flags, cells: tuple[int, int] | None = None) -> NDArray[np.uint32]:
+        """Return how many elements each whole group keeps: uint32 (matrices, down, across).
 
         Args:
             kept: bool (matrices, rows, columns).
@@ -62,10 +62,15 @@ class GroupPattern:
         whole = kept[:, : down * height, : across * width]
         parts = whole.reshape(matrices, down, height, across, width)
         by_column = np.add.reduce(parts, axis=2, dtype=np.uint32)
+        counts: NDArray[np.uint32]
         counts = sum((by_column[..., i] for i in range(1, width)), by_column[..., 0])
-        is_whole_block = self.n is None and counts == height * width
-        broken: Flags = (counts > (self.n or 0)) & np.logical_not(is_whole_block)
-        return broken
+        return counts
+
+    def broken(self, counts: NDArray[np.uint32]) -> Flags:
+        """Return which groups break the pattern, by how many elements each keeps."""
+        if self.n is None:
+            return (counts > 0) & (counts < self.height * self.width)
+        return counts > self.n
 
     def cells(self, layout: ParameterLayout) -> tuple[int, int] | None:
         """Return the height and width of a group in a layout; None if it is no rectangle there."""
@@ -84,11 +89,17 @@ class GroupPattern:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Verdict:
-    """How many groups follow a pattern; `positions` are flat indices in the first broken ones."""
+    """How many groups follow a pattern.
+
+    Attributes:
+        sparser: groups that keep fewer elements than the pattern lets them.
+        positions: flat indices of the first elements of the first broken groups.
+    """
 
     pattern: GroupPattern
     groups: int
     broken: int
+    sparser: int
     positions: NDArray[np.int64]
 
     def describe(self) -> str:
@@ -96,8 +107,18 @@ class Verdict:
         message = deferred("{pattern}: {held:,} of {groups:,} groups hold")
         if self.pattern.n is None:
             message = deferred("{pattern}: {held:,} of {groups:,} are all pruned or all kept")
-        held, title = self.groups - self.broken, self.pattern.title
-        return tr(message, pattern=title, held=held, groups=self.groups)
+        elif self.sparser:
+            message = deferred(
+                "{pattern}: {held:,} of {groups:,} groups hold; {sparser:,} keep fewer than {n}"
+            )
+        return tr(
+            message,
+            pattern=self.pattern.title,
+            held=self.groups - self.broken,
+            groups=self.groups,
+            sparser=self.sparser,
+            n=self.pattern.n,
+        )
 
     def after(self, flat: int) -> int | None:
         """Return the position of the next broken group after a flat index, from the start again."""
@@ -144,23 +165,23 @@ def verdict(
         rows = pattern.rows
     unit = rows * columns
 
-    def look(span: tuple[int, int]) -> tuple[int, NDArray[np.int64]]:
+    def look(span: tuple[int, int]) -> tuple[int, int, NDArray[np.int64]]:
         monitor.advance(span[1] - span[0])
-        broken = pattern.broken((within(*span) == KEPT).reshape(-1, rows, columns))
-        matrix, down, across = np.nonzero(broken)
+        counts = pattern.counts((within(*span) == KEPT).reshape(-1, rows, columns))
+        matrix, down, across = np.nonzero(pattern.broken(counts))
         first = span[0] + matrix * unit + down * (height * columns) + across * width
-        return broken.size, first
+        return counts.size, int(np.count_nonzero(counts < (pattern.n or 0))), first
 
-    groups = broken = 0
+    groups = broken = sparser = 0
     positions: list[NDArray[np.int64]] = []
     monitor.expect(size)
     spans = chunks(size // unit * unit, max(1, CHUNK_ELEMENTS // unit) * unit)
-    for count, first in run(look, spans):
+    for count, fewer, first in run(look, spans):
         positions.append(first[: max(0, MAX_POSITIONS - broken)])
-        groups, broken = groups + count, broken + len(first)
+        groups, broken, sparser = groups + count, broken + len(first), sparser + fewer
     if not groups or (pattern.is_guess and groups - broken < MIN_HELD_SHARE * groups):
         return None
-    return Verdict(pattern, groups, broken, np.concatenate(positions))
+    return Verdict(pattern, groups, broken, sparser, np.concatenate(positions))
 
 
 def _n_m(

@@ -20,10 +20,10 @@ from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.file_stamps import FileStamps
 from prune_gui.language import deferred, tr
 from prune_gui.monitor import Monitor
+from prune_gui.parallel import chunks, run
 from prune_gui.pruning.decisions.target import Content
 from prune_gui.pruning.layouts import USUAL, WeightLayout
 from prune_gui.pruning.methods.custom_mask import CustomFromMaskMethod
-from prune_gui.pruning.parallel import chunks, run
 from prune_gui.pruning.predicates import CustomMask
 from prune_gui.pruning.selection.scores import Scores, StoredTensor, TensorScores
 from prune_gui.recipe.patterns import patterns_for

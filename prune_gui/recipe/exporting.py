@@ -32,7 +32,7 @@ from prune_gui.recipe.compaction.plan import (
     remaining_pruned,
 )
 from prune_gui.recipe.correction.corrected_values import check_uncorrected
-from prune_gui.recipe.form_tensors import FormTensor, parts, with_zeroed_moments
+from prune_gui.recipe.form_tensors import parts, with_zeroed_moments
 from prune_gui.recipe.output import Form, OutputOptions, OutputPath
 from prune_gui.recipe.recipe import INPUT_KEY, metadata_of
 from prune_gui.recipe.resolution import Resolution
@@ -146,7 +146,7 @@ def write(
     form = options.form
     if form == "compact":
         check_format(target.format, target.file.name)
-    entries = [part.entry for part in parts_to_write(resolution, options, monitor)]
+    entries = parts_to_write(resolution, options, monitor)
     if options.zero_moments:
         if form != "finalized" or target.is_folder or target.is_tensors_only:
             raise CheckpointError(
@@ -221,7 +221,7 @@ def is_written_by_tasks(resolution: Resolution, target: OutputPath, form: Form) 
 
 def parts_to_write(
     resolution: Resolution, options: OutputOptions, monitor: Monitor | None = None
-) -> list[FormTensor]:
+) -> list[TensorWriter]:
     """Return the tensors of a form."""
     if options.form == "compact":
         plan = _plan(resolution, options, monitor)

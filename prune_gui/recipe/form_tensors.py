@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -14,52 +14,20 @@ from numpy.typing import NDArray
 
 from prune_gui.checkpoint import TensorInfo, TensorWriter
 from prune_gui.checkpoint.parameters import MASK_SUFFIX, ORIGINAL_SUFFIX
-from prune_gui.checkpoint.tensor_info import PACKED_DTYPES, size_in_bytes
 from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
 from prune_gui.checkpoint.torch.state_dict_search import moments
+from prune_gui.checkpoint.write.content import Spans
 from prune_gui.errors import CheckpointError
+from prune_gui.parallel import chunks
 from prune_gui.pruning.arrays import Bits
-from prune_gui.pruning.parallel import chunks
 from prune_gui.pruning.selection.keys import raw_bits
 from prune_gui.recipe import stack
 from prune_gui.recipe.output import Form
 from prune_gui.recipe.resolution import Resolution
 from prune_gui.recipe.stack import AppliedStep
 
-Spans = Iterable[tuple[int, int]]
-"""Spans (start, stop) of a flat tensor, in elements; in bytes if the dtype is packed."""
-Values = Callable[[Spans], Iterator[torch.Tensor]]
 
-
-@dataclass(frozen=True, slots=True)
-class FormTensor:
-    """One tensor to write, any span of which can be computed by itself."""
-
-    entry: TensorWriter
-    units: int
-    values: Values
-
-    @classmethod
-    def of(
-        cls,
-        name: str,
-        dtype: str,
-        shape: tuple[int, ...],
-        values: Values,
-        keys: tuple[tuple[str, str], ...] = (),
-    ) -> FormTensor:
-        """Return a tensor whose whole is written in chunks; see `TensorWriter`."""
-        packed = dtype in PACKED_DTYPES
-        units = size_in_bytes(shape, dtype) if packed else math.prod(shape)
-        entry = TensorWriter(name, dtype, shape, partial(_all_chunks, values, units), keys=keys)
-        return cls(entry, units, values)
-
-
-def _all_chunks(values: Values, units: int) -> Iterator[torch.Tensor]:
-    return values(chunks(units))
-
-
-def parts(resolution: Resolution, form: Form) -> Iterator[FormTensor]:
+def parts(resolution: Resolution, form: Form) -> Iterator[TensorWriter]:
     """Yield the tensors of a form, without special ones, which the torch writer copies."""
     for info in resolution.checkpoint.tensors.values():
         steps = resolution.layers.get(info.name)
@@ -70,21 +38,25 @@ def parts(resolution: Resolution, form: Form) -> Iterator[FormTensor]:
         elif form == "reparametrized":
             name = info.name if steps is None else info.name + ORIGINAL_SUFFIX
             whole = partial(_original, _reader(resolution, info.name))
-            yield FormTensor.of(name, info.dtype, info.shape, whole)
+            yield TensorWriter.of_values(name, info.dtype, info.shape, whole)
             if steps is not None:
                 mask = partial(_mask, steps, info.dtype)
-                yield FormTensor.of(info.name + MASK_SUFFIX, info.dtype, info.shape, mask)
+                yield TensorWriter.of_values(info.name + MASK_SUFFIX, info.dtype, info.shape, mask)
         elif steps is not None:
-            yield FormTensor.of(info.name, "bool", info.shape, partial(_mask, steps, "bool"))
+            yield TensorWriter.of_values(
+                info.name, "bool", info.shape, partial(_mask, steps, "bool")
+            )
 
 
 def finalized(
     resolution: Resolution, info: TensorInfo, keys: tuple[tuple[str, str], ...] = ()
-) -> FormTensor:
+) -> TensorWriter:
     """Return a tensor of the finalized form; `keys` are those of `TensorWriter`."""
     read, steps = _reader(resolution, info.name), resolution.layers.get(info.name)
     values = partial(_original, read) if steps is None else partial(_pruned, read, steps)
-    return FormTensor.of(keys[0][0] if keys else info.name, info.dtype, info.shape, values, keys)
+    return TensorWriter.of_values(
+        keys[0][0] if keys else info.name, info.dtype, info.shape, values, keys
+    )
 
 
 def _reader(resolution: Resolution, name: str) -> Callable[[], torch.Tensor]:

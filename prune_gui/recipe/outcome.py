@@ -14,9 +14,9 @@ from prune_gui.checkpoint import Checkpoint
 from prune_gui.file_stamps import FileStamps
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
+from prune_gui.parallel import spread
 from prune_gui.pruning.decisions.target import Decision, Target
 from prune_gui.pruning.lazy import Lazy
-from prune_gui.pruning.parallel import spread
 from prune_gui.pruning.predicates import ElementRank, Predicate, RowCut
 from prune_gui.pruning.predicates.element_cuts import ElementCut
 from prune_gui.pruning.predicates.unit_cuts import BlockCut, ChannelCut, PrunedUnits

@@ -18,12 +18,12 @@ from prune_gui.file_stamps import FileStamps
 from prune_gui.language import tr, trn
 from prune_gui.memory import gc_paused
 from prune_gui.monitor import CancelFlag, Monitor, Progress
+from prune_gui.parallel import chunks, spread
 from prune_gui.pruning.decisions.target import Decision, Target
 from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.methods import Method
 from prune_gui.pruning.methods.correction import CorrectionMethod
 from prune_gui.pruning.methods.listed_units import Tokens
-from prune_gui.pruning.parallel import chunks, spread
 from prune_gui.pruning.predicates import CustomMask, ElementCut, ElementRank, Predicate
 from prune_gui.pruning.selection.histogram_cache import HistogramCache
 from prune_gui.pruning.selection.keys import Ranking, ScoreKeys

@@ -32,7 +32,7 @@ from prune_gui.errors import JobError, PartsMissingError
 from prune_gui.executor import Result, Task, use_executor
 from prune_gui.language import listed
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.parallel import run
+from prune_gui.parallel import run
 from prune_gui.pruning.predicates.unit_cuts import PrunedUnits
 from prune_gui.pruning.selection.histogram_cache import DigitHistogram
 from prune_gui.pruning.selection.radix_select import Cut, RowCuts

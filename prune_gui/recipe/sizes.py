@@ -12,6 +12,7 @@ from typing import Final
 
 import torch
 
+from prune_gui.checkpoint import TensorWriter
 from prune_gui.checkpoint.source import byte_chunks
 from prune_gui.checkpoint.torch.archive import deflated_chunks
 from prune_gui.checkpoint.write.content import ANY_FINGERPRINT, CHECKSUMS_KEY
@@ -20,7 +21,6 @@ from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.recipe.compaction.plan import check_format
 from prune_gui.recipe.contents_note import contents_note
 from prune_gui.recipe.exporting import metadata_for, output_of, parts_to_write
-from prune_gui.recipe.form_tensors import FormTensor
 from prune_gui.recipe.output import FORMS, Form, OutputOptions, OutputPath
 from prune_gui.recipe.resolution import Resolution
 
@@ -85,13 +85,13 @@ def measure(resolution: Resolution, target: OutputPath, monitor: Monitor) -> Siz
                 check_format(target.format, target.file.name)
             options = OutputOptions(form)
             parts = parts_to_write(resolution, options, monitor)
-            output = output_of(resolution, target, options, [part.entry for part in parts])
+            output = output_of(resolution, target, options, parts)
             metadata = metadata_for(resolution, options, ANY_FINGERPRINT)
             nbytes = output.nbytes({**metadata, CHECKSUMS_KEY: ""}, monitor)
             share = _compressed_share(parts, monitor)
             if target.format.write_compressed is not None:
-                share = 1 - (1 - share) * sum(part.entry.nbytes for part in parts) / nbytes
-            note = contents_note(resolution, target, form, [part.entry for part in parts])
+                share = 1 - (1 - share) * sum(part.nbytes for part in parts) / nbytes
+            note = contents_note(resolution, target, form, parts)
             result[form] = Size(nbytes, share, note)
         except Cancelled:
             raise
@@ -100,15 +100,15 @@ def measure(resolution: Resolution, target: OutputPath, monitor: Monitor) -> Siz
     return result
 
 
-def _compressed_share(parts: Sequence[FormTensor], monitor: Monitor) -> float:
+def _compressed_share(parts: Sequence[TensorWriter], monitor: Monitor) -> float:
     """Return the estimated share of bytes after compression; 1 if there are no bytes.
 
     Samples are spread over the concatenated tensors, so that each tensor counts by its size.
     """
-    monitor.expect(min(MAX_SAMPLES * SAMPLE_BYTES, sum(part.entry.nbytes for part in parts)))
+    monitor.expect(min(MAX_SAMPLES * SAMPLE_BYTES, sum(part.nbytes for part in parts)))
     before = after = 0
-    spans = _sample_spans(sum(part.entry.nbytes for part in parts))
-    ends = list(accumulate(part.entry.nbytes for part in parts))
+    spans = _sample_spans(sum(part.nbytes for part in parts))
+    ends = list(accumulate(part.nbytes for part in parts))
     samples = (memoryview(b"".join(_byte_views(parts, ends, *span))) for span in spans)
     with closing(deflated_chunks(enumerate(samples), torch.get_num_threads())) as compressed:
         for _, sample, blocks in compressed:
@@ -133,14 +133,15 @@ def _sample_spans(total: int) -> Iterator[tuple[int, int]]:
 
 
 def _byte_views(
-    parts: Sequence[FormTensor], ends: Sequence[int], start: int, stop: int
+    parts: Sequence[TensorWriter], ends: Sequence[int], start: int, stop: int
 ) -> Iterator[memoryview]:
     for index in range(bisect_right(ends, start), len(parts)):
-        part, nbytes = parts[index], parts[index].entry.nbytes
+        part, nbytes = parts[index], parts[index].nbytes
         begin = ends[index] - nbytes
         if begin >= stop:
             break
         if nbytes:
+            assert part.values is not None
             unit = nbytes // part.units
             first, last = max(start - begin, 0), min(stop - begin, nbytes)
             for values in part.values([(first // unit, -(-last // unit))]):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.errors import RecipeError
-from prune_gui.pruning.parallel import chunks, run
+from prune_gui.parallel import chunks, run
 from prune_gui.pruning.predicates import Predicate
 from prune_gui.pruning.selection.keys import RemainingMask
 from prune_gui.recipe.recipe import KEPT

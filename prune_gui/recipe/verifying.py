@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import zlib
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from zlib_ng.zlib_ng import crc32
 
 from prune_gui.checkpoint import Checkpoint, ShardedCheckpoint, open_checkpoint
 from prune_gui.checkpoint.base import FileCheckpoint, Read
@@ -22,10 +22,9 @@ from prune_gui.checkpoint.write.content import checksums_in
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 from prune_gui.monitor import CancelFlag, Monitor, Progress
+from prune_gui.parallel import run
 from prune_gui.recipe.recipe import Provenance
 
-INLINE_BYTES: Final = 1 << 19
-"""A chunk up to this size gets its checksum in the same thread: handing it over takes longer."""
 MIN_NON_FINITE_BITS: Final = {
     "float64": 0x7FF0 << 48,
     "float32": 0x7F80 << 16,
@@ -91,7 +90,7 @@ def verify(
         [Finding(name='fc1.weight', text='its values are not those that were saved')]
     """
     monitor = Monitor(progress, cancel)
-    with open_checkpoint(path) as checkpoint, ThreadPoolExecutor(1, "prune-gui-crc") as pool:
+    with open_checkpoint(path) as checkpoint:
         result = Verification(checkpoint.path)
         made = Provenance.of(checkpoint.metadata)
         suffix = MASK_SUFFIX if made and made.form == "reparametrized" else ""
@@ -100,7 +99,7 @@ def verify(
         monitor.expect(sum(_nbytes(raw) for raw in checkpoint.raw.values()))
         with monitor.plan(0):
             for single in _files(checkpoint):
-                _File(single, result, pruned, exactly, pool, monitor).verify()
+                _File(single, result, pruned, exactly, monitor).verify()
     if not result.compared and not result.problems:
         result.notes.append(Finding(checkpoint.path.name, tr("no checksums are recorded in it")))
     return result
@@ -128,7 +127,6 @@ class _File:
     result: Verification
     pruned: Mapping[str, int]
     exactly: bool
-    pool: ThreadPoolExecutor
     monitor: Monitor
     checksums: dict[str, int] = field(default_factory=dict)
 
@@ -149,20 +147,21 @@ class _File:
             except (OSError, CheckpointError) as error:
                 self._problem(name, _reason(error))
                 return
-            for key, raw in checkpoint.raw.items():
-                if raw.special is None:
-                    self._verify_tensor(key, raw, read)
+            dense = [(key, raw) for key, raw in checkpoint.raw.items() if raw.special is None]
+            for (key, raw), found in zip(dense, run(partial(self._read, read), dense), strict=True):
+                self._judge(key, raw, found)
         for key in self.checksums.keys() - checkpoint.raw.keys():
             self._problem(key, tr("it was saved in this file, and is missing"))
 
-    def _verify_tensor(self, key: str, raw: RawTensor, read: Read) -> None:
+    def _judge(
+        self, key: str, raw: RawTensor, found: tuple[int, int, int] | OSError | CheckpointError
+    ) -> None:
         self.result.tensors += 1
         self.result.nbytes += _nbytes(raw)
-        try:
-            checksum, zeros, non_finite = self._read(key, raw.dtype, read)
-        except (OSError, CheckpointError) as error:
-            self._problem(key, _reason(error))
+        if isinstance(found, OSError | CheckpointError):
+            self._problem(key, _reason(found))
             return
+        checksum, zeros, non_finite = found
         recorded = self.checksums.get(key)
         if self.checksums:
             self.result.compared += 1
@@ -186,28 +185,24 @@ class _File:
         elif non_finite:
             self._problem(key, tr("{count:,} of its values are not finite", count=non_finite))
 
-    def _read(self, key: str, dtype: str, read: Read) -> tuple[int, int, int]:
-        """Return the CRC-32 of a tensor, and its numbers of zeros and of non-finite values.
-
-        The checksum of a chunk is done before the chunk after the next one is read into the same
-        buffer.
-        """
+    def _read(
+        self, read: Read, tensor: tuple[str, RawTensor]
+    ) -> tuple[int, int, int] | OSError | CheckpointError:
+        """Return the CRC-32 of a tensor, and its numbers of zeros and of non-finite values."""
         checksum, zeros, non_finite = 0, 0, 0
-        pending: Future[int] | None = None
-        for chunk in read(key):
-            if self.checksums:
-                checksum = pending.result() if pending else checksum
-                pending = None
-                if len(chunk) > INLINE_BYTES:
-                    pending = self.pool.submit(zlib.crc32, chunk, checksum)
-                else:
-                    checksum = zlib.crc32(chunk, checksum)
-            if key in self.pruned and dtype not in PACKED_DTYPES:
-                bits = _bits(chunk, dtype)
-                zeros += bits.size - int(np.count_nonzero(bits))
-            non_finite += _non_finite_count(chunk, dtype)
-            self.monitor.advance(len(chunk))
-        return pending.result() if pending else checksum, zeros, non_finite
+        (key, raw) = tensor
+        try:
+            for chunk in read(key):
+                if self.checksums:
+                    checksum = crc32(chunk, checksum)
+                if key in self.pruned and raw.dtype not in PACKED_DTYPES:
+                    bits = _bits(chunk, raw.dtype)
+                    zeros += bits.size - int(np.count_nonzero(bits))
+                non_finite += _non_finite_count(chunk, raw.dtype)
+                self.monitor.advance(len(chunk))
+        except (OSError, CheckpointError) as error:
+            return error
+        return checksum, zeros, non_finite
 
     def _problem(self, name: str, text: str) -> None:
         self.result.problems.append(Finding(name, text))

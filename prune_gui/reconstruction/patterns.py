@@ -17,6 +17,7 @@ from prune_gui.pruning.methods.layer_adaptive import Erk, Lamp
 from prune_gui.pruning.methods.n_m import NM
 from prune_gui.pruning.methods.structured import LnStructuredMethod
 from prune_gui.pruning.methods.unstructured import L1UnstructuredMethod
+from prune_gui.pruning.selection.radix_select import smallest
 
 if TYPE_CHECKING:
     from prune_gui.recipe.resolution import Resolution
@@ -86,13 +87,8 @@ def _chooser(method: Method, mask: Tensor) -> Choose | None:
 
 
 def largest(count: int, scores: Tensor) -> Tensor:
-    """Return the mask of the `count` largest scores of all; of equal ones, the first."""
-    order = scores.flatten().topk(count, sorted=False).indices
-    return (
-        torch.zeros(scores.numel(), dtype=torch.bool, device=scores.device)
-        .index_fill_(0, order, True)
-        .view(scores.shape)
-    )
+    """Return the mask of the `count` largest scores of all; of equal ones, the last."""
+    return ~smallest(scores.flatten(), scores.numel() - count).view(scores.shape)
 
 
 def _in_rows(count: int, scores: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from prune_gui.comparison.state_losses import compute_losses, empty_losses
 from prune_gui.errors import RecipeError
 from prune_gui.language import join_clauses, tr
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.parallel import run
+from prune_gui.parallel import run
 from prune_gui.recipe import Recipe, Resolution, initial_resolution, stack
 from prune_gui.recipe.loading_code import reading_code
 from prune_gui.recipe.outcome import Outcome
@@ -28,7 +28,7 @@ from prune_gui.report.records import FileRecord, Layer, PairRecord, Report, Step
 from prune_gui.statistics.dispatch import map_parameters
 from prune_gui.statistics.file_zeros import ZeroPatterns
 from prune_gui.statistics.layer_rows import Rows, grouping, rows_of
-from prune_gui.statistics.layer_statistics import compute, empty_statistics
+from prune_gui.statistics.layer_statistics import compute, covers, empty_statistics
 from prune_gui.statistics.pattern_scan import PatternChunk, PatternScan
 
 READS: Final = 5
@@ -211,6 +211,7 @@ def _file_record(
         form=made.form if made else "",
         input=made.input if made else "",
         reference=subject.reference.path.name if subject.reference else "",
+        covers_reference=subject.reference is None or covers(checkpoint, subject.reference),
         recorded=tuple(_steps(recorded)) if recorded and not subject.retraced else (),
         steps=tuple(_steps(applied.recipe, applied.outcomes)) if applied else (),
         retraced=subject.retraced,

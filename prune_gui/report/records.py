@@ -80,6 +80,7 @@ class FileRecord:
         form: the form in which it was written; "" if another program wrote it.
         input: the fingerprint of the checkpoint that was pruned to make it; "" if it is not known.
         reference: the name of the checkpoint that it is compared with; "" if there is none.
+        covers_reference: whether it has all parameters of the reference, of the same shapes.
         recorded: the steps that the metadata of the file record.
         steps: the steps that are applied on top of the file, which the counts by step refer to.
         retraced: whether the counts by step are those of the recorded steps.
@@ -99,6 +100,7 @@ class FileRecord:
     form: str
     input: str
     reference: str
+    covers_reference: bool
     recorded: tuple[StepRecord, ...]
     steps: tuple[StepRecord, ...]
     retraced: bool
@@ -133,7 +135,7 @@ class FileRecord:
 
     @cached_property
     def kept_energy(self) -> float | None:
-        return kept_energy(self.layers)
+        return kept_energy(self.layers) if self.covers_reference else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import dropwhile
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final, Self
+
+from pydantic import AfterValidator
 
 from prune_gui.language import listed, tr
 from prune_gui.pruning.methods.fields import text_of
-from prune_gui.recipe import Recipe
+from prune_gui.recipe import Recipe, Step
 
 if TYPE_CHECKING:
     from prune_gui.pruning.methods import Method
-    from prune_gui.recipe import Step
+
+
+def _with_tuples(values: Mapping[str, object]) -> dict[str, object]:
+    """Return values of fields as they were before they were written as JSON."""
+    return {
+        name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +38,7 @@ class DraftState:
 
     step: Step | None
     method: str
-    values: Mapping[str, object]
+    values: Annotated[Mapping[str, object], AfterValidator(_with_tuples)]
     targets: tuple[str, ...]
     follows: bool = False
     previewed: bool = True
@@ -39,8 +47,42 @@ class DraftState:
     aside: DraftState | None = None
 
     @classmethod
-    def of(cls, step: Step) -> DraftState:
-        return cls(step, step.method.name, dict(step.method), step.targets)
+    def of(
+        cls,
+        step: Step,
+        *,
+        made_by_view: bool = False,
+        editing: int | None = None,
+        aside: DraftState | None = None,
+    ) -> DraftState:
+        values = step.method.name, dict(step.method), step.targets
+        return cls(step, *values, made_by_view=made_by_view, editing=editing, aside=aside)
+
+    def is_unfinished(self, steps: Sequence[Step]) -> bool:
+        """Return whether closing a session with these steps loses what the user set up."""
+        if self.editing is None:
+            return self.previewed
+        is_changed = self.step != steps[self.editing]
+        return is_changed or (self.aside is not None and self.aside.is_unfinished(steps))
+
+    def anchored(self) -> Self:
+        """Return an equal draft whose paths are absolute; see `Recipe.anchored`."""
+        step = Recipe(steps=(self.step,)).anchored().steps[0] if self.step is not None else None
+        return replace(self, step=step, aside=self.aside and self.aside.anchored())
+
+    def following(self, before: Sequence[Step], after: Sequence[Step]) -> DraftState:
+        """Return the draft after the steps changed: editing ends if its step is gone or differs."""
+        if self.editing is None:
+            return self
+        edited = before[self.editing]
+        same = [index for index, step in enumerate(after) if _prunes_same(step, edited)]
+        if not same:
+            return self.aside or replace(self, editing=None, previewed=False)
+        index = self.editing if self.editing in same else same[0]
+        if self.step is None:
+            return replace(self, editing=index)
+        step = self.step.model_copy(update={"enabled": after[index].enabled})
+        return replace(self, step=step, editing=index)
 
     def changed(self, before: DraftState) -> frozenset[str]:
         """Return the names of what the user changed; not what follows the selection."""
@@ -55,6 +97,10 @@ class DraftState:
         if by_hand or self.follows != before.follows:
             names.add("targets")
         return frozenset(names)
+
+
+def _prunes_same(one: Step, other: Step) -> bool:
+    return one.method is other.method and one.targets == other.targets
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +158,18 @@ class History:
         undone = self.entries[self.position + 1 :]
         return undone[0].label if undone else None
 
-    def act(self, label: str, recipe: Recipe) -> History:
-        """Return the history after an edit that made `recipe`; self if the recipe is unchanged."""
+    def act(self, label: str, recipe: Recipe, draft: DraftState | None = None) -> History:
+        """Return the history after an edit that made `recipe`; self if the recipe is unchanged.
+
+        Args:
+            draft: the draft after it; None for the current one.
+        """
         if recipe == self.recipe:
             return self
+        if draft is None and self.draft is not None:
+            draft = self.draft.following(self.recipe.steps, recipe.steps)
         past = self.entries[: self.position + 1]
-        return History((*past, HistoryEntry(label, recipe, self.draft)), len(past))
+        return History((*past, HistoryEntry(label, recipe, draft)), len(past))
 
     def with_draft(self, draft: DraftState, *, merge: bool = False, amend: bool = False) -> History:
         """Return the history after a change of the draft, which becomes an undo entry.

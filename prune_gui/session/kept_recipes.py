@@ -18,7 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.errors import PruneGuiError, RecipeError
 from prune_gui.language import tr
-from prune_gui.recipe import Recipe, Step
+from prune_gui.recipe import Recipe
+from prune_gui.session.history import DraftState
 from prune_gui.session.session import Session
 from prune_gui.session.state_file import StateFile, StatePath, files_of, remove
 
@@ -39,16 +40,18 @@ class Unsaved(BaseModel):
     """An unsaved recipe and the checkpoint that it belongs to.
 
     Attributes:
-        draft: a recipe whose only step is the draft; "" without one.
+        draft: the draft, if it is unfinished.
         process: the writing process: its id, and its start time in seconds since 1970.
     """
 
-    model_config = ConfigDict(defer_build=True, frozen=True, extra="ignore")
+    model_config = ConfigDict(
+        defer_build=True, frozen=True, extra="ignore", ser_json_inf_nan="constants"
+    )
 
     checkpoint: StatePath
     state: str = ""
     recipe: str
-    draft: str = ""
+    draft: DraftState | None = None
     recipe_path: StatePath | None = None
     written: Time
     process: tuple[PositiveInt, Time]
@@ -57,12 +60,12 @@ class Unsaved(BaseModel):
     def of(cls, session: Session) -> Self:
         import psutil  # not needed to show the window
 
-        checkpoint, recipe, draft = session.checkpoint, session.recipe, session.drafted
+        checkpoint, recipe, draft = session.checkpoint, session.recipe, session.draft
         return cls(
             checkpoint=_absolute(checkpoint.path),
             state=checkpoint.state_dict,
             recipe=recipe.anchored().to_yaml(),
-            draft=Recipe(steps=(draft,)).anchored().to_yaml() if draft is not None else "",
+            draft=draft.anchored() if draft is not None and session.has_unfinished_draft else None,
             recipe_path=session.recipe_path,
             written=time.time(),
             process=(os.getpid(), psutil.Process().create_time()),
@@ -70,11 +73,6 @@ class Unsaved(BaseModel):
 
     def parsed(self) -> Recipe:
         return Recipe.from_yaml(self.recipe, source=tr("The unsaved recipe"))
-
-    def parsed_draft(self) -> Step | None:
-        if not self.draft:
-            return None
-        return next(iter(Recipe.from_yaml(self.draft, source=tr("The draft")).steps), None)
 
     @property
     def writer_lives(self) -> bool:
@@ -99,7 +97,7 @@ class Journal:
 
     def keep(self, session: Session) -> None:
         """Write the recipe and the draft of a session; delete the file if nothing is unsaved."""
-        if not session.unsaved and session.drafted is None:
+        if not session.unsaved and not session.has_unfinished_draft:
             self.forget()
             return
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -153,18 +154,21 @@ class Session:
         self._recipe_in_file = other._recipe_in_file
 
     @property
-    def drafted(self) -> Step | None:
-        """The previewed draft of the next step, also while another step is edited."""
-        draft = self.history.draft
-        next_step = draft.aside if draft is not None and draft.editing is not None else draft
-        return next_step.step if next_step is not None and next_step.previewed else None
+    def draft(self) -> DraftState | None:
+        """The draft of the next step, or of the step that is edited; None until it is noted."""
+        return self.history.draft
 
-    def bring_back(self, recipe: Recipe, path: Path | None, draft: Step | None = None) -> None:
+    @property
+    def has_unfinished_draft(self) -> bool:
+        """Whether the draft is previewed, or a step is edited and differs."""
+        return self.draft is not None and self.draft.is_unfinished(self.steps)
+
+    def bring_back(self, recipe: Recipe, path: Path | None, draft: DraftState | None) -> None:
         """Restore the unsaved recipe and the draft of a crashed run; they are still unsaved."""
         self.history = self.history.act(tr("Restore unsaved steps"), recipe)
         self.recipe_path = path
         if draft is not None:
-            self.note_draft(DraftState.of(draft))
+            self.note_draft(draft)
 
     def add(self, step: Step) -> None:
         self.append(tr("Add {method}", method=tr(step.method.title)), step)
@@ -178,10 +182,7 @@ class Session:
         self._set_steps(tr("Take evaluated recipe"), steps)
 
     def replace(self, index: int, step: Step) -> None:
-        label = tr("Edit step {number}", number=index + 1)
-        if change := describe_change(self.steps[index], step):
-            label = tr("Edit step {number}: {change}", number=index + 1, change=change)
-        self._set_steps(label, (*self.steps[:index], step, *self.steps[index + 1 :]))
+        self._set_steps(*self._replaced(index, step))
 
     def switch(self, index: int, *, enabled: bool) -> None:
         steps = list(self.steps)
@@ -250,6 +251,47 @@ class Session:
         """Note a change of the draft, which can be undone; see `History.with_draft`."""
         self.history = self.history.with_draft(draft, merge=merge, amend=amend)
 
+    def edit_step(self, index: int) -> None:
+        """Put the draft aside, and draft what is to replace a step."""
+        before = self.draft
+        if before is not None and before.editing is not None:
+            before = before.aside
+        self.note_draft(DraftState.of(self.steps[index], editing=index, aside=before))
+
+    def draft_step(self, step: Step) -> None:
+        """Put the draft aside for a step that a view makes; it returns when that is added.
+
+        A step of the same method that is edited stays so.
+        """
+        before, editing = self.draft, None
+        if before is not None and (before.made_by_view or before.editing is not None):
+            is_same = before.method == step.method.name
+            editing, before = before.editing if is_same else None, before.aside
+        made = DraftState.of(step, made_by_view=True, editing=editing, aside=before)
+        self.note_draft(made)
+
+    def end_draft(self) -> None:
+        """Bring back the draft that was put aside, if there is one."""
+        if self.draft is not None and self.draft.aside is not None:
+            self.note_draft(self.draft.aside)
+
+    def commit_draft(self) -> None:
+        """Add the draft, or apply it to the edited step. The draft that was put aside returns."""
+        draft = self.draft
+        if draft is None or draft.step is None:
+            return
+        next_draft = draft.aside or replace(draft, previewed=False)
+        if draft.editing is None:
+            label = tr("Add {method}", method=tr(draft.step.method.title))
+            steps = (*self.steps, draft.step)
+        else:
+            label, steps = self._replaced(draft.editing, draft.step)
+        recipe = self.recipe.with_steps(steps)
+        if recipe == self.recipe:
+            self.note_draft(next_draft)
+        else:
+            self.history = self.history.act(label, recipe, next_draft)
+
     def go_to_edit(self, index: int) -> None:
         self.history = self.history.at_edit(index)
 
@@ -268,6 +310,13 @@ class Session:
 
     def redo(self) -> None:
         self.history = self.history.redo()
+
+    def _replaced(self, index: int, step: Step) -> tuple[str, tuple[Step, ...]]:
+        """Return the label of replacing a step, and the steps after that."""
+        label = tr("Edit step {number}", number=index + 1)
+        if change := describe_change(self.steps[index], step):
+            label = tr("Edit step {number}: {change}", number=index + 1, change=change)
+        return label, (*self.steps[:index], step, *self.steps[index + 1 :])
 
     def _set_steps(self, label: str, steps: Sequence[Step]) -> None:
         self.history = self.history.act(label, self.recipe.with_steps(tuple(steps)))

@@ -317,7 +317,9 @@ def text_of(side: Side, steps: Sequence[Step], *, drafted: bool) -> str:
         case Stack():
             return tr("The stack without the draft")
         case Present():
-            return tr("The stack and the draft") if drafted else tr("The stack")
+            if drafted:
+                return tr("The stack and the draft")
+            return tr("The stack") if steps else tr("The stack, still empty")
         case NamedState(name):
             return tr("Named state: {name}", name=one_line(name, MAX_NAME_LENGTH))
         case OtherCheckpoint(path):

@@ -12,7 +12,7 @@ from prune_gui.checkpoint import TensorInfo
 from prune_gui.errors import RecipeError
 from prune_gui.executor import current_executor, use_executor
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.parallel import chunks, run, spread
+from prune_gui.parallel import chunks, run, spread
 
 MIN_SPREAD_BYTES: Final = 1 << 26
 """Less is read here, in about the time that messages to a cluster take."""

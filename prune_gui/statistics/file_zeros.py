@@ -13,12 +13,12 @@ from prune_gui.language import deferred, join_items, listed, tr, trn
 from prune_gui.number_formats import sparsity
 
 MATRIX_LINES: Final = (
-    deferred("{count:,} of {total:,} rows"),
-    deferred("{count:,} of {total:,} columns"),
+    deferred("{count:,} of {total:,} rows dead"),
+    deferred("{count:,} of {total:,} columns dead"),
 )
 CHANNELS: Final = (
-    deferred("{count:,} of {total:,} output channels"),
-    deferred("{count:,} of {total:,} input channels"),
+    deferred("{count:,} of {total:,} output channels dead"),
+    deferred("{count:,} of {total:,} input channels dead"),
 )
 
 
@@ -77,7 +77,7 @@ class ZeroPatterns:
         return next((tr(word) for is_found, word in words if is_found), "")
 
     def describe(self) -> str:
-        """Return the patterns as a list for the user, such as "2:4, 190 of 1,536 rows"; or ""."""
+        """Return the patterns as a list, such as "2:4, 190 of 1,536 rows dead"; or ""."""
         return join_items(self.items())
 
     def items(self) -> list[str]:
@@ -110,7 +110,7 @@ class ZeroPatterns:
                 yield tr(message, count=count, total=total)
         if self.kernels:
             total = self.shape[0] * self.shape[1]
-            yield tr("{count:,} of {total:,} kernels", count=self.kernels, total=total)
+            yield tr("{count:,} of {total:,} kernels dead", count=self.kernels, total=total)
         if self.block:
             share = sparsity(self.blocks, self.all_blocks)
             yield tr("{share} of the {side} × {side} blocks", share=share, side=self.block)  # noqa: RUF001

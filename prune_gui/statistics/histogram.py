@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.parallel import run
+from prune_gui.parallel import run
 from prune_gui.pruning.predicates import ElementCut
 from prune_gui.pruning.selection.digit_histograms import grouped_spans
 from prune_gui.pruning.selection.keys import Ranking, RemainingMask, ScoreKeys, chunk_spans

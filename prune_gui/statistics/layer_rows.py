@@ -160,6 +160,22 @@ class Rows:
 
     def warnings(self, row: int, *, was_pruned: bool = True) -> list[str]:
         """Return the problems of a row, for the user; one is that pruning left it nearly empty."""
+        texts = self.faults(row, was_pruned=was_pruned)
+        if self.dead[row]:
+            texts.append(self.dead_channels([row]))
+        if self.size[row] == 1 and self.infos[row].aliases:
+            texts.append(tr("tied with {names}", names=join_items(self.infos[row].aliases)))
+        return texts
+
+    def dead_channels(self, rows: Sequence[int]) -> str:
+        """Describe the dead channels of each row if their numbers are equal, else of all."""
+        numbers = np.stack([self.dead, self.dead_in_file, self.channels])[:, rows]
+        if (numbers == numbers[:, :1]).all():
+            return _dead(*numbers[:, 0].tolist())
+        return tr("in all {text}", text=_dead(*numbers.sum(1).tolist()))
+
+    def faults(self, row: int, *, was_pruned: bool = True) -> list[str]:
+        """Return the problems of the weights of a row, as in `warnings`."""
         texts, total = [], int(self.total[row])
         if was_pruned and (empty := int(self.nearly_empty[row])):
             text = tr("no weights remain")
@@ -174,10 +190,6 @@ class Rows:
             texts.append(tr("{count:,} NaN", count=nan))
         if infinite := int(self.infinite[row]):
             texts.append(tr("{count:,} infinite", count=infinite))
-        if dead := int(self.dead[row]):
-            texts.append(_dead(dead, int(self.dead_in_file[row]), int(self.channels[row])))
-        if self.size[row] == 1 and self.infos[row].aliases:
-            texts.append(tr("tied with {names}", names=join_items(self.infos[row].aliases)))
         return texts
 
 

@@ -14,11 +14,11 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from prune_gui import parallel
 from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.monitor import Monitor
-from prune_gui.pruning import parallel
-from prune_gui.pruning.parallel import chunks, run
+from prune_gui.parallel import chunks, run
 from prune_gui.pruning.predicates import Predicate
 from prune_gui.pruning.selection.radix_select import MAX_SMALL_ELEMENTS
 from prune_gui.recipe import Resolution, stack
@@ -75,9 +75,23 @@ class LayerStatistics:
         return not self.is_complete and self.is_fetched
 
     @property
+    def covers_reference(self) -> bool:
+        return self.reference is not None and covers(self.checkpoint, self.reference)
+
+    @property
     def progress(self) -> float:
         """The share of bytes for which statistics are computed, in [0, 1]."""
         return float(self.sizes[self.measures["weighed"]].sum() / max(1, self.sizes.sum()))
+
+
+def covers(checkpoint: Checkpoint, reference: Checkpoint) -> bool:
+    """Return whether a checkpoint has all prunable parameters of another, of the same shapes.
+
+    A compact one does not; the energies of the common parameters say nothing about the others.
+    """
+    shapes = {name: info.shape for name, info in checkpoint.tensors.items()}
+    prunable = (info for info in reference.tensors.values() if not info.not_prunable)
+    return all(shapes.get(info.name) == info.shape for info in prunable)
 
 
 def empty_statistics(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from prune_gui.checkpoint import TensorInfo
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.parallel import chunks, run
+from prune_gui.parallel import chunks, run
 from prune_gui.recipe import Resolution, stack
 from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.statistics import kernels, weight_values

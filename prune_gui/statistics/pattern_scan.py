@@ -11,10 +11,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from prune_gui import parallel
 from prune_gui.architecture.projections import Heads, attention_heads
 from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.checkpoint import Checkpoint, TensorInfo
-from prune_gui.pruning import parallel
 from prune_gui.pruning.layouts import USUAL, WeightLayout
 from prune_gui.statistics.file_zeros import ZeroPatterns
 

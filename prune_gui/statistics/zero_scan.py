@@ -15,7 +15,7 @@ import torch
 
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.parallel import run
+from prune_gui.parallel import run
 from prune_gui.pruning.selection.radix_select import MAX_SMALL_ELEMENTS
 from prune_gui.statistics import weight_values
 from prune_gui.statistics.dispatch import ROUND_BYTES, map_parameters, uses_executor
@@ -52,8 +52,9 @@ class ZeroScan:
         end = time.monotonic() + seconds
         monitor.expect(self._total - self._done)
         while self._groups or self._large:
-            if self._large is None and uses_executor(self._total - self._done):
-                self._count_elsewhere(ROUND_BYTES if math.isfinite(seconds) else None, monitor)
+            is_unlimited = not math.isfinite(seconds) and len(self._groups) > 1
+            if self._large is None and (is_unlimited or uses_executor(self._total - self._done)):
+                self._count_elsewhere(None if is_unlimited else ROUND_BYTES, monitor)
             else:
                 before = self._done
                 self._count_next()
@@ -76,12 +77,18 @@ class ZeroScan:
                 break
             tasks.append((self._checkpoint, group))
             nbytes += sum(info.nbytes for info in group)
-        for counts, patterns in map_parameters(_count_group, tasks, nbytes, monitor):
-            self._counts |= counts
-            self._patterns |= patterns
-            group = self._groups.popleft()
-            self._elements += sum(info.numel for info in group)
-            self._done += sum(info.nbytes for info in group)
+        with monitor.plan(0):
+            results = (
+                map_parameters(_count_group, tasks, nbytes, monitor)
+                if uses_executor(nbytes)
+                else run(lambda task: _count_group(task, monitor), tasks)
+            )
+            for counts, patterns in results:
+                self._counts |= counts
+                self._patterns |= patterns
+                group = self._groups.popleft()
+                self._elements += sum(info.numel for info in group)
+                self._done += sum(info.nbytes for info in group)
 
     def _count_next(self) -> None:
         if self._large is None:
@@ -113,12 +120,12 @@ class ZeroScan:
 
     def _count_large(self, info: TensorInfo) -> Iterator[None]:
         checkpoint, scan = self._checkpoint, PatternScan.of(self._checkpoint, info)
-        read, mask = weight_values.reader(checkpoint, info.name), checkpoint.read_mask(info.name)
+        read, mask = weight_values.zeros_of(checkpoint, info.name), checkpoint.read_mask(info.name)
         masked = None if mask is None else ~mask.reshape(-1).numpy()
         before, spans, count = self._done, scan.spans(), 0
 
         def look(span: tuple[int, int]) -> PatternChunk | None:
-            zero = read(*span) == 0
+            zero = read(*span)
             return scan.look(span[0], zero if masked is None else zero | masked[slice(*span)])
 
         while some := list(islice(spans, SPANS_PER_THREAD * torch.get_num_threads())):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.engine import Job
-from prune_gui.errors import RecipeError, StepError
+from prune_gui.errors import PruneGuiError, RecipeError, StepError
 from prune_gui.executor import Executor, current_executor, use_executor
 from prune_gui.language import deferred, tr
 from prune_gui.pruning.kernels.numba_control import NotCompiledError, only_from_cache
 from prune_gui.pruning.methods import register
 from prune_gui.pruning.plugins import use_installed
 from prune_gui.recipe import Recipe, select
+from prune_gui.recipe.recipe import Provenance
 from prune_gui.session import Session, kept_recipes
 from prune_gui.worker.warm_up import import_for_first_picture, import_rest, loops
 
@@ -218,11 +219,10 @@ def original_job(session: Session, recent: Sequence[Path]) -> Job:
     def work(monitor: Monitor) -> Path | None:
         from prune_gui.session.originals import find_original  # only for pruned files
 
-        fingerprint = session.made.input if session.made is not None else ""
-        return find_original(session.checkpoint, fingerprint, recent, monitor)
+        return find_original(session.checkpoint, recent, monitor)
 
     title = deferred("Looking for the original of {name}", name=session.checkpoint.path.name)
-    return Job(title, work, lane="original", idle=True)
+    return Job(title, work, lane="original", idle=True, rests=True)
 
 
 def mask_step_job(session: Session, path: Path) -> Job:
@@ -258,10 +258,20 @@ def export_job(session: Session, out: Path, options: OutputOptions) -> Job:
         session.checkpoint.check_fetch(session.checkpoint.tensors)  # before its parts are fetched
         resolution = session.resolver.copy().resolve(recipe, monitor)
         write(resolution, out, options, monitor)
+        _remember_original(session.checkpoint, out)
         return out
 
     title = deferred("Saving {name}", name=out.name)
     return Job(title, work, long=True, writes=True, spreads=True)
+
+
+def _remember_original(original: Checkpoint, out: Path) -> None:
+    """Note the fingerprint of a checkpoint as a file that was made from it has it."""
+    from prune_gui.session.originals import remember_original  # only for pruned files
+
+    with suppress(PruneGuiError), open_checkpoint(out) as pruned:
+        if (made := Provenance.of(pruned.metadata)) is not None and made.input:
+            remember_original(original, made.input)
 
 
 def sizes_job(session: Session, target: OutputPath) -> Job:
@@ -302,7 +312,7 @@ def threads_jobs(count: int | None) -> list[Job]:
     """
 
     def work(_: Monitor) -> None:
-        from prune_gui.pruning.parallel import use_threads  # torch: slow to import
+        from prune_gui.parallel import use_threads  # torch: slow to import
 
         use_threads(count)
 

@@ -22,13 +22,13 @@ from file_server import serving
 from object_stores import forget_connections, s3_contents, serving_s3, use_s3
 from sharded_files import tied_weights, write_shards
 
+from prune_gui import parallel
 from prune_gui.checkpoint import Checkpoint, open_checkpoint
 from prune_gui.checkpoint.sharded import writing
 from prune_gui.cli.program import cli
 from prune_gui.cluster import dask_executor
 from prune_gui.errors import Cancelled, CheckpointError, ClusterError, StepError
 from prune_gui.monitor import Monitor
-from prune_gui.pruning import parallel
 from prune_gui.pruning.norms import unit_norms
 from prune_gui.pruning.plugins import load_methods
 from prune_gui.recipe import Recipe, Resolution, export, resolve

@@ -14,7 +14,7 @@ from prune_gui.cluster.connection import THREAD_NAME, ClusterConnection, Cluster
 from prune_gui.errors import Cancelled, ClusterError
 from prune_gui.executor import current_executor
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.parallel import spread
+from prune_gui.parallel import spread
 
 NOWHERE = "tcp://127.0.0.1:1"
 ONE_WORKER = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "protocol": "tcp"}

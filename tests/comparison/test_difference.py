@@ -4,10 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
+from prune_gui import parallel
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.comparison.difference import difference
 from prune_gui.errors import CheckpointError
-from prune_gui.pruning import parallel
 from prune_gui.recipe import Recipe, export, resolve
 
 

@@ -8,9 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prune_gui import parallel
 from prune_gui.comparison.state_losses import compute_losses, empty_losses
 from prune_gui.monitor import Monitor
-from prune_gui.pruning import parallel
 
 HALF = {"method": "l1_unstructured", "amount": 0.5}
 ROW = {"method": "channels", "channels": [0], "dim": 0}

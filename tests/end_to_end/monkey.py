@@ -219,9 +219,9 @@ class Monkey:
         tree = self.window.tree.tree
         index = self._index(tree.model())
         tree.scrollTo(index)
-        position = tree.visualRect(index).center()
+        position, text = tree.visualRect(index).center(), str(index.data())
         QTest.mouseClick(tree.viewport(), LEFT, self._random.choice(MODIFIERS), position)
-        return str(index.data())
+        return text
 
     def _use_draft(self) -> str | None:
         draft = self.window.draft
@@ -301,14 +301,14 @@ class Monkey:
         if not index.isValid():
             return None
         view.scrollTo(index)
-        rect = view.visualRect(index)
+        rect, text = view.visualRect(index), str(index.data())
         check_box = QPoint(rect.left() + 10, rect.center().y())
         at = check_box if self._coin() else rect.center()
         click = QTest.mouseDClick if self._random.random() < 0.3 else QTest.mouseClick
         click(view.viewport(), LEFT, self._random.choice(MODIFIERS), at)
         if self._random.random() < 0.3:
             QTest.keyClick(view, self._random.choice(KEYS), self._random.choice(MODIFIERS))
-        return f"{view.accessibleName()} {index.data()}"
+        return f"{view.accessibleName()} {text}"  # the click may have removed the item
 
     def _drag_step(self) -> str | None:
         """Move a step to another row, as a drag in the list does."""

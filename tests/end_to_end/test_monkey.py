@@ -29,6 +29,8 @@ from prune_gui.session import Settings
 
 CHECK_INTERVAL = 20
 """Number of actions between two checks of the invariants."""
+UNDONE = 5
+"""Number of changes that each check undoes and redoes."""
 TIMEOUT_MS = 120_000
 
 
@@ -171,13 +173,28 @@ def check(window: MainWindow, qtbot) -> None:
     assert bench.chosen is None or bench.chosen in session.checkpoint.tensors
     assert window.draft.preview.isChecked() or bench.draft.current is None
     assert counts_resolved_anew(session) == (resolved.resolution.counts, str(resolved.error or ""))
-    history, draft = session.history, bench.draft.current
-    if history.undo_label:
-        bench.edit(lambda session: session.undo())
-        bench.edit(lambda session: session.redo())
-        assert (session.history, bench.draft.current) == (history, draft)
-        assert window.stack.list.model()._steps == session.steps
-        wait_until_idle(window, qtbot)
+    check_form(window)
+    history = session.history
+    undone = [history.at(history.position - by) for by in range(min(UNDONE, history.position) + 1)]
+    for way, act in ((undone[1:], session.undo), (undone[-2::-1], session.redo)):
+        for expected in way:
+            bench.edit(lambda _, act=act: act())
+            assert (session.recipe, session.draft) == (expected.recipe, expected.draft)
+            assert window.stack.list.model()._steps == session.steps
+            check_form(window)
+    assert session.history == history
+    wait_until_idle(window, qtbot)
+
+
+def check_form(window: MainWindow) -> None:
+    """Check that the form shows the draft of the session."""
+    form, draft = window.draft, window.workbench.session.draft
+    assert form.method.currentData() == draft.method
+    assert form.form.values == draft.values
+    assert form.targets.typed == draft.targets
+    assert form.targets.following.isChecked() == draft.follows
+    assert form.preview.isChecked() == draft.previewed
+    assert form.editing == (draft.editing is not None)
 
 
 def counts_resolved_anew(session) -> tuple[dict[str, tuple[int, int]], str]:

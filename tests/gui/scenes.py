@@ -35,7 +35,8 @@ def ask_all(window: MainWindow, file: Path) -> None:
     """Ask every question about a file."""
     questions.agree_to_run(window, file)
     questions.ask_use_masks(window, file, "b.pt")
-    questions.ask_unsaved(window, file.name)
+    questions.ask_unsaved(window, file.name, "a draft")
+    questions.agree_to_drop_draft(window, "a draft")
     questions.ask_cancel_saving(window)
     questions.show_remarks(window, file.name, ())
     show_crash(window, Crash("Where.", datetime(2026, 11, 21, 18, 5)))

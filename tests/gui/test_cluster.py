@@ -11,15 +11,15 @@ import pytest
 import torch
 from distributed import Client, LocalCluster
 from pages import errors
-from waiting import change
+from waiting import change, draft_step
 
+from prune_gui import parallel
 from prune_gui.checkpoint import open_checkpoint, opening
 from prune_gui.cluster import dask_executor
 from prune_gui.gui.cluster import CLUSTER, HERE, ClusterIndicator, RunOnField
 from prune_gui.gui.dialogs.settings import SettingsDialog
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.windows import Windows
-from prune_gui.pruning import parallel
 from prune_gui.recipe import resolve
 from prune_gui.recipe.output import OutputOptions
 from prune_gui.session import Settings
@@ -128,7 +128,7 @@ def test_a_draft_with_one_target_is_previewed_on_this_machine(
     monkeypatch.setattr(parallel, "CHUNK_ELEMENTS", 1000)
     preferences.change("run_on", NOWHERE)
     step = make_step("l1_unstructured", "classifier.hidden.weight", amount=0.5)
-    window.workbench.draft.set(step)
+    draft_step(window.workbench, step)
     qtbot.waitUntil(lambda: window.workbench.draft_number == 1)
     assert window.workbench.shown.total[0] > 0
     assert indicator(window).text() == f"On cluster {NOWHERE}"

@@ -26,7 +26,7 @@ from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import BLANKS
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog
-from prune_gui.gui.figures.figure import Figure, image_of, svg_of
+from prune_gui.gui.figures.figure import Figure, Sheet
 from prune_gui.gui.views.legend_text import unbroken
 from prune_gui.gui.views.plot import Plot
 from prune_gui.gui.views.registry import VIEWS
@@ -180,8 +180,8 @@ def test_an_entry_of_a_legend_has_no_markup():
 
 def test_an_svg_contains_names_as_text(window):
     figure = Figure([], "\n".join(HOSTILE), FigureSettings(format="svg"))
-    root = ET.fromstring(svg_of(figure))
+    root = ET.fromstring(Sheet(figure, "svg").finish().content())
     title = root.find("{http://www.w3.org/2000/svg}title")
     assert title is not None
     assert title.text.startswith(r"<b>bold</b>\n<img src=")
-    assert not is_unsafe(image_of(figure, 1).text("Title"))
+    assert not is_unsafe(Sheet(figure, "png", 1).finish().image.text("Title"))

@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from pages import errors
+from pages import errors, slide
 from PySide6.QtCore import QEvent, QMimeData, QObject, QPoint, QPointF, Qt, QTimer, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent
 from PySide6.QtWidgets import (
@@ -42,7 +42,7 @@ def answer(monkeypatch):
 
     def prepare(name, reply):
         asked = []
-        monkeypatch.setattr(questions, name, lambda *_: asked.append(name) or reply)
+        monkeypatch.setattr(questions, name, lambda *given: asked.append(given) or reply)
         return asked
 
     return prepare
@@ -209,6 +209,30 @@ def test_closing_asks_about_an_unsaved_recipe(changed, answer, tmp_path, reply, 
     assert changed.close() is closes
     assert len(asked) == 1
     assert (tmp_path / "a.yaml").exists() is bool(name)
+
+
+@pytest.mark.parametrize("agreed", [False, True])
+def test_closing_and_opening_ask_about_a_draft(
+    demo_window, draft, answer, demo_checkpoint, qtbot, agreed
+):
+    asked = answer("agree_to_drop_draft", agreed)
+    slide(draft, 25)
+    before = demo_window.workbench.session
+    drop(demo_window, demo_checkpoint)
+    qtbot.waitUntil(lambda: bool(asked))
+    assert (demo_window.workbench.session is before) is not agreed
+    assert asked[0][1:] == ("The draft is not added to the stack, and is not saved.",)
+    assert demo_window.close() is agreed
+
+
+def test_closing_names_changes_of_a_step_that_are_not_applied(changed, draft, answer):
+    asked = answer("ask_unsaved", "cancel")
+    draft.edit(0)
+    assert not changed.close()
+    slide(draft, 25)
+    assert not changed.close()
+    changes = "The changes of step 1 are not applied, and are not saved."
+    assert [arguments[2] for arguments in asked] == ["", changes]
 
 
 def test_opening_another_checkpoint_asks_about_an_unsaved_recipe(

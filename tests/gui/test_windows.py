@@ -79,7 +79,7 @@ def answers(monkeypatch):
     def prepare(**replies):
         asked = []
 
-        def ask(_, name):
+        def ask(_, name, draft):
             asked.append(name.partition(".")[0])
             return replies[asked[-1]]
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 import torch
 from safetensors.torch import save
-from waiting import change
+from waiting import change, draft_step
 
 from prune_gui.checkpoint import Checkpoint, open_checkpoint
 from prune_gui.engine import Job
@@ -18,6 +18,7 @@ from prune_gui.gui.workbench import DraftController
 from prune_gui.recipe.output import OutputOptions
 from prune_gui.session import Session
 from prune_gui.session.changes import OPENED, Changes
+from prune_gui.session.history import DraftState
 from prune_gui.worker.jobs import Draft, open_job
 
 CONV1, CONV2 = "features.conv1.weight", "features.conv2.weight"
@@ -82,7 +83,7 @@ def test_the_original_concerns_the_targets_of_all_steps(
     assert announced == 2 * [Changes(resolution=True)]
     open_file(demo_checkpoint)
     workbench.edit(lambda session: session.add(make_step("l1_unstructured", CONV1)))
-    workbench.draft.set(make_step("l1_unstructured", CONV2))
+    draft_step(workbench, make_step("l1_unstructured", CONV2))
     settle()
     del announced[:]
     workbench.draft.show_original(on=True)
@@ -166,12 +167,13 @@ def test_a_failed_job_is_announced_with_its_title(workbench, qtbot, tmp_path):
 
 
 @pytest.fixture
-def draft(qtbot):
-    made = DraftController()
+def draft(qtbot, session):
+    made = DraftController(lambda: session)
     made.told = []
     made.changed.connect(lambda: made.told.append(made.current))
     made.original_toggled.connect(lambda: made.told.append(made.shows_original))
-    return made
+    yield made
+    made.merging.stop()
 
 
 @pytest.fixture
@@ -180,23 +182,16 @@ def session(demo_checkpoint):
         yield Session(checkpoint)
 
 
-def test_only_another_draft_is_announced(draft, make_step):
-    draft.set(make_step(amount=0.5))
-    draft.set(make_step(amount=0.5))
-    draft.set(make_step(amount=0.5), replaces=0)
-    draft.set(None, replaces=0)
+def test_only_another_draft_is_announced(draft, session, make_step):
     step = make_step(amount=0.5)
+    session.add(step)
+    typed = DraftState.of(step)
+    draft.note(typed, amend=False)
+    draft.note(typed, amend=False)
+    draft.change(lambda session: session.edit_step(0))
+    draft.note(replace(session.draft, previewed=False), amend=False)
+    draft.note(replace(session.draft, values={"amount": "half"}), amend=False)
     assert draft.told == [Draft(step), Draft(step, 0), None]
-
-
-def test_a_committed_draft_is_added_or_replaces_its_step(draft, session, make_step):
-    first, second = make_step(amount=0.25), make_step(amount=0.5)
-    draft.set(first)
-    draft.commit(session, Draft(first))
-    assert session.steps == (first,)
-    assert draft.current is None
-    draft.commit(session, Draft(second, 0))  # it was not previewed
-    assert session.steps == (second,)
 
 
 def test_only_a_toggle_of_the_original_is_announced(draft):

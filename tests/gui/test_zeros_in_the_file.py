@@ -82,7 +82,7 @@ def test_zeros_of_another_program_are_shown_but_not_as_pruned(counted, pruned_el
     facts = window.workbench.subject.facts()
     assert facts.endswith("0 of 1,600 pruned (0.0 %) · 50.0 % zero in the file: 2:4")
     window.workbench.choose("b.weight")
-    assert window.workbench.subject.facts().endswith("2.5 % zero in the file: 1 of 40 rows")
+    assert window.workbench.subject.facts().endswith("2.5 % zero in the file: 1 of 40 rows dead")
 
 
 def test_one_click_treats_them_as_pruned_and_one_undo_takes_it_back(

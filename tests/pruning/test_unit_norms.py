@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from prune_gui import parallel
 from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
-from prune_gui.pruning import parallel
 from prune_gui.pruning.norms import unit_norms
 from prune_gui.pruning.norms.unit_norms import channel_norms, score_norms
 from prune_gui.pruning.selection.scores import TensorScores

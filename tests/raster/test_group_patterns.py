@@ -12,6 +12,7 @@ from prune_gui.statistics.pattern_scan import PatternScan
 GENERATOR = torch.Generator().manual_seed(0)
 TWO_OF_FOUR = {"method": "n_m", "n": 2, "m": 4}
 BLOCKS = {"method": "block", "height": 2, "width": 3, "amount": 0.5}
+ONE_AT_RANDOM = {"method": "random_unstructured", "amount": 1}
 RANDOM = {"method": "random_unstructured", "amount": 5}
 
 
@@ -53,12 +54,17 @@ def chunk(request, monkeypatch):
         ((16,), {"dim": 0}, "2:4 along dim 0: 4 of 4 groups hold"),
     ],
 )
-def test_all_groups_of_an_n_m_step_hold_whatever_follows(resolved, chunk, shape, options, text):
+def test_all_groups_of_an_n_m_step_hold_and_a_later_step_leaves_fewer_in_some(
+    resolved, chunk, shape, options, text
+):
     weights = _random(*shape)
-    for steps in ([TWO_OF_FOUR | options], [TWO_OF_FOUR | options, RANDOM]):
-        found = _verdict(resolved(*steps, w=weights))
-        assert found.describe() == text
-        assert found.after(0) is None
+    n_m = TWO_OF_FOUR | options
+    found = _verdict(resolved(n_m, w=weights))
+    assert found.describe() == text
+    assert found.after(0) is None
+    found = _verdict(resolved(n_m, ONE_AT_RANDOM, w=weights))
+    assert found.describe() == f"{text}; 1 keep fewer than 2"
+    assert found.after(0) is None
 
 
 def test_a_later_step_breaks_the_blocks_that_it_prunes_in_part(resolved, chunk):

@@ -137,7 +137,8 @@ def other_records(path: Path) -> dict[str, bytes]:
 def test_the_owner_loads_the_pruned_file_with_exactly_the_masks_applied(tmp_path, shape, options):
     path, out = tmp_path / "in.pt", tmp_path / "out.pt"
     torch.save(SHAPES[shape](), path, **options)
-    content = torch.load(path, weights_only=False)
+    load = functools.partial(torch.load, weights_only=False, map_location="cpu")
+    content = load(path)
     with open_checkpoint(path) as opened:
         expected = state_at(content, opened.root)
         names = {alias for info in opened.tensors.values() for alias in (info.name, *info.aliases)}
@@ -146,7 +147,7 @@ def test_the_owner_loads_the_pruned_file_with_exactly_the_masks_applied(tmp_path
         export(resolution, out)
         for name in resolution.layers:
             expected[name].detach().masked_fill_(~resolution.mask(name), 0)
-        result = state_at(torch.load(out, weights_only=False), opened.root)
+        result = state_at(load(out), opened.root)
     assert list(result) == list(expected)
     assert [name for name in result if not result[name].equal(expected[name])] == []
 

@@ -7,10 +7,10 @@ import torch
 from applied import CancelAfter, applied
 from safetensors.torch import save_file
 
+from prune_gui import parallel
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
-from prune_gui.pruning import parallel
 from prune_gui.recipe import Recipe, export, resolve
 from prune_gui.recipe.auxiliary_files import mask_step, masks_in
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
+from prune_gui import parallel
 from prune_gui.checkpoint import Checkpoint, open_checkpoint
 from prune_gui.errors import RecipeError
 from prune_gui.monitor import Monitor
-from prune_gui.pruning import parallel
 from prune_gui.recipe import Recipe, Resolution, export, resolve
 from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.recipe.resolver import Resolver

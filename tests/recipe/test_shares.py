@@ -20,10 +20,10 @@ from applied import exported
 from object_stores import forget_connections, s3_contents, serving_s3, use_s3
 from sharded_files import tied_weights, write_shards
 
+from prune_gui import parallel
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import Cancelled, JobError, PartsMissingError
 from prune_gui.monitor import Monitor
-from prune_gui.pruning import parallel
 from prune_gui.pruning.predicates.unit_cuts import PrunedUnits
 from prune_gui.pruning.selection.histogram_cache import DigitHistogram
 from prune_gui.pruning.selection.radix_select import Cut, RowCuts

@@ -183,7 +183,7 @@ def test_every_span_of_a_form_tensor_equals_the_slice_of_the_whole(tmp_path):
     with applied(tmp_path / "in.safetensors", Recipe(steps=[HALF])) as resolution:
         for form in FORMS:
             for part in parts(resolution, form):
-                whole = torch.cat(list(part.entry.chunks()))
+                whole = torch.cat(list(part.chunks()))
                 spans = [(0, 0), (3, 700), (1199, part.units)]
                 for (start, stop), piece in zip(spans, part.values(spans), strict=True):
                     assert torch.equal(piece, whole[start:stop])

@@ -10,10 +10,10 @@ from safetensors.torch import save_file
 from torch import nn
 
 import prune_gui
+from prune_gui import parallel
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import RecipeError
 from prune_gui.monitor import Monitor
-from prune_gui.pruning import parallel
 from prune_gui.pruning.layouts import USUAL, WeightLayout
 from prune_gui.recipe import Recipe, resolve
 from prune_gui.recipe.auxiliary_files import RECORDING_KEY
@@ -129,11 +129,16 @@ def test_dead_output_channels_are_counted_in_any_layout(tmp_path, monkeypatch, k
 @pytest.mark.parametrize(
     ("shape", "layout", "output", "says"),
     [
-        ((6, 8), WeightLayout(1, 0, "known"), (slice(None), 2), "1 of 8 output channels"),
-        ((6, 8), WeightLayout(1, 0, "known"), (2,), "1 of 6 input channels"),
-        ((6, 8, 3, 3), WeightLayout(1, 0, "known"), (slice(None), 2), "1 of 8 output channels"),
-        ((3, 3, 6, 8), WeightLayout(3, 2, "known"), (..., 2), "1 of 8 output channels"),
-        ((6, 8), USUAL, (2,), "1 of 6 rows"),
+        ((6, 8), WeightLayout(1, 0, "known"), (slice(None), 2), "1 of 8 output channels dead"),
+        ((6, 8), WeightLayout(1, 0, "known"), (2,), "1 of 6 input channels dead"),
+        (
+            (6, 8, 3, 3),
+            WeightLayout(1, 0, "known"),
+            (slice(None), 2),
+            "1 of 8 output channels dead",
+        ),
+        ((3, 3, 6, 8), WeightLayout(3, 2, "known"), (..., 2), "1 of 8 output channels dead"),
+        ((6, 8), USUAL, (2,), "1 of 6 rows dead"),
     ],
 )
 def test_zeros_in_the_file_are_described_by_the_layout(shape, layout, output, says):

@@ -87,7 +87,7 @@ def written(path: Path, out: Path, form="finalized", **options: object) -> str:
         export(resolution, out, form, **options)
         chosen = OutputOptions(form, **options)
         target = OutputPath.of(resolution.checkpoint, out, chosen)
-        entries = [part.entry for part in parts_to_write(resolution, chosen)]
+        entries = parts_to_write(resolution, chosen)
         if "tensors_only" not in options:
             assert sizes(resolution, out)[form].nbytes == out.stat().st_size
         return contents_note(resolution, target, form, entries)
@@ -215,7 +215,13 @@ def test_moments_need_the_other_objects(tmp_path):
         written(saved(tmp_path, "plain"), tmp_path / "out.pt", tensors_only=True, zero_moments=True)
 
 
-@pytest.mark.parametrize("kind", ["plain", "system", "exec", "protocol"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "exec",
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("plain", "system", "protocol")),
+    ],
+)
 def test_the_script_of_a_file_that_names_code_runs_none_of_it(tmp_path, mark, kind):
     path = saved(tmp_path, kind)
     out = tmp_path / "out.safetensors"

@@ -58,8 +58,10 @@ def test_without_a_reference_nothing_is_claimed_about_the_past(report_on):
 def test_parameters_that_the_reference_lacks_have_no_past(report_on):
     reference = {"w": torch.ones(2, 2), "other": torch.ones(3)}
     file = {"w": torch.eye(2), "other": torch.ones(4), "new": torch.ones(1)}
-    by_name = {each.name: each for each in report_on(file, reference=reference).files[0].layers}
+    found = report_on(file, reference=reference).files[0]
+    by_name = {each.name: each for each in found.layers}
     assert by_name["w"].kept_energy == 0.5
+    assert found.kept_energy is None  # without a part of what the reference has
     assert by_name["other"].norm_before is by_name["new"].norm_before is None
 
 

@@ -57,7 +57,14 @@ def layer(name: str, zeros: int = 0, total: int = 6, shape=(2, 3), **fields) -> 
 def report(*layers: Layer, name="model.safetensors", **fields) -> Report:
     values = {"folder": "", "format": "safetensors", "description": "", "files": 1, "nbytes": 24}
     values |= {"tensors": len(layers), "fingerprint": "sha256:12ab", "made_by": "", "form": ""}
-    values |= {"input": "", "reference": "", "recorded": (), "steps": (), "retraced": False}
+    values |= {
+        "input": "",
+        "reference": "",
+        "covers_reference": True,
+        "recorded": (),
+        "steps": (),
+        "retraced": False,
+    }
     values |= {"recipe": "", "load_code": ("import torch",), "layers": layers, "warnings": ()}
     file = FileRecord(label="A", name=name, **(values | fields))
     return Report((file,), (), {"torch": "2"}, "2026-01-01 00:00")

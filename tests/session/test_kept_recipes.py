@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -68,19 +69,28 @@ def test_the_unsaved_recipe_of_a_killed_program_is_recovered(tmp_path, demo_chec
     assert unsaved.parsed().steps == recipe.steps
 
 
-def test_a_previewed_draft_is_kept_and_restored(session, tmp_path):
-    [step] = Recipe(steps=[STEP]).steps
-    journal, draft = Journal(tmp_path), DraftState.of(step)
-    session.note_draft(replace(draft, previewed=False, editing=0, aside=draft))
-    journal.keep(session)
-    kept = kept_in(tmp_path)
-    assert (kept.parsed().steps, kept.parsed_draft()) == ((), step)
-    session.note_draft(replace(draft, previewed=False))
+def test_a_draft_and_a_step_in_editing_are_kept_with_their_values(session, tmp_path):
+    journal = Journal(tmp_path)
+    steps = Recipe(
+        steps=[
+            {"method": "ln_structured", "targets": ["*"], "n": math.inf, "dim": 0},
+            {"method": "channels", "targets": ["*"], "channels": [1, 2], "dim": 0},
+            {**STEP, "importance": "scores.safetensors"},
+        ]
+    ).steps
+    session.add(steps[0])
+    session.mark_saved(session.recipe)
+    for step in steps:
+        session.note_draft(DraftState.of(step))
+        session.edit_step(0)
+        typed = {**session.draft.values, "n": "not a number"}
+        session.note_draft(replace(session.draft, step=None, values=typed))
+        journal.keep(session)
+        assert kept_in(tmp_path).draft == session.draft.anchored()
+        session.end_draft()
+    session.note_draft(replace(session.draft, previewed=False))
     journal.keep(session)
     assert not list(tmp_path.iterdir())
-    session.bring_back(kept.parsed(), None, kept.parsed_draft())
-    assert session.history.draft == draft
-    assert session.history.undo_label == "Change the draft"
 
 
 def test_the_table_of_the_architecture_is_kept(session, tmp_path):

@@ -6,8 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prune_gui import parallel
 from prune_gui.monitor import Monitor
-from prune_gui.pruning import parallel
 from prune_gui.statistics.channel_statistics import (
     channels,
     channels_up_to,

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
+from prune_gui import parallel
 from prune_gui.errors import StepError
 from prune_gui.monitor import Monitor
-from prune_gui.pruning import parallel
 from prune_gui.pruning.selection import digit_histograms, radix_select
 from prune_gui.recipe import Recipe, Step, initial_resolution
 from prune_gui.statistics import kernels

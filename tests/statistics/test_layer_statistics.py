@@ -6,9 +6,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prune_gui import parallel
 from prune_gui.checkpoint import TensorInfo
 from prune_gui.monitor import Monitor
-from prune_gui.pruning import parallel
 from prune_gui.statistics import layer_statistics, weight_values
 from prune_gui.statistics.dispatch import EARLY_READ_LIMIT_BYTES, read_budget
 from prune_gui.statistics.layer_rows import deepest, fitting, grouping, rows_of, updated_rows

@@ -15,7 +15,7 @@ SHAPES = ((16, 16), (24, 20), (5, 7), (64, 128), (2, 4), (8, 8, 3), (16, 12, 3, 
 def _found(zero, heads=None, chunk=1 << 21):
     scan = PatternScan(zero.shape, heads)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("prune_gui.pruning.parallel.CHUNK_ELEMENTS", chunk)
+        patch.setattr("prune_gui.parallel.CHUNK_ELEMENTS", chunk)
         spans = list(scan.spans())
     flat = np.ascontiguousarray(zero).reshape(-1)
     for start, stop in reversed(spans):
@@ -131,7 +131,7 @@ def test_the_channels_of_dead_heads_are_counted_as_heads(dim):
     assert (found.heads, found.head_count) == (("1",), 4)
     assert (found.rows, found.columns) == ((1, 0) if dim == 0 else (0, 1))
     lines = "rows" if dim == 0 else "columns"
-    assert found.describe() == f"head 1 of 4, 1 of 48 {lines}"
+    assert found.describe() == f"head 1 of 4, 1 of 48 {lines} dead"
 
 
 def test_patterns_are_described_in_a_line():
@@ -141,9 +141,9 @@ def test_patterns_are_described_in_a_line():
     assert text((8, 8)) == ""
     assert text((8, 8), n_m="2:4") == "2:4"
     assert text((8, 8), n_m="2:4", n_m_dim=0, n_m_flattened=False) == "2:4 along dim 0"
-    assert text((1536, 384), rows=190, columns=2) == "190 of 1,536 rows, 2 of 384 columns"
+    assert text((1536, 384), rows=190, columns=2) == "190 of 1,536 rows dead, 2 of 384 columns dead"
     assert text((8, 4, 3, 3), rows=1, columns=2, kernels=5) == (
-        "1 of 8 output channels, 2 of 4 input channels, 5 of 32 kernels"
+        "1 of 8 output channels dead, 2 of 4 input channels dead, 5 of 32 kernels dead"
     )
     assert text((320, 64), block=32, blocks=12) == "60.0 % of the 32 × 32 blocks"  # noqa: RUF001
     assert ZeroPatterns(4, 4, (2, 2), rows=2).describe() == "all zero"

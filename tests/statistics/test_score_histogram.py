@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
+from prune_gui import parallel
 from prune_gui.monitor import Monitor
-from prune_gui.pruning import parallel
 from prune_gui.recipe import Recipe, resolve
 from prune_gui.statistics.element_scores import scored_steps, scores_of, weights_of
 from prune_gui.statistics.score_histogram import (

@@ -76,7 +76,8 @@ def test_short_slices_find_the_same_and_only_ever_more(path):
         whole = ZeroScan(checkpoint).advance(inf, Monitor())
         scan, slices = ZeroScan(checkpoint), []
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("prune_gui.pruning.parallel.CHUNK_ELEMENTS", 512)
+            patch.setattr("prune_gui.parallel.CHUNK_ELEMENTS", 512)
+            patch.setattr("torch.get_num_threads", lambda: 2)  # a slice has spans for each thread
             while not slices or not slices[-1].is_complete:
                 slices.append(scan.advance(0.0, Monitor()))
     assert slices[-1] == whole

@@ -9,10 +9,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from prune_gui import parallel
 from prune_gui.engine import Engine, Job
 from prune_gui.errors import Cancelled, CheckpointError, RecipeError
 from prune_gui.monitor import Monitor
-from prune_gui.pruning import parallel
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import OutputPath, Recipe, Step
 from prune_gui.recipe.output import OutputOptions
@@ -177,7 +177,7 @@ def test_the_resolution_before_all_steps_is_always_returned(session, amounts):
 
 
 def test_the_number_of_threads_can_be_set_and_reset_on_each_thread_of_the_engine():
-    default, counts = parallel._DEFAULT_THREADS, queue.Queue()
+    default, counts = parallel.default_threads(), queue.Queue()
     engine = Engine(lambda _: None)
     for count in (default + 1, None):
         for job in threads_jobs(count):

@@ -17,6 +17,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
 
+from zlib_ng.zlib_ng import crc32
+
 from prune_gui.checkpoint.base import FileCheckpoint, Read, Surroundings
 from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.refusal import FalseClaimError, invalid_file
@@ -361,7 +363,7 @@ def _chunks(
     checksums[key] = 0
     octets = bytearray()
     for chunk in tensor.byte_chunks():
-        checksums[key] = zlib.crc32(chunk, checksums[key])
+        checksums[key] = crc32(chunk, checksums[key])
         if record.fortran:
             octets += chunk
         else:

@@ -23,6 +23,7 @@ from prune_gui.errors import CheckpointError
 from prune_gui.executor import current_executor
 from prune_gui.language import listed, tr
 from prune_gui.monitor import Monitor
+from prune_gui.parallel import run
 
 if TYPE_CHECKING:
     import torch
@@ -188,7 +189,7 @@ class ShardedCheckpoint(Checkpoint):
         digests = (
             executor.map(digest_of, shards, monitor)
             if executor is not None
-            else (digest_of(shard, monitor) for shard in shards)
+            else run(lambda shard: digest_of(shard, monitor), shards)
         )
         for shard, digest in zip(shards, digests, strict=True):
             lines.update(f"{digest}  {shard}\n".encode())

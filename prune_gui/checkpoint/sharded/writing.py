@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,6 +39,7 @@ from prune_gui.errors import CheckpointError
 from prune_gui.executor import Executor, current_executor
 from prune_gui.location import Location
 from prune_gui.monitor import Monitor
+from prune_gui.parallel import run
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint.remote.destination import Destination
@@ -130,27 +131,20 @@ class ShardsOutput(FileOutput):
     def write(self, metadata: Metadata, monitor: Monitor) -> None:
         """Write the folder; see `FileOutput.write`."""
         nbytes = sum(tensor.nbytes for tensor in self.tensors)
-        file_format, upload, written = self._format(), self.upload, []
-        every = self._shards(metadata)
+        upload, executor, shards = self.upload, current_executor(), list(self._shards(metadata))
         new_folder = self._new_folder(nbytes) if upload is None else nullcontext(upload.folder)
-        with new_folder as folder, closing(every) as shards:
-            unfinished = []
-            executor = current_executor()
+        with new_folder as folder:
+            write = partial(self._write_shard, folder, monitor)
             if executor is not None:
-                written = list(shards)
-                self._write_on_executor(executor, folder, written, monitor)
-            for shard in shards:
-                path, out = folder / shard.name, self.path / shard.name
-                complete = write_file(path, out, file_format, shard.content, monitor)
-                if upload is None:
-                    unfinished.append(complete)
-                else:
+                self._write_on_executor(executor, folder, shards, monitor)
+            elif upload is None:
+                for complete in list(run(write, shards)):
                     complete()
-                    upload.send_beside(path, shard.name, monitor)
-                written.append(shard)
-            for complete in unfinished:
-                complete()
-            files = {**self.extra_files, **_index_files(self, written)}
+            else:
+                for shard in shards:
+                    write(shard)()
+                    upload.send_beside(folder / shard.name, shard.name, monitor)
+            files = {**self.extra_files, **_index_files(self, shards)}
             write_files({folder / name: octets for name, octets in files.items()})
             if upload is None:
                 with reading_back(self.path):
@@ -159,6 +153,16 @@ class ShardsOutput(FileOutput):
             else:
                 upload.wait()
                 upload.send_all(folder, monitor)
+
+    def _write_shard(self, folder: Path, monitor: Monitor, shard: Shard) -> Callable[[], None]:
+        """Write and compare a shard; the function that is returned completes it."""
+        path, out, content = folder / shard.name, self.path / shard.name, shard.content
+        if content.template is None:
+            return write_file(path, out, self._format(), content, monitor)
+        assert isinstance(self.source, ShardedCheckpoint)
+        with self.source.open_shard(shard.name) as template:
+            content = replace(content, template=template)
+            return write_file(path, out, self._format(), content, monitor)
 
     def _write_on_executor(
         self, executor: Executor, folder: Path, shards: Sequence[Shard], monitor: Monitor
@@ -194,7 +198,7 @@ class ShardsOutput(FileOutput):
         return _new_folder(self.path, nbytes, tuple(self.extra_files), overwrite=self.overwrite)
 
     def _shards(self, metadata: Metadata) -> Generator[Shard]:
-        """Yield the shards; one of `source` stays open until the next one is requested."""
+        """Yield the shards, whose templates are closed when the next one is requested."""
         if self.shard_size is not None:
             check_nothing_special(self.path, (), self.template, KEEP_THE_FILES)
             return self._split_shards(metadata, self.shard_size)

@@ -20,6 +20,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, Self, TypeVar
 
+from zlib_ng.zlib_ng import crc32
+
 from prune_gui.checkpoint.source import CHUNK_BYTES
 from prune_gui.checkpoint.torch.zip_layout import LOCAL_HEADER_BYTES, MAX_GROWTH
 from prune_gui.checkpoint.write.atomic import flush
@@ -147,7 +149,7 @@ class TorchArchive:
         start = self._file.tell()
         checksum = 0
         for octets, compressed in chunks:
-            checksum = zlib.crc32(octets, checksum)
+            checksum = crc32(octets, checksum)
             self._file.write(compressed)
         self._file.write(LAST_BLOCK)
         end = self._file.tell()

@@ -5,7 +5,6 @@ The pickle, and with it every object that only the owner's code can build, stays
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import partial
@@ -14,6 +13,7 @@ from typing import Final
 
 import torch
 from torch.storage import TypedStorage, UntypedStorage
+from zlib_ng.zlib_ng import crc32
 
 from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.source import byte_chunks, crc32_of
@@ -156,7 +156,7 @@ class CopyPlan:
             for chunk in chunks:
                 file.write(chunk)
                 monitor.advance(len(chunk))
-                whole = zlib.crc32(chunk, whole)
+                whole = crc32(chunk, whole)
             flush(file)
         return whole
 
@@ -199,6 +199,6 @@ class CopyPlan:
     def _summed(self, tensor: TensorWriter) -> Iterator[memoryview]:
         checksum = 0
         for chunk in tensor.byte_chunks():
-            checksum = zlib.crc32(chunk, checksum)
+            checksum = crc32(chunk, checksum)
             yield chunk
         self.checksums[tensor.name] = checksum

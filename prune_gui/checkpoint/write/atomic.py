@@ -153,14 +153,13 @@ def flush(file: BinaryIO) -> None:
     os.fsync(file.fileno())
 
 
-def start_writeback(file: BinaryIO, start: int) -> None:
-    """Make the system write a file to the disk from `start` to its position, without waiting.
+def start_writeback(file: BinaryIO, start: int, nbytes: int) -> None:
+    """Make the system write bytes of a file from `start` on to the disk, without waiting.
 
     The disk then works while more is computed, and `flush` waits only for the rest.
     """
     if hasattr(os, "posix_fadvise"):
         with suppress(OSError):  # Linux keeps pages in memory that are not on the disk yet
-            nbytes = file.tell() - start
             os.posix_fadvise(file.fileno(), start, nbytes, os.POSIX_FADV_DONTNEED)
 
 

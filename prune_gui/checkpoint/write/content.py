@@ -6,20 +6,23 @@ Fingerprints and checksums in the metadata are known only after the values are w
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from prune_gui.checkpoint.base import Checkpoint
 from prune_gui.checkpoint.parameters import MASK_SUFFIX, ORIGINAL_SUFFIX
-from prune_gui.checkpoint.source import FINGERPRINT_PREFIX, byte_chunks
+from prune_gui.checkpoint.source import CHUNK_BYTES, FINGERPRINT_PREFIX, byte_chunks
 from prune_gui.checkpoint.tensor_info import PACKED_DTYPES, size_in_bytes
 from prune_gui.executor import current_executor
 from prune_gui.monitor import Monitor
+from prune_gui.parallel import chunks
 
 if TYPE_CHECKING:
     import torch
@@ -116,6 +119,9 @@ def checksums_in(metadata: Mapping[str, str]) -> dict[str, int]:
 
 
 Value = TypeVar("Value")
+Spans = Iterable[tuple[int, int]]
+"""Spans (start, stop) of a flat tensor, in elements; in bytes if the dtype is packed."""
+Values = Callable[[Spans], Iterator["torch.Tensor"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +131,8 @@ class TensorWriter:
     Attributes:
         chunks: returns the values as flat CPU tensors of this dtype (uint8 for packed dtypes), in
             row-major order. May be called more than once.
+        values: returns the values of any spans in the same way, also on several threads at once;
+            None if the whole can only be computed in order.
         moments: tensors of an optimizer in the opened torch file that are replaced together with
             this one, each with what to write in its place.
         keys: all keys in the file, each with the key of the opened file that it replaces, if these
@@ -137,6 +145,38 @@ class TensorWriter:
     chunks: Callable[[], Iterator[torch.Tensor]]
     moments: tuple[tuple[torch.Tensor, TensorWriter], ...] = ()
     keys: tuple[tuple[str, str], ...] = ()
+    values: Values | None = None
+
+    @classmethod
+    def of_values(
+        cls,
+        name: str,
+        dtype: str,
+        shape: tuple[int, ...],
+        values: Values,
+        keys: tuple[tuple[str, str], ...] = (),
+    ) -> TensorWriter:
+        """Return a tensor whose values can be computed span by span."""
+        whole = cls(name, dtype, shape, lambda: iter(()), keys=keys, values=values)
+        return replace(whole, chunks=partial(_all_chunks, values, whole.units))
+
+    @property
+    def units(self) -> int:
+        """The length of the flat tensor that `values` divides; see `Spans`."""
+        return self.nbytes if self.dtype in PACKED_DTYPES else math.prod(self.shape)
+
+    def parts(self) -> Iterator[tuple[int, TensorWriter]]:
+        """Yield writers of consecutive parts that can be written in any order, and their offsets.
+
+        A part has at most 4 MiB; the offset is in bytes.
+        """
+        if self.values is None or self.nbytes <= CHUNK_BYTES or self.dtype in PACKED_DTYPES:
+            yield 0, self
+            return
+        itemsize = self.nbytes // self.units
+        for start, stop in chunks(self.units, CHUNK_BYTES // itemsize):
+            part = partial(self.values, [(start, stop)])
+            yield start * itemsize, replace(self, shape=(stop - start,), chunks=part)
 
     @property
     def replaced(self) -> str:
@@ -166,14 +206,23 @@ class TensorWriter:
     def checked(self, check: Callable[[], None]) -> TensorWriter:
         """Return a copy that calls `check` before and after each chunk is produced and used."""
 
-        def chunks() -> Iterator[torch.Tensor]:
+        def checked(chunks: Iterator[torch.Tensor]) -> Iterator[torch.Tensor]:
             check()
-            for chunk in self.chunks():
+            for chunk in chunks:
                 check()
                 yield chunk
                 check()
 
-        return replace(self, chunks=chunks)
+        values = self.values
+        return replace(
+            self,
+            chunks=lambda: checked(self.chunks()),
+            values=values and (lambda spans: checked(values(spans))),
+        )
+
+
+def _all_chunks(values: Values, units: int) -> Iterator[torch.Tensor]:
+    return values(chunks(units))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-import zlib
+import os
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from contextvars import copy_context
 from functools import partial
-from itertools import chain
 from pathlib import Path
-from typing import Final, TypeVar, cast
+from typing import Final, NamedTuple, TypeVar, cast
+
+from zlib_ng.zlib_ng import crc32, crc32_combine
 
 from prune_gui.checkpoint.write.atomic import flush, start_writeback
-from prune_gui.checkpoint.write.content import FileContent, KeyedWriter, WrittenFile
+from prune_gui.checkpoint.write.content import (
+    FileContent,
+    KeyedWriter,
+    TensorWriter,
+    WrittenFile,
+)
 from prune_gui.monitor import Monitor
+from prune_gui.parallel import run
 
 BATCH_BYTES: Final = 1 << 20
-"""The size of batches of chunks that the producing thread passes to the writing thread."""
+"""The size of a task for a thread: a part of a tensor, or several small tensors."""
 WRITEBACK_BYTES: Final = 32 << 20
 """Bytes after which the system is told to write them to the disk."""
 T = TypeVar("T")
@@ -36,27 +42,32 @@ def write_plain(
 ) -> WrittenFile:
     """Write the file at `path`: the header, then the data of the tensors in their order.
 
-    The header gets the checksums and late texts (see `with_checksums`) when the result is finished;
-    its length stays the same. Header and tensors are padded with zeros to multiples of `alignment`.
+    All positions are known before, so that several threads write. The header gets the checksums and
+    late texts (see `with_checksums`) when the result is finished; its length stays the same. Header
+    and tensors are padded with zeros to multiples of `alignment`.
     """
     header = header_of(None)
     monitor.expect(content.nbytes)
     checksums = {writer.key: 0 for writer in content.writers}
-    with path.open("wb") as file, closing(prefetch(_batches(content.writers))) as prepared:
+    with path.open("wb") as file:
         file.write(header)
-        last_key = None
-        started = 0
-        for key, chunk in chain.from_iterable(prepared):
-            if file.tell() - started >= WRITEBACK_BYTES:
-                start_writeback(file, started)
-                started = file.tell()
-            if key != last_key:
-                file.write(bytes(-file.tell() % alignment))
-                last_key = key
-            file.write(chunk)
-            checksums[key] = zlib.crc32(chunk, checksums[key])
-            monitor.advance(len(chunk))
-        file.write(bytes(-file.tell() % alignment))
+        size = len(header)
+        positions: list[int] = []
+        for writer in content.writers:
+            positions.append(size + -size % alignment)
+            size = positions[-1] + writer.tensor.nbytes if writer.tensor.nbytes else size
+        size += -size % alignment
+        file.truncate(size)
+        file.flush()
+        write = partial(_write_batch, file.fileno(), monitor=monitor)
+        written = started = 0
+        for batch in run(write, _batches(zip(content.writers, positions, strict=True))):
+            for key, position, nbytes, checksum in batch:
+                checksums[key] = crc32_combine(checksums[key], checksum, nbytes)
+                written = position + nbytes
+            if written - started >= WRITEBACK_BYTES:
+                start_writeback(file, started, written - started)
+                started = written
         flush(file)
 
     def finish() -> None:
@@ -69,18 +80,44 @@ def write_plain(
     return WrittenFile(checksums, finish=finish)
 
 
-def _batches(writers: Iterable[KeyedWriter]) -> Iterator[list[tuple[str, memoryview]]]:
-    """Yield batches of (key, chunk), because passing small chunks between threads is slow."""
-    batch: list[tuple[str, memoryview]] = []
+class _Part(NamedTuple):
+    """Values to write at a position of the file, in bytes: a part of the tensor of a key."""
+
+    key: str
+    position: int
+    tensor: TensorWriter
+
+
+def _batches(writers: Iterable[tuple[KeyedWriter, int]]) -> Iterator[list[_Part]]:
+    """Yield batches of parts in order, because small tasks for threads are slow."""
+    batch: list[_Part] = []
     nbytes = 0
-    for writer in writers:
-        for chunk in writer.tensor.byte_chunks():
-            batch.append((writer.key, chunk))
-            nbytes += len(chunk)
+    for writer, start in writers:
+        for offset, part in writer.tensor.parts():
+            batch.append(_Part(writer.key, start + offset, part))
+            nbytes += part.nbytes
             if nbytes >= BATCH_BYTES:
                 yield batch
                 batch, nbytes = [], 0
     yield batch
+
+
+def _write_batch(
+    descriptor: int, batch: Sequence[_Part], monitor: Monitor
+) -> list[tuple[str, int, int, int]]:
+    """Write parts; return key, position, bytes and CRC-32 of each."""
+    written: list[tuple[str, int, int, int]] = []
+    for key, start, tensor in batch:
+        checksum, position = 0, start
+        for chunk in tensor.byte_chunks():
+            rest = chunk
+            while rest:  # a call may write less
+                count = os.pwrite(descriptor, rest, position)
+                rest, position = rest[count:], position + count
+            checksum = crc32(chunk, checksum)
+            monitor.advance(len(chunk))
+        written.append((key, start, position - start, checksum))
+    return written
 
 
 def prefetch(items: Iterable[T]) -> Generator[T, None, None]:

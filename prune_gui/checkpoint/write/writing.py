@@ -28,6 +28,7 @@ from prune_gui.checkpoint.write.content import (
 from prune_gui.errors import CheckpointError
 from prune_gui.language import deferred, tr
 from prune_gui.monitor import Monitor
+from prune_gui.parallel import run
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint.remote.destination import Upload
@@ -231,7 +232,7 @@ def reading_back(out: Path) -> Iterator[None]:
 
 def _read_checksums(written: Checkpoint, keys: Iterable[str], monitor: Monitor) -> dict[str, int]:
     with written.stored_reader() as read:
-        return {key: crc32_of(read(key), monitor) for key in keys}
+        return dict(run(lambda key: (key, crc32_of(read(key), monitor)), keys))
 
 
 def _headers_agree(

@@ -18,6 +18,7 @@ from prune_gui.checkpoint.parameters import (
     MASK_SUFFIX,
     ORIGINAL_SUFFIX,
 )
+from prune_gui.pruning.devices import in_parts
 from prune_gui.pruning.selection.scores import wide_dtype
 
 CONVOLUTIONS: Final = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -117,41 +118,42 @@ def second_moments(module: nn.Module, inputs: Tensor, others: Tensor | None = No
     is (columns, columns), or (groups, columns, columns) of a convolution with groups; float32, or
     float64 for such inputs.
     """
-    chunks_of = partial(_patches, module) if isinstance(module, CONVOLUTIONS) else _rows
-    total: Tensor | None = None
-    pairs = zip(chunks_of(inputs), chunks_of(inputs if others is None else others), strict=True)
-    for rows, left in pairs:
-        product = left.mT @ rows
-        total = product if total is None else total.add_(product)
-    assert total is not None
-    return total.squeeze(0) if total.shape[0] == 1 else total
+    both = inputs, inputs if others is None else others
+    if isinstance(module, CONVOLUTIONS):
+        dims = len(module.kernel_size) + 2
+        samples, left = (one if one.dim() == dims else one[None] for one in both)
+        groups, columns = module.groups, module.weight[0].numel()
+        sample_elements = columns * groups * samples[0, 0].numel()
+        rows_of = partial(_patches, module)
+    else:
+        samples, left = (one.reshape(-1, one.shape[-1]) for one in both)
+        groups, columns = 1, samples.shape[1]
+        sample_elements, rows_of = columns, partial(torch.unsqueeze, dim=0)
+    dtype = wide_dtype(inputs.dtype)
+    total = torch.zeros((groups, columns, columns), dtype=dtype, device=inputs.device)
+
+    def add(start: int, stop: int) -> None:
+        rows = rows_of(samples[start:stop].to(dtype))
+        others_rows = rows if others is None else rows_of(left[start:stop].to(dtype))
+        total.baddbmm_(others_rows.mT, rows)
+
+    in_parts(len(samples), MAX_ELEMENTS // sample_elements, add)
+    return total.squeeze(0) if groups == 1 else total
 
 
-def _rows(inputs: Tensor) -> Iterator[Tensor]:
-    """Yield (1, rows, columns)."""
-    rows = inputs.reshape(-1, inputs.shape[-1])
-    for chunk in torch.split(rows, max(1, MAX_ELEMENTS // rows.shape[1])):
-        yield chunk.to(wide_dtype(inputs.dtype))[None]
-
-
-def _patches(module: nn.Conv1d | nn.Conv2d | nn.Conv3d, inputs: Tensor) -> Iterator[Tensor]:
-    """Yield (groups, samples * positions, columns)."""
+def _patches(module: nn.Conv1d | nn.Conv2d | nn.Conv3d, samples: Tensor) -> Tensor:
+    """Return (groups, samples * positions, columns)."""
     dims = len(module.kernel_size)
-    samples = inputs if inputs.dim() == dims + 2 else inputs[None]
-    columns = module.weight[0].numel() * module.groups
-    positions = samples[0, 0].numel()
-    for chunk in torch.split(samples, max(1, MAX_ELEMENTS // (columns * positions))):
-        mode = "constant" if module.padding_mode == "zeros" else module.padding_mode
-        padding = module._reversed_padding_repeated_twice
-        patches = functional.pad(chunk.to(wide_dtype(inputs.dtype)), padding, mode)
-        geometry = zip(module.kernel_size, module.stride, module.dilation, strict=True)
-        for dim, (kernel, stride, dilation) in enumerate(geometry, 2):
-            window = dilation * (kernel - 1) + 1
-            patches = patches.unfold(dim, window, stride)[..., ::dilation]
-        # (samples, channels, *positions, *kernel)
-        patches = torch.unflatten(patches, 1, (module.groups, -1)).movedim(1, 0)
-        patches = patches.movedim(2, 2 + dims)  # (groups, samples, *positions, channels, *kernel)
-        yield patches.reshape(module.groups, -1, columns // module.groups)
+    mode = "constant" if module.padding_mode == "zeros" else module.padding_mode
+    patches = functional.pad(samples, module._reversed_padding_repeated_twice, mode)
+    geometry = zip(module.kernel_size, module.stride, module.dilation, strict=True)
+    for dim, (kernel, stride, dilation) in enumerate(geometry, 2):
+        window = dilation * (kernel - 1) + 1
+        patches = patches.unfold(dim, window, stride)[..., ::dilation]
+    # (samples, channels, *positions, *kernel)
+    patches = torch.unflatten(patches, 1, (module.groups, -1)).movedim(1, 0)
+    patches = patches.movedim(2, 2 + dims)  # (groups, samples, *positions, channels, *kernel)
+    return patches.reshape(module.groups, -1, module.weight[0].numel())
 
 
 RUNNING_MEAN, RUNNING_VAR = "running_mean", "running_var"

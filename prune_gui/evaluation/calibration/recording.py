@@ -49,6 +49,7 @@ from prune_gui.evaluation.calibration.statistics import (
 )
 from prune_gui.language import deferred, join_items
 from prune_gui.monitor import Monitor
+from prune_gui.pruning.devices import find_device
 from prune_gui.pruning.selection.scores import wide_dtype
 from prune_gui.recipe.auxiliary_files import RECORDING_KEY
 from prune_gui.recipe.recipe import own_version
@@ -65,7 +66,9 @@ NO_GRADIENTS: Final = deferred(
 
 
 @contextmanager
-def record(model: nn.Module, *statistics: str) -> Iterator[Recording]:
+def record(
+    model: nn.Module, *statistics: str, device: str | torch.device | None = None
+) -> Iterator[Recording]:
     """Record statistics of a model while the block runs it, for `Recording.save`.
 
     Example::
@@ -86,18 +89,22 @@ def record(model: nn.Module, *statistics: str) -> Iterator[Recording]:
     that `torch.compile` compiled run uncompiled in the block. Forward passes that activation
     checkpointing repeats do not count twice.
 
-    Sums are kept on the device of what they add up: 8 bytes per input channel, 4 bytes per weight
+    Sums are kept on `device`: 8 bytes per input channel, 4 bytes per weight
     for fisher and obd together and for taylor, and 4 bytes times the square of the columns of each
-    weight for second_moments.
+    weight for second_moments, which go to the memory of the processor where that of the device is
+    full.
 
     Args:
         model: the model whose names of parameters the files should have, as `state_dict` does.
         statistics: names from `STATISTICS`.
+        device: where inputs and gradients are summed, such as "cuda:1", "cpu" or "gpu", any
+            graphics card; None: where they are.
 
     Raises:
+        DeviceError: there is no such device.
         RecordingError: a statistic is unknown, or nothing in the model can be recorded.
     """
-    recording = Recording(model, statistics)
+    recording = Recording(model, statistics, device if device is None else find_device(device))
     with ExitStack() as hooks:
         recording._attach(hooks)
         yield recording
@@ -107,10 +114,12 @@ def record(model: nn.Module, *statistics: str) -> Iterator[Recording]:
 class Recording:
     """The statistics of a model that a `record` block recorded."""
 
-    def __init__(self, model: nn.Module, statistics: tuple[str, ...]) -> None:
+    def __init__(
+        self, model: nn.Module, statistics: tuple[str, ...], device: torch.device | None = None
+    ) -> None:
         _check(statistics)
         self._statistics = tuple(dict.fromkeys(statistics))
-        self._model = model
+        self._model, self._device = model, device
         self._names = parameter_names(model)
         self._batch_norms = batch_norm_names(model)
         self._transposed: set[str] = set()
@@ -269,6 +278,7 @@ class Recording:
         if torch._C._current_graph_task_id() != -1:
             return  # a backward pass repeats the forward pass
         inputs: Tensor = next(iter((*args, *kwargs.values()))).detach()
+        inputs = inputs if self._device is None else inputs.to(self._device)
         count = channels.vectors(inputs)
         if squares := self._sums.get(ACTIVATIONS):
             squares.add((name, channels), channels.squares(inputs), count)
@@ -276,10 +286,14 @@ class Recording:
             sums.add((name, channels), channels.sums(inputs), count)
         if (products := self._sums.get(SECOND_MOMENTS)) and count and has_rows(module):
             with torch.autocast(inputs.device.type, enabled=False):
-                products.add(name, second_moments(module, inputs), count)
+                try:
+                    products.add(name, second_moments(module, inputs), count)
+                except torch.OutOfMemoryError:
+                    products.add(name, second_moments(module, inputs.cpu()), count)
 
     def _add_batch(self, module: nn.Module, args: tuple[Tensor, ...], output: object) -> None:
         inputs = args[0].detach()
+        inputs = inputs if self._device is None else inputs.to(self._device)
         if torch._C._current_graph_task_id() != -1 or inputs.numel() <= inputs.shape[1]:
             return  # a backward pass repeats the forward pass; or there is no variance
         variance, mean = torch.var_mean(
@@ -291,11 +305,11 @@ class Recording:
     def _add_gradient(self, name: str, weight: Tensor, gradient: Tensor) -> None:
         if gradient.layout != torch.strided:
             gradient = gradient.to_dense()
-        wide = gradient.detach().float()
+        wide = gradient.detach().to(self._device or gradient.device, torch.float32)
         if squares := self._sums.get(FISHER):
             squares.add(name, wide.square())
         if products := self._sums.get(TAYLOR):
-            products.add(name, (wide * weight.detach().float()).abs())
+            products.add(name, (wide * weight.detach().to(wide)).abs())
 
 
 def _check(statistics: tuple[str, ...]) -> None:

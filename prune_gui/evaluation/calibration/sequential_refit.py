@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -12,6 +10,7 @@ from torch import Tensor, nn
 
 from prune_gui.checkpoint.parameters import MASK_SUFFIX
 from prune_gui.errors import RecordingError
+from prune_gui.evaluation.calibration.forward_passes import ForwardPasses, Layer, Run
 from prune_gui.evaluation.calibration.layer_inputs import (
     has_rows,
     is_transposed_linear,
@@ -20,9 +19,9 @@ from prune_gui.evaluation.calibration.layer_inputs import (
     weight_of,
 )
 from prune_gui.evaluation.calibration.statistics import DeviceSums
+from prune_gui.language import tr
+from prune_gui.pruning.devices import find_device
 from prune_gui.recipe.correction.corrected_values import refitted
-
-Run = Callable[[nn.Module, Any], object]
 
 
 def refit(
@@ -32,13 +31,18 @@ def refit(
     *,
     forward: Run | None = None,
     damping: float = 0.01,
+    device: str | torch.device | None = None,
 ) -> dict[str, str]:
     """Prune a model in place, and correct the kept weights of each layer by least squares.
 
-    Layers are corrected in the order in which they run. For each, all batches run once, so that its
-    inputs X are those that the pruned and corrected layers before it give. The kept weights are
-    w_S = H_SS^-1 H_S: w with H = X^T X + damping * mean(diag X^T X) * I, for which the outputs of
-    the layer are closest to those of the dense weight w on the same inputs. Formula and sources are
+    Layers are corrected in the order in which they run, each for the inputs X that the pruned and
+    corrected layers before it give; layers with the same inputs, such as q, k and v, at once. For
+    each, all batches run up to it: from the block that it is in, where blocks get the output of
+    the block before (one input of a block is kept for each batch), else from the beginning.
+
+    The kept weights are w_S = H_SS^-1 H_S: w with H = X^T X + damping * mean(diag X^T X) * I, for
+    which the outputs of the layer are closest to those of the dense weight w on the same inputs.
+    Formula and sources are
     in `prune_gui.recipe.correction.least_squares`: OBS (Hassibi and Stork 1993), AdaPrune (Hubara
     et al. 2021). SparseGPT (Frantar and Alistarh 2023) also goes from layer to layer. The method
     `refit` of recipes corrects all layers at once for the inputs of the dense model.
@@ -57,8 +61,11 @@ def refit(
             the masks of pruned modules, which stay pruned and get other values in `weight_orig`.
         batches: inputs, for example a DataLoader without shuffling; they are iterated once for
             each layer.
-        forward: runs the model on a batch; by default ``model(batch)``.
+        forward: runs the model on a batch; by default ``model(batch)``. It may be left before its
+            end, by an exception.
         damping: see above; at least 0. It is raised where H is not positive definite.
+        device: where H is summed and solved, such as "cuda:1", "cpu" or "gpu", any graphics card;
+            None: where the inputs and the weights are.
 
     Returns:
         By name of each corrected weight of a `Linear`, `Conv` or `Conv1D`, a note on the solution,
@@ -66,6 +73,7 @@ def refit(
 
     Raises:
         RecordingError: no layer with a mask ran, or a mask does not fit its parameter.
+        DeviceError: there is no such device.
     """
     run = forward or (lambda model, batch: model(batch))
     inputs = list(batches) if isinstance(batches, Iterator) else batches
@@ -78,27 +86,31 @@ def refit(
             continue
         if _mask(module, names[weight], masks) is not None:
             layers.setdefault(weight, []).append(module)
+    chosen = device if device is None else find_device(device)
     notes = {}
     with torch.no_grad():
-        order = _in_order(model, layers, inputs, run)
+        passes = ForwardPasses(model, inputs, run, layers)
         for parameter, every in names.items():
             given = _given(every, masks)
-            if given is not None and parameter not in order:
+            if given is not None and parameter not in passes.layers:
                 parameter.masked_fill_(~given.to(parameter.device, torch.bool), 0.0)
-        for parameter in order:
-            module = layers[parameter][0]
-            mask = _mask(module, names[parameter], masks)
+        moments: Tensor | None = None
+        latest: Layer | None = None
+        for parameter, layer in passes.layers.items():
+            if not layer.shares_inputs or layer.leader is not latest:
+                moments, latest = _moments(passes, layer, chosen), layer
+            module, every = layer.modules[0], names[parameter]
+            mask = _mask(module, every, masks)
             assert mask is not None
-            kept = mask.detach().bool().cpu()
-            corrected, note = refitted(
-                parameter.detach().cpu(),
-                kept,
-                _moments(model, layers[parameter], inputs, run),
-                damping,
-                transposed=is_transposed_linear(module),
-            )
+            kept = mask.detach().to(parameter.device, torch.bool)
+            corrected, note = parameter.detach(), tr("not corrected: it had no inputs")
+            if moments is not None:
+                transposed = is_transposed_linear(module)
+                corrected, note = refitted(
+                    corrected, kept, moments, damping, transposed=transposed, device=chosen
+                )
+            notes[every[0]] = note
             parameter.copy_(corrected if masks is None else corrected.masked_fill(~kept, 0.0))
-            notes[names[parameter][0]] = note
     if not notes:
         raise RecordingError(
             "No layer with a mask ran: give masks by the names of the weights, and batches."
@@ -131,40 +143,15 @@ def _mask(
     return _given(names, masks)
 
 
-def _in_order(
-    model: nn.Module, layers: Mapping[Tensor, list[nn.Module]], batches: Iterable[Any], run: Run
-) -> dict[Tensor, None]:
-    """Return the weights that a first batch meets, in the order in which they are used."""
-    order: dict[Tensor, None] = {}
-
-    def note(weight: Tensor, *_: object) -> None:
-        order.setdefault(weight)
-
-    with ExitStack() as hooks:
-        for weight, modules in layers.items():
-            for module in modules:
-                hooks.enter_context(module.register_forward_pre_hook(partial(note, weight)))
-        for batch in batches:
-            run(model, batch)
-            break
-    return order
-
-
-def _moments(
-    model: nn.Module, modules: Iterable[nn.Module], batches: Iterable[Any], run: Run
-) -> Tensor:
-    """Return X^T X of the inputs of modules with the same weight, on the CPU."""
+def _moments(passes: ForwardPasses, layer: Layer, device: torch.device | None) -> Tensor | None:
+    """Return X^T X of the inputs of a layer; None if it had only empty ones."""
     sums: DeviceSums[None] = DeviceSums()
 
-    def add(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        inputs: Tensor = next(iter((*args, *kwargs.values()))).detach()
+    def see(module: nn.Module, inputs: Tensor) -> None:
         if inputs.numel():
+            inputs = inputs.to(device or inputs.device)
             with torch.autocast(inputs.device.type, enabled=False):
                 sums.add(None, second_moments(module, inputs))
 
-    with ExitStack() as hooks:
-        for module in modules:
-            hooks.enter_context(module.register_forward_pre_hook(add, with_kwargs=True))
-        for batch in batches:
-            run(model, batch)
-    return sums.total(None)
+    passes.show_inputs(layer, see)
+    return sums.total(None, device) if sums.keys else None

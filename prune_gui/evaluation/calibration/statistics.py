@@ -51,12 +51,12 @@ class DeviceSums(Generic[Key]):
         """Return the shape of the sum of a key."""
         return tuple(next(iter(self._sums[key].values())).shape)
 
-    def total(self, key: Key) -> Tensor:
-        """Return the sum of a key over all devices, on the CPU."""
+    def total(self, key: Key, device: torch.device | str | None = "cpu") -> Tensor:
+        """Return the sum of a key over all devices, on one; None: on that of the first term."""
         first, *others = self._sums[key].values()
-        total = first.cpu()
+        total = first.to(device or first.device)
         for other in others:
-            total = total + other.cpu()
+            total = total + other.to(total.device)
         return total
 
 

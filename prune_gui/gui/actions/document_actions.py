@@ -98,14 +98,14 @@ DOCUMENT_ACTIONS: Final[dict[str, ActionSpec]] = {
         lambda w: w.exporter.export_figure(w.views.front),
         "Ctrl+Shift+F",
     ),
-    "choose_original": when_open(
-        deferred("Choose the ori&ginal…"),
-        deferred("Choose the checkpoint before pruning, which kept energy is relative to"),
-        lambda w: w.commands.choose_original(),
+    "choose_reference": when_open(
+        deferred("Choose the re&ference…"),
+        deferred("Choose the checkpoint before pruning: kept energy is relative to it"),
+        lambda w: w.commands.choose_reference(),
     ),
-    "forget_original": ActionSpec(
-        deferred("Forget the or&iginal"),
-        deferred("Do not measure kept energy against another checkpoint"),
+    "forget_reference": ActionSpec(
+        deferred("Forget the referen&ce"),
+        deferred("Do not compare with another checkpoint: kept energy is unknown"),
         lambda w: w.workbench.comparison.set_reference(None),
         when=lambda w: w.session is not None and w.session.reference_path is not None,
     ),

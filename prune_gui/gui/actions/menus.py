@@ -41,7 +41,7 @@ MENUS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
         ),
         ("open_recipe", "use_masks", "use_elsewhere", "save_recipe", "save_recipe_as"),
         ("save_checkpoint", "report", "export_figure"),
-        ("choose_original", "forget_original"),
+        ("choose_reference", "forget_reference"),
         ("close_window", "quit"),
     ),
     deferred("&Edit"): (

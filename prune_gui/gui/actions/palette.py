@@ -46,7 +46,7 @@ IN_PICTURES: Final = (
     (deferred("Move the picture"), deferred("Arrows")),
     (deferred("Pin the weight in the centre, or unpin it"), deferred("Space")),
     (deferred("Pin the adjacent weight"), deferred("Shift and arrows")),
-    (deferred("Show the original, without the stack and the draft"), deferred("Hold B")),
+    (deferred("Show the file as opened, without the stack and the draft"), deferred("Hold B")),
 )
 """Keys of the views, which are not actions of the window."""
 MAX_PARAMETERS: Final = 50

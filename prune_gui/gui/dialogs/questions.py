@@ -199,8 +199,12 @@ def agree_to_evaluate(parent: QWidget, spec: EvaluatorSpec) -> bool:
     return agree(parent, tr("Run this evaluator?"), text, tr("&Run"), icon=Icon.Warning)
 
 
-def ask_unsaved(parent: QWidget, name: str) -> str:
-    """Ask about an unsaved recipe; return "save", "checkpoint", "discard" or "cancel"."""
+def ask_unsaved(parent: QWidget, name: str, draft: str = "") -> str:
+    """Ask about an unsaved recipe; return "save", "checkpoint", "discard" or "cancel".
+
+    `draft` says what is lost with each but "cancel", because it is no step yet.
+    """
+    lost = tr("Its steps are lost if you discard them.")
     return ask(
         parent,
         tr("Save the recipe?"),
@@ -212,8 +216,13 @@ def ask_unsaved(parent: QWidget, name: str) -> str:
             "cancel": CANCEL,
         },
         default="save",
-        details=tr("Its steps are lost if you discard them."),
+        details=tr("{text}\n\n{note}", text=lost, note=draft) if draft else lost,
     )
+
+
+def agree_to_drop_draft(parent: QWidget, draft: str) -> bool:
+    """Ask whether to drop a draft; `draft` says which."""
+    return agree(parent, tr("Discard the draft?"), draft, tr("&Discard"))
 
 
 def ask_cancel_saving(parent: QWidget) -> bool:

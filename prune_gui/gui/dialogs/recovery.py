@@ -66,7 +66,7 @@ class Recovery(QObject):
         """Open the checkpoint, restore the recipe, then replace the old journal by a new one."""
         workbench = self._workbench
         try:
-            recipe, draft = unsaved.parsed(), unsaved.parsed_draft()
+            recipe = unsaved.parsed()
         except RecipeError as error:
             workbench.fail(deferred("Restoring the recipe"), error)
             return False
@@ -77,7 +77,7 @@ class Recovery(QObject):
             workbench.changed.disconnect(opened)
             session = workbench.session
             if session is not None and session.checkpoint.path.absolute() == unsaved.checkpoint:
-                recipe_path = unsaved.recipe_path
+                recipe_path, draft = unsaved.recipe_path, unsaved.draft
                 workbench.edit(lambda session: session.bring_back(recipe, recipe_path, draft))
                 self.journal.keep(session)
                 remove(path)

@@ -148,6 +148,9 @@ class SweepDialog(JobSequenceDialog):
     def legend(self) -> str:
         return self._legend.text()
 
+    def show_selection(self, *, on: bool) -> None:
+        self.plot.show_current(on=on)
+
     def table(self) -> Table | None:
         session = self._workbench.session
         if session is None or not self.model.rows:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Final
 
 from PySide6.QtCore import QEvent, QSignalBlocker, Qt, QTimer, Signal
@@ -27,6 +29,7 @@ from prune_gui.language import deferred, tr
 from prune_gui.pruning.methods import METHODS, Method
 from prune_gui.recipe import Step
 from prune_gui.recipe.amounts import Amount, allocated, with_own_amount, with_shares_of
+from prune_gui.session import Session
 from prune_gui.session.amount_from_cut import FIELD_FOR
 from prune_gui.session.changes import Changes
 from prune_gui.session.draft_request import (
@@ -42,7 +45,7 @@ from prune_gui.session.draft_request import (
     listed_units,
 )
 from prune_gui.session.history import DraftState
-from prune_gui.worker.jobs import Draft, Resolved
+from prune_gui.worker.jobs import Resolved
 
 UPDATE_INTERVAL_MS: Final = 25
 """Minimum interval between updates of the draft: each takes processor time from the engine."""
@@ -62,9 +65,8 @@ class DraftPanel(QWidget):
     def __init__(self, workbench: Workbench) -> None:
         super().__init__()
         self._workbench = workbench
-        self._editing: tuple[int, Step] | None = None
-        self._aside: DraftState | None = None  # the draft that returns after editing or a pick
-        self._is_made_by_view = False
+        self._table: Path | None = None  # the architecture table of the units that are offered
+        self._shown: DraftState | None = None  # what the form shows, as the history has it
 
         self._heading = QLabel()
         self._heading.setFont(bold(self._heading.font()))
@@ -105,25 +107,24 @@ class DraftPanel(QWidget):
         self._opened()
 
     @property
+    def _editing(self) -> int | None:
+        """Index of the step that the draft is to replace."""
+        session = self._workbench.session
+        return session.draft.editing if session is not None and session.draft is not None else None
+
+    @property
     def editing(self) -> bool:
         return self._editing is not None
 
     def edit(self, index: int, *, focus: bool = True) -> None:
         """Put the draft aside, and load a step of the recipe into the form, to replace it."""
-        session = self._workbench.session
-        assert session is not None
-        step = session.steps[index]
-        if not self.editing:
-            self._aside = self._workbench.draft.state
-        self._editing, self._is_made_by_view = (index, step), False
-        self._show_step(step)
-        self._turn_preview(on=True)
+        self._change(lambda session: session.edit_step(index))
         if focus:  # for other reasons, Fusion draws no focus frame
             self.method.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def _load(self, number: int | None) -> None:
         """Load a step into the form, unless it is in it; None for the draft, which is."""
-        if number is not None and (self._editing is None or self._editing[0] + 1 != number):
+        if number is not None and self._editing != number - 1:
             self.edit(number - 1, focus=False)
 
     def edit_with_amount(self, index: int, amount: Amount) -> None:
@@ -131,17 +132,22 @@ class DraftPanel(QWidget):
         self.form.set_value("amount", amount)
         self._update()
 
-    def stop_editing(self, *, amend: bool = False) -> None:
+    def stop_editing(self) -> None:
         if self.editing:
-            self._bring_back(amend=amend)
+            self._bring_back()
 
-    def _bring_back(self, *, amend: bool = False) -> None:
-        """Show the draft that was put aside."""
-        self._editing = None
-        if self._aside is not None:
-            self._show(self._aside, amend=amend)
+    def _bring_back(self) -> None:
+        """Show the draft that was put aside, or else begin a new one."""
+        session = self._workbench.session
+        if session is not None and session.draft is not None and session.draft.aside is not None:
+            self._change(lambda session: session.end_draft())
         else:
-            self._reset(amend=amend)
+            self._reset()
+
+    def _change(self, act: Callable[[Session], None]) -> None:
+        """Change the draft, which the form then shows, by a method of the session."""
+        self._catch_up()
+        self._workbench.draft.change(act)
 
     def add(self) -> None:
         """Add the draft, or apply it to the edited step, when its globs are known.
@@ -151,62 +157,56 @@ class DraftPanel(QWidget):
         self.targets.when_known(self._add)
 
     def _add(self) -> None:
-        step = self._step()
-        if step is None or self.obstacle:
+        self._update(amend=not self._is_outdated)
+        if self._step() is None or self.obstacle:
             self._show_missing()
             return
-        was_editing = self.editing
-        draft = Draft(step, self._editing[0] if self._editing else None)
-        self._workbench.edit(lambda session: self._workbench.draft.commit(session, draft))
-        if was_editing:
-            self.stop_editing(amend=True)
-        elif self._is_made_by_view:
-            self._bring_back(amend=True)
-        else:
-            self._turn_preview(on=False, amend=True)
+        self._workbench.edit(lambda session: session.commit_draft())
         self.added.emit()
 
     def _reset(self, *, amend: bool = False) -> None:
         """Begin a new draft: the first method with its defaults, for the selected parameters."""
-        self._editing, self._is_made_by_view = None, False
         self.method.choose(next(iter(METHODS)))
         self.form.reset(METHODS[self.method.currentData()])
-        self._show_mode()
         self.targets.restore(self.targets.typed, follows=True)
-        self._turn_preview(on=False, amend=amend)
+        with QSignalBlocker(self.preview):
+            self.preview.setChecked(False)
+        self._note(self._state(None), amend=amend)
+        self._show_mode()
 
-    def _show(self, state: DraftState, *, amend: bool = True) -> None:
+    def _show(self, state: DraftState) -> None:
         """Show a draft as it was, also one that is incomplete or that edits a step."""
-        session = self._workbench.session
-        assert session is not None
         self._workbench.draft.merging.stop()
-        self._is_made_by_view, self._aside = state.made_by_view, state.aside
-        self._editing = None
-        if state.editing is not None:
-            self._editing = state.editing, session.steps[state.editing]
+        self._is_outdated = False
         made = type(state.step.method) if state.step else METHODS.get(state.method)
         if made is None or made is not METHODS.get(state.method):  # its file was loaded again
-            self._reset(amend=amend)
+            self._reset(amend=True)
             return
+        self._shown = state
         self.method.choose(state.method)
         self.form.use(made)
         self.form.show_values(state.values)
         self.targets.restore(state.targets, follows=state.follows)
+        with QSignalBlocker(self.preview):
+            self.preview.setChecked(state.previewed)
         self._show_mode()
-        self._turn_preview(on=state.previewed, amend=amend)
+        self._step()  # marks what is missing
+        self._show_outcome()
 
-    def _state(self, step: Step | None) -> DraftState:
-        return DraftState(
-            step,
+    def _state(self, before: DraftState | None) -> DraftState:
+        """Return what the form shows, as a change of a draft; None: as a new one."""
+        made = DraftState(
+            self._step(),
             self.method.currentData(),
             self.form.values,
             self.targets.typed,
             follows=self.targets.following.isChecked(),
             previewed=self.preview.isChecked(),
-            made_by_view=self._is_made_by_view,
-            editing=self._editing[0] if self._editing else None,
-            aside=self._aside if self._editing or self._is_made_by_view else None,
         )
+        if before is None:
+            return made
+        is_views = before.made_by_view and made.targets == before.targets
+        return replace(made, made_by_view=is_views, editing=before.editing, aside=before.aside)
 
     def change(self, request: DraftRequest) -> None:
         bench = self._workbench
@@ -216,7 +216,7 @@ class DraftPanel(QWidget):
                 own = {"group": request.group} if request.group else {}
                 self._cuts.apply(partial(FIELD_FOR[request.quantity], value=request.value, **own))
             case StepRequest(step):
-                self._draft_made(step)
+                self._change(lambda session: session.draft_step(step))
             case TargetsRequest(names):
                 self.targets.choose(names)
             case AmountRequest():
@@ -241,7 +241,7 @@ class DraftPanel(QWidget):
     ) -> None:
         """Draft listed channels or units; end that draft without any; None: no change."""
         if numbers:
-            self._draft_made(to_step(numbers))
+            self._change(lambda session: session.draft_step(to_step(numbers)))
         elif numbers is not None:
             self._bring_back()
 
@@ -260,17 +260,6 @@ class DraftPanel(QWidget):
             return
         self._load(None if number == workbench.draft_number else number)
         self._show_step(step)
-        self._turn_preview(on=True)
-
-    def _draft_made(self, step: Step) -> None:
-        """Put the draft aside for a step that a view makes; it returns when that is added."""
-        self._workbench.draft.merging.stop()
-        if self._editing is not None and type(self._editing[1].method) is not type(step.method):
-            self._editing = None  # the edited step stays as it is
-        elif not self.editing and not self._is_made_by_view:
-            self._aside = self._workbench.draft.state
-        self._show_step(step)
-        self._is_made_by_view = True
         self._turn_preview(on=True)
 
     def _show_step(self, step: Step) -> None:
@@ -296,15 +285,13 @@ class DraftPanel(QWidget):
             self._renew_methods()
         if changes.file:
             self._opened()
-        elif changes.recipe and session is not None:
-            draft = session.history.draft
-            if draft is not None and draft is not self._workbench.draft.state:  # undone or redone
-                self._workbench.draft.state = draft
-                self._show(draft)
-            elif self._editing and session.steps[self._editing[0] :][:1] != self._editing[1:]:
-                self.stop_editing(amend=True)
+        elif session is not None and session.draft is not None and session.draft != self._shown:
+            self._show(session.draft)  # undone or redone, for example
         if changes.recipe and session is not None:
             self.targets.protect(session.protected)
+            if session.recipe.table_path != self._table:
+                self._table = session.recipe.table_path
+                self._offer_units()
         if changes.resolution:
             self._show_outcome()
             self._cuts.catch_up()
@@ -314,17 +301,15 @@ class DraftPanel(QWidget):
     def _opened(self) -> None:
         session = self._workbench.session
         self.setEnabled(session is not None)
-        state = session.history.draft if session is not None else None
-        self._workbench.draft.state = state
-        if state is not None:
-            self._show(state)  # the file was loaded again
+        if session is not None and session.draft is not None:
+            self._show(session.draft)  # the file was loaded again
         else:
             self._reset(amend=True)
 
     def _show_mode(self) -> None:
         self.cancel.setVisible(self.editing)
-        if self._editing:
-            heading = tr("Editing step {number}", number=self._editing[0] + 1)
+        if (editing := self._editing) is not None:
+            heading = tr("Editing step {number}", number=editing + 1)
             text, icon_name = tr("Appl&y"), "edit"
             tip = tr("Apply the changes to the step  (Ctrl+Return)")
         else:
@@ -361,14 +346,16 @@ class DraftPanel(QWidget):
     def _use_method(self) -> None:
         self.form.use(METHODS[self.method.currentData()])
         self._show_mode()
+        self._offer_units()
+
+    def _offer_units(self) -> None:
         choose_units(self._workbench, self.form, lambda: self._update(amend=True))
 
     def _targets_changed(self, by_user: bool) -> None:
         if by_user:
-            self._is_made_by_view = False
             self._changed_by_user()
-        elif self._is_made_by_view:
-            self._reset()  # the channels are those of another parameter
+        elif self._shown is not None and self._shown.made_by_view:
+            self._bring_back()  # the channels are those of another parameter
         else:
             self._update()
 
@@ -393,11 +380,12 @@ class DraftPanel(QWidget):
 
     def _update(self, *, amend: bool = False) -> None:
         self._is_outdated = False
-        index = self._editing[0] if self._editing else None
-        step = self._step()
-        if (session := self._workbench.session) is not None:
-            self._workbench.draft.note(session, self._state(step), amend=amend)
-        self._workbench.draft.set(step if self.preview.isChecked() else None, index)
+        session = self._workbench.session
+        self._note(self._state(session.draft if session is not None else None), amend=amend)
+
+    def _note(self, state: DraftState, *, amend: bool) -> None:
+        self._shown = state
+        self._workbench.draft.note(state, amend=amend)
         self._show_outcome()
 
     def _step(self) -> Step | None:
@@ -407,7 +395,8 @@ class DraftPanel(QWidget):
         targets = self.targets.patterns()
         if method is None or not targets:
             return None
-        enabled = self._editing[1].enabled if self._editing else True
+        editing = self._editing
+        enabled = editing is None or session is None or session.steps[editing].enabled
         return Step(method=method, targets=targets, enabled=enabled)
 
     @property
@@ -421,8 +410,11 @@ class DraftPanel(QWidget):
         failed = resolved is not None and resolved.preview is None and not self.editing
         return resolved.draft_error or "" if resolved and failed else ""
 
+    def _show_obstacle(self) -> None:
+        self.outcome.say(self.obstacle if not self.targets.error else "")  # is below the targets
+
     def _show_missing(self) -> None:
-        self.outcome.say(self.obstacle)
+        self._show_obstacle()
         if self.targets.error:
             self.targets.mark()
         elif (problem := self.form.problem) is not None:
@@ -439,9 +431,9 @@ class DraftPanel(QWidget):
 
     def _show_outcome(self) -> None:
         if not self.preview.isChecked():
-            self.outcome.say(tr("Change a setting, or turn on Preview."), warning=False)
+            self.outcome.say("")
         elif self._workbench.draft.current is None:
-            self.outcome.say(self.obstacle)
+            self._show_obstacle()
         elif (resolved := self._resolved()) is None:
             self.outcome.wait()
         else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import types
 import unicodedata
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final, Literal, Union, cast, get_args, get_origin
 
 from pydantic.fields import FieldInfo
@@ -20,6 +20,7 @@ from PySide6.QtGui import (
     QDropEvent,
     QKeyEvent,
     QKeySequence,
+    QStandardItemModel,
     QValidator,
 )
 from PySide6.QtWidgets import (
@@ -142,6 +143,13 @@ class ChoiceField(Field):
         self._box.activated.connect(lambda _: self._edited(self._box.currentData()))
         self._lay_out(self._box)
         self.set_value(choices[0])
+
+    def enable_only(self, choices: Collection[object]) -> None:
+        """Make the other choices faint: they cannot be chosen."""
+        model = self._box.model()
+        assert isinstance(model, QStandardItemModel)
+        for row in range(model.rowCount()):
+            model.item(row).setEnabled(self._box.itemData(row) in choices)
 
     def _show(self, value: object) -> None:
         self._box.setCurrentIndex(max(self._box.findData(value), 0))

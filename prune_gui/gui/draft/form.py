@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QFont, QFontMetrics
 from PySide6.QtWidgets import QLabel, QToolButton, QWidget
 
 from prune_gui.errors import one_line
 from prune_gui.gui.draft.amount_fields import AmountField, AmountsField, ShareField
-from prune_gui.gui.draft.fields import Field, format_of, plain_field
+from prune_gui.gui.draft.fields import ChoiceField, Field, format_of, plain_field
 from prune_gui.gui.runtime.locale import without_mnemonics
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.message import Message
-from prune_gui.language import tr, trn
+from prune_gui.language import language, tr, trn
 from prune_gui.pruning.methods import METHODS, Method, ScoredMethod
 from prune_gui.pruning.methods.fields import text_of
 from prune_gui.pruning.validation_messages import validation_message
@@ -36,11 +38,20 @@ def row_label(text: str, focus_input: QWidget) -> QLabel:
     """
     label = QLabel(text)
     label.setBuddy(focus_input)
-    width = label.fontMetrics().horizontalAdvance
-    fields = (field for method in METHODS.values() for field in method.model_fields.values())
-    labels = {tr(text_of(field).label).replace("&", "") for field in fields}
-    label.setMinimumWidth(max(width(f"{one} ") for one in labels))
+    width = _label_width(tuple(METHODS.values()), language(), label.font().toString())
+    label.setMinimumWidth(width)
     return label
+
+
+@lru_cache(maxsize=4)
+def _label_width(methods: tuple[type[Method], ...], _language: str, font_name: str) -> int:
+    """Return the width of the widest label; to translate all of them takes long."""
+    font = QFont()
+    font.fromString(font_name)
+    width = QFontMetrics(font).horizontalAdvance
+    fields = (field for method in methods for field in method.model_fields.values())
+    labels = {tr(text_of(field).label).replace("&", "") for field in fields}
+    return max(width(f"{one} ") for one in labels)
 
 
 class MethodForm(QWidget):
@@ -102,6 +113,12 @@ class MethodForm(QWidget):
         for name, value in values.items():
             self._fields[name].set_value(value)
         self._values_changed()
+
+    def enable_only(self, name: str, choices: Collection[object]) -> None:
+        """Let the user choose only these values of a field."""
+        field = self._fields.get(name)
+        if isinstance(field, ChoiceField):
+            field.enable_only(choices)
 
     def method(self, folder: Path | None = None) -> Method | None:
         """Return the method with the values of the fields; None, and show messages, if invalid."""

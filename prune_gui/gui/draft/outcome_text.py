@@ -51,7 +51,9 @@ class OutcomeText(QWidget):
             idle or formatting.prospect(preview, number), warning=False, caution=bool(idle)
         )
         self.limits.say("\n".join(formatting.notes(outcome.limits)), warning=False)
-        remarks = [*formatting.notes(outcome.warnings), *filter(None, [error])]
+        protected = preview.protected  # the text below the targets counts these
+        warnings = {name: note for name, note in outcome.warnings.items() if name not in protected}
+        remarks = [*formatting.notes(warnings), *filter(None, [error])]
         self.remarks.say("\n".join(remarks))
 
     def _show(self, text: str, *, warning: bool = True) -> None:

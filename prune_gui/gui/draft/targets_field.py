@@ -180,6 +180,8 @@ class TargetsField(QWidget):
         self._await(None)
         if following:
             self._write_selection()
+        else:
+            self.changed.emit(False)
 
     def _typed(self) -> None:
         self._set_following(following=False)

@@ -13,7 +13,7 @@ from prune_gui.pruning.methods.coupled import SPACE_CHOICES
 
 
 def choose_units(workbench: Workbench, form: MethodForm, chosen: Callable[[], None]) -> None:
-    """Choose units that the checkpoint has, if it has none of the kind in the form.
+    """Offer the kinds of units that the checkpoint has, and choose one if the form has another.
 
     What is wrong with a table of them is told by the outcome of the draft.
     """
@@ -28,8 +28,10 @@ def choose_units(workbench: Workbench, form: MethodForm, chosen: Callable[[], No
         return [one for one in spaces(session.checkpoint, table) if one in SPACE_CHOICES]
 
     def choose(found: list[str]) -> None:
-        is_current = session is workbench.session
-        if is_current and found and form.values.get("space") == kind not in found:
+        if session is not workbench.session or not found:
+            return
+        form.enable_only("space", found)
+        if form.values.get("space") == kind not in found:
             form.show_values({"space": found[0]})
             chosen()
 

@@ -230,7 +230,7 @@ class EvaluatorChooser(QWidget):
             self.metric_box.clear()
             self.metric_box.addItems(names)
             self.metric_box.setCurrentIndex(max(self.metric_box.findText(chosen or ""), 0))
-        self.metric_box.setEnabled(len(names) > 1)
+        self.metric_box.setVisible(len(names) > 1)
 
     def _use_text(self) -> None:
         text = self.box.currentText().strip()

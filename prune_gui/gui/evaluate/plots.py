@@ -140,6 +140,10 @@ class MetricPlot(Plot):
         with QSignalBlocker(self):
             self._choose(next(places, None))
 
+    def show_current(self, *, on: bool) -> None:
+        """Show or hide the ring around the current point."""
+        self._ring.setVisible(on)
+
     def legend(self) -> str:
         """Return the labels of the curves in their colours as rich text; each line is an item."""
         return "<br>".join(

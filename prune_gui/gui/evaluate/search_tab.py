@@ -142,7 +142,7 @@ class SearchTab(EvaluationTab):
             deferred("Of the file"), lambda trial: share_of(value(trial), dense)
         )
         return (
-            text_column(deferred("Ranking"), lambda trial: trial.label),
+            text_column(deferred("Ranking"), lambda trial: tr(trial.label)),
             number_column(deferred("Sparsity"), sparsity, number_formats.sparsity_share),
             number_column(deferred("Value"), value, lambda one: value_text(one) or tr("failed")),
             replace(share, title=""),  # only in files
@@ -229,9 +229,9 @@ class SearchTab(EvaluationTab):
         self._say(
             tr(
                 "{label}: {sparsity} pruned, {metric} {value}, {share} of the unpruned",
-                label=tr("Best, {label}", label=trial.label)
+                label=tr("Best, {label}", label=tr(trial.label))
                 if trial is self._best
-                else trial.label,
+                else tr(trial.label),
                 sparsity=number_formats.sparsity(evaluation.pruned, evaluation.total),
                 metric=metric.title(evaluation),
                 value=value_text(value),

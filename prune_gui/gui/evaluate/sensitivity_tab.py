@@ -22,6 +22,7 @@ from prune_gui.gui.evaluate.plots import MetricPlot
 from prune_gui.gui.evaluate.sweep_tab import DEFAULT_TARGETS
 from prune_gui.gui.evaluate.tab import EvaluationTab, amount_text, field, side_by_side, value_text
 from prune_gui.gui.views.controls import Choice
+from prune_gui.gui.views.legend_text import SEPARATOR, scale
 from prune_gui.gui.views.overview.block_grid import BlockGrid
 from prune_gui.gui.views.overview.grid_painter import Cell
 from prune_gui.gui.views.overview.layout import Arrangement
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 DEFAULT_AMOUNTS: Final = "50%, 70%, 90%"
 LIGHTEST: Final = 0.3
 """The lightest colour of a curve, as a share of the scale: lighter lines cannot be seen."""
+SCALE_STEPS: Final = 5
 MAX_DEPTH: Final = 20
 MAX_EVALUATIONS: Final = 5_000
 NAME: Final[Column[Sequence[SensitivityRow]]] = text_column(
@@ -109,8 +111,9 @@ class SensitivityTab(EvaluationTab):
             self.grid.show_cells(
                 self._arrangement, lambda name: cells.get(names[name], unknown), shades
             )
-        self.grid.setVisible(self._arrangement is not None)
-        self._scale.setText(scale_html(shades) if self._found else "")
+        for part in (self.amount, self.grid):
+            part.setVisible(self._arrangement is not None)
+        self._scale.setText(_scale(shades) if self._found else "")
         self._describe(None)
         self._enable()
 
@@ -131,7 +134,7 @@ class SensitivityTab(EvaluationTab):
 
     def legend(self) -> str:
         amount = tr("at {amount}", amount=self.amount.currentText())
-        return f"{scale_html(colours(self.palette()))}&nbsp; {amount}" if self._found else ""
+        return f"{_scale(colours(self.palette()))}{SEPARATOR}{amount}" if self._found else ""
 
     def _table(self, name: str) -> Table:
         values = [_column(at, amount) for at, amount in enumerate(self._amounts)]
@@ -199,7 +202,7 @@ class SensitivityTab(EvaluationTab):
         elif trial is None and self._largest:
             worst = max(self.rows, key=lambda row: row.largest_drop)
             trial = worst.trials[worst.drops.index(worst.largest_drop)]
-            text = tr("Most sensitive, {result}", result=self._result(trial))
+            text = tr("Most sensitive: {result}", result=self._result(trial))
         elif trial is not None:
             text = self._result(trial)
         self._say(join_clauses((text, self._measured_on())))
@@ -207,7 +210,7 @@ class SensitivityTab(EvaluationTab):
     def _result(self, trial: Trial | None) -> str:
         assert trial is not None
         return tr(
-            "{label} at {amount}: {metric} {value}",
+            "{label}, {metric} {value} at {amount}",
             label=trial.label,
             amount=amount_text(trial.amount),
             metric=self._metric_title(),
@@ -215,12 +218,10 @@ class SensitivityTab(EvaluationTab):
         )
 
 
-def scale_html(shades: Colours, steps: int = 8) -> str:
+def _scale(shades: Colours) -> str:
     """Return the colour scale as rich text, from no drop to the largest."""
-    swatches = "".join(
-        f'<span style="color: {shades.share(at / (steps - 1))}">■</span>' for at in range(steps)
-    )
-    return "&nbsp;".join((tr("no change"), swatches, tr("largest loss")))
+    swatches = [(shades.share(at / SCALE_STEPS), "") for at in range(SCALE_STEPS)]
+    return scale(tr("no change"), [*swatches, (shades.share(1.0), tr("largest loss"))])
 
 
 def _column(at: int, amount: float) -> Column[Sequence[SensitivityRow]]:

@@ -74,7 +74,7 @@ class ShownState:
             return tr("Out of date: the stack has changed")
         if outcome.evaluation is None:
             return outcome.error
-        return tr("Stored result") if outcome.evaluation.cached else tr("Evaluated")
+        return tr("Stored") if outcome.evaluation.cached else tr("Evaluated")
 
 
 def _number(state: ShownState, name: str) -> float | None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from prune_gui.table import Table
 
 
-SIZES_PX: Final = (550, 350)
+SIZES_PX: Final = (460, 440)
 """Widths of a picture and of what is beside it, before the user changes them."""
 FIELD_PX: Final = 50
 """Minimum width of a field in the row of the settings."""
@@ -141,6 +141,13 @@ class EvaluationTab(QWidget):
 
     def legend(self) -> str:
         return ""
+
+    def show_selection(self, *, on: bool) -> None:
+        from prune_gui.gui.evaluate.plots import MetricPlot  # pyqtgraph: slow to import
+
+        plot = self.picture()
+        if isinstance(plot, MetricPlot):
+            plot.show_current(on=on)
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)

@@ -35,14 +35,13 @@ from prune_gui.gui.figures.figure import (
     PICTURE,
     POINTS_PER_INCH,
     Figure,
+    Sheet,
     clipboard_data,
-    content_of,
     default_title,
-    drawn,
-    image_of,
     panels_of,
+    sheets_to_copy,
 )
-from prune_gui.gui.figures.picture import PicturePanel, PictureSource, is_dark
+from prune_gui.gui.figures.picture import Cover, PictureSource, is_dark, picture_panel
 from prune_gui.gui.views.controls import Choice
 from prune_gui.gui.views.plot import dim_names_of, layout_labels
 from prune_gui.gui.widgets import layouts
@@ -64,6 +63,8 @@ if TYPE_CHECKING:
 
 Access = tuple[Callable[[], Any], Callable[[Any], None], SignalInstance]
 SETTLE_MS: Final = 40
+COVER_MS: Final = 300
+"""Time in which a view gets its own colours again."""
 PAPER_EDGES: Final = QMargins(WIDE_PX, WIDE_PX, WIDE_PX, WIDE_PX)
 PREVIEW_PX: Final = QSize(320, 300)
 MAX_SCALE: Final = 2.0  # pixels of the preview per point
@@ -98,7 +99,7 @@ class FigureDialog(QDialog):
         super().__init__(parent)
         self.setWindowTitle(tr("Export figure"))
         self._workbench, self._source, self._curves = workbench, source, curves
-        self._recoloured: list[PictureSource] = []
+        self._covers: dict[PictureSource, Cover] = {}
         self._data: FigureData | None = None
         self._is_showing = False
         self.settings = settings
@@ -229,12 +230,12 @@ class FigureDialog(QDialog):
         if self._data is not None:
             ready = panels_of(self._data, DARK if self.settings.dark else LIGHT)
         if self._curves is not None and self._curves.picture() is not None:
-            ready[CURVES] = PicturePanel(self._curves, CURVES_ASPECT)
+            ready[CURVES] = picture_panel(self._curves, CURVES_ASPECT)
         found = {layout: [panel] for layout, panel in ready.items()}
         if len(ready) > 1:
             found[PAGE] = [ready[layout] for layout in LAYOUTS if layout in ready]
         if self._source.picture() is not None:
-            found[PICTURE] = [PicturePanel(self._source)]
+            found[PICTURE] = [picture_panel(self._source)]
         return found
 
     def _figure(self) -> Figure | None:
@@ -256,20 +257,36 @@ class FigureDialog(QDialog):
         shown = {PICTURE: self._source, CURVES: self._curves, PAGE: self._curves}
         picture = shown.get(self._layout or "")
         if picture is not None and is_dark(picture) != self.settings.dark:
-            self._recoloured.append(picture)
+            if picture not in self._covers:
+                assert isinstance(picture, QWidget)
+                self._covers[picture] = Cover(picture)
             picture.setPalette(theme_palette(dark=self.settings.dark))
         figure = self._figure()
         if figure is None:
             return
-        size, room = figure.size, self._scroll.viewport().size().shrunkBy(PAPER_EDGES)
-        across, down = room.width() / size.width(), room.height() / size.height()
-        scale = min(across, max(down, LEGIBLE_SCALE), MAX_SCALE)
+        room = self._scroll.viewport().size().shrunkBy(PAPER_EDGES)
         ratio = self.devicePixelRatioF()
-        image = image_of(figure, scale * ratio * POINTS_PER_INCH)
-        image.setDevicePixelRatio(ratio)
-        self.preview.setPixmap(QPixmap.fromImage(image))
-        pixels = figure.pixel_size(self.settings.dpi)
-        paper = (size * MM_PER_INCH / POINTS_PER_INCH).toSize()
+
+        def work(_: Monitor) -> Sheet:
+            across, down = (
+                room.width() / figure.size.width(),
+                room.height() / figure.size.height(),
+            )
+            scale = min(across, max(down, LEGIBLE_SCALE), MAX_SCALE)
+            return Sheet(figure, "png", scale * ratio * POINTS_PER_INCH)
+
+        def then(sheet: Sheet) -> None:
+            if isValid(self):
+                image = sheet.finish().image
+                image.setDevicePixelRatio(ratio)
+                self.preview.setPixmap(QPixmap.fromImage(image))
+                self._describe(figure)
+
+        self._workbench.bridge.run_job("figure.preview", work, then)
+
+    def _describe(self, figure: Figure) -> None:
+        pixels = figure.pixel_size(figure.settings.dpi)
+        paper = (figure.size * MM_PER_INCH / POINTS_PER_INCH).toSize()
         facts = tr(
             "{width} \N{MULTIPLICATION SIGN} {height} mm, "
             "{across:,} \N{MULTIPLICATION SIGN} {down:,} px",
@@ -284,9 +301,15 @@ class FigureDialog(QDialog):
             button.setEnabled(not is_large)
 
     def _copy(self) -> None:
-        if (figure := self._figure()) is not None:
-            QGuiApplication.clipboard().setMimeData(clipboard_data(figure))
-            self.note.say(tr("Copied the picture"), warning=False)
+        if (figure := self._figure()) is None:
+            return
+
+        def then(sheets: tuple[Sheet, Sheet]) -> None:
+            QGuiApplication.clipboard().setMimeData(clipboard_data(*sheets))
+            if isValid(self):
+                self.note.say(tr("Copied the picture"), warning=False)
+
+        self._workbench.bridge.run_job("figure", lambda _: sheets_to_copy(figure), then)
 
     def _export(self) -> None:
         figure, session = self._figure(), self._workbench.session
@@ -306,12 +329,17 @@ class FigureDialog(QDialog):
         except PruneGuiError as error:
             self.note.say(str(error))
             return
-        made = drawn(figure)
+        bridge = self._workbench.bridge
 
-        def write(_: Monitor) -> int:
-            content = content_of(made)
+        def write(sheet: Sheet) -> int:
+            content = sheet.content()
             write_documents({target: content}, overwrite=target == path)  # else nobody was asked
             return len(content)
+
+        def drawn(sheet: Sheet) -> None:
+            sheet.finish()
+            job = Job(title, lambda _: write(sheet), writes=True)
+            bridge.run(job, written, failed)
 
         def written(size: int) -> None:
             self._workbench.saved.emit(target)
@@ -325,8 +353,8 @@ class FigureDialog(QDialog):
             else:
                 self._workbench.failed.emit(tr("Exporting the figure"), error)
 
-        job = Job(deferred("Exporting the figure"), write, writes=True)
-        self._workbench.bridge.run(job, written, failed)
+        title, dpi = deferred("Exporting the figure"), figure.settings.dpi
+        bridge.run(Job(title, lambda _: Sheet(figure, suffix, dpi)), drawn, failed)
 
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:
@@ -336,8 +364,9 @@ class FigureDialog(QDialog):
 
     def done(self, result: int) -> None:
         self._timer.stop()
-        for source in self._recoloured:
+        for source, cover in self._covers.items():
             source.setPalette(QPalette())
+            QTimer.singleShot(COVER_MS, cover, cover.deleteLater)
         self.closed.emit(self.settings)
         super().done(result)
 

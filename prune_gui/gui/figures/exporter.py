@@ -50,13 +50,17 @@ class Exporter:
 
     def copy_picture(self, source: PictureSource) -> None:
         # not for the first paint
-        from prune_gui.gui.figures.figure import Figure, clipboard_data
-        from prune_gui.gui.figures.picture import PicturePanel, is_dark
+        from prune_gui.gui.figures.figure import Figure, clipboard_data, sheets_to_copy
+        from prune_gui.gui.figures.picture import is_dark, picture_panel
 
         if source.picture() is not None:
             settings = self._preferences.now.figure.model_copy(update={"dark": is_dark(source)})
-            figure = Figure([PicturePanel(source)], source.caption()[0], settings)
-            self._copy(clipboard_data(figure), tr("Copied the picture"))
+            figure = Figure([picture_panel(source)], source.caption()[0], settings)
+            self._workbench.bridge.run_job(
+                "figure",
+                lambda _: sheets_to_copy(figure),
+                lambda sheets: self._copy(clipboard_data(*sheets), tr("Copied the picture")),
+            )
 
     def export_figure(self, source: PictureSource, layout: str | None = None) -> None:
         """Show the dialog that exports figures, with the layout of the last time if not given."""

@@ -8,7 +8,7 @@ from functools import cached_property
 from html import escape
 from math import prod
 from string import ascii_lowercase
-from typing import Final
+from typing import Final, Literal
 
 from PySide6.QtCore import (
     QBuffer,
@@ -35,10 +35,18 @@ from PySide6.QtSvg import QSvgGenerator
 
 from prune_gui.errors import one_line
 from prune_gui.gui.figures.data import FigureData
-from prune_gui.gui.figures.panels import COLUMN_EMS, BarsPanel, Canvas, GridPanel, MaskPanel, Panel
+from prune_gui.gui.figures.panels import (
+    COLUMN_EMS,
+    BarsPanel,
+    Canvas,
+    CellsPanel,
+    MaskPanel,
+    Panel,
+)
 from prune_gui.gui.views.legend_text import legend
+from prune_gui.gui.views.overview.grid_painter import Cell
 from prune_gui.language import deferred, tr
-from prune_gui.number_formats import short_count, sparsity
+from prune_gui.number_formats import short_count, sparsity, sparsity_share
 from prune_gui.raster.colours import DARK, LIGHT, Colours
 from prune_gui.session.settings import FigureSettings
 
@@ -89,7 +97,7 @@ class Figure:
         return (self.size * dpi / POINTS_PER_INCH).toSize()
 
     def draw(self, painter: QPainter) -> None:
-        """Draw with a painter whose unit is a point."""
+        """Draw all but the pictures of widgets with a painter whose unit is a point."""
         hints = QPainter.RenderHint
         painter.setRenderHints(hints.Antialiasing | hints.LosslessImageRendering)
         canvas = self._canvas(painter)
@@ -100,11 +108,22 @@ class Figure:
                 line = QRectF(box.left(), box.top(), box.width(), canvas.line)
                 line.moveBottom(box.top() - TITLE_GAP)
                 canvas.text(line, f"{ascii_lowercase[number]}  {panel.title}", bold=True)
-            painter.save()
-            panel.draw(canvas, box)
-            painter.restore()
+            if not panel.is_of_widget:
+                self._draw_panel(canvas, panel, box)
             foot = QPointF(0, TITLE_GAP) + box.bottomLeft()
             canvas.write(self._legend(canvas, panel, box.width()), foot)
+
+    def draw_pictures(self, painter: QPainter) -> None:
+        """Draw the pictures of widgets, on the GUI thread after `draw`."""
+        canvas = self._canvas(painter)
+        for panel, box, _ in self._boxes:
+            if panel.is_of_widget:
+                self._draw_panel(canvas, panel, box)
+
+    def _draw_panel(self, canvas: Canvas, panel: Panel, box: QRectF) -> None:
+        canvas.painter.save()
+        panel.draw(canvas, box)
+        canvas.painter.restore()
 
     @property
     def _width(self) -> float:
@@ -162,8 +181,14 @@ def panels_of(data: FigureData, colours: Colours) -> dict[str, Panel]:
     """Return the panel of each layout for which there is something to show."""
     model, chosen = data.subject, data.chosen
     text = legend(model, colours, zeros=model.zeros)
+
+    def cell_of(name: str) -> Cell:
+        share = data.bars[name].sparsity
+        return Cell(sparsity_share(share), colours.share(share), is_faint=not share)
+
+    title = tr("Sparsity by block and role")
     panels: dict[str, Panel] = {
-        "blocks": GridPanel(tr("Sparsity by block and role"), "", data),
+        "blocks": CellsPanel(title, "", data.arrangement, cell_of, tr("sparsity")),
         "layers": BarsPanel(tr("Sparsity of each layer"), text, data),
     }
     if chosen is not None:
@@ -185,86 +210,102 @@ def default_title(data: FigureData) -> str:
 
 
 INCHES_PER_METRE: Final = 1000 / 25.4
-PDF_DPI: Final = 1200  # of the coordinates in PDF files
+PDF_DPI: Final = 144  # of PDF files: a pen of one pixel, as plots have, is half a point wide
 SVG_DPI: Final = 2540  # 0.01 mm per unit of the size of SVG files
 MAX_TITLE_CHARS: Final = 300
+Form = Literal["png", "svg", "pdf"]
 FALLBACK_FONTS: Final = ", Helvetica, Arial, sans-serif"
 
 
-def image_of(figure: Figure, dpi: float) -> QImage:
-    """Return a figure as an image."""
+class Sheet:
+    """A figure that becomes a file: made on any thread, and finished on the GUI thread.
+
+    Args:
+        dpi: resolution of the image in a PNG file; other files have lines and texts.
+    """
+
+    def __init__(self, figure: Figure, form: Form, dpi: float = 0.0) -> None:
+        self._figure = figure
+        self._content = QByteArray()
+        self._buffer = QBuffer(self._content)
+        self._buffer.open(QIODevice.OpenModeFlag.WriteOnly)
+        self._device: QPaintDevice
+        match form:
+            case "png":
+                self._device, unit = _image(figure, dpi), dpi
+            case "svg":
+                self._device, unit = _svg(figure, self._buffer), POINTS_PER_INCH
+            case "pdf":
+                self._device, unit = _pdf(figure, self._buffer), PDF_DPI
+        self._painter = QPainter(self._device)
+        self._painter.scale(unit / POINTS_PER_INCH, unit / POINTS_PER_INCH)
+        figure.draw(self._painter)
+
+    def __del__(self) -> None:
+        if self._painter.isActive():  # nobody took the figure
+            self._painter.end()  # before its device is deleted
+
+    def finish(self) -> Sheet:
+        """Draw the pictures of widgets, whose fonts have sizes for the resolution of the screen."""
+        if isinstance(self._device, QSvgGenerator):
+            self._device.setResolution(round(QGuiApplication.primaryScreen().logicalDotsPerInch()))
+        self._figure.draw_pictures(self._painter)
+        self._painter.end()
+        return self
+
+    @property
+    def image(self) -> QImage:
+        """The image of a PNG file."""
+        assert isinstance(self._device, QImage)
+        return self._device
+
+    def content(self) -> bytes:
+        """Return the content of the file, on any thread. SVG files name fonts to fall back to."""
+        if isinstance(self._device, QImage):
+            self._device.save(self._buffer, "PNG")  # type: ignore[call-overload]  # it accepts only bytes
+        content = bytes(self._content.data())
+        if isinstance(self._device, QSvgGenerator):
+            family = f'font-family="{self._figure.family}'
+            content = content.replace(family.encode(), (family + FALLBACK_FONTS).encode())
+        return content
+
+
+def _image(figure: Figure, dpi: float) -> QImage:
     image = QImage(figure.pixel_size(dpi), QImage.Format.Format_RGB32)
     image.setDotsPerMeterX(round(INCHES_PER_METRE * dpi))
     image.setDotsPerMeterY(round(INCHES_PER_METRE * dpi))
     image.setText("Title", one_line(figure.title, MAX_TITLE_CHARS))
     image.fill(figure.colours.background)
-    _draw(figure, image, dpi)
     return image
 
 
-def content_of(drawn: QImage | bytes) -> bytes:
-    """Return an image as the content of a PNG file; the content of other files is ready."""
-    if isinstance(drawn, bytes):
-        return drawn
-    content, buffer = _buffer()
-    drawn.save(buffer, "PNG")  # type: ignore[call-overload]  # it accepts only bytes
-    return bytes(content.data())
-
-
-def drawn(figure: Figure) -> QImage | bytes:
-    """Return what `content_of` needs for a file of the format of a figure."""
-    match figure.settings.format:
-        case "png":
-            return image_of(figure, figure.settings.dpi)
-        case "svg":
-            return svg_of(figure)
-        case "pdf":
-            return pdf_of(figure)
-
-
-def svg_of(figure: Figure) -> bytes:
-    """Return a figure as an SVG file. Texts stay texts; other fonts replace a missing one."""
-    content, buffer = _buffer()
+def _svg(figure: Figure, buffer: QBuffer) -> QSvgGenerator:
     generator = QSvgGenerator(QSvgGenerator.SvgVersion.Svg11)
     generator.setOutputDevice(buffer)
     generator.setResolution(SVG_DPI)
     generator.setSize(figure.pixel_size(SVG_DPI))
     generator.setViewBox(QRectF(0, 0, figure.size.width(), figure.size.height()))
     generator.setTitle(one_line(figure.title, MAX_TITLE_CHARS))
-    _draw(figure, generator, POINTS_PER_INCH)
-    family = f'font-family="{figure.family}'
-    return bytes(content.data()).replace(family.encode(), (family + FALLBACK_FONTS).encode())
+    return generator
 
 
-def pdf_of(figure: Figure) -> bytes:
-    """Return a figure as a PDF file with its fonts."""
-    content, buffer = _buffer()
+def _pdf(figure: Figure, buffer: QBuffer) -> QPdfWriter:
     writer = QPdfWriter(buffer)
     writer.setResolution(PDF_DPI)
     writer.setPageSize(QPageSize(figure.size / POINTS_PER_INCH, QPageSize.Unit.Inch))
     writer.setPageMargins(QMarginsF())
     writer.setTitle(one_line(figure.title, MAX_TITLE_CHARS))
-    _draw(figure, writer, PDF_DPI)
-    return bytes(content.data())
+    return writer
 
 
-def clipboard_data(figure: Figure) -> QMimeData:
-    """Return a figure for the clipboard, as an image and as SVG."""
+def sheets_to_copy(figure: Figure) -> tuple[Sheet, Sheet]:
+    """Return what `clipboard_data` needs: a figure as an image and as SVG."""
+    return Sheet(figure, "png", figure.settings.dpi), Sheet(figure, "svg")
+
+
+def clipboard_data(image: Sheet, svg: Sheet) -> QMimeData:
+    """Return a figure for the clipboard, on the GUI thread."""
     mime = QMimeData()
-    mime.setImageData(image_of(figure, figure.settings.dpi))
-    mime.setData("image/svg+xml", svg_of(figure))
+    mime.setImageData(image.finish().image)
+    mime.setData("image/svg+xml", svg.finish().content())
     return mime
-
-
-def _buffer() -> tuple[QByteArray, QBuffer]:
-    content = QByteArray()
-    buffer = QBuffer(content)
-    buffer.open(QIODevice.OpenModeFlag.WriteOnly)
-    return content, buffer
-
-
-def _draw(figure: Figure, device: QPaintDevice, dpi: float) -> None:
-    painter = QPainter(device)
-    painter.scale(dpi / POINTS_PER_INCH, dpi / POINTS_PER_INCH)
-    figure.draw(painter)
-    painter.end()

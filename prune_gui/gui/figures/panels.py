@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,8 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF, QImage, QPainter, QTextD
 from prune_gui.errors import one_line
 from prune_gui.gui.figures.data import Bar, FigureData
 from prune_gui.gui.views.mask.data import coloured, step_table
-from prune_gui.gui.views.overview.grid_painter import Cell, GridPainter, image_of
+from prune_gui.gui.views.overview.grid_painter import CellOf, GridPainter, image_of
+from prune_gui.gui.views.overview.layout import Arrangement
 from prune_gui.language import tr
 from prune_gui.number_formats import percent, sparsity_share
 from prune_gui.raster.colours import Colours, ramp_table
@@ -44,6 +45,7 @@ class Panel:
 
     title: str
     legend: str
+    is_of_widget: ClassVar[bool] = False  # whether `draw` must be called on the GUI thread
 
     @abstractmethod
     def height(self, canvas: Canvas, width: float) -> float:
@@ -63,20 +65,25 @@ class DataPanel(Panel):
     data: FigureData
 
 
-class GridPanel(DataPanel):
-    """The sparsity of each parameter by block and role, with a bar of the colours."""
+@dataclass(frozen=True, eq=False)
+class CellsPanel(Panel):
+    """Cells of parameters by block and role, with a bar of the colours of shares if `what` says.
+
+    `cell_of` is called on any thread.
+    """
+
+    title: str
+    legend: str
+    arrangement: Arrangement
+    cell_of: CellOf
+    what: str = ""
 
     def _painter(self, canvas: Canvas, width: float, height: float) -> tuple[GridPainter, float]:
         """Return the painter of the cells for a size, and the points per pixel of it."""
         font = canvas.font()
         scale = font.pixelSize() / GRID_FONT_PX
         font.setPixelSize(GRID_FONT_PX)
-
-        def cell_of(name: str) -> Cell:
-            share = self.data.bars[name].sparsity
-            return Cell(sparsity_share(share), canvas.colours.share(share), is_faint=not share)
-
-        painter = GridPainter(self.data.arrangement, cell_of, canvas.colours, font)
+        painter = GridPainter(self.arrangement, self.cell_of, canvas.colours, font)
         painter.fit(int(width / scale), ceil(height / scale))
         return painter, scale
 
@@ -87,14 +94,18 @@ class GridPanel(DataPanel):
             needed = scale * painter.size[1]
             if needed <= room:
                 break
-        return needed + 2 * canvas.line
+        return needed + self._bar_height(canvas)
+
+    def _bar_height(self, canvas: Canvas) -> float:
+        return 2 * canvas.line if self.what else 0.0
 
     def draw(self, canvas: Canvas, area: QRectF) -> None:
-        cells = area.adjusted(0, 0, 0, -2 * canvas.line)
-        bar = QRectF(area.left(), cells.bottom() + GAP, area.width() / 2, canvas.line - GAP)
-        canvas.pixels(bar, ramp_table(canvas.colours.scale, SHADES)[None])
-        canvas.percentages(bar)
-        canvas.text(bar.translated(bar.width() + GAP, 0), tr("sparsity"))
+        cells = area.adjusted(0, 0, 0, -self._bar_height(canvas))
+        if self.what:
+            bar = QRectF(area.left(), cells.bottom() + GAP, area.width() / 2, canvas.line - GAP)
+            canvas.pixels(bar, ramp_table(canvas.colours.scale, SHADES)[None])
+            canvas.percentages(bar)
+            canvas.text(bar.translated(bar.width() + GAP, 0), self.what)
         painter, scale = self._painter(canvas, area.width(), cells.height())
         width, height = painter.size
         scale = min(scale, area.width() / width, cells.height() / height)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from html import escape
 from typing import Final, Protocol
 
-from PySide6.QtCore import QPoint, QRectF, QSize, QSizeF, SignalInstance
+from PySide6.QtCore import QPoint, QRectF, SignalInstance
 from PySide6.QtGui import QFontInfo, QPalette, QRegion
-from PySide6.QtWidgets import QAbstractScrollArea, QWidget
+from PySide6.QtWidgets import QLabel, QWidget
 
 from prune_gui.errors import one_line
-from prune_gui.gui.figures.panels import Canvas, Panel
-from prune_gui.gui.views.view import View
+from prune_gui.gui.figures.panels import Canvas, CellsPanel, Panel
+from prune_gui.gui.views.overview.block_grid import BlockGrid
 from prune_gui.gui.widgets.theme import colours
 from prune_gui.raster.colours import DARK
 
@@ -35,6 +35,9 @@ class PictureSource(Protocol):
     def legend(self) -> str:
         """Return the legend as rich text, in the colours of the picture."""
 
+    def show_selection(self, *, on: bool) -> None:
+        """Show or hide the marks of what is chosen."""
+
     def accessibleName(self) -> str:  # noqa: N802 - as Qt has it
         """Return the name of the kind of picture."""
 
@@ -46,61 +49,73 @@ class PictureSource(Protocol):
         """Set the palette; the picture follows it at once, or with a job."""
 
 
-class PicturePanel(Panel):
-    """Draws the picture of a source as if it had the size of the figure.
+def picture_panel(source: PictureSource, aspect: float | None = None) -> Panel:
+    """Return the picture of a source as a panel.
 
-    The aspect is the height relative to the width. Without it, it is that on the screen, and the
-    legend begins with the description of the picture.
+    Without an aspect, the height relative to the width, it is that on the screen, and the legend
+    begins with the description of the picture.
     """
+    picture, title = source.picture(), source.accessibleName()
+    assert picture is not None
+    what = escape(one_line(source.caption()[1])) if aspect is None else ""
+    legend = "<br>".join(filter(None, (what, source.legend())))
+    if not isinstance(picture, BlockGrid):
+        return WidgetPanel(source, picture, title, legend, aspect)
+    assert picture.painter is not None
+    cell_of = picture.painter.cell_of  # of the present data
+    arrangement = picture.painter.arrangement
+    return CellsPanel(title, legend, arrangement, lambda name: cell_of(name)._replace(outline=""))
 
-    def __init__(self, source: PictureSource, aspect: float | None = None) -> None:
-        picture = source.picture()
-        assert picture is not None
-        self.picture: QWidget = picture
-        self._source = source
+
+class WidgetPanel(Panel):
+    """Draws a widget as if it had the size of the figure, without marks of what is chosen."""
+
+    is_of_widget = True
+
+    def __init__(
+        self,
+        source: PictureSource,
+        picture: QWidget,
+        title: str,
+        legend: str,
+        aspect: float | None,
+    ) -> None:
+        self.title, self.legend = title, legend
+        self._source, self._picture = source, picture
         self._aspect = aspect or picture.height() / max(1, picture.width())
-        self.title = source.accessibleName()
-        what = escape(one_line(source.caption()[1])) if aspect is None else ""
-        self.legend = "<br>".join(filter(None, (what, source.legend())))
+        self._text_px = QFontInfo(picture.font()).pixelSize()
+        self._min_height = picture.minimumSizeHint().height()
 
     def height(self, canvas: Canvas, width: float) -> float:
-        scale, before = self._scale(canvas), self.picture.size()
-        min_height = scale * self.picture.minimumSizeHint().height()
-        height = max(min_height, width * min(max(self._aspect, MIN_ASPECT), MAX_ASPECT))
-        if isinstance(self.picture, QAbstractScrollArea):
-            size = self._resized((QSizeF(width, height) / scale).toSize())
-            height = width * size.height() / size.width()
-            self.picture.resize(before)
-        return height
+        height = width * min(max(self._aspect, MIN_ASPECT), MAX_ASPECT)
+        return max(self._scale(canvas) * self._min_height, height)
 
     def _scale(self, canvas: Canvas) -> float:
         """Return the points per pixel of the screen, with which texts get their size."""
-        return canvas.text_pt / QFontInfo(self.picture.font()).pixelSize()
+        return canvas.text_pt / self._text_px
 
     def draw(self, canvas: Canvas, area: QRectF) -> None:
-        source, picture, before = self._source, self.picture, self.picture.size()
-        scale = self._scale(canvas)
-        if isinstance(source, View):
-            source.show_selection(on=False)
-        size = self._resized((area.size() / scale).toSize())
-        scale = min(area.width() / size.width(), area.height() / size.height())
+        picture, before, scale = self._picture, self._picture.size(), self._scale(canvas)
+        self._source.show_selection(on=False)
+        picture.resize((area.size() / scale).toSize())
+        scale = min(area.width() / picture.width(), area.height() / picture.height())
         canvas.painter.translate(area.topLeft())
         canvas.painter.scale(scale, scale)
         # A plot overrides `render`, and would draw less.
         flags = QWidget.RenderFlag.DrawChildren
         QWidget.render(picture, canvas.painter, QPoint(), QRegion(), flags)
         picture.resize(before)
-        if isinstance(source, View):
-            source.show_selection(on=True)
+        self._source.show_selection(on=True)
 
-    def _resized(self, size: QSize) -> QSize:
-        """Resize the picture, more if it would scroll; return the size."""
-        self.picture.resize(size)
-        if isinstance(self.picture, QAbstractScrollArea):
-            across, down = self.picture.horizontalScrollBar(), self.picture.verticalScrollBar()
-            size = size + QSize(across.maximum(), down.maximum())
-            self.picture.resize(size)
-        return size
+
+class Cover(QLabel):
+    """Shows a widget as it is now, while below it is drawn in the colours of a figure."""
+
+    def __init__(self, covered: QWidget) -> None:
+        super().__init__(covered)
+        self.setPixmap(covered.grab())
+        self.setGeometry(covered.rect())
+        self.show()
 
 
 def is_dark(source: PictureSource) -> bool:

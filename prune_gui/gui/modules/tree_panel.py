@@ -213,7 +213,7 @@ class TreePanel(QWidget):
         selection.blockSignals(True)  # parameters that are filtered out stay selected
         shown, everything = self._model.filter(text)
         if text.strip():
-            found = tr("{shown:,} of {count:,} parameters", shown=shown, count=everything)
+            found = tr("{shown:,} of {count:,}", shown=shown, count=everything)
             self._found.setText(found)
             self._open_rows(FILTERED_ROWS_LIMIT)
         else:

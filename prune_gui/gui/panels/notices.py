@@ -103,29 +103,49 @@ class OriginalNotice(Notice):
     taken = Signal()  # the user wants to compare with the file that was found
 
     def __init__(self, workbench: Workbench) -> None:
-        tip = tr("Kept energy is then relative to the checkpoint before pruning")
+        tip = tr(
+            "The checkpoint before pruning becomes the reference: kept energy is relative to it"
+        )
         super().__init__(workbench, "", tip)
         self._found: Path | None = None
+        self._is_searched = False
+        self._search: int | None = None  # the ticket of the job that looks for the original
         self.button.clicked.connect(self._compare)
 
     def _on_changed(self, changes: Changes) -> None:
-        session = self._workbench.session
-        if changes.file and session is not None:
+        if changes.file:
+            self._stop()
             self._found = None
-            if self._wanted_text():
-                demo = resource("demo", "digits_cnn.safetensors")  # is not among the recent files
-                known = [*map(Path, Settings.load().recent), demo]
-                self._workbench.bridge.run(original_job(session, known), self._offer)
+            self._is_searched = False
+        if (changes.file or changes.zeros) and self._wanted_text():
+            self._look()
         super()._on_changed(changes)
         if changes.comparison:
             self.say(self._wanted_text())
 
+    def _look(self) -> None:
+        """Look for the original once, after the zeros of the file are counted."""
+        session, bench = self._workbench.session, self._workbench
+        if session is None or self._is_searched or self._is_closed:
+            return
+        if session.file_zeros.is_complete or not session.checkpoint.is_fetched:
+            self._is_searched = True
+            demo = resource("demo", "digits_cnn.safetensors")  # is not among the recent files
+            known = [*map(Path, Settings.load().recent), demo]
+            job = original_job(session, known)
+            self._search = bench.bridge.run(job, self._offer, lambda _: self._offer(None))
+
+    def _stop(self) -> None:
+        if self._search is not None:
+            self._workbench.bridge.cancel(self._search)
+        self._search = None
+
     def _offer(self, found: Path | None) -> None:
-        self._found = found
+        self._found, self._search = found, None
         self.say(self._wanted_text())
 
     def _wanted_text(self) -> str:
-        session, button = self._workbench.session, tr("Choose the original…")
+        session, button = self._workbench.session, tr("Choose the reference…")
         if session is None or session.reference_path is not None:
             return ""
         if not (session.past_steps and session.is_pruned):
@@ -133,10 +153,17 @@ class OriginalNotice(Notice):
         if self._found is not None:
             button = tr("Compare with the original: {name}", name=file_text(self._found))
         self.button.setText(escape_mnemonics(button))
+        if self._search is not None:
+            return tr("This file was pruned. Looking for the original…")
         return tr("This file was pruned.")
+
+    def _hide_for_good(self) -> None:
+        super()._hide_for_good()
+        self._stop()
 
     def _compare(self) -> None:
         if self._found is None:
+            self._stop()
             self.choice_wanted.emit()
         else:
             self._workbench.comparison.set_reference(self._found)

@@ -83,9 +83,9 @@ class StatusBar(QStatusBar):
         self._memory = self._add_label(
             tr("Memory of this program, mapped pages of the file included")
         )
-        self._original = QLabel(tr("Original: the checkpoint as it is in the file"))
-        self._original.hide()
-        self.addWidget(self._original)
+        self._file_shown = QLabel(tr("The file as opened"))
+        self._file_shown.hide()
+        self.addWidget(self._file_shown)
         self._job_timer = QTimer(self, singleShot=True, interval=JOB_DELAY_MS)
         self._job_timer.timeout.connect(lambda: self._show_job(shown=True))
         self._note_timer = QTimer(self, singleShot=True, interval=NOTE_DURATION_MS)
@@ -133,7 +133,7 @@ class StatusBar(QStatusBar):
         if changes.resolution:
             self._show_pruned()
             shows_original = self._workbench.draft.shows_original
-            self._original.setVisible(shows_original)
+            self._file_shown.setVisible(shows_original)
             self._note.setVisible(not shows_original)
 
     def _follow(self, event: Event) -> None:

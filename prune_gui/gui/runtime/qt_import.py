@@ -30,11 +30,12 @@ def display_problem() -> str | None:
     display_variables = {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"}
     if sys.platform == "linux" and not display_variables & os.environ.keys():
         return "this machine has no display."
-    program = "from PySide6.QtWidgets import QApplication; QApplication([])"
+    program = "from PySide6 import QtNetwork, QtSvg, QtWidgets; QtWidgets.QApplication([])"
     trial = subprocess.run(  # -P keeps the working folder off the import path
         [sys.executable, "-P", "-c", program], capture_output=True, text=True, check=False
     )
     if trial.returncode == 0:
         return None
-    error_lines = trial.stderr.strip().splitlines()
-    return error_lines[0] if error_lines else "Qt cannot open one."
+    lines = (line.rstrip(".") for line in trial.stderr.splitlines())
+    causes = (line for line in lines if not line.startswith(("Traceback", " ")))
+    return f"{next(filter(None, causes), 'Qt cannot open one')}."

@@ -93,7 +93,7 @@ def sure_to_replace(parent: QWidget, existing: Sequence[Path], opened: Path) -> 
     )
     details = one_line(str(existing[0].parent))
     if opened.exists() and any(path.samefile(opened) for path in existing):
-        warning = tr("This file is the open checkpoint: its original weights will be lost.")
+        warning = tr("This file is the open checkpoint: its weights will be overwritten.")
         details = f"{details}\n\n{warning}"
     return agree(parent, tr("Replace the file?"), text, tr("&Replace"), details=details)
 

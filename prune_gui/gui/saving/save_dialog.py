@@ -41,7 +41,7 @@ from prune_gui.gui.saving.output_boxes import (
 )
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.frames import FitScrollArea
-from prune_gui.gui.widgets.message import Message
+from prune_gui.gui.widgets.message import Message, keep_room
 from prune_gui.gui.widgets.theme import WIDE_PX
 from prune_gui.language import deferred, tr, trn
 from prune_gui.location import Location, is_url
@@ -376,9 +376,11 @@ class SaveDialog(QDialog):
 
     def _show_room(self) -> None:
         """Show what the file has and keeps, and if there is too little space on disk."""
-        size = self._sizes.get(self.form)
+        size, is_compact = self._sizes.get(self.form), self.form == "compact"
+        pending = tr(UNKNOWN) if is_compact and size is None and self._target else ""
         size = None if isinstance(size, PruneGuiError) else size
-        self._contents.say(size.note if size is not None else "", warning=False)
+        keep_room(self._contents, lines=2 * is_compact)  # so that Save does not move afterwards
+        self._contents.say(pending if size is None else size.note, warning=False)
         needed = 0 if size is None else size.compressed if self._is_compressed else size.nbytes
         is_local = self._target is None or self._target.url is None
         room = free_space(self._target.path) if self._target is not None else None

@@ -49,6 +49,7 @@ from prune_gui.gui import formatting
 from prune_gui.gui.draft.amount_fields import NumberBox
 from prune_gui.gui.stack.stack_model import CARD, CardContent, StackModel
 from prune_gui.gui.widgets import layouts
+from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.table_widgets import Index
 from prune_gui.gui.widgets.theme import TIGHT_PX, WIDE_PX, bold, colours
 from prune_gui.gui.workbench import Workbench
@@ -203,10 +204,8 @@ class StartPanel(QWidget):
         self.past.setCheckable(True)
         self.past.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self.past.toggled.connect(self._open_past)
-        self._steps = QLabel(wordWrap=True)
-        self._steps.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._steps = ElidedLabel(tr("Past steps"))
         self._steps.setContentsMargins(WIDE_PX, 0, 0, 0)
-        self._steps.setAccessibleName(tr("Past steps"))
         self.again = layouts.button(
             tr("Apply the past steps again"), self._apply_again, tr(AGAIN_TIP)
         )
@@ -241,8 +240,8 @@ class StartPanel(QWidget):
         ]
         more = len(lines) - MAX_STEPS
         rest = [tr("and {more:,} more", more=more)] if more > 0 else []
-        self._steps.setText("\n".join(lines[:MAX_STEPS] + rest))
-        self._steps.setToolTip("\n".join(map(formatting.wrapped, lines)) if rest else "")
+        tip = "\n".join(map(formatting.wrapped, lines))
+        self._steps.say("\n".join(lines[:MAX_STEPS] + rest), tip=tip)
 
     def _open_past(self, opened: bool) -> None:
         self.past.setArrowType(Qt.ArrowType.DownArrow if opened else Qt.ArrowType.RightArrow)

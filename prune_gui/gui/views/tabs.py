@@ -7,7 +7,7 @@ from typing import Any
 
 from PySide6.QtCore import QSignalBlocker, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QShowEvent
-from PySide6.QtWidgets import QLabel, QTabWidget, QWidget
+from PySide6.QtWidgets import QLabel, QSizePolicy, QTabWidget, QWidget
 
 from prune_gui.errors import one_line
 from prune_gui.gui.actions.keyboard import order_tabs
@@ -58,11 +58,11 @@ class ViewTabs(QWidget):
         self._lock.setFixedSize(LOCK_PX + GAP_PX, LOCK_PX + TIGHT_PX)
         self._lock.setToolTip(tr("protected: no step prunes it"))
         self._facts = ElidedLabel(tr("Shape, type and sparsity"))
-        self._original = layouts.remark(wrapped=False)
-        self._original.setAccessibleName(tr("The checkpoint before pruning"))
-        for label in (self._name, self._facts, self._original):
+        self._reference = layouts.remark(wrapped=False)
+        self._reference.setAccessibleName(tr("Reference: the checkpoint before pruning"))
+        for label in (self._name, self._facts, self._reference):
             label.setContentsMargins(GAP_PX, TIGHT_PX, GAP_PX, 0)
-        above = layouts.row(self._lock, (self._name, 1), self._original, margin=0, gap=0)
+        above = layouts.row(self._lock, (self._name, 1), self._reference, margin=0, gap=0)
         layouts.column(above, self._facts, (self._tabs, 1), of=self, margin=0, gap=0)
         workbench.changed.connect(self._on_changed)
         workbench.files.opened.connect(self._on_opened)
@@ -143,9 +143,19 @@ class ViewTabs(QWidget):
             self._tabs.insertTab(index, view, tr(spec.title))
             self._tabs.setCurrentIndex(in_front)
             self._tabs.removeTab(index + 1)
+        self._fit_front()
         order_tabs(self._tabs)
         if had_focus:
             self._tabs.tabBar().setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    def _fit_front(self) -> None:
+        """Let the tabs be as small as the view in front can be."""
+        for index in range(self._tabs.count()):
+            is_front = index == self._tabs.currentIndex()
+            policy = QSizePolicy.Policy.Preferred if is_front else QSizePolicy.Policy.Ignored
+            view = self._tabs.widget(index)
+            assert view is not None
+            view.setSizePolicy(policy, policy)
 
     def _limit_view(self, view: View[Any]) -> None:
         if self._memory is not None:
@@ -162,6 +172,7 @@ class ViewTabs(QWidget):
     def _tab_changed(self) -> None:
         if self.isVisible():
             self._make_front()
+        self._fit_front()
         self.changed.emit()
 
     def _show_wanted(self, key: str) -> None:
@@ -188,8 +199,8 @@ class ViewTabs(QWidget):
         else:
             facts = bare_facts(info) if info else ""
         masks = self._workbench.comparison.reference_masks
-        original = file_text(masks.checkpoint.path) if masks is not None else ""
-        self._original.setText(tr("original: {name}", name=original) if original else "")
+        reference = file_text(masks.checkpoint.path) if masks is not None else ""
+        self._reference.setText(tr("reference: {name}", name=reference) if reference else "")
         is_protected = session is not None and name in session.protected
         self._lock.setVisible(is_protected)
         self._lock.setPixmap(icon("lock").pixmap(LOCK_PX))

@@ -347,7 +347,8 @@ class Legend(QScrollArea):
     def minimumSizeHint(self) -> QSize:  # noqa: N802
         """Return a minimum width that fits an item, because the legend does not scroll sideways."""
         scroll_bar_width = self.verticalScrollBar().sizeHint().width()
-        return QSize(self._label.minimumSizeHint().width() + scroll_bar_width, 0)
+        width = self._label.minimumSizeHint().width() + scroll_bar_width
+        return QSize(width, self.heightForWidth(max(width, self.width())))
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)

@@ -126,8 +126,11 @@ class ElidedLabel(QLabel):
 
     def _fit(self) -> None:
         width = self.contentsRect().width()
-        line = self.fontMetrics().elidedText(self._full_text, self._elide, width)
-        self.setText(self._full_text if self.wordWrap() else line)
+        lines = self._full_text.split("\n")
+        elided = "\n".join(
+            self.fontMetrics().elidedText(line, self._elide, width) for line in lines
+        )
+        self.setText(self._full_text if self.wordWrap() else elided)
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)
@@ -136,8 +139,9 @@ class ElidedLabel(QLabel):
     def sizeHint(self) -> QSize:  # noqa: N802
         """Return the same height for every line, so that widgets below do not move."""
         margins, hint = self.contentsMargins(), super().sizeHint()
-        line = self.fontMetrics().height() + margins.top() + margins.bottom()
-        return hint if self.wordWrap() else QSize(hint.width(), line)
+        lines = self.fontMetrics().height() * (1 + self._full_text.count("\n"))
+        height = lines + margins.top() + margins.bottom()
+        return hint if self.wordWrap() else QSize(hint.width(), height)
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802
         return QSize(1, self.fontMetrics().height())

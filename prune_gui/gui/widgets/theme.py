@@ -94,7 +94,7 @@ class PlainStyle(QProxyStyle):
 
     def __init__(self, base: str | QStyle, row_padding: int = 0) -> None:
         super().__init__(base)
-        self._row_padding = row_padding
+        self.row_padding = row_padding
         self.setObjectName(base if isinstance(base, str) else base.objectName())
 
     def polish(self, target: QWidget | QApplication | QPalette) -> None:  # type: ignore[override]
@@ -124,7 +124,7 @@ class PlainStyle(QProxyStyle):
     ) -> QSize:
         size = super().sizeFromContents(kind, option, contents, widget)  # type: ignore[arg-type]
         if kind == QStyle.ContentsType.CT_ItemViewItem:
-            size.setHeight(size.height() + self._row_padding)
+            size.setHeight(size.height() + self.row_padding)
         return size
 
 
@@ -140,7 +140,6 @@ class Theme(QObject):
         self._text_size = app.font().pointSizeF()
         self.space(density)
         app.styleHints().colorSchemeChanged.connect(lambda _: self.use(self._mode))
-        self.use(mode)
 
     def follow(self, preferences: Preferences) -> None:
         def on_changed(name: str) -> None:
@@ -156,7 +155,9 @@ class Theme(QObject):
         font = self._app.font()
         font.setPointSizeF(self._text_size * text_scale)
         self._app.setFont(font)
-        self._app.setStyle(PlainStyle("Fusion", row_padding))
+        style = self._app.style()
+        if not (isinstance(style, PlainStyle) and style.row_padding == row_padding):  # it is slow
+            self._app.setStyle(PlainStyle("Fusion", row_padding))
         self.use(self._mode)
 
     def use(self, mode: Mode) -> None:
@@ -189,7 +190,10 @@ def theme_palette(*, dark: bool) -> QPalette:
 def scaled(font: QFont, scale: float) -> QFont:
     """Return a font of another size; `scale` is `SMALL` or `TITLE`."""
     other = QFont(font)
-    other.setPointSizeF(font.pointSizeF() * scale)
+    if font.pixelSize() > 0:
+        other.setPixelSize(round(font.pixelSize() * scale))
+    else:
+        other.setPointSizeF(font.pointSizeF() * scale)
     return other
 
 
@@ -202,26 +206,30 @@ def bold(font: QFont) -> QFont:
 
 def icon(name: str) -> QIcon:
     """Return a line icon in the text colour. Call it again when the palette changes."""
-    return _coloured(name, QApplication.palette().cacheKey())
+    return _coloured(name, *_shades(QApplication.palette().cacheKey()))
+
+
+@lru_cache(maxsize=8)
+def _shades(_palette: int) -> tuple[int, int, int]:
+    """Return the colours of normal, disabled and selected icons in the current palette."""
+    palette = QApplication.palette()
+    normal, selected = palette.color(_Role.WindowText), palette.color(_Role.HighlightedText)
+    disabled = palette.color(QPalette.ColorGroup.Disabled, _Role.WindowText)
+    return normal.rgba(), disabled.rgba(), selected.rgba()
 
 
 @lru_cache(maxsize=256)
-def _coloured(name: str, _palette: int) -> QIcon:
-    """Cache the icons per palette, because the tree needs an icon in every row that it paints."""
-    palette, mode = QApplication.palette(), QIcon.Mode
-    result, source = QIcon(), _source(name)
-    shades = {
-        mode.Normal: palette.color(_Role.WindowText),
-        mode.Disabled: palette.color(QPalette.ColorGroup.Disabled, _Role.WindowText),
-        mode.Selected: palette.color(_Role.HighlightedText),
-    }
+def _coloured(name: str, normal: int, disabled: int, selected: int) -> QIcon:
+    """Cache the icons, because the tree needs an icon in every row that it paints."""
+    mode, result, source = QIcon.Mode, QIcon(), _source(name)
+    shades = {mode.Normal: normal, mode.Disabled: disabled, mode.Selected: selected}
     for size in _sizes():
         shape = _drawn(source, size)
         for each, shade in shades.items():
             pixmap = QPixmap(shape)
             painter = QPainter(pixmap)
             painter.setCompositionMode(QPainter.CompositionMode.CompositionMode_SourceIn)
-            painter.fillRect(pixmap.rect(), shade)
+            painter.fillRect(pixmap.rect(), QColor.fromRgba(shade))
             painter.end()
             result.addPixmap(pixmap, each)
     return result

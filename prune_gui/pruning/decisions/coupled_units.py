@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from prune_gui.errors import RecipeError
 from prune_gui.monitor import Monitor
+from prune_gui.parallel import chunks
 from prune_gui.pruning.arrays import Flags, Ints, Numbers
 from prune_gui.pruning.decisions.target import Decision, GroupScores, Target
 from prune_gui.pruning.decisions.units import remaining_channels
 from prune_gui.pruning.layouts import CoupledGroup, Member, MemberRole
 from prune_gui.pruning.norms.unit_norms import remaining_span, score_norms
-from prune_gui.pruning.parallel import chunks
 from prune_gui.pruning.predicates import AnyCut, Predicate, PrunedUnits, UnitCut, UnitSlices
 from prune_gui.pruning.selection.scores import ScaledColumns, Scores
 

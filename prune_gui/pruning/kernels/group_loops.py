@@ -11,6 +11,8 @@ from prune_gui.pruning.kernels.loop import compiled
 
 GROUPS_PER_BATCH = 256
 """Groups ranked at once: one vector instruction compares the members of several."""
+QUADS = 4
+"""Members of the groups that have a loop of their own."""
 MAX_PAIRWISE_MEMBERS = 128
 """Groups of more members are ranked by a partition instead of comparing all pairs."""
 
@@ -45,6 +47,11 @@ def mark_groups(
             continue
         span = min(whole - offset, bits.size - start) if inner == 1 else m * inner
         groups = span // m
+        if m == QUADS and inner == 1:
+            end = start + span
+            mask = None if remaining_mask is None else remaining_mask[start:end]
+            _mark_quads(bits[start:end], magnitude, mask, prune_count, out[start:end])
+            groups = 0
         for group in range(0, groups, ranks.shape[1]):
             count = min(ranks.shape[1], groups - group)
             first = start + group * step
@@ -54,6 +61,29 @@ def mark_groups(
             else:
                 _mark_by_cut(ranks[:, 0], prune_count, first, inner, out)
         start, offset = start + span, offset + span
+
+
+@compiled
+def _mark_quads(
+    bits: Bits, magnitude: Key, remaining_mask: Flags | None, prune_count: int, out: Flags
+) -> None:
+    """Mark the lowest of each four adjacent elements, the pattern of sparse tensor cores.
+
+    With a constant number of members the loop becomes vector instructions.
+    """
+    top, least = bits.dtype.type(~magnitude), np.uint8(prune_count)
+    for group in range(bits.size // 4):
+        i = 4 * group
+        a, b, c, d = bits[i] | top, bits[i + 1] | top, bits[i + 2] | top, bits[i + 3] | top
+        if remaining_mask is not None:
+            a, b = a * remaining_mask[i], b * remaining_mask[i + 1]
+            c, d = c * remaining_mask[i + 2], d * remaining_mask[i + 3]
+        ab, ac, ad = np.uint8(a <= b), np.uint8(a <= c), np.uint8(a <= d)
+        bc, bd, cd = np.uint8(b <= c), np.uint8(b <= d), np.uint8(c <= d)
+        out[i] = np.uint8(3 - ab - ac - ad) < least
+        out[i + 1] = np.uint8(2 + ab - bc - bd) < least
+        out[i + 2] = np.uint8(1 + ac + bc - cd) < least
+        out[i + 3] = np.uint8(ad + bd + cd) < least
 
 
 @compiled

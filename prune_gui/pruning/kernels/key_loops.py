@@ -321,14 +321,18 @@ def _mark_channels_in_numpy(
 @compiled_unless_small(_mark_channels_in_numpy)
 def mark_channels(pruned: Flags, inner: int, start: int, step: np.uint8, codes: Codes) -> None:
     """Mark pruned channels, in runs of ``inner`` elements, from the flat index ``start`` on."""
-    offset = start % inner
-    channel = start // inner % pruned.size
-    for i in range(codes.size):
-        codes[i] = step if pruned[channel] and codes[i] == 0 else codes[i]
-        offset += 1
-        if offset == inner:
-            offset = 0
-            channel = channel + 1 if channel + 1 < pruned.size else 0
+    offset, channel, begin = start % inner, start // inner % pruned.size, 0
+    while begin < codes.size:
+        if inner == 1:
+            end = min(begin + pruned.size - channel, codes.size)
+            mark_where(pruned[channel : channel + end - begin], step, codes[begin:end])
+            channel = pruned.size - 1
+        else:
+            end = min(begin + inner - offset, codes.size)
+            run = codes[begin:end] if pruned[channel] else codes[:0]
+            for i in range(run.size):
+                run[i] = step if run[i] == 0 else run[i]
+        channel, offset, begin = channel + 1 if channel + 1 < pruned.size else 0, 0, end
 
 
 @compiled

@@ -11,6 +11,7 @@ They raise the errors of `BasePruningMethod.apply` and of the method.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import reduce
 from operator import and_
 
@@ -19,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn.utils import prune as reference
 
 from prune_gui.pruning.amount import Amount
-from prune_gui.pruning.modules.masking import is_plain, keep
+from prune_gui.pruning.modules.masking import is_plain, keep, mask_like
 from prune_gui.pruning.modules.pruning_method import BasePruningMethod, mask_on_top
 from prune_gui.pruning.modules.reparametrization import (
     MASK,
@@ -145,7 +146,8 @@ def remove(module: nn.Module, name: str) -> nn.Module:
     """
     for key, hook in pruning_hooks(module, name).items():
         mask = getattr(module, name + MASK)
-        with unchanged_on_error(module):
+        is_safe = type(hook).remove is BasePruningMethod.remove
+        with nullcontext() if is_safe else unchanged_on_error(module):
             hook.remove(module)
             del module._forward_pre_hooks[key]
         if not isinstance(hook, BasePruningMethod):
@@ -223,7 +225,7 @@ def global_unstructured(
         for aliases, mask in zip(tied, masks, strict=True):
             for tensor in aliases:
                 custom = CustomFromMask(mask.to(tensor.orig.device))
-                tensor.store(tensor.mask_without(custom.mask), custom.as_hook(tensor))
+                tensor.store(mask_like(tensor.orig, custom.mask), custom.as_hook(tensor))
 
 
 def _pairs(parameters: object) -> list[Key]:
@@ -271,7 +273,8 @@ def _masks(
     scores_by_key: Mapping[Key, Tensor],
 ) -> Iterator[Tensor]:
     values = [_values(aliases, scores_by_key) for aliases in tied]
-    if ranks_elements(method) and all(map(is_plain, values)):
+    devices = {own.device for own in values}
+    if ranks_elements(method) and all(map(is_plain, values)) and len(devices) == 1:
         yield from method.kept_elements(values, [_remaining(aliases) for aliases in tied])
         return
     mask = _concatenate(reduce(keep, (tensor.mask() for tensor in aliases)) for aliases in tied)

@@ -17,6 +17,7 @@ from prune_gui.pruning.modules.reparametrization import (
     PrunedTensor,
     make_computed,
     make_stored,
+    unchanged_on_error,
 )
 
 
@@ -94,15 +95,20 @@ class BasePruningMethod(ABC):
         tensor = PrunedTensor.find(module, name)
         method = cls(*args, **kwargs)
         hook = method.as_hook(tensor)
-        tensor.store(method.mask_for(tensor, tensor.values(importance_scores)), hook)
+        mask = method.mask_for(tensor, tensor.values(importance_scores))
+        has_own = type(hook).apply_mask is not BasePruningMethod.apply_mask
+        tensor.store(mask, hook, try_hook=has_own)
         return hook
 
     def mask_for(self, tensor: PrunedTensor, values: Tensor) -> Tensor:
         """Return the mask after this method; subclasses are faster than `compute_mask`."""
         scores = tensor.scores(values)
         if tensor.hook is None:
-            return self.compute_mask(scores, default_mask=tensor.mask())
-        return mask_on_top(self, scores, tensor.mask())
+            mask = self.compute_mask(scores, default_mask=tensor.mask())
+        else:
+            mask = mask_on_top(self, scores, tensor.mask())
+        _check_binary(mask)
+        return mask
 
     def as_hook(self, tensor: PrunedTensor) -> BasePruningMethod:
         """Return the hook that applies this method after those that already prune a parameter."""
@@ -137,8 +143,7 @@ class BasePruningMethod(ABC):
             t if importance_scores is None else importance_scores,
             default_mask=torch.ones_like(t) if default_mask is None else default_mask,
         )
-        if not is_binary(mask):
-            raise ValueError("A mask must hold nothing but 0 and 1.")
+        _check_binary(mask)
         return keep(t, mask)
 
     def remove(self, module: nn.Module) -> None:
@@ -148,12 +153,13 @@ class BasePruningMethod(ABC):
         """
         name = self._name(module)
         orig: nn.Parameter = getattr(module, name + ORIG)
-        pruned = self.apply_mask(module).detach()
-        del module._parameters[name + ORIG]
-        del module._buffers[name + MASK]
-        make_stored(module, name)
-        setattr(module, name, orig)
-        orig.data = pruned  # last, so that an earlier failure leaves the weights unchanged
+        pruned = self.apply_mask(module).detach()  # first: a GPU does it meanwhile
+        with unchanged_on_error(module):
+            del module._parameters[name + ORIG]
+            del module._buffers[name + MASK]
+            make_stored(module, name)
+            setattr(module, name, orig)
+            orig.data = pruned  # last, so that an earlier failure leaves the weights unchanged
 
     def _name(self, module: nn.Module) -> str:
         if self._tensor_name is None:
@@ -216,6 +222,11 @@ def mask_on_top(method: BasePruningMethod, t: Tensor, default_mask: Tensor) -> T
     mask = default_mask.to(t.dtype, copy=True)
     mask[index] = prunable_mask.to(t.dtype)
     return mask
+
+
+def _check_binary(mask: Tensor) -> None:
+    if not is_binary(mask):
+        raise ValueError("A mask must hold nothing but 0 and 1.")
 
 
 def _prunable_index(method: BasePruningMethod, mask: Tensor) -> Tensor | tuple[slice | Tensor, ...]:

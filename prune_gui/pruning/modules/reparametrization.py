@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.nn.utils import prune as reference
 from torch.nn.utils.parametrize import is_parametrized
 
-from prune_gui.pruning.modules.masking import is_binary, keep, mask_like, mask_product
+from prune_gui.pruning.modules.masking import keep, mask_like
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,11 @@ class PrunedTensor:
             raise ValueError(f"'{name}' of {module} is None; there is nothing to prune.")
         if not isinstance(tensor, nn.Parameter):
             raise TypeError(f"'{name}' of {module} is a {type(tensor).__name__}, not a parameter.")
+        if type(tensor).__name__ == "DTensor":  # its module takes long to import
+            raise TypeError(
+                f"'{name}' of {module} is a DTensor, whose elements are on several devices. Prune "
+                "the model before it is distributed, or prune its checkpoint."
+            )
         for needed in (name + ORIG, name + MASK):
             if hasattr(module, needed):
                 raise KeyError(f"attribute '{needed}' already exists; pruning '{name}' needs it")
@@ -68,10 +73,9 @@ class PrunedTensor:
         return None if self.hook is None else self.stored_mask().bool().contiguous()
 
     def mask_without(self, kept: Tensor) -> Tensor:
-        """Return the mask, set to 0 where `kept` is False; the result is not shared."""
-        if self.hook is None:
-            return mask_like(self.orig, kept)
-        return mask_product(self.stored_mask(), kept)
+        """Return a copy of the mask, 0 where `kept` is False, which may broadcast."""
+        remaining = self.remaining()
+        return mask_like(self.orig, kept if remaining is None else remaining & kept)
 
     def values(self, given: Tensor | None = None) -> Tensor:
         if given is None:
@@ -86,12 +90,17 @@ class PrunedTensor:
     def scores(self, values: Tensor) -> Tensor:
         return values if self.hook is None else keep(values, self.stored_mask())
 
-    def store(self, mask: Tensor, hook: Callable[[nn.Module, object], None]) -> None:
-        """Store a new mask and the hook that applies it; on an error, the module is unchanged."""
-        if mask.shape != self.orig.shape or not is_binary(mask):
+    def store(
+        self, mask: Tensor, hook: Callable[[nn.Module, object], None], *, try_hook: bool = False
+    ) -> None:
+        """Store a new mask and the hook that applies it; on an error, the module is unchanged.
+
+        With `try_hook`, a hook that cannot apply the mask is such an error.
+        """
+        if mask.shape != self.orig.shape:
             raise ValueError(
-                f"A mask for '{self.name}' must have its shape, {tuple(self.orig.shape)}, and hold "
-                "nothing but 0 and 1."
+                f"A mask for '{self.name}' must have its shape, {tuple(self.orig.shape)}, but has "
+                f"the shape {tuple(mask.shape)}."
             )
         module, name = self.module, self.name
         with unchanged_on_error(module):
@@ -103,7 +112,8 @@ class PrunedTensor:
             module.register_buffer(name + MASK, self._as_buffer(mask))
             module.register_forward_pre_hook(hook)
             make_computed(module, name)
-            getattr(module, name)  # raises if the mask cannot be applied
+            if try_hook:
+                getattr(module, name)
 
     def stored_mask(self) -> Tensor:
         mask: Tensor = getattr(self.module, self.name + MASK)
@@ -175,8 +185,10 @@ _subclasses: WeakValueDictionary[tuple[type[nn.Module], tuple[str, ...]], type[n
 
 def make_computed(module: nn.Module, name: str) -> None:
     """Let a module compute the attribute `name` whenever it is read."""
+    if isinstance(vars(type(module)).get(name), property):
+        return
     base, names = _split(_class(module))
-    if name in names or isinstance(vars(type(module)).get(name), property):
+    if name in names:
         return
     vars(module).pop(name, None)  # what torch or an earlier version stored
     _set_class(module, _computing(base, (*names, name)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import TypeGuard
+from typing import ClassVar, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -18,14 +18,21 @@ from prune_gui.pruning.amount import (
     _validate_pruning_amount,
     _validate_pruning_amount_init,
 )
-from prune_gui.pruning.modules.masking import is_binary, is_plain, mask_product
+from prune_gui.pruning.modules.masking import is_binary, is_plain, keep, mask_like
 from prune_gui.pruning.modules.pruning_method import BasePruningMethod
 from prune_gui.pruning.modules.reparametrization import PrunedTensor
 from prune_gui.pruning.norms.unit_norms import Order, channel_norms
 from prune_gui.pruning.selection.batched import find_cuts_batched
-from prune_gui.pruning.selection.keys import Ranking, RemainingMask, ScoreKeys, ranking_dtype
-from prune_gui.pruning.selection.radix_select import mark_whole, smallest
-from prune_gui.pruning.selection.scores import TensorScores, has_values, wide_dtype
+from prune_gui.pruning.selection.device_select import kept_on_device
+from prune_gui.pruning.selection.keys import (
+    DeviceKeys,
+    Ranking,
+    RemainingMask,
+    ScoreKeys,
+    ranking_dtype,
+)
+from prune_gui.pruning.selection.radix_select import mark_whole
+from prune_gui.pruning.selection.scores import TensorScores, has_values, is_on_cpu, wide_dtype
 
 
 @reference.Identity.register
@@ -57,6 +64,7 @@ class ElementPruning(_AmountPruning):
     """Prunes a share or a number of the elements that it gets: those of smallest absolute score."""
 
     PRUNING_TYPE = "unstructured"
+    LARGEST_FIRST: ClassVar = False
 
     @abstractmethod
     def element_scores(
@@ -64,22 +72,22 @@ class ElementPruning(_AmountPruning):
     ) -> Tensor:
         """Return a score per element; the smallest absolute values are pruned first.
 
-        `t` is compared with other tensors in `dtype`. Scores are not used where nothing is
-        `remaining`.
+        With `LARGEST_FIRST`, scores are in [0, 1], and the largest are pruned first. `t` is
+        compared with other tensors in `dtype`. Scores are not used where nothing is `remaining`.
         """
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        units = self.units(t.numel())
-        if units == 0:
+        if not has_values(t):
+            self.units(t.numel())
             return default_mask.clone()
-        pruned = k_smallest(self.element_scores(t, t.dtype), units)
-        return mask_product(default_mask, pruned.logical_not_())
+        [kept] = self.kept_elements([t], [None])
+        return _product(default_mask, kept)
 
     def mask_for(self, tensor: PrunedTensor, values: Tensor) -> Tensor:
         if not (ranks_elements(self) and is_plain(values)):
             return super().mask_for(tensor, values)
         [kept] = self.kept_elements([values], [tensor.remaining()])
-        return tensor.mask_without(kept)
+        return mask_like(tensor.orig, kept)
 
     def kept_elements(
         self, values: Sequence[Tensor], remaining: Sequence[Tensor | None]
@@ -89,7 +97,7 @@ class ElementPruning(_AmountPruning):
         Of equal scores, those of earlier tensors are pruned first, then those of lower flat index.
         Nothing is concatenated, and the scores of a tensor are freed before its mask is yielded.
         """
-        shapes = [t.shape for t in values]
+        shapes, device = [t.shape for t in values], values[0].device
         values = [magnitudes(t) for t in values]
         counts = [
             t.numel() if own is None else int(own.count_nonzero())
@@ -98,17 +106,29 @@ class ElementPruning(_AmountPruning):
         units = self.units(sum(counts))
         if units == 0:
             for shape, own in zip(shapes, remaining, strict=True):
-                yield torch.ones(shape, dtype=torch.bool) if own is None else own
+                ones = torch.ones(shape, dtype=torch.bool, device=device)
+                yield ones if own is None else own
             return
         dtype = ranking_dtype({t.dtype for t in values})
         scores = [
-            TensorScores.of(self.element_scores(t, dtype, own).contiguous())
+            self.element_scores(t, dtype, own).contiguous()
             for t, own in zip(values, remaining, strict=True)
         ]
         del values
         dtype = ranking_dtype({own.dtype for own in scores})
+        if not is_on_cpu(device):
+            every = deque(
+                DeviceKeys.of(own.to(dtype), mask, largest_first=self.LARGEST_FIRST)
+                for own, mask in zip(scores, remaining, strict=True)
+            )
+            del scores
+            yield from kept_on_device(every, units)
+            return
+        if self.LARGEST_FIRST:
+            for own in scores:
+                own.neg_().add_(1)
         rankings = deque(
-            Ranking(ScoreKeys(own, dtype), _remaining_mask(mask))
+            Ranking(ScoreKeys(TensorScores.of(own), dtype), _remaining_mask(mask))
             for own, mask in zip(scores, remaining, strict=True)
         )
         del scores
@@ -128,16 +148,17 @@ class RandomUnstructured(ElementPruning):
     too few values. `amount` is a share in [0, 1], or a whole number of elements.
     """
 
+    LARGEST_FIRST = True
+
     def element_scores(
         self, t: Tensor, dtype: torch.dtype, remaining: Tensor | None = None
     ) -> Tensor:
-        """Return 1 minus a random number per remaining element; the largest numbers are pruned."""
+        """Return a random number per remaining element."""
         shape = t.shape if remaining is None else int(remaining.count_nonzero())
         drawn = torch.rand(shape, dtype=wide_dtype(dtype), device=t.device)
-        scores = drawn.neg_().add_(1)
         if remaining is None:
-            return scores
-        return scores.new_zeros(t.shape).masked_scatter_(remaining, scores)
+            return drawn
+        return drawn.new_zeros(t.shape).masked_scatter_(remaining, drawn)
 
     @classmethod
     def apply(  # type: ignore[override]
@@ -201,7 +222,7 @@ class CustomFromMask(BasePruningMethod):
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """Return `default_mask` times the custom mask, in the dtype of `default_mask`."""
-        return mask_product(default_mask, self._mask_like(default_mask))
+        return _product(default_mask, self._mask_like(default_mask))
 
     def mask_for(self, tensor: PrunedTensor, values: Tensor) -> Tensor:
         return tensor.mask_without(self._mask_like(values))
@@ -233,12 +254,9 @@ def magnitudes(t: Tensor) -> Tensor:
     return t if t.is_floating_point() else t.double()
 
 
-def k_smallest(scores: Tensor, k: int) -> Tensor:
-    """Return a mask of the `k` smallest absolute scores; of equal ones, the lowest flat indices."""
-    if not has_values(scores):
-        return torch.zeros_like(scores, dtype=torch.bool)
-    on_cpu = magnitudes(scores).to("cpu").contiguous()
-    return smallest(on_cpu, k).to(scores.device)
+def _product(mask: Tensor, kept: Tensor) -> Tensor:
+    """Return the product of a mask and `kept`, in the dtype of the mask; `kept` may broadcast."""
+    return keep(mask.detach(), mask_like(mask, kept))
 
 
 def _remaining_mask(remaining: Tensor | None) -> RemainingMask | None:
@@ -262,7 +280,7 @@ class _ChannelPruning(_AmountPruning):
         """Return a number >= 0 per channel along `dim`; the smallest are pruned first, NaN last."""
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        return mask_product(default_mask, self._kept_channels(t)).to(t.dtype)
+        return _product(default_mask, self._kept_channels(t)).to(t.dtype)
 
     def mask_for(self, tensor: PrunedTensor, values: Tensor) -> Tensor:
         if type(self).compute_mask is not _ChannelPruning.compute_mask or not self._gets_all(
@@ -287,7 +305,7 @@ class _ChannelPruning(_AmountPruning):
         kept = torch.ones(channels, dtype=torch.bool, device=t.device)
         if units > 0:
             ranked = self._channel_scores(t).sort(stable=True).indices
-            kept[ranked[:units]] = False
+            kept.index_fill_(0, ranked[:units], False)
         along_dim = [1] * t.dim()
         along_dim[self.dim] = channels
         return kept.view(along_dim)
@@ -304,7 +322,7 @@ class RandomStructured(_ChannelPruning):
 
     def _channel_scores(self, t: Tensor) -> Tensor:
         drawn = torch.rand(t.shape[self.dim], dtype=wide_dtype(torch.get_default_dtype()))
-        return drawn.to(t.device)
+        return drawn.to(t.device, non_blocking=True)
 
     @classmethod
     def apply(  # type: ignore[override]

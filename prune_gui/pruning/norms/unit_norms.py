@@ -16,13 +16,19 @@ from torch import Tensor
 from prune_gui.language import tr
 from prune_gui.memory import shortage
 from prune_gui.monitor import Monitor, check_cancelled
+from prune_gui.parallel import spread
 from prune_gui.pruning.arrays import Flags, Numbers, Values
 from prune_gui.pruning.kernels import norm_loops as kernels
 from prune_gui.pruning.kernels import powers
-from prune_gui.pruning.parallel import spread
 from prune_gui.pruning.predicates import Blocks
 from prune_gui.pruning.selection.keys import RemainingMask, raw_bits
-from prune_gui.pruning.selection.scores import Scores, TensorScores, has_values, wide_dtype
+from prune_gui.pruning.selection.scores import (
+    Scores,
+    TensorScores,
+    has_values,
+    is_on_cpu,
+    wide_dtype,
+)
 
 Order = float | Literal["fro", "nuc"]
 MIN_MEAN_POWER: Final = 2.0**16
@@ -213,7 +219,7 @@ def channel_norms(t: Tensor, n: Order, dim: int, *, monitor: Monitor | None = No
     monitor.expect(t.nbytes)
     if n == "nuc":
         return _nuclear_norms(t, dim, monitor)
-    if type(t) is not Tensor or t.device.type != "cpu":
+    if type(t) is not Tensor or not is_on_cpu(t.device):
         return _norms_by_torch(t, n, dim, monitor)
     dim = range(t.dim())[dim]
     by_stride = sorted(range(t.dim()), key=t.stride, reverse=True)
@@ -384,16 +390,22 @@ def _spans(outer: int, channels: int, inner: int) -> Iterator[_Span]:
 
 
 def _norms_by_torch(t: Tensor, n: Order, dim: int, monitor: Monitor) -> Tensor:
-    norm, p = norm_of_order(n), power(n)
-    channels = t.movedim(dim, 0).to(wide_dtype(t.dtype)).reshape(t.shape[dim], -1)
-    norms: Tensor = torch.linalg.vector_norm(channels, p, dim=1)
+    """Return norms of a tensor on any device, from which one flag is read back at most."""
+    norm_of_order(n)
+    p, dtype, channel = power(n), wide_dtype(t.dtype), range(t.dim())[dim]
+    t = (t.to(dtype) if t.itemsize == 1 else t).unsqueeze(-1)
+    others = [other for other in range(t.dim()) if other != channel]
+    norms: Tensor = torch.linalg.vector_norm(t, p, others, dtype=dtype)
     monitor.advance(t.nbytes)
-    if has_values(t):
-        powers = (norms.cpu().double() ** p).numpy()  # mps has no float64
-        if norm.is_doubtful(powers, channels.shape[1], t.dtype).any():
-            maxima = torch.linalg.vector_norm(channels, math.inf, dim=1)
-            scales = maxima.where(maxima.isfinite() & (maxima > 0), 1.0)
-            norms = torch.linalg.vector_norm(channels / scales[:, None], p, dim=1) * scales
+    if 0 <= p <= 1 or math.isinf(p) or not has_values(t) or not t.numel():
+        return norms
+    low = (t.numel() / len(norms) * torch.finfo(dtype).tiny * MIN_MEAN_POWER) ** (1 / p)
+    doubtful = (norms < low) | norms.isinf() if p > 0 else (norms > low) | (norms == 0)
+    if doubtful.any():
+        maxima = torch.linalg.vector_norm(t, math.inf, others, keepdim=True, dtype=dtype)
+        scales = maxima.where(maxima.isfinite() & (maxima > 0), 1.0)
+        scaled = torch.linalg.vector_norm(t / scales, p, others, dtype=dtype) * scales.view(-1)
+        norms = scaled.where(doubtful, norms)
     return norms
 
 

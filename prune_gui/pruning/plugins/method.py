@@ -20,10 +20,10 @@ from prune_gui.isolated.processes import anonymous_file
 from prune_gui.language import tr
 from prune_gui.memory import shortage
 from prune_gui.monitor import Monitor
+from prune_gui.parallel import chunks
 from prune_gui.pruning.decisions.target import Decision, Target, all_targets
 from prune_gui.pruning.methods.base import Method
 from prune_gui.pruning.methods.fields import MethodGroup, RankingScope, Scope, Seed, Unit
-from prune_gui.pruning.parallel import chunks
 from prune_gui.pruning.plugins.constructor_fields import field_of
 from prune_gui.pruning.plugins.faults import Fault, raise_fault
 from prune_gui.pruning.plugins.plugin_process import PluginProcess

@@ -25,8 +25,8 @@ from torch.nn.utils import prune as reference
 
 from prune_gui.errors import one_line
 from prune_gui.isolated.messages import receive, send
+from prune_gui.parallel import CHUNK_ELEMENTS
 from prune_gui.pruning.modules.pruning_method import BasePruningMethod, mask_on_top
-from prune_gui.pruning.parallel import CHUNK_ELEMENTS
 from prune_gui.pruning.plugins.constructor_fields import describe, validators
 from prune_gui.pruning.plugins.faults import MAX_TEXT_LENGTH, Fault, Raised
 

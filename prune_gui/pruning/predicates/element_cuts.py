@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from prune_gui.language import tr, trn
 from prune_gui.monitor import Monitor
+from prune_gui.parallel import chunks, run, spread
 from prune_gui.pruning.arrays import Bits, Codes, Flags, Ints
 from prune_gui.pruning.kernels import group_loops as group_kernels
 from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.lazy import Lazy
-from prune_gui.pruning.parallel import chunks, run, spread
 from prune_gui.pruning.predicates.predicate import ElementRank, Predicate
 from prune_gui.pruning.selection.batched import mark_batched
 from prune_gui.pruning.selection.keys import (

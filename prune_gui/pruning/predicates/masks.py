@@ -15,9 +15,9 @@ import torch
 
 from prune_gui.errors import RecipeError
 from prune_gui.monitor import Monitor
+from prune_gui.parallel import chunks
 from prune_gui.pruning.arrays import Codes, Flags
 from prune_gui.pruning.kernels import key_loops as key_kernels
-from prune_gui.pruning.parallel import chunks
 from prune_gui.pruning.predicates.predicate import Predicate
 from prune_gui.pruning.selection.keys import RemainingMask
 from prune_gui.pruning.selection.scores import Scores

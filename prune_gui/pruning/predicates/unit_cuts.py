@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from prune_gui.language import tr, trn
+from prune_gui.parallel import CHUNK_ELEMENTS, chunks
 from prune_gui.pruning.arrays import Codes, Flags, Ints, Values
 from prune_gui.pruning.kernels import group_loops as group_kernels
 from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.lazy import Lazy
-from prune_gui.pruning.parallel import CHUNK_ELEMENTS, chunks
 from prune_gui.pruning.predicates.predicate import ElementRank, Predicate
 from prune_gui.pruning.selection.keys import RemainingMask
 

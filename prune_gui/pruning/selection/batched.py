@@ -13,8 +13,8 @@ from typing import Final, Protocol, runtime_checkable
 
 import numpy as np
 
+from prune_gui import parallel
 from prune_gui.monitor import Monitor
-from prune_gui.pruning import parallel
 from prune_gui.pruning.arrays import Bits, Codes, Flags, Ints
 from prune_gui.pruning.kernels import batch_loops as batched_kernels
 from prune_gui.pruning.kernels import key_loops as key_kernels

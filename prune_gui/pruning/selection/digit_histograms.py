@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from prune_gui import parallel
 from prune_gui.monitor import Monitor, check_cancelled
-from prune_gui.pruning import parallel
 from prune_gui.pruning.arrays import Bits, Flags
 from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.selection.histogram_cache import (

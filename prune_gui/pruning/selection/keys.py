@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import torch
 
-from prune_gui.pruning import parallel
+from prune_gui import parallel
 from prune_gui.pruning.arrays import Bits, Flags, Key
 from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.selection.histogram_cache import HistogramCache
@@ -22,6 +22,7 @@ RemainingMask = Callable[[int, int], Flags]
 """Returns a boolean array over the flat indices [start, stop), False where already pruned."""
 
 _UNSIGNED: dict[int, type[Key]] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+_SIGNED: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 # Dtypes whose bits without the sign order as |value| does. Others are widened to float32 first.
 _BIT_ORDERED_DTYPES = frozenset(
@@ -46,8 +47,7 @@ def ranking_dtype(dtypes: set[torch.dtype]) -> torch.dtype:
 def raw_bits(tensor: torch.Tensor) -> Bits:
     """Return a contiguous CPU tensor's memory as unsigned integers of the same width; no copy."""
     width = tensor.element_size()
-    signed = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[width]
-    bits: Bits = tensor.view(signed).numpy().view(_UNSIGNED[width])
+    bits: Bits = tensor.view(_SIGNED[width]).numpy().view(_UNSIGNED[width])
     return bits
 
 
@@ -204,6 +204,46 @@ class Ranking:
 
     def mask(self, start: int, stop: int) -> Flags | None:
         return None if self.remaining_mask is None else self.remaining_mask(start, stop)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceKeys:
+    """The keys of a tensor on a device.
+
+    A key is ``min(bits & magnitude, highest)``, so that all NaNs have one, or `flip` minus it, if
+    `flip` is not 0.
+    """
+
+    shape: torch.Size
+    bits: torch.Tensor  # flat, integers of the width of the scores
+    remaining: torch.Tensor | None  # flat boolean; elements where it is False are not ranked
+    magnitude: int
+    highest: int
+    flip: int
+
+    @classmethod
+    def of(
+        cls, scores: torch.Tensor, remaining: torch.Tensor | None, *, largest_first: bool
+    ) -> DeviceKeys:
+        """Return the keys of contiguous scores; those of `largest_first` are in [0, 1]."""
+        keys = ScoreKeys.of(TensorScores.of(scores))
+        one = raw_bits(torch.ones(1, dtype=scores.dtype)) if largest_first else [0]
+        return cls(
+            scores.shape,
+            scores.detach().view(-1).view(_SIGNED[scores.itemsize]),
+            None if remaining is None else remaining.view(-1),
+            keys.magnitude,
+            keys.first_nan or keys.magnitude,
+            int(one[0]),
+        )
+
+    def parts(self, elements: int) -> Iterator[tuple[slice, torch.Tensor, torch.Tensor | None]]:
+        """Yield spans of at most `elements`, their keys, and which remain; None if all do."""
+        for span in parallel.chunks(self.bits.numel(), elements):
+            part = slice(*span)
+            keys = (self.bits[part] & self.magnitude).clamp_(max=self.highest)
+            remaining = None if self.remaining is None else self.remaining[part]
+            yield part, self.flip - keys if self.flip else keys, remaining
 
 
 BLOCK_ELEMENTS: Final = 1 << 18

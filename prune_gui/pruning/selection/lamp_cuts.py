@@ -25,8 +25,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from prune_gui import parallel
 from prune_gui.monitor import Monitor
-from prune_gui.pruning import parallel
 from prune_gui.pruning.arrays import Flags, Ints, Numbers
 from prune_gui.pruning.kernels import batch_loops as batched_kernels
 from prune_gui.pruning.selection.batched import (

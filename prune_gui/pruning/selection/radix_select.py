@@ -19,8 +19,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from prune_gui import parallel
 from prune_gui.monitor import Monitor, check_cancelled
-from prune_gui.pruning import parallel
 from prune_gui.pruning.arrays import Bits, Codes, Flags, Ints
 from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.selection.digit_histograms import DIGIT_BITS, digit_histograms
@@ -33,6 +33,7 @@ from prune_gui.pruning.selection.keys import (
     chunk_spans,
     with_equal_nans,
 )
+from prune_gui.pruning.selection.random_cuts import random_threshold
 from prune_gui.pruning.selection.scores import TensorScores
 
 MAX_SMALL_ELEMENTS: Final = 1 << 14
@@ -74,6 +75,10 @@ def find_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cut
     if len(rankings) == 1 and rankings[0].keys.size <= MAX_SMALL_ELEMENTS:
         monitor.advance(work(rankings[0].keys))
         return [_cut_small(rankings[0], k)]
+    found = random_threshold(rankings, k, monitor)
+    if found is not None:
+        monitor.advance(sum(work(own.keys) - own.nbytes for own in rankings))
+        return _random_cuts(rankings, k, *found)
     cuts = _find_cuts(rankings, k, monitor)
     keys = [
         with_equal_nans(ranking.keys, cut.threshold)
@@ -85,6 +90,21 @@ def find_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cut
         replace(ranking, keys=key) for ranking, key in zip(rankings, keys, strict=True)
     ]
     return _find_cuts(with_single_nans, k, monitor)
+
+
+def _random_cuts(
+    rankings: Sequence[Ranking], k: int, threshold: int, found: Sequence[tuple[int, Ints]]
+) -> list[Cut]:
+    cuts: list[Cut] = []
+    wanted = k - sum(below for below, _ in found)
+    for own, (below, ties) in zip(rankings, found, strict=True):
+        pruned_ties = min(wanted, ties.size)
+        wanted -= pruned_ties
+        last = -1 if pruned_ties == 0 else int(ties[pruned_ties - 1])
+        if 0 < pruned_ties == ties.size:
+            last = own.keys.size - 1
+        cuts.append(Cut(threshold, last, below + pruned_ties, 0))
+    return cuts
 
 
 def _cut_small(ranking: Ranking, k: int) -> Cut:

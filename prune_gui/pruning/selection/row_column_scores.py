@@ -20,11 +20,11 @@ import torch
 from numpy.typing import NDArray
 
 from prune_gui.monitor import Monitor, check_cancelled
+from prune_gui.parallel import spread
 from prune_gui.pruning.arrays import Ints, Numbers, Values
 from prune_gui.pruning.kernels import row_column as kernels
 from prune_gui.pruning.layouts import USUAL, WeightLayout
 from prune_gui.pruning.lazy import Lazy
-from prune_gui.pruning.parallel import spread
 from prune_gui.pruning.selection.keys import Ranking, ScoreKeys
 from prune_gui.pruning.selection.lamp_cuts import largest_exponent
 from prune_gui.pruning.selection.scores import Scores, WeightScores, wide_dtype

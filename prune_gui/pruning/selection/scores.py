@@ -12,8 +12,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from prune_gui.monitor import Monitor
+from prune_gui.parallel import chunks, spread
 from prune_gui.pruning.kernels import group_loops as group_kernels
-from prune_gui.pruning.parallel import chunks, spread
 
 
 def wide_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -24,6 +24,11 @@ def wide_dtype(dtype: torch.dtype) -> torch.dtype:
 def has_values(t: torch.Tensor) -> bool:
     """Return whether a tensor holds values, unlike those on `meta` and fake ones."""
     return not (t.is_meta or isinstance(t, FakeTensor))
+
+
+def is_on_cpu(device: torch.device) -> bool:
+    """Return whether loops of the CPU may read a tensor on a device; others stay on theirs."""
+    return device.type == "cpu"
 
 
 class Scores(Protocol):

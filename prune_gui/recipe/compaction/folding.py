@@ -33,9 +33,9 @@ from prune_gui.architecture.unit_values import (
 from prune_gui.checkpoint import TensorInfo
 from prune_gui.language import deferred, listed, tr, trn
 from prune_gui.monitor import Monitor
+from prune_gui.parallel import chunks
 from prune_gui.pruning.layouts import CoupledGroup, Member
 from prune_gui.pruning.methods.coupled import DeadUnits
-from prune_gui.pruning.parallel import chunks
 from prune_gui.recipe.compaction.network import (
     Architecture,
     GroupUnits,

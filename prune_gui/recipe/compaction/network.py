@@ -44,7 +44,10 @@ EXPERTS_PER_TOKEN: Final = ("num_experts_per_tok", "num_experts_per_token", "exp
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Figures of a network; its multiply-adds are per token, or per image."""
+    """Figures of a network; its multiply-adds are per token, or per image.
+
+    `parameters` is the number of elements that can be pruned: indices, for instance, are none.
+    """
 
     tensors: int
     parameters: int
@@ -72,7 +75,7 @@ def figures(
     )
     return Figures(
         tensors=len(every),
-        parameters=sum(math.prod(shape) for _, shape in every),
+        parameters=sum(math.prod(shape) for info, shape in every if not info.not_prunable),
         nbytes=sum(size_in_bytes(shape, info.dtype) for info, shape in every),
         multiply_adds=round(work) if is_known else None,
     )

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from prune_gui.architecture.groups import evaluate_counts
 from prune_gui.architecture.tables import SpaceRule
 from prune_gui.architecture.torchvision_layers import output_sizes
-from prune_gui.checkpoint import Checkpoint, TensorInfo
+from prune_gui.checkpoint import Checkpoint, TensorInfo, TensorWriter
 from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.folder import positive_integers
+from prune_gui.checkpoint.write.content import Spans
 from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
@@ -41,7 +42,7 @@ from prune_gui.recipe.compaction.folding import (
     fold_constants,
     unfolded_notes,
 )
-from prune_gui.recipe.form_tensors import FormTensor, Kept, Spans, finalized, sliced, sliced_shape
+from prune_gui.recipe.form_tensors import Kept, finalized, sliced, sliced_shape
 from prune_gui.recipe.resolution import Resolution
 from prune_gui.recipe.vocabulary.models import renumber
 from prune_gui.recipe.vocabulary.tokenizer_files import RemovedTokens
@@ -178,7 +179,7 @@ def planned(
         for problem in held.values():
             raise _impossible(resolution, problem)
         nothing = tr(
-            "{file}: no unit is pruned in all of its tensors, so nothing can be removed. Prune "
+            "No unit of {file} is pruned in all of its tensors, so nothing can be removed. Prune "
             "whole units with a coupled method, or save the finalized form.",
             file=checkpoint.path.name,
         )
@@ -331,7 +332,7 @@ def check_format(file_format: FileFormat, name: str) -> None:
         )
 
 
-def compact_tensors(resolution: Resolution, plan: CompactPlan) -> Iterator[FormTensor]:
+def compact_tensors(resolution: Resolution, plan: CompactPlan) -> Iterator[TensorWriter]:
     """Yield the tensors that remain, without special ones, which the torch writer copies."""
     for info in resolution.checkpoint.tensors.values():
         if info.special is not None and info.name in plan.removed:
@@ -345,7 +346,9 @@ def compact_tensors(resolution: Resolution, plan: CompactPlan) -> Iterator[FormT
             yield finalized(resolution, info, tensor.keys)
         else:
             values = partial(_values if tensor.shift is None else _shifted, resolution, tensor)
-            yield FormTensor.of(tensor.keys[0][0], info.dtype, tensor.shape, values, tensor.keys)
+            yield TensorWriter.of_values(
+                tensor.keys[0][0], info.dtype, tensor.shape, values, tensor.keys
+            )
 
 
 def remaining_pruned(resolution: Resolution, plan: CompactPlan) -> dict[str, int]:

@@ -18,6 +18,7 @@ from torch import Tensor
 from prune_gui.checkpoint import Checkpoint, TensorInfo, open_checkpoint
 from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.language import tr
+from prune_gui.pruning.devices import chosen_device
 from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.methods.correction import BiasCorrection, CorrectionMethod, Refit
 from prune_gui.pruning.selection.scores import wide_dtype
@@ -80,7 +81,12 @@ class CorrectedValues:
         values, mask = checkpoint.view(name).detach(), masks.mask(name)
         if isinstance(last.method, Refit):
             corrected, note = refitted(
-                values, mask, recording, last.method.damping, transposed=source.transposed
+                values,
+                mask,
+                recording,
+                last.method.damping,
+                transposed=source.transposed,
+                device=chosen_device(),
             )
             last.notes.pop(name, None)
             last.notes.update({name: note} if note else {})
@@ -103,26 +109,29 @@ class CorrectedValues:
 
 
 def refitted(
-    weight: Tensor, kept: Tensor, moments: Tensor, damping: float, *, transposed: bool
+    weight: Tensor,
+    kept: Tensor,
+    moments: Tensor,
+    damping: float,
+    *,
+    transposed: bool,
+    device: torch.device | None = None,
 ) -> tuple[Tensor, str]:
     """Return a weight with its kept elements solved by least squares, and a note or "".
 
     Pruned elements, rows without pruned elements, and columns whose input was always 0, are
-    unchanged. `moments`: (columns, columns), or (groups, columns, columns); see `rows_of`.
+    unchanged. `moments`: (columns, columns), or (groups, columns, columns); see `rows_of`. It is
+    computed on a device, by default that of the weight, where the result is.
     """
-    moments = moments if moments.dim() == 3 else moments[None]
-    groups = moments.shape[0]
+    groups = moments.shape[0] if moments.dim() == 3 else 1
     wide = weight.to(wide_dtype(weight.dtype))
-    rows = least_squares.rows_of(wide, groups, transposed=transposed)
-    mask = least_squares.rows_of(kept, groups, transposed=transposed)
-    fits = [least_squares.fit_rows(*one, damping) for one in zip(rows, mask, moments, strict=True)]
+    rows, mask = (least_squares.rows_of(one, groups, transposed=transposed) for one in (wide, kept))
+    fit = least_squares.fit_rows(rows, mask, moments, damping, device)
     delta = least_squares.from_rows(
-        torch.stack([fit.delta for fit in fits]), weight.shape, transposed=transposed
+        fit.delta.to(wide.device, wide.dtype), weight.shape, transposed=transposed
     )
     corrected = torch.where(delta == 0, wide, wide + delta)
-    return _rounded(corrected, weight.dtype), _note(
-        max(fit.damping for fit in fits), max(fit.residual for fit in fits), damping
-    )
+    return _rounded(corrected, weight.dtype), _note(fit.damping, fit.residual, damping)
 
 
 def _note(damping: float, residual: float, wanted: float) -> str:

@@ -14,32 +14,38 @@ gradient descent. SparseGPT (Frantar and Alistarh, 2023) approximates it with on
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from prune_gui.monitor import check_cancelled
-from prune_gui.pruning.parallel import run
+from prune_gui.pruning.devices import WORKING_BYTES, in_parts, residual_dtype, working_bytes
 
-MAX_FLOAT64_COLUMNS: Final = 2048
-"""Up to this size of H, everything is computed in float64; above, in float32."""
 FACTOR_COST: Final = 0.4
 """The cost of a Cholesky factorization of n columns, divided by n^3, in operations of a matrix
 product. Of its n^3 / 3 operations, about 0.8 run in the time of one of a product (measured)."""
-ITERATIONS: Final = 130
-"""The cost of conjugate gradients, in products of a row and H: about 80 iterations are usual, and
-each also passes over the row several times."""
+ITERATIONS: Final = 40
+"""What conjugate gradients cost, in products of a row and H: 13 to 35 for layers of a Llama."""
 MAX_ITERATIONS: Final = 500
+CHECKED: Final = 4
+"""Iterations between two looks at the result, for which the program waits for a graphics card."""
+MAX_ROUNDS: Final = 8
 TOLERANCE: Final = 1e-4
-"""Conjugate gradients stop where the preconditioned residual is this part of the first one."""
-ROWS: Final = 1024
-"""Rows that are solved together by conjugate gradients; these hold five matrices of that height."""
+"""Rows are solved when the norm of their gradient, with columns scaled to a unit diagonal of H, is
+this part of that without correction."""
+FLOAT32_TOLERANCE: Final = 1e-5
+"""What a round reaches at best in float32."""
+SHARED_ROWS: Final = 8
+"""Rows with one mask from which a factorization for all of them is considered."""
+FACTORIZING: Final = frozenset({"cpu", "cuda", "xpu"})
+"""The types of devices for which torch has `cholesky_solve`."""
+ELEMENT_BYTES: Final = 64
+"""Memory for each element of rows that are solved together: in float32 six, in float64 five."""
 SMALLEST_DAMPING: Final = 1e-6  # the damping to try after 0
+Solver = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +53,11 @@ class Fit:
     """The result of `fit_rows`.
 
     Attributes:
-        delta: (rows, columns), float32 or float64; what to add to the kept weights, 0 elsewhere.
+        delta: what to add to the kept weights, 0 elsewhere; of the shape of the weight, on the
+            device that computed it, float32; float64 for such weights, where that is fast.
         damping: larger than asked for, if H was not positive definite.
-        residual: the largest norm of the gradient that conjugate gradients left, relative to that
-            without correction.
+        residual: the largest norm of the gradient that is left in a row, relative to that without
+            correction; see `TOLERANCE`.
     """
 
     delta: Tensor
@@ -62,126 +69,199 @@ class _NotPositiveDefiniteError(Exception):
     """A principal submatrix of H is not positive definite in the arithmetic that is used."""
 
 
-def fit_rows(weight: Tensor, kept: Tensor, moments: Tensor, damping: float) -> Fit:
+@torch.no_grad()
+def fit_rows(
+    weight: Tensor,
+    kept: Tensor,
+    moments: Tensor,
+    damping: float,
+    device: torch.device | None = None,
+) -> Fit:
     """Return what to add to the kept elements of the rows of a dense weight, by least squares.
 
-    It is 0 in rows without pruned elements and in columns whose input was always 0. Rows with the
-    same mask are solved with one Cholesky factorization, other rows also, where that is cheap. The
-    rest is solved at once by conjugate gradients with the diagonal as preconditioner, as products
-    of matrices. Non-finite weights that are pruned count as 0.
+    It is 0 in rows without pruned elements and in columns whose input was always 0. Non-finite
+    weights that are pruned count as 0.
+
+    Rows are solved together in float32: by conjugate gradients, as products of matrices, or, where
+    many have one mask, by a Cholesky factorization. What is left of the gradient is computed anew
+    from H and the solution in float64, and solved for again while it is above `TOLERANCE`
+    (iterative refinement: Higham, "Accuracy and Stability of Numerical Algorithms", 2002, chapter
+    12). So the arithmetic of a device changes the number of rounds, not the error. Where float64
+    is slow or missing (`residual_dtype`), float32 has to do for the gradient, too; with a unit
+    diagonal of H that adds about 1e-6, a hundredth of the tolerance.
 
     Args:
-        weight, kept: (rows, columns), any floating point dtype and bool.
-        moments: X^T X, (columns, columns).
+        weight, kept: (rows, columns) or (groups, rows, columns), any floating point dtype and bool.
+        moments: X^T X, (columns, columns) or (groups, columns, columns).
+        damping: at least 0.
+        device: where to compute; None: where the weight is. Groups and rows are solved in parts
+            that fit its memory; the processor takes over where one row does not fit.
     """
-    dtype = torch.float64 if moments.shape[0] <= MAX_FLOAT64_COLUMNS else torch.float32
-    delta = torch.zeros(weight.shape, dtype=dtype)
-    changed = (~kept).any(1).nonzero().squeeze(1)
-    if not changed.numel():
-        return Fit(delta, damping)
-    moments, kept = moments.to(dtype), kept[changed]
-    pruned = torch.nan_to_num(weight[changed].to(dtype), 0.0, 0.0, 0.0).masked_fill_(kept, 0.0)
-    gradient = (pruned @ moments).masked_fill_(~kept, 0.0)
-    diagonal = moments.diagonal()
-    while True:
-        damped = moments.clone()  # where an input was always 0, its diagonal element is not 0
-        damped.diagonal().add_(damping * diagonal.mean() + (diagonal == 0).to(dtype))
-        try:
-            delta[changed], residual = _solve(gradient, kept, damped)
-        except _NotPositiveDefiniteError:
-            damping = max(10 * damping, SMALLEST_DAMPING)
-        else:
-            return Fit(delta, damping, residual)
-
-
-def _solve(gradient: Tensor, kept: Tensor, moments: Tensor) -> tuple[Tensor, float]:
-    delta = torch.zeros_like(gradient)
-    columns = kept.shape[1]
-    factorized: list[Tensor] = []
-    iterated: list[Tensor] = []
-    packed = np.packbits(kept.numpy(), axis=1)
-    _, group, counts = np.unique(packed, axis=0, return_inverse=True, return_counts=True)
-    order = torch.from_numpy(np.argsort(group.reshape(-1), kind="stable"))
-    for members in torch.split(order, counts.tolist()):  # the rows of a mask
-        size = int(kept[members[0]].sum())
-        is_cheap = FACTOR_COST * size**3 < 2 * ITERATIONS * columns**2 * len(members)
-        (factorized if is_cheap else iterated).append(members)
-
-    threads = torch.get_num_threads()
-    threads_per_task = 1 if len(factorized) > 1 else threads
-
-    def factorize(members: Tensor) -> None:
-        check_cancelled()
-        inside = kept[members[0]].nonzero().squeeze(1)
-        with _torch_threads(threads_per_task, afterwards=threads):
-            factor, failed = torch.linalg.cholesky_ex(moments[inside][:, inside])
-            if failed:
-                raise _NotPositiveDefiniteError
-            block = members[:, None], inside
-            delta[block] = torch.cholesky_solve(gradient[block].T, factor).T
-
-    for _ in run(factorize, factorized):
-        pass
-    residual = 0.0
-    if iterated:
-        for chunk in torch.split(torch.cat(iterated), ROWS):
-            delta[chunk], left = _conjugate_gradients(gradient[chunk], kept[chunk], moments)
-            residual = max(residual, left)
-    return delta, residual
-
-
-@contextmanager
-def _torch_threads(count: int, *, afterwards: int) -> Iterator[None]:
-    """Let the operations of the calling thread use `count` threads within a block.
-
-    The last number that any thread sets is also that of threads which start later. So blocks that
-    end in any order must all set the same number afterwards, not the one that each found.
-    """
-    torch.set_num_threads(count)
+    device = device or weight.device
+    grouped = weight.detach().view(-1, *weight.shape[-2:]).to(device)
+    kept, moments = kept.view(grouped.shape).to(device), moments.view(-1, *moments.shape[-2:])
+    dtype = residual_dtype(device) if weight.dtype == torch.float64 else torch.float32
     try:
-        yield
-    finally:
-        torch.set_num_threads(afterwards)
+        while True:
+            delta = torch.zeros(grouped.shape, dtype=dtype, device=device)
+            try:
+                with torch.autocast(device.type, enabled=False):
+                    residual = _fill(delta, grouped, kept, moments, damping)
+            except _NotPositiveDefiniteError:
+                damping = max(10 * damping, SMALLEST_DAMPING)
+            else:
+                return Fit(delta.view(weight.shape), damping, residual)
+    except torch.OutOfMemoryError:
+        return fit_rows(weight.cpu(), kept.cpu(), moments.cpu(), damping)
 
 
-def _conjugate_gradients(gradient: Tensor, kept: Tensor, moments: Tensor) -> tuple[Tensor, float]:
-    """Solve D @ H = gradient inside of the mask of each row; see `_solve`.
+def _fill(delta: Tensor, weight: Tensor, kept: Tensor, moments: Tensor, damping: float) -> float:
+    """Set `delta`, (groups, rows, columns), and return the largest residual."""
+    groups, rows, columns = weight.shape
+    room, residuals = working_bytes(delta.device), [0.0]
 
-    Preconditioned conjugate gradients for each row (Saad, "Iterative Methods for Sparse Linear
-    Systems", 2003, algorithm 9.1). Rows that have converged leave the products.
+    def solve_groups(start: int, stop: int) -> None:
+        system = _System(moments[start:stop].to(delta.device), damping)
+        if stop - start > 1:
+            solve_rows(system, slice(start, stop), torch.arange(rows), system.iterate)
+            return
+        shared, others = _rows_by_mask(kept[start])
+        solve_rows(system, slice(start, stop), others, system.iterate)
+        for members in shared:
+            solver = system.factorized(kept[start, members[0]])
+            solve_rows(system, slice(start, stop), members, solver)
+
+    def solve_rows(system: _System, group: slice, members: Tensor, solver: Solver) -> None:
+        def solve(start: int, stop: int) -> None:
+            block = group, members[start:stop]
+            solved, residual = system.solve(weight[block], kept[block], solver)
+            delta[block] = solved.to(delta.dtype)
+            residuals.append(residual)
+
+        row_bytes = ELEMENT_BYTES * columns * (group.stop - group.start)
+        in_parts(len(members), room // row_bytes, solve)
+
+    group_bytes = columns * (ELEMENT_BYTES * rows + 12 * columns)
+    in_parts(groups, room // group_bytes, solve_groups)
+    return max(residuals)
+
+
+def _rows_by_mask(kept: Tensor) -> tuple[list[Tensor], Tensor]:
+    """Return the rows of each mask that is worth a factorization, and all others to solve.
+
+    Args:
+        kept: (rows, columns).
     """
-    if not (moments.diagonal() > 0).all():
-        raise _NotPositiveDefiniteError
-    scale, tiny = moments.diagonal().reciprocal(), torch.finfo(moments.dtype).tiny
-    solution = torch.zeros_like(gradient)
-    active = torch.arange(len(gradient))
-    delta, residual, inside = solution.clone(), gradient, kept.to(gradient.dtype)
-    direction = residual * scale
-    squares = (residual * direction).sum(1)  # of the preconditioned norm
-    start = squares.clone()
-    for _ in range(MAX_ITERATIONS):
-        check_cancelled()
-        product = (direction @ moments).mul_(inside)
-        curvature = (direction * product).sum(1)
-        if not (curvature[squares > 0] > 0).all():
+    columns, changed = kept.shape[1], (~kept).any(1).nonzero().squeeze(1)
+    if len(changed) < SHARED_ROWS or kept.device.type not in FACTORIZING:
+        return [], changed
+    key = torch.randint(-(2**62), 2**62, (columns,), generator=torch.Generator().manual_seed(0))
+    key = key.to(kept.device)
+    hashes = torch.cat([(kept[rows] * key).sum(1) for rows in torch.split(changed, 1024)])
+    _, group, counts = torch.unique(hashes, return_inverse=True, return_counts=True)
+    shared, others = [], torch.ones_like(group, dtype=torch.bool)
+    for index in (counts >= SHARED_ROWS).nonzero().squeeze(1).tolist():
+        members = changed[group == index]
+        mask = kept[members[0]]
+        is_cheap = FACTOR_COST * int(mask.sum()) ** 3 < 2 * ITERATIONS * columns**2 * len(members)
+        if is_cheap and bool((kept[members] == mask).all()):  # else two masks have one hash
+            shared.append(members)
+            others &= group != index
+    return shared, changed[others]
+
+
+class _System:
+    """The equations of groups of rows: D @ H = gradient inside of the mask of each row.
+
+    Solvers get the gradient with columns scaled to a unit diagonal of H and rows of norm 1, and
+    the tolerance of each row.
+
+    Args:
+        moments: (groups, columns, columns), without damping.
+    """
+
+    def __init__(self, moments: Tensor, damping: float) -> None:
+        diagonal = moments.diagonal(dim1=1, dim2=2)[:, None]
+        self._moments = moments
+        # where an input was always 0, its diagonal element becomes 1
+        self._shift = damping * diagonal.abs().mean(2, keepdim=True) + (diagonal == 0)
+        damped = diagonal + self._shift
+        if not bool((damped > 0).all()):
             raise _NotPositiveDefiniteError
-        step = (squares / curvature.clamp_min(tiny))[:, None]
-        delta = delta.addcmul_(step, direction)
-        residual = residual.addcmul(step, product, value=-1)
-        preconditioned = residual * scale
-        previous, squares = squares, (residual * preconditioned).sum(1)
-        going = squares > TOLERANCE**2 * start
-        if not going.all():
-            solution[active[~going]] = delta[~going]
-            if not going.any():
-                return solution, float((squares / start.clamp_min(tiny)).max().sqrt())
-            active, delta, residual, inside, direction, preconditioned = (
-                one[going] for one in (active, delta, residual, inside, direction, preconditioned)
-            )
-            squares, previous, start = squares[going], previous[going], start[going]
-        direction = preconditioned.addcmul_((squares / previous)[:, None], direction)
-    solution[active] = delta
-    return solution, float((squares / start).max().sqrt())
+        self._scale = damped.rsqrt()
+        self._unit = (moments * self._scale).mul_(self._scale.mT).float()
+        self._unit.diagonal(dim1=1, dim2=2).fill_(1.0)
+
+    def solve(self, weight: Tensor, kept: Tensor, solver: Solver) -> tuple[Tensor, float]:
+        """Return what to add to a weight, (groups, rows, columns), and the largest residual."""
+        dtype = residual_dtype(weight.device)
+        tiny = torch.finfo(torch.float32).tiny
+        pruned = torch.nan_to_num(weight.to(dtype), 0.0, 0.0, 0.0).masked_fill_(kept, 0.0)
+        inside, delta, residual = kept.float(), torch.zeros_like(pruned), 1.0
+        gradient = self._gradient(pruned, kept)
+        start = norms = gradient.norm(dim=2, keepdim=True)
+        for _ in range(MAX_ROUNDS):
+            check_cancelled()
+            unit = (gradient / norms.clamp_min(tiny)).float()
+            tolerance = (TOLERANCE / 2 * start / norms.clamp_min(tiny)).clamp_min(FLOAT32_TOLERANCE)
+            step = solver(unit, inside, tolerance.float()).to(dtype)
+            better = delta.addcmul(step * norms, self._scale.to(dtype))
+            gradient = self._gradient(pruned - better, kept)
+            norms = gradient.norm(dim=2, keepdim=True)
+            left = float((norms / start.clamp_min(tiny)).max())
+            if not left < residual:
+                break
+            delta, residual = better, left
+            if residual <= TOLERANCE:
+                break
+        return delta, residual
+
+    def _gradient(self, left: Tensor, kept: Tensor) -> Tensor:
+        width = max(1, WORKING_BYTES // (8 * left.shape[2] * len(left)))
+        parts = [left @ part.to(left.dtype) for part in torch.split(self._moments, width, dim=2)]
+        total = torch.cat(parts, 2) if len(parts) > 1 else parts[0]
+        total.addcmul_(left, self._shift.to(left.dtype)).mul_(self._scale.to(left.dtype))
+        return total.masked_fill_(~kept, 0.0)
+
+    def factorized(self, mask: Tensor) -> Solver:
+        """Return a solver for rows with one mask, (columns,); it needs a single group."""
+        columns = mask.nonzero().squeeze(1)
+        factor, failed = torch.linalg.cholesky_ex(self._unit[0][columns][:, columns])
+        if bool(failed):
+            raise _NotPositiveDefiniteError
+
+        def solve(gradient: Tensor, inside: Tensor, tolerance: Tensor) -> Tensor:
+            step = torch.zeros_like(gradient)
+            step[0, :, columns] = torch.cholesky_solve(gradient[0, :, columns].mT, factor).mT
+            return step
+
+        return solve
+
+    def iterate(self, gradient: Tensor, inside: Tensor, tolerance: Tensor) -> Tensor:
+        """Solve by conjugate gradients, all rows until the last one has converged.
+
+        Source: Saad, "Iterative Methods for Sparse Linear Systems", 2003, algorithm 6.18.
+        """
+        step = torch.zeros_like(gradient)
+        direction, tiny = gradient, torch.finfo(gradient.dtype).tiny
+        squares, limit = gradient.square().sum(2, keepdim=True), tolerance.square()
+        failed = torch.zeros((), dtype=torch.bool, device=gradient.device)
+        for iteration in range(1, MAX_ITERATIONS + 1):
+            product = (direction @ self._unit).mul_(inside)
+            curvature = (direction * product).sum(2, keepdim=True)
+            failed |= ((curvature <= 0) & (squares > limit)).any()
+            length = squares / curvature.clamp_min(tiny)
+            step.addcmul_(length, direction)
+            gradient = gradient.addcmul(length, product, value=-1)
+            previous, squares = squares, gradient.square().sum(2, keepdim=True)
+            direction = gradient.addcmul(squares / previous.clamp_min(tiny), direction)
+            if iteration % CHECKED == 0:
+                check_cancelled()
+                if bool(failed):
+                    raise _NotPositiveDefiniteError
+                if bool((squares <= limit).all()):
+                    break
+        return step
 
 
 def rows_of(weight: Tensor, groups: int, *, transposed: bool) -> Tensor:

@@ -10,7 +10,7 @@ from PySide6.QtCore import QEvent, QPoint, Qt
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QDialog, QDockWidget, QLineEdit, QPushButton
-from waiting import change
+from waiting import change, draft_step
 
 from prune_gui.session.draft_request import CutRequest
 from prune_gui.worker.jobs import Draft
@@ -131,7 +131,7 @@ B = Qt.Key.Key_B
 def pruned(demo_window, workbench, make_step, settle, qtbot):
     """Return a window with a step and a draft, and the focus in the tree."""
     workbench.edit(lambda session: session.add(make_step(amount=0.25)))
-    workbench.draft.set(make_step(amount=0.5))
+    draft_step(workbench, make_step(amount=0.5))
     settle()
     assert workbench.draft_number == 2
     demo_window.views.bring_forward("mask")
@@ -170,7 +170,7 @@ def test_the_views_show_the_file_while_the_key_is_held(pruned, workbench, qtbot)
 
 def test_zeros_pruned_in_the_file_stay_pruned(pruned, workbench, settle, qtbot):
     recipe = workbench.session.recipe.model_copy(update={"start": "zeros"})
-    workbench.edit(lambda session: session.bring_back(recipe, None))
+    workbench.edit(lambda session: session.bring_back(recipe, None, None))
     settle()
     in_file = workbench.resolved.before
     press(pruned)
@@ -182,14 +182,14 @@ def test_zeros_pruned_in_the_file_stay_pruned(pruned, workbench, settle, qtbot):
 def test_the_status_bar_shows_that_the_original_is_visible(pruned, workbench, qtbot):
     status = pruned.status
     status.say("A note")
-    assert not status._original.isVisible()
+    assert not status._file_shown.isVisible()
     press(pruned)
-    assert status._original.isVisible()
-    assert status._original.text().startswith("Original")
+    assert status._file_shown.isVisible()
+    assert status._file_shown.text().startswith("The file")
     assert not status._note.isVisible()
     assert status._pruned.text().startswith("0 of")
     release(pruned, qtbot)
-    assert not status._original.isVisible()
+    assert not status._file_shown.isVisible()
     assert status._note.isVisible()
     assert not status._pruned.text().startswith("0 of")
 

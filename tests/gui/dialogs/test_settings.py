@@ -7,12 +7,12 @@ import torch
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QComboBox, QSpinBox, QWidget
 
+from prune_gui import parallel
 from prune_gui.engine import Job
 from prune_gui.gui.cluster import RunOnField
 from prune_gui.gui.dialogs.settings import SettingsDialog
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.saving.save_dialog import SaveDialog
-from prune_gui.pruning import parallel
 from prune_gui.session import Settings
 
 NON_DEFAULTS = {
@@ -95,7 +95,7 @@ def test_the_number_of_threads_changes_without_a_restart(dialog, workbench, qtbo
         qtbot.waitUntil(lambda: bool(seen), timeout=60_000)
         return seen[0]
 
-    default = parallel._DEFAULT_THREADS
+    default = parallel.default_threads()
     choose(dialog, "threads", default + 3)
     assert threads_of_engine() == default + 3
     choose(dialog, "threads", 0)

@@ -6,10 +6,10 @@ import threading
 from itertools import pairwise
 
 import pytest
-from pages import choose, is_idle, outcome, select, slide, type_targets
+from pages import Form, choose, is_idle, outcome, select, slide, type_targets
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QWheelEvent
-from PySide6.QtWidgets import QAbstractSpinBox, QApplication
+from PySide6.QtWidgets import QAbstractSpinBox, QApplication, QComboBox
 from waiting import change
 
 from prune_gui.pruning.methods import METHODS
@@ -76,7 +76,7 @@ def test_an_incomplete_draft_names_and_marks_what_is_missing(draft, demo_window,
     qtbot.keyClicks(draft.targets.line, "type:Conv2d size>")
     qtbot.waitUntil(lambda: "write a number after size" in draft.targets.count.text())
     add()
-    assert "write a number after size" in outcome(draft)
+    assert "write a number after size" in draft.obstacle
     assert draft.targets.patterns() == ()
     qtbot.keyClicks(draft.targets.line, "1k")
     qtbot.waitUntil(lambda: draft.targets.count.text().startswith("2 parameters, "))
@@ -160,6 +160,13 @@ def test_changes_of_the_draft_are_undone_before_the_edits_of_the_stack(
     assert undo().targets != set_up.step.targets
     workbench.edit(lambda session: session.redo())
     assert workbench.draft.current == set_up
+
+
+def test_that_targets_follow_the_selection_no_more_can_be_undone(draft, workbench):
+    draft.targets.following.click()
+    assert not workbench.session.draft.follows
+    workbench.edit(lambda session: session.undo())
+    assert draft.targets.following.isChecked()
 
 
 def test_ctrl_z_in_a_field_undoes_the_draft(draft, demo_window, workbench, settle, qtbot):
@@ -293,6 +300,9 @@ def test_the_units_of_a_coupled_step_are_of_a_kind_that_the_checkpoint_has(draft
     qtbot.waitUntil(lambda: draft.form.values["space"] == "channels")
     qtbot.waitUntil(lambda: not draft.obstacle and is_idle(workbench))
     assert workbench.draft.current.step.method.space == "channels"
+    box = Form(draft.form).row("space").findChild(QComboBox)
+    offered = [box.itemData(at) for at in range(box.count()) if box.model().item(at).isEnabled()]
+    assert offered == ["channels"]
 
 
 def test_a_selected_module_shows_its_first_weight(demo_window, draft, workbench):
@@ -320,7 +330,8 @@ def test_there_is_no_draft_without_targets(draft, workbench):
     slide(draft, 10)
     type_targets(draft, "")
     assert workbench.draft.current is None
-    assert outcome(draft) == "Choose parameters, or type globs."
+    assert draft.targets.count.text() == "Choose parameters, or type globs."
+    assert not outcome(draft)
 
 
 def test_an_edited_step_is_previewed_in_its_place_and_replaced(draft, workbench, settle, make_step):

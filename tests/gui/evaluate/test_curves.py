@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from PySide6.QtCore import QPointF, Qt
 from PySide6.QtTest import QAbstractItemModelTester
+from waiting import draft_step
 
 from prune_gui.gui.dialogs import questions
 
@@ -68,7 +69,7 @@ def test_the_draft_and_steps_of_the_stack_are_curves_whose_points_edit_them(
     sweep, run, workbench, make_step, settle
 ):
     workbench.edit(lambda session: session.add(make_step("l1_unstructured", TARGETS, amount=0.1)))
-    workbench.draft.set(make_step("random_unstructured", TARGETS, amount=0.1))
+    draft_step(workbench, make_step("random_unstructured", TARGETS, amount=0.1))
     settle()
     own = labels_of(sweep)[-2:]
     assert own == ["Draft (Random unstructured)", "Step 1: L1 unstructured, local"]
@@ -161,7 +162,7 @@ def test_a_scan_is_curves_and_a_heat_map_whose_cells_choose_their_parameter(
     assert [cell.text for cell in cells] == ["1", "0.5", "1"]
     assert cells[0].colour == cells[2].colour != cells[1].colour
     assert tab.headline.text() == (
-        "Most sensitive, features.conv2.weight at 50 %: kept 0.5, measured on: the file"
+        "Most sensitive: features.conv2.weight, kept 0.5 at 50 %, measured on: the file"
     )
     tab.plot.taken.emit(tab.plot.curves[2].points[0])
     assert workbench.chosen == "features.conv3.weight"

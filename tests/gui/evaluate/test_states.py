@@ -7,7 +7,7 @@ import pytest
 from PySide6.QtTest import QAbstractItemModelTester
 from PySide6.QtWidgets import QDialog, QPlainTextEdit
 from shown import names_in, untranslated_in
-from waiting import change
+from waiting import change, draft_step
 
 from prune_gui.errors import CheckpointError
 from prune_gui.evaluation.spec import DEMO, EvaluatorChoice
@@ -70,7 +70,7 @@ def test_states_are_evaluated_and_stored_results_appear_at_once(
     choice = panel.evaluations.choice
     panel.evaluations.choose(None)
     panel.evaluations.choose(choice)
-    qtbot.waitUntil(lambda: shown(panel, STATUS) == [("Stored result",)] * 3, timeout=60_000)
+    qtbot.waitUntil(lambda: shown(panel, STATUS) == [("Stored",)] * 3, timeout=60_000)
     run(panel.states)
     assert len(asked) == 1
 
@@ -106,7 +106,7 @@ def test_a_crash_is_a_failed_row_and_the_next_state_is_evaluated(
 def test_the_draft_is_evaluated_where_runs_start(panel, choose, run, workbench, make_step, settle):
     choose()
     workbench.edit(lambda session: session.add(make_step(amount=0.5)))
-    workbench.draft.set(make_step(amount=0.5))
+    draft_step(workbench, make_step(amount=0.5))
     settle()
     run(panel.states)
     assert shown(panel, STATE, VALUE)[1:] == [("Stack", "0.5"), ("Draft", "0.5")]

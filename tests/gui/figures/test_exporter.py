@@ -36,10 +36,10 @@ def dark(pruned):
 def test_a_view_is_copied_in_its_colours_as_an_image_and_as_svg(dark, look_at, qtbot):
     look_at(dark.views.view("mask"))
     dark.menu_actions["copy_picture"].trigger()
+    qtbot.waitUntil(lambda: dark.status._note.text() == "Copied the picture")
     mime = QGuiApplication.clipboard().mimeData()
     assert QImage(mime.imageData()).pixelColor(1, 1) == QColor(DARK.background)
     assert ET.fromstring(bytes(mime.data("image/svg+xml").data())) is not None
-    assert dark.status._note.text() == "Copied the picture"
 
 
 def read(text, separator=","):

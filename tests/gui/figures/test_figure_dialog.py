@@ -7,8 +7,8 @@ from xml.etree import ElementTree as ET
 import pytest
 from PySide6.QtGui import QColor, QGuiApplication, QImage, QPalette
 
-from prune_gui.gui.figures.figure import PAGE, PICTURE, Figure, image_of
-from prune_gui.gui.figures.picture import PicturePanel
+from prune_gui.gui.figures.figure import PAGE, PICTURE, Figure, Sheet
+from prune_gui.gui.figures.picture import Cover, picture_panel
 from prune_gui.gui.views import registry
 from prune_gui.raster.colours import DARK, LIGHT
 from prune_gui.session import Settings
@@ -108,6 +108,7 @@ def test_the_picture_of_a_dark_view_is_exported_light_without_its_selection(
 ):
     pruned.commands.preferences.change("theme", "dark")
     view = look_at(pruned.views.view("overview"))
+    before = view.grab().toImage()
     dialog, path = open_dialog(), tmp_path / "overview.png"
     qtbot.waitUntil(
         lambda: dialog.preview.pixmap().toImage().pixelColor(1, 1) == QColor(LIGHT.background),
@@ -117,18 +118,34 @@ def test_the_picture_of_a_dark_view_is_exported_light_without_its_selection(
     export_to(dialog, path)
     image = QImage(str(path))
     assert image.pixelColor(1, 1) == QColor(LIGHT.background)
+    assert view.grab().toImage() == before
     dialog.close()
+    qtbot.waitUntil(lambda: not view.findChildren(Cover))
     assert view.palette().color(QPalette.ColorRole.Base) == QColor(DARK.background)
     pruned.commands.preferences.change("theme", "light")
 
 
-@pytest.mark.parametrize("name", ["overview", "layers"])
+def picture_of(view):
+    return Sheet(Figure([picture_panel(view)], "", FigureSettings()), "png", 100).finish().image
+
+
+@pytest.mark.parametrize("name", ["overview", "layers", "compare"])
 def test_the_picture_of_a_view_shows_no_selection(pruned, look_at, name):
     view, workbench = look_at(pruned.views.view(name)), pruned.workbench
     workbench.choose("features.conv3.weight")
-    with_choice = image_of(Figure([PicturePanel(view)], "", FigureSettings()), 100)
+    with_choice = picture_of(view)
     workbench.choose(None)
-    assert image_of(Figure([PicturePanel(view)], "", FigureSettings()), 100) == with_choice
+    assert picture_of(view) == with_choice
+
+
+def test_the_picture_of_the_overview_shows_no_outlines_of_targets(
+    pruned, look_at, make_step, settle
+):
+    view, workbench = look_at(pruned.views.view("overview")), pruned.workbench
+    before = picture_of(view)
+    workbench.draft.set(make_step("l1_unstructured", "features.conv3.weight", amount=0))
+    settle()
+    assert picture_of(view) == before
 
 
 def test_a_figure_is_copied_as_an_image_and_as_svg(pruned, look_at, open_dialog, qtbot):
@@ -136,6 +153,7 @@ def test_a_figure_is_copied_as_an_image_and_as_svg(pruned, look_at, open_dialog,
     dialog = open_dialog()
     choose(dialog, dialog.fields["layout"], "mask", qtbot)
     dialog.copy.click()
+    qtbot.waitUntil(dialog.note.isVisible)
     mime = QGuiApplication.clipboard().mimeData()
     assert QImage(mime.imageData()).width() == 1004
     text = "".join(ET.fromstring(bytes(mime.data("image/svg+xml").data())).itertext())

@@ -13,10 +13,8 @@ import prune_gui
 from prune_gui.gui.figures.data import figure_data
 from prune_gui.gui.figures.figure import (
     Figure,
-    content_of,
+    Sheet,
     default_title,
-    drawn,
-    image_of,
     panels_of,
 )
 from prune_gui.gui.figures.panels import GRID_FONT_PX, Canvas
@@ -58,6 +56,10 @@ def figure_of(qapp, data):
     return make
 
 
+def content_of(figure):
+    return Sheet(figure, figure.settings.format, figure.settings.dpi).finish().content()
+
+
 def test_the_data_have_the_counts_of_the_resolution_and_the_mask_before_and_after(data):
     counts = data.subject.resolution.counts
     for name, bar in data.bars.items():
@@ -78,7 +80,7 @@ def test_the_data_have_the_counts_of_the_resolution_and_the_mask_before_and_afte
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("width", [85.0, 180.0])
 def test_an_svg_has_its_size_in_millimetres_and_texts_as_texts(figure_of, layout, width):
-    root = ET.fromstring(content_of(drawn(figure_of(layout, width=width, format="svg"))))
+    root = ET.fromstring(content_of(figure_of(layout, width=width, format="svg")))
     assert root.get("width") == f"{width:g}mm"
     texts = [element for element in root.iter() if element.tag.endswith("text")]
     assert {float(element.get("font-size")) for element in texts} <= {7.0, 8.0, GRID_FONT_PX}
@@ -88,7 +90,7 @@ def test_an_svg_has_its_size_in_millimetres_and_texts_as_texts(figure_of, layout
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_pdf_is_one_page_with_its_fonts(figure_of, layout):
-    content = content_of(drawn(figure_of(layout, format="pdf", width=180.0)))
+    content = content_of(figure_of(layout, format="pdf", width=180.0))
     assert content.startswith(b"%PDF-")
     assert len(re.findall(rb"/Type /Page\b", content)) == 1
     assert b"/FontFile2" in content
@@ -99,7 +101,7 @@ def test_a_pdf_is_one_page_with_its_fonts(figure_of, layout):
 @pytest.mark.parametrize(("dark", "colours"), [(False, LIGHT), (True, DARK)])
 def test_a_png_has_its_resolution_and_the_colours_of_the_theme(figure_of, dark, colours):
     figure = figure_of("layers", format="png", dpi=254, width=100.0, dark=dark)
-    image = QImage.fromData(content_of(drawn(figure)))
+    image = QImage.fromData(content_of(figure))
     assert image.width() == 1000
     assert image.dotsPerMeterX() == 10_000
     assert image.text("Title") == figure.title
@@ -113,7 +115,7 @@ def test_a_png_has_its_resolution_and_the_colours_of_the_theme(figure_of, dark, 
 
 
 def test_the_cells_of_a_mask_are_equal_and_not_blurred(figure_of, data):
-    image = image_of(figure_of("mask", width=180.0), 300)
+    image = Sheet(figure_of("mask", width=180.0), "png", 300).finish().image
     y = image.height() // 2
     line = [image.pixelColor(x, y).name() for x in range(1200, 1800)]
     assert set(line) <= {LIGHT.kept, LIGHT.background, *LIGHT.steps}
@@ -136,7 +138,7 @@ def test_texts_of_bars_do_not_overlap_in_a_low_figure(figure_of, height, monkeyp
         rows.add((round(on_paper.mapRect(box).center().y(), 2), on_paper.m22()))
 
     monkeypatch.setattr(Canvas, "text", text)
-    image_of(figure_of("layers", height=height, text_pt=8, title=False), 72)
+    Sheet(figure_of("layers", height=height, text_pt=8, title=False), "png", 72).finish()
     centres, scales = zip(*sorted(rows), strict=True)
     distances = [after - before for before, after in pairwise(centres)]
     assert min(distances) > 0.9 * (8 - 1) * max(scales)

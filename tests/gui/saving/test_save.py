@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 )
 from safetensors.torch import save_file
 from save_dialog_controls import choose, problem, save_button, split
-from waiting import change
+from waiting import change, draft_step
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.gui.saving import output_boxes
@@ -404,7 +404,7 @@ def test_a_note_says_that_a_draft_is_not_saved(
 ):
     dialog = make_dialog(model)
     if drafted:
-        workbench.draft.set(make_step("l1_unstructured", "*.weight", amount=0.9))
+        draft_step(workbench, make_step("l1_unstructured", "*.weight", amount=0.9))
         dialog.close()
         dialog = SaveDialog(workbench, pruned_path(model))
         qtbot.addWidget(dialog)

@@ -12,6 +12,7 @@ from PySide6.QtGui import QColor, QImage, QMouseEvent
 from PySide6.QtWidgets import QApplication, QGraphicsView, QWidget
 from pytestqt.qtbot import QtBot
 from safetensors.torch import save_file
+from waiting import draft_step
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.gui.views.maps.viewport import Viewport
@@ -80,7 +81,7 @@ class Bench(Workbench):
         self.until_idle()
 
     def draft_step(self, one: Step | None) -> None:
-        self.draft.set(one)
+        draft_step(self, one)
         self.until_idle()
 
     def found(self) -> Subject:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pages import is_idle
 from PySide6.QtCore import QEvent, QPoint
 from PySide6.QtGui import QColor, QGuiApplication, QHelpEvent, QIcon, QPalette
 from PySide6.QtWidgets import (
@@ -207,15 +208,19 @@ def test_a_button_of_the_start_page_shows_the_focus(active):
 def test_a_picture_shows_the_focus_and_is_exported_without_the_frame(active, demo_window, qtbot):
     demo_window.views.bring_forward("mask")
     view = demo_window.views.view("mask")
-    qtbot.waitUntil(lambda: view.picture() is not None)
+    bench = demo_window.workbench
+    qtbot.waitUntil(lambda: view.picture() is not None and is_idle(bench), timeout=60_000)
     plot = view.picture()
     demo_window.tree.tree.setFocus()
     assert not framed(active, plot)
-    demo_window.menu_actions["copy_picture"].trigger()
+    copied = QGuiApplication.clipboard().dataChanged
+    with qtbot.waitSignal(copied):
+        demo_window.menu_actions["copy_picture"].trigger()
     before = QGuiApplication.clipboard().image()
     plot.setFocus()
     assert framed(active, plot)
-    demo_window.menu_actions["copy_picture"].trigger()
+    with qtbot.waitSignal(copied):
+        demo_window.menu_actions["copy_picture"].trigger()
     assert QGuiApplication.clipboard().image() == before
     demo_window.tree.tree.setFocus()
     assert not framed(active, plot)

@@ -13,9 +13,9 @@ from targets import decide, marked, target, unread
 from torch import nn
 from torch.nn.utils import prune as torch_prune
 
+from prune_gui import parallel
 from prune_gui.errors import Cancelled, RecipeError
 from prune_gui.monitor import Monitor
-from prune_gui.pruning import parallel
 from prune_gui.pruning.decisions.target import Decision
 from prune_gui.pruning.methods import METHODS
 

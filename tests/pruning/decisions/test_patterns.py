@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 from pydantic import ValidationError
 from targets import decide, marked, remaining_of, target, unread
 
-from prune_gui.pruning import parallel
+from prune_gui import parallel
 from prune_gui.pruning.methods import METHODS
 from prune_gui.pruning.methods.channels import MAX_CHANNELS, format_ranges, parse_ranges
 

@@ -341,3 +341,21 @@ def test_the_class_of_a_pruned_module_looks_like_its_own():
     pruning.remove(layer, "weight")
     assert isinstance(layer.weight, nn.Parameter)
     assert layer.bias is not layer.bias_orig
+
+
+@pytest.mark.slow
+def test_a_distributed_parameter_is_refused_in_one_line(tmp_path):
+    from torch import distributed
+    from torch.distributed.tensor import DeviceMesh, distribute_module
+
+    distributed.init_process_group(
+        "gloo", store=distributed.FileStore(str(tmp_path / "store"), 1), rank=0, world_size=1
+    )
+    try:
+        layer = distribute_module(nn.Linear(4, 3), DeviceMesh("cpu", [0]))
+        for prune in (pruning.identity, lambda *pair: pruning.l1_unstructured(*pair, 0.5)):
+            with pytest.raises(TypeError, match=r"'weight' of .* is a DTensor, .* before it is"):
+                prune(layer, "weight")
+        assert not pruning.is_pruned(layer)
+    finally:
+        distributed.destroy_process_group()

@@ -221,9 +221,10 @@ def test_an_invalid_entry_point_is_named(value, says):
 
 
 def run(program, site=""):
+    path = os.pathsep.join(filter(None, [site, *sys.path]))
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program)],
-        env=os.environ | {"PYTHONPATH": site}, capture_output=True, text=True, check=False,
+        env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False,
     )  # fmt: skip
 
 

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prune_gui import parallel
 from prune_gui.monitor import Monitor
-from prune_gui.pruning import parallel
 from prune_gui.pruning.selection import batched
 from prune_gui.pruning.selection.batched import (
     SortedKeys,

@@ -6,8 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prune_gui import parallel
 from prune_gui.monitor import Monitor
-from prune_gui.pruning import parallel
 from prune_gui.pruning.selection import digit_histograms, radix_select
 from prune_gui.pruning.selection.digit_histograms import grouped_spans
 from prune_gui.pruning.selection.histogram_cache import (

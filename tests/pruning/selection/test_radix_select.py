@@ -10,8 +10,8 @@ from floats import ORDERED
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prune_gui import parallel
 from prune_gui.monitor import Monitor
-from prune_gui.pruning import parallel
 from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.predicates import ElementCut, RowCut
 from prune_gui.pruning.selection import radix_select as row_cuts

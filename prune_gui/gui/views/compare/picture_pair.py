@@ -17,7 +17,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QWidget
 
-from prune_gui.gui.views.maps.canvas import SIDES, MapCanvas
+from prune_gui.gui.views.maps.canvas import MapCanvas
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.widgets import layouts
 from prune_gui.language import deferred, tr
@@ -50,20 +50,6 @@ MODES: Final[dict[Mode, ShownMode]] = {
     ),
     "film": ShownMode("single", deferred("Film"), deferred("The mask after each step")),
 }
-
-
-class LinkedPlot(MapCanvas):
-    """A picture whose axis labels are elided to the length of each axis."""
-
-    def __init__(self, viewport: Viewport) -> None:
-        super().__init__(viewport)
-        self.view.sigResized.connect(self._label_axes)
-
-    def _label_axes(self) -> None:
-        size, metrics = self.view.rect(), self.fontMetrics()
-        lengths = (size.height(), size.width())
-        for side, text, length in zip(SIDES, self._labels, lengths, strict=True):
-            self.label(side, metrics.elidedText(text, Qt.TextElideMode.ElideRight, int(length)))
 
 
 class SwipeDivider(QWidget):
@@ -127,7 +113,7 @@ class PicturePair(QWidget):
 
     def __init__(self, viewport: Viewport) -> None:
         super().__init__()
-        self.left, self.right = LinkedPlot(viewport), LinkedPlot(viewport)
+        self.left, self.right = MapCanvas(viewport), MapCanvas(viewport)
         self.plots: Final = (self.left, self.right)
         self._messages = layouts.remark(), layouts.remark()
         self.divider = SwipeDivider(self)
@@ -159,7 +145,7 @@ class PicturePair(QWidget):
         return "sides" if any(self.messages) else self._arrangement
 
     @property
-    def visible_plot(self) -> LinkedPlot:
+    def visible_plot(self) -> MapCanvas:
         return self.right if self.messages[0] else self.left
 
     @property

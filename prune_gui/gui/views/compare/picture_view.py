@@ -242,6 +242,10 @@ class ComparePictures(TiledView):
         replaced = all(self.pair.messages)
         return None if replaced or super().picture() is None else self.pair
 
+    def show_selection(self, *, on: bool) -> None:
+        for plot in self.pair.plots:
+            plot.pin(self._cursor if on else None)
+
     def caption(self) -> tuple[str, str]:
         name, what = super().caption()
         if self.mode == "film":

@@ -52,9 +52,11 @@ def headline(losses: StateLosses, colour: str, *, has_reference: bool = True) ->
         name, value = losses[row], format_number(float(losses.change[row]), ".3g")
         message = deferred("No energy is lost. Most changed: {name}, by {value}")
     elif has_reference:
+        if losses.omitted:
+            return escape(tr("No energy is lost in the parameters of equal shapes."))
         return escape(tr("No energy is lost from left to right."))
     else:
-        return escape(tr("What the file lost is known with its original: see the menu File."))
+        return escape(tr("What the file lost is known with a reference: see the menu File."))
     shown, style = escape(one_line(short_name(name))), f'style="color: {colour}"'
     link = f'<a {style} href="{escape(name)}">{shown}</a>'
     return tr(message, name=link, value=escape(value))

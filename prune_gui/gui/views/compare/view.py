@@ -206,7 +206,7 @@ class CompareView(View[ModelSubject]):
         return self.grid if self._shows_list else self.pictures.picture()
 
     def show_selection(self, *, on: bool) -> None:
-        self.grid.choose(self._workbench.chosen if on else None)
+        self.pictures.show_selection(on=on)
 
     def caption(self) -> tuple[str, str]:
         if not self._shows_list:

@@ -124,7 +124,7 @@ LAYER_COLUMNS: Final[tuple[Column[Rows], ...]] = (
     ),
     Column(
         title=deferred("Kept energy"),
-        tip=deferred("Sum of squares of the kept weights, relative to that of the original"),
+        tip=deferred("Sum of squares of the kept weights, relative to that of the reference"),
         values=lambda rows: rows.kept_share,
         text=energy,
         file_title=deferred("kept energy"),

@@ -211,6 +211,7 @@ class LayerBars(QWidget):
         self._colours: Colours | None = None
         self._chosen: int | None = None
         self._items: list[tuple[Plot, pg.BarGraphItem]] = []
+        self._marks: list[tuple[Plot, pg.BarGraphItem]] = []  # of the items, the chosen position
         self._bars: Bars | None = None
         self.can_drag: Callable[[int, int], bool] = lambda _row, _code: False
         box = SegmentBox(self._segment_at)
@@ -270,6 +271,11 @@ class LayerBars(QWidget):
             self._chosen = position
             self._draw()
 
+    def show_mark(self, *, on: bool) -> None:
+        """Show or hide the mark of the chosen position."""
+        for _, item in self._marks:
+            item.setVisible(on)
+
     def recolour(self, colours: Colours) -> None:
         for plot in self.plots:
             plot.recolour(colours)
@@ -301,12 +307,14 @@ class LayerBars(QWidget):
         ]
         heights = 100 * HEADROOM, top, 100 * HEADROOM
         unknown = QBrush(QColor(colours.grid), Qt.BrushStyle.BDiagPattern)
+        self._marks = []
         if self._chosen is not None:  # faint bars behind the chosen position
             shade = QColor(colours.foreground)
             shade.setAlpha(MARK_ALPHA)
             at = np.array([float(self._chosen)])
             marks = [bar_item(at - 0.5, at + 0.5, at * 0, at * 0 + end, shade) for end in heights]
-            self._items[:0] = zip(self.plots, marks, strict=True)
+            self._marks = list(zip(self.plots, marks, strict=True))
+            self._items[:0] = self._marks
         kept = colours.kept, kept_cap(colours)
         self._items += [
             (sparsity, bar_item(*sides, 100 * bars.tops[-1], zeros + 100, *kept)),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Rect(NamedTuple):
-    """A rectangle; y grows downwards."""
+    """A rectangle in pixels; y grows downwards."""
 
     x: float
     y: float

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, Signal
@@ -77,13 +78,20 @@ class TreemapPicture(QWidget):
         painter = QPainter(self)
         painter.fillRect(self.rect(), QColor(colours.background))
         painter.setPen(QPen(QColor(colours.background), 0.5))
-        chosen = []
-        for cell, name, share in zip(data.cells, data.names, data.shares, strict=True):
-            target, fill = place.mapRect(QRectF(*cell.rect)), colours.share(share)
+        targets = [place.mapRect(QRectF(*cell.rect)) for cell in data.cells]
+        by_fill = defaultdict[str, list[QRectF]](list)
+        for target, share in zip(targets, data.shares, strict=True):
+            by_fill[colours.share(round(share, 2))].append(target)
+        for fill, alike in by_fill.items():
             painter.setBrush(QColor(fill))
-            painter.drawRect(target)
-            self._write(painter, target, name, share, fill)
-            if any(tensor.name == self._chosen for tensor in cell.node.tensors):
+            painter.drawRects(alike)
+        line, chosen = QFontMetricsF(self.font()).height(), []
+        for cell, target, name, share in zip(
+            data.cells, targets, data.names, data.shares, strict=True
+        ):
+            if min(target.width(), target.height()) > line:
+                self._write(painter, target, name, share, colours.share(share))
+            if f"{self._chosen}.".startswith(f"{cell.node.path}."):
                 chosen.append(target)
         painter.setBrush(Qt.BrushStyle.NoBrush)
         for cell in data.modules:

@@ -270,11 +270,8 @@ class LayersView(View[ModelSubject]):
             self._legend.setText(legend(self._data.subject, self.colours()))
 
     def show_selection(self, *, on: bool) -> None:
-        if on:
-            self._mark_chosen()
-        else:
-            self._treemap.choose(None)
-            self._bars.choose(None)
+        self._treemap.choose(self._workbench.chosen if on else None)
+        self._bars.show_mark(on=on)
 
     def _mark_chosen(self) -> None:
         row = self._chosen_row()

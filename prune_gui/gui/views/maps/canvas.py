@@ -84,6 +84,7 @@ class MapCanvas(Plot):
         self.view.sigRangeChanged.connect(self._update_overlay)
         self.view.sigRangeChanged.connect(self._update_viewport)
         self.view.sigResized.connect(self._update_overlay)
+        self.view.sigResized.connect(self._label_axes)
         for key, (across, down) in PANS.items():
             shortcut(key, partial(self.pan, across, down), self)
 
@@ -120,8 +121,11 @@ class MapCanvas(Plot):
         self._label_axes()
 
     def _label_axes(self) -> None:
-        for side, text in zip(SIDES, self._labels, strict=True):
-            self.label(side, text)
+        """Label the axes, as far as their lengths allow."""
+        size, metrics = self.view.rect(), self.fontMetrics()
+        lengths = size.height(), size.width()
+        for side, text, length in zip(SIDES, self._labels, lengths, strict=True):
+            self.label(side, metrics.elidedText(text, Qt.TextElideMode.ElideRight, int(length)))
 
     def _visible_rect(self, layout: ParameterLayout) -> QRectF:
         view_state = self._viewport.within(layout)

@@ -125,8 +125,11 @@ class MaskView(MapView):
         return coloured(levels, step_table(self.colours(), self._contrast))
 
     def legend(self) -> str:
-        meaning = unbroken(self._cell_text.accessibleDescription())
-        return SEPARATOR.join(filter(None, (super().legend(), meaning)))
+        meaning, shown = unbroken(self._cell_text.accessibleDescription()), self.canvas.layout_shown
+        hidden = ""
+        if self._pattern is not None and shown is not None and not self._pattern.cells(shown):
+            hidden = unbroken(tr("no lines: the groups are no rectangles in this layout"))
+        return SEPARATOR.join(filter(None, (super().legend(), meaning, hidden)))
 
     def _picture_legend(self, subject: Subject, rendered: RenderedView) -> str:
         return legend(
@@ -268,7 +271,8 @@ class GroupOverlay:
         columns = _whole_groups(seen.columns, grid.columns, cells[1])
         top, left = rows.start - grid.rows.start, columns.start - grid.columns.start
         levels = rendered.painted.pixels[top : top + len(rows), left : left + len(columns)]
-        broken = self._pattern.broken((levels & ALL)[None] != ALL, cells)[0]
+        counts = self._pattern.counts((levels & ALL)[None] != ALL, cells)
+        broken = self._pattern.broken(counts)[0]
         down, across = (indices[:MAX_OUTLINES] for indices in np.nonzero(broken))
         corners = np.stack([columns.start + across * cells[1], rows.start + down * cells[0]], 1)
         ends = OUTLINE * (cells[1] - 2 * INSET, cells[0] - 2 * INSET) + (INSET - 0.5)

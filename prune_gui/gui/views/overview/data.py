@@ -157,7 +157,7 @@ def _draw(
     end: float,
     monitor: Monitor,
 ) -> tuple[Mapping[str, Picture], bool]:
-    from prune_gui.pruning.parallel import run  # torch: slow to import
+    from prune_gui.parallel import run  # torch: slow to import
 
     shading = request.shading
     style = Style(shading, request.colours, subject.draft)

@@ -10,6 +10,7 @@ from itertools import chain, product
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from prune_gui.architecture.blocks import Section, sections
+from prune_gui.gui.views.layers.treemap import Rect
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import TensorInfo
@@ -32,15 +33,6 @@ class Position(NamedTuple):
     section: int
     row: int
     column: int
-
-
-class PixelRect(NamedTuple):
-    """A rectangle in pixels."""
-
-    x: float
-    y: float
-    width: float
-    height: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,16 +207,16 @@ class GridLayout:
         width = max(placed.strips * placed.strip_width for placed in self.placed)
         return width + PADDING_PX, self.placed[-1].bottom
 
-    def tile(self, position: Position) -> PixelRect:
+    def tile(self, position: Position) -> Rect:
         """Return the rectangle in which the picture of a parameter is, above its text."""
         cell = self.cell(position)
         above = cell.height - self.side - self.texts.line * self.has_texts
-        return PixelRect(cell.x + self.gap / 2, cell.y + above, cell.width - self.gap, self.side)
+        return Rect(cell.x + self.gap / 2, cell.y + above, cell.width - self.gap, self.side)
 
-    def cell(self, position: Position) -> PixelRect:
+    def cell(self, position: Position) -> Rect:
         placed = self.placed[position.section]
         x, y = placed.origin(position.row, position.column)
-        return PixelRect(x, y, placed.pitch, placed.row_height - self.gap)
+        return Rect(x, y, placed.pitch, placed.row_height - self.gap)
 
     def rows_between(self, top: float, bottom: float) -> Iterator[tuple[int, Sequence[int]]]:
         """Yield each section that overlaps a range of y, with the overlapping rows."""

@@ -65,10 +65,13 @@ class FileCard(NamedTuple):
 
 def card(statistics: LayerStatistics, rows: Rows, blocks: int, file_zeros: FileZeros) -> FileCard:
     """Return the card of a file."""
-    by_steps = rows.dead > rows.dead_in_file  # others are patterns of the file
-    problems = np.flatnonzero(rows.nearly_empty + rows.nan + rows.infinite + by_steps)
-    warned = {rows.names[row]: rows.warnings(row) for row in problems[:MAX_GROUPED].tolist()}
     patterns, resolution = {}, statistics.resolution
+    faulty = np.flatnonzero(rows.nearly_empty + rows.nan + rows.infinite)
+    warned = {rows.names[row]: rows.faults(row) for row in faulty[:MAX_GROUPED].tolist()}
+    if dead := _left_dead(resolution, rows):
+        text = rows.dead_channels(dead)
+        for row in dead:
+            warned.setdefault(rows.names[row], []).append(text)
     for name in {**file_zeros.patterns, **resolution.layers}:
         found, n_m = file_zeros.patterns.get(name), _n_m(resolution, name)
         items = found.items() if found is not None else []
@@ -80,7 +83,7 @@ def card(statistics: LayerStatistics, rows: Rows, blocks: int, file_zeros: FileZ
         tuple(_facts(statistics, rows, blocks, file_zeros)),
         _findings(patterns, kinds),
         _findings(warned, kinds),
-        _leaves_dead(resolution, rows),
+        bool(dead),
     )
 
 
@@ -136,22 +139,23 @@ def _method(resolution: Resolution, applied: AppliedStep) -> Method | None:
     return None if number == IN_FILE else resolution.recipe.steps[number - 1].method
 
 
-def _leaves_dead(resolution: Resolution, rows: Rows) -> bool:
-    """Return whether a step leaves channels dead of which other tensors may still have elements.
+def _left_dead(resolution: Resolution, rows: Rows) -> list[int]:
+    """Return the first rows with dead channels of which other tensors may still have elements.
 
-    Coupled steps prune units in all of them.
+    Coupled steps prune units in all of them. Those that are dead in the file are its patterns.
     """
     enabled = [step for step in resolution.recipe.steps if step.enabled]
     if not enabled or isinstance(enabled[-1].method, DeadUnits):
-        return False
+        return []
     steps = enumerate(resolution.recipe.steps, start=1)
     coupled = {number for number, step in steps if step.method.is_coupled}
-    dead = np.flatnonzero(rows.dead > rows.dead_in_file).tolist()
-    return any(
-        applied.step not in coupled and applied.step != IN_FILE
+    dead = np.flatnonzero(rows.dead > rows.dead_in_file)[:MAX_GROUPED].tolist()
+    return [
+        row
         for row in dead
-        for applied in resolution.layers.get(rows.names[row], ())
-    )
+        if {applied.step for applied in resolution.layers.get(rows.names[row], ())}
+        - {IN_FILE, *coupled}
+    ]
 
 
 def _facts(
@@ -167,7 +171,7 @@ def _facts(
     yield CardRow(tr("Data type"), join_items(dtype for dtype, _ in elements.most_common()))
     if blocks:
         yield CardRow(tr("Blocks"), format_number(blocks))
-    if file_zeros.zeros:
+    if file_zeros.zeros and file_zeros.is_complete:
         share = sparsity(file_zeros.zeros, file_zeros.elements)
         yield CardRow(tr("Zero in the file"), share)
     share = sparsity(pruned, total)
@@ -186,8 +190,8 @@ def _kept_energy(statistics: LayerStatistics) -> str:
     if not statistics.is_complete:
         return tr("{percent:.0f} % read", percent=100 * statistics.progress)
     energy, kept = float(measures["energy"].sum()), float(measures["kept"].sum())
-    if not np.isfinite(energy) or energy <= 0:
+    if not 0 < energy < np.inf or not statistics.covers_reference:
         return UNDEFINED_TEXT
     if statistics.reference is not statistics.checkpoint:
-        return tr("{percent:.2f} % of the original", percent=100 * kept / energy)
+        return tr("{percent:.2f} % of the reference", percent=100 * kept / energy)
     return tr("{percent:.2f} %", percent=100 * kept / energy)

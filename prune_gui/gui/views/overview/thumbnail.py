@@ -143,7 +143,7 @@ def _magnitude(
     NumPy alone computes it, so that the first picture need not wait for a compiled loop.
     """
     # torch: slow to import
-    from prune_gui.pruning.parallel import CHUNK_ELEMENTS
+    from prune_gui.parallel import CHUNK_ELEMENTS
     from prune_gui.raster.density import Density
     from prune_gui.statistics import weight_values
 

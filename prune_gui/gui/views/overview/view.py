@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from html import escape
 from typing import TYPE_CHECKING, Final
 
@@ -84,9 +85,6 @@ class OverviewView(View[ModelSubject]):
     def picture(self) -> QWidget | None:
         return self._grid if super().picture() else None
 
-    def show_selection(self, *, on: bool) -> None:
-        self._grid.choose(self._workbench.chosen if on else None)
-
     def limit_memory(self, nbytes: int) -> None:
         self._limit = max(1, nbytes // BYTES_PER_THUMBNAIL)
 
@@ -126,31 +124,12 @@ class OverviewView(View[ModelSubject]):
 
     def _show(self, data: OverviewData) -> None:
         before, self._data = self._data, data
-        self._grid.show_cells(data.arrangement, self._cell_of, self.colours())
+        self._grid.show_cells(data.arrangement, _cell_of(data, self.colours()), self.colours())
         self._grid.tip_of = data.describe
         self._grid.choose(self._workbench.chosen)
         if before is None or before.card is not data.card:
             self._card.show_card(data.card, self.colours())
         self._show_legend(data)
-
-    def _cell_of(self, name: str) -> Cell:
-        assert self._data is not None
-        resolution, picture = self._data.subject.resolution, self._data.pictures.get(name)
-        pruned, total = resolution.counts[name]
-        cell = Cell(
-            proportions=proportions(resolution.checkpoint.tensors[name].shape),
-            outline=self.colours().draft if name in self._data.targets else "",
-            is_locked=name in resolution.protected,
-            badge=badge(parameter_subject(self._data.subject, name)),
-        )
-        if picture is None:
-            return cell
-        if picture.thumbnail.measure is Shading.MAGNITUDE:
-            text = format_number(picture.thumbnail.rms, "#.2g")
-            return cell._replace(text=text, pixels=picture.pixels)
-        zeros = max(pruned, picture.zeros or 0)
-        text = sparsity(zeros, total)
-        return cell._replace(text=text, pixels=picture.pixels, is_faint=not zeros)
 
     def _show_legend(self, data: OverviewData) -> None:
         colours = self.colours()
@@ -196,6 +175,31 @@ class OverviewView(View[ModelSubject]):
     def _recolour(self) -> None:
         if self._data is not None:
             self._card.show_card(self._data.card, self.colours())
+
+
+def _cell_of(data: OverviewData, colours: Colours) -> Callable[[str], Cell]:
+    """Return a function that returns the cell of a parameter."""
+    resolution, targets = data.subject.resolution, data.targets
+
+    def cell_of(name: str) -> Cell:
+        picture = data.pictures.get(name)
+        pruned, total = resolution.counts[name]
+        cell = Cell(
+            proportions=proportions(resolution.checkpoint.tensors[name].shape),
+            outline=colours.draft if name in targets else "",
+            is_locked=name in resolution.protected,
+            badge=badge(parameter_subject(data.subject, name)),
+        )
+        if picture is None:
+            return cell
+        if picture.thumbnail.measure is Shading.MAGNITUDE:
+            text = format_number(picture.thumbnail.rms, "#.2g")
+            return cell._replace(text=text, pixels=picture.pixels)
+        zeros = max(pruned, picture.zeros or 0)
+        text = sparsity(zeros, total)
+        return cell._replace(text=text, pixels=picture.pixels, is_faint=not zeros)
+
+    return cell_of
 
 
 REMOVAL: Final = "removal"
@@ -244,10 +248,11 @@ class CardPanel(Legend):
     def _warnings(self, card: FileCard, colours: Colours) -> str:
         name = unbroken(tr("Warnings"))
         heading = f'<b style="color: {colours.warning}">{name}</b>'
-        if card.has_dead:
+        listed = self._list(heading, card.warnings)
+        if listed and card.has_dead:
             removal = unbroken(tr("Prune what remains of dead units"))
-            heading += f'{SEPARATOR}<a href="{REMOVAL}">{removal}</a>'
-        return self._list(heading, card.warnings)
+            listed += f'{SEPARATOR}<a href="{REMOVAL}">{removal}</a>'
+        return listed
 
     def _list(self, heading: str, found: Findings) -> str:
         if not found.total:

@@ -103,6 +103,9 @@ def test_the_headline_names_what_changed_most_where_nothing_is_lost(resolved):
     assert headline(done, "#000000").endswith('href="w">w</a>, by 4')
     same = compute_losses(empty_losses(left, left), lambda _: True, Monitor())
     assert headline(same, "#000000") == "No energy is lost from left to right."
+    smaller = resolved(v=torch.ones(2), w=torch.ones(4))
+    less = compute_losses(empty_losses(left, smaller), lambda _: True, Monitor())
+    assert headline(less, "#000000") == "No energy is lost in the parameters of equal shapes."
 
 
 def test_bars_of_infinite_changes_are_full(resolved):

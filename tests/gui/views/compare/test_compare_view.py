@@ -70,7 +70,11 @@ def _offered(compare, which="left"):
 
 
 def test_both_sides_offer_the_file_each_step_the_stack_and_the_draft(compare, bench):
-    assert _offered(compare) == ["The file as opened", "The stack", "Another checkpoint…"]
+    assert _offered(compare) == [
+        "The file as opened",
+        "The stack, still empty",
+        "Another checkpoint…",
+    ]
     bench.add(bench.step(amount=6), bench.step(amount=6))
     assert _offered(compare) == [
         "The file as opened",
@@ -252,7 +256,7 @@ def test_the_reference_is_the_left_side_and_kept_energy_is_relative_to_it(
     save_file(tensors, pruned)
     bench.open_and_choose(pruned, "fc.weight")
     assert bench.comparison.reference is None
-    assert "known with its original" in compare.headline.text()
+    assert "known with a reference" in compare.headline.text()
     bench.comparison.set_reference(checkpoint)
     bench.until_idle()
     assert bench.comparison.reference.path == bench.model_subject.reference.path == checkpoint
@@ -265,7 +269,7 @@ def test_the_reference_is_the_left_side_and_kept_energy_is_relative_to_it(
     bench.until_idle()
     bench.open_and_choose(checkpoint, "fc.weight")
     assert _box(compare).currentText() == "The file as opened"
-    assert _box(compare, "right").currentText() == "The stack"
+    assert _box(compare, "right").currentText() == "The stack, still empty"
     assert bench.comparison.reference is bench.session.checkpoint
     bench.open_and_choose(pruned, "fc.weight")
     assert bench.comparison.reference.path == checkpoint

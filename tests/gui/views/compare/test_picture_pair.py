@@ -6,7 +6,8 @@ from PySide6.QtWidgets import QDoubleSpinBox
 from view_page import sight
 
 from prune_gui.gui.views.compare.control_bars import BlinkBar, FilmBar
-from prune_gui.gui.views.compare.picture_pair import LinkedPlot, PicturePair
+from prune_gui.gui.views.compare.picture_pair import PicturePair
+from prune_gui.gui.views.maps.canvas import MapCanvas
 from prune_gui.gui.views.maps.tile_pipeline import RenderedView
 from prune_gui.gui.views.maps.tiles import Tile, TileGrid
 from prune_gui.gui.views.maps.viewport import Viewport
@@ -126,7 +127,7 @@ PLANE = SliceLayout.flattened((8, 6))
 
 @pytest.fixture
 def plot(shown, qtbot):
-    widget = shown(LinkedPlot(Viewport()))
+    widget = shown(MapCanvas(Viewport()))
     widget.recolour(LIGHT)
     widget.take(PLANE, ("down", "across"))
     _pixels(widget)

@@ -105,14 +105,34 @@ def test_the_card_counts_the_file_and_leads_to_the_sparsest_parameter(resolved):
 
 def test_the_card_lists_the_first_warnings_but_none_about_zeros_of_the_file(resolved):
     sizes = range(3, MAX_LISTED + 6)
-    weights = {f"m{size}": torch.eye(size) for size in sizes}
+    weights = {f"m{size}": torch.full((size, 1), torch.nan) for size in sizes}
     weights["zero"] = torch.zeros(4, 4)
-    step = {"method": "channels", "channels": [1], "dim": 0, "targets": ["m*"]}
-    card = complete(resolved(step, **weights), request()).card
+    card = complete(resolved(**weights), request()).card
     names = [(name,) for name in list(weights)[:MAX_LISTED]]
     assert [row.parameters for row in card.warnings.rows] == names
-    assert card.warnings.rows[0].text == "1 of 3 channels dead"
+    assert card.warnings.rows[0].text == "3 NaN"
     assert card.warnings.total == MAX_LISTED + 3
+
+
+@pytest.mark.parametrize(("rows", "energy"), [(4, "62.50 % of the reference"), (3, "\N{EN DASH}")])
+def test_energy_is_not_relative_to_a_reference_of_which_parts_are_removed(
+    resolved, in_memory, rows, energy
+):
+    resolution = resolved(w=torch.eye(4)[:rows], v=torch.diag(torch.tensor([1.0, 0, 0, 0])))
+    reference = in_memory({"w": torch.eye(4), "v": torch.eye(4)})
+    subject = ModelSubject(resolution, None, reference=reference)
+    found = compute_overview(subject, None, request(), Monitor())
+    while not found.is_complete:
+        found = compute_overview(subject, found, request(), Monitor())
+    assert {row.label: row.text for row in found.card.facts}["Kept energy"] == energy
+
+
+def test_the_dead_channels_of_all_parameters_are_one_warning(resolved):
+    step = {"method": "channels", "channels": [1], "dim": 0}
+    card = complete(resolved(step, a=torch.eye(3), b=torch.eye(5)), request()).card
+    assert [row[:2] for row in card.warnings.rows] == [
+        ("2 of 2 matrices", "in all 2 of 8 channels dead")
+    ]
 
 
 def test_equal_findings_are_one_line_with_the_kind_of_the_parameters(resolved):
@@ -163,7 +183,7 @@ def test_a_parameter_is_described_with_its_steps(resolved):
 def test_the_card_lists_zeros_and_patterns_of_the_file(resolved):
     resolution = resolved(a=torch.eye(4), b=torch.ones(4, 4))
     patterns = {"a": ZeroPatterns(zeros=12, total=16, shape=(4, 4), n_m="1:4")}
-    zeros = FileZeros(counts={"a": 12, "b": 0}, patterns=patterns, elements=32)
+    zeros = FileZeros(counts={"a": 12, "b": 0}, patterns=patterns, done=1, elements=32)
     subject = ModelSubject(resolution, None, zeros)
     found = compute_overview(subject, None, request(), Monitor())
     texts = {row.label: row.text for row in found.card.facts}

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from prune_gui import parallel
 from prune_gui.gui.views.overview.thumbnail import (
     MAX_ASPECT,
     MAX_CELLS,
@@ -13,7 +14,6 @@ from prune_gui.gui.views.overview.thumbnail import (
     proportions,
 )
 from prune_gui.monitor import Monitor
-from prune_gui.pruning import parallel
 from prune_gui.raster.colours import DARK, LIGHT, rgb
 from prune_gui.recipe.recipe import ZERO
 from prune_gui.session.subjects import Subject

@@ -9,8 +9,8 @@ import torch
 
 from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor, check_cancelled
+from prune_gui.parallel import run
 from prune_gui.pruning.lazy import Lazy
-from prune_gui.pruning.parallel import run
 
 TIMEOUT_S = 30
 """Timeout for a thread that may never arrive."""

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from contextvars import copy_context
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final, TypeVar
-
-import torch
 
 from prune_gui.executor import current_executor
 from prune_gui.monitor import Monitor
 
 CHUNK_ELEMENTS = 1 << 21
 """Elements per chunk: they take some milliseconds, so that Cancel is prompt."""
-_DEFAULT_THREADS = torch.get_num_threads()
 
 THREAD_NAME_PREFIX: Final = "prune-gui-chunk"
 
@@ -37,7 +37,27 @@ def use_threads(count: int | None) -> None:
 
     torch keeps the number per thread: it applies to work that the calling thread starts.
     """
-    torch.set_num_threads(count or _DEFAULT_THREADS)
+    import torch  # slow to import
+
+    default = default_threads()
+    torch.set_num_threads(count or default)
+
+
+@cache
+def default_threads() -> int:
+    """Return the number of threads of torch before any call of `use_threads`."""
+    import torch  # slow to import
+
+    return torch.get_num_threads()
+
+
+def thread_count() -> int:
+    """Return the number of threads of torch, or of the cores while torch is not imported."""
+    if threads := getattr(sys.modules.get("torch"), "get_num_threads", None):
+        return int(threads())
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def run(work: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
@@ -45,10 +65,12 @@ def run(work: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Resul
 
     The calling thread is one of them. After the first exception no further task starts, and the
     exception is raised. Nested calls use a separate pool per nesting depth: all threads of the
-    outer call may be waiting for the result of the inner one.
+    outer call may be waiting for the result of the inner one. Within a task, torch has one thread,
+    or more if there are fewer tasks than threads.
     """
     pending = deque(enumerate(tasks))
-    count, other_threads = len(pending), torch.get_num_threads() - 1
+    threads = _nesting.threads or thread_count()
+    count, other_threads = len(pending), threads - 1
     if count == 1:  # most parameters: waking threads takes longer
         yield work(pending[0][1])
         return
@@ -60,11 +82,8 @@ def run(work: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Resul
             index, task = pending.popleft()
         except IndexError:
             return False
-        _nesting.depth = depth + 1
-        try:
+        with _nested(depth, threads, max(1, threads // count)):
             done[index] = work(task)
-        finally:
-            _nesting.depth = depth
         return True
 
     def run_all() -> None:
@@ -112,6 +131,34 @@ def spread(
 
 class _Nesting(threading.local):
     depth = 0
+    threads = 0
+    """The threads of the outermost call; 0 outside of any."""
+
+
+@contextmanager
+def _nested(depth: int, threads: int, torch_threads: int) -> Iterator[None]:
+    """Run a task: calls of `run` within it are one deeper, and torch has its share of threads."""
+    before = _nesting.threads
+    _nesting.depth, _nesting.threads = depth + 1, threads
+    try:
+        with _torch_threads(torch_threads):
+            yield
+    finally:
+        _nesting.depth, _nesting.threads = depth, before
+
+
+@contextmanager
+def _torch_threads(count: int) -> Iterator[None]:
+    torch = sys.modules.get("torch")
+    if not hasattr(torch, "set_num_threads") or torch.get_num_threads() == count:
+        yield
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 _nesting = _Nesting()

@@ -1,0 +1,227 @@
+"""Kernels of Triton that select the lowest keys of tensors on a GPU, see `device_select`.
+
+The state of a search is two numbers on the card: the leading digits of the k-th lowest key that are
+known, and how many of the keys with these digits are pruned. A pass over the keys counts the next
+digit of those with the known ones, and `_pick_digit` continues the state.
+
+`tl.histogram` counts the first two digits, of 8 bits. Few keys agree in these, which are the
+exponent and the first bits of the mantissa of a float32, so atomic additions count the other bits.
+Triton refuses annotations of its functions other than `tl.constexpr`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from prune_gui.pruning.selection.keys import DeviceKeys
+
+BLOCK: Final = 4096
+"""Keys that a program reads at once; a power of 2."""
+ROUNDS: Final = 8
+"""Blocks that a program counts before it adds its table to that of all."""
+DENSE_BITS, MAX_SPARSE_BITS = 8, 15
+
+
+class _Digit(NamedTuple):
+    shift: int
+    bits: int
+    is_first: bool
+    is_sparse: bool
+
+
+def select(every: deque[DeviceKeys], k: int) -> Iterator[Tensor]:
+    """Yield a boolean mask per tensor, without the `k` lowest of all remaining keys."""
+    device = every[0].bits.device
+    with torch.cuda.device_of(every[0].bits):
+        state = torch.full((2,), k, dtype=torch.int64, device=device)
+        for digit in _digits(every[0].magnitude.bit_length()):
+            counts = torch.zeros(1 << digit.bits, dtype=torch.int64, device=device)
+            for keys in every:
+                programs = triton.cdiv(keys.bits.numel(), BLOCK * ROUNDS)
+                if programs:
+                    _count_digits[programs,](
+                        *_arguments(keys), state, counts, *digit, BLOCK, ROUNDS
+                    )
+            columns = 1 << digit.bits // 2
+            warps = 16 if digit.is_sparse else 4
+            _pick_digit[1,](
+                counts, state, len(counts) // columns, columns, digit.is_first, num_warps=warps
+            )
+    while every:
+        keys = every.popleft()
+        kept = torch.empty_like(keys.bits, dtype=torch.bool)
+        blocks = triton.cdiv(kept.numel(), BLOCK)
+        if blocks:
+            with torch.cuda.device_of(kept):
+                ties = torch.empty(blocks, dtype=torch.int64, device=device)
+                octets = kept.view(torch.uint8)
+                _mark_kept[blocks,](*_arguments(keys), state, octets, ties, BLOCK)
+                up_to = ties.cumsum(0)
+                _prune_ties[blocks,](*_arguments(keys), state, octets, ties, up_to, BLOCK)
+                state[1:].sub_(up_to[-1:])
+        shape = keys.shape
+        del keys
+        yield kept.view(shape)
+
+
+def _digits(bits: int) -> Iterator[_Digit]:
+    above = bits
+    for _ in range(2):
+        width = min(DENSE_BITS, above)
+        if width:
+            yield _Digit(above - width, width, above == bits, False)
+        above -= width
+    passes = -(-above // MAX_SPARSE_BITS)
+    for left in range(passes, 0, -1):
+        width = -(-above // left)
+        yield _Digit(above - width, width, False, True)
+        above -= width
+
+
+def _arguments(keys: DeviceKeys) -> tuple[object, ...]:
+    is_masked = keys.remaining is not None
+    remaining = keys.bits if keys.remaining is None else keys.remaining.view(torch.uint8)
+    numbers = (keys.magnitude, keys.highest, keys.flip)
+    return keys.bits, remaining, keys.bits.numel(), is_masked, *numbers
+
+
+@triton.jit
+def _read(
+    bits,
+    remaining,
+    size,
+    MASKED: tl.constexpr,
+    MAGNITUDE: tl.constexpr,
+    HIGHEST: tl.constexpr,
+    FLIP: tl.constexpr,
+    offsets,
+):
+    """Return the keys at some offsets, and which of them are ranked."""
+    ranked = offsets < size
+    keys = tl.load(bits + offsets, mask=ranked, other=0)
+    if MAGNITUDE < 2**31:
+        keys = keys.to(tl.int32)
+    keys = tl.minimum(keys & MAGNITUDE, HIGHEST)
+    if FLIP:
+        keys = FLIP - keys
+    if MASKED:
+        ranked = ranked & (tl.load(remaining + offsets, mask=ranked, other=0) != 0)
+    return keys, ranked
+
+
+@triton.jit
+def _count_digits(
+    bits,
+    remaining,
+    size,
+    MASKED: tl.constexpr,
+    MAGNITUDE: tl.constexpr,
+    HIGHEST: tl.constexpr,
+    FLIP: tl.constexpr,
+    state,
+    counts,
+    SHIFT: tl.constexpr,
+    BITS: tl.constexpr,
+    FIRST: tl.constexpr,
+    SPARSE: tl.constexpr,
+    BLOCK: tl.constexpr,
+    ROUNDS: tl.constexpr,
+):
+    """Add to `counts` how often each digit follows the known ones."""
+    DIGITS: tl.constexpr = 1 << BITS
+    start = tl.program_id(0).to(tl.int64) * (BLOCK * ROUNDS)
+    prefix = tl.load(state)
+    table = tl.zeros((DIGITS,), tl.int32)
+    for i in range(ROUNDS):
+        offsets = start + i * BLOCK + tl.arange(0, BLOCK)
+        keys, counted = _read(bits, remaining, size, MASKED, MAGNITUDE, HIGHEST, FLIP, offsets)
+        if not FIRST:
+            counted = counted & ((keys >> SHIFT + BITS) == prefix)
+        digits = ((keys >> SHIFT) & (DIGITS - 1)).to(tl.int32)
+        if SPARSE:
+            lowest = tl.min(tl.where(counted, digits, DIGITS), 0)
+            if lowest == tl.max(tl.where(counted, digits, -1), 0):  # as of the zeros of a file
+                tl.atomic_add(counts + lowest, tl.sum(counted.to(tl.int64), 0), sem="relaxed")
+            else:
+                tl.atomic_add(counts + digits, counted.to(tl.int64), mask=counted, sem="relaxed")
+        else:
+            table += tl.histogram(digits, DIGITS, mask=counted)
+    if not SPARSE:
+        tl.atomic_add(counts + tl.arange(0, DIGITS), table.to(tl.int64), sem="relaxed")
+
+
+@triton.jit
+def _pick_digit(counts, state, ROWS: tl.constexpr, COLUMNS: tl.constexpr, FIRST: tl.constexpr):
+    """Add the next digit to the state; the table of counts has `ROWS` by `COLUMNS` digits."""
+    columns = tl.arange(0, COLUMNS)
+    wanted = tl.load(state + 1)
+    table = tl.load(counts + tl.arange(0, ROWS)[:, None] * COLUMNS + columns[None, :])
+    totals = tl.sum(table, 1)
+    is_below = tl.cumsum(totals, 0) < wanted
+    first = tl.sum(is_below.to(tl.int64), 0) * COLUMNS
+    wanted -= tl.sum(tl.where(is_below, totals, 0), 0)
+    row = tl.load(counts + first + columns)
+    is_below = tl.cumsum(row, 0) < wanted
+    digit = first + tl.sum(is_below.to(tl.int64), 0)
+    wanted -= tl.sum(tl.where(is_below, row, 0), 0)
+    if not FIRST:
+        digit += tl.load(state) * (ROWS * COLUMNS)
+    tl.store(state, digit)
+    tl.store(state + 1, wanted)
+
+
+@triton.jit
+def _mark_kept(
+    bits,
+    remaining,
+    size,
+    MASKED: tl.constexpr,
+    MAGNITUDE: tl.constexpr,
+    HIGHEST: tl.constexpr,
+    FLIP: tl.constexpr,
+    state,
+    kept,
+    ties,
+    BLOCK: tl.constexpr,
+):
+    """Write 1 for the ranked keys that are not below the k-th lowest, and count those equal."""
+    block = tl.program_id(0)
+    offsets = block.to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    keys, ranked = _read(bits, remaining, size, MASKED, MAGNITUDE, HIGHEST, FLIP, offsets)
+    threshold = tl.load(state)
+    tl.store(kept + offsets, (ranked & (keys >= threshold)).to(tl.uint8), mask=offsets < size)
+    tl.store(ties + block, tl.sum((ranked & (keys == threshold)).to(tl.int64), 0))
+
+
+@triton.jit
+def _prune_ties(
+    bits,
+    remaining,
+    size,
+    MASKED: tl.constexpr,
+    MAGNITUDE: tl.constexpr,
+    HIGHEST: tl.constexpr,
+    FLIP: tl.constexpr,
+    state,
+    kept,
+    ties,
+    up_to,
+    BLOCK: tl.constexpr,
+):
+    """Write 0 for the first of the keys that equal the k-th lowest, as many as are wanted."""
+    block = tl.program_id(0)
+    own = tl.load(ties + block)
+    wanted = tl.load(state + 1) - (tl.load(up_to + block) - own)
+    if (own > 0) & (wanted > 0):
+        offsets = block.to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+        keys, ranked = _read(bits, remaining, size, MASKED, MAGNITUDE, HIGHEST, FLIP, offsets)
+        equal = ranked & (keys == tl.load(state))
+        goes = equal & (tl.cumsum(equal.to(tl.int32), 0) <= wanted)
+        tl.store(kept + offsets, tl.zeros((BLOCK,), tl.uint8), mask=goes)

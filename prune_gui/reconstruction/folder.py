@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
@@ -35,6 +36,9 @@ from prune_gui.reconstruction.unfinished import ERRORS_KEY, UnfinishedRun
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +88,8 @@ def reconstruct_folder(
         CheckpointError: a file cannot be read or written.
     """
     with open_checkpoint(folder) as checkpoint:
-        OutputPath.of(checkpoint, out, output)  # refuses what cannot be written, before the work
         model, tokenizer = _skeleton(checkpoint)
+        OutputPath.of(checkpoint, out, output)  # refuses what cannot be written, before the work
         prefix, blocks = find_blocks(model)
         resolution = resolve(recipe, checkpoint)
         data = read_calibration(
@@ -95,6 +99,7 @@ def reconstruct_folder(
             length=calibration.length,
             is_causal=hasattr(model, "lm_head") or model.can_generate(),
         )
+        _check_ids(data, calibration.path, getattr(model.config, "vocab_size", None))
         run = UnfinishedRun(
             out, _description(checkpoint, recipe, calibration, data, options, device)
         )
@@ -108,6 +113,16 @@ def reconstruct_folder(
         stored.write(out, output, data, result, monitor)
         run.remove()
     return result
+
+
+def _check_ids(data: Calibration, path: Path, tokens: int | None) -> None:
+    ids = (batch["input_ids"] for batch in data.batches if "input_ids" in batch)
+    if tokens is not None and max((int(one.max()) for one in ids), default=0) >= tokens:
+        raise ReconstructionError(
+            "{path} has token ids of another model: this one has {count:,} tokens.",
+            path=path,
+            count=tokens,
+        )
 
 
 def _description(
@@ -157,7 +172,8 @@ def _skeleton(
         ) from error
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    except (OSError, ValueError, KeyError, ImportError):
+    except Exception as error:  # noqa: BLE001 - tokenizers raise nothing more specific
+        log.info("%s has no tokenizer that can be used: %s", folder, error)
         tokenizer = None
     return model.eval(), tokenizer
 

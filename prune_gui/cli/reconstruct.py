@@ -68,7 +68,12 @@ WORST: Final = 5
     help="Share of the mean diagonal of the second moments that is added to it.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the order in tuning.")
-@click.option("--device", default="cpu", show_default=True, help="Where to compute: cpu, cuda, ...")
+@click.option(
+    "--device",
+    default="automatic",
+    show_default=True,
+    help="Where to compute: cpu, gpu, or a device of torch such as cuda:1.",
+)
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
 @arguments.own_methods
 @arguments.as_json
@@ -92,6 +97,7 @@ def reconstruct(
     Each block is pruned on what the pruned blocks before it give for the calibration data. Only
     one block is in memory. After Ctrl-C, the same command goes on after the last finished block.
     """
+    from prune_gui.pruning.devices import find_device
     from prune_gui.recipe import OutputOptions
     from prune_gui.reconstruction.folder import CalibrationFile, reconstruct_folder
     from prune_gui.reconstruction.running import Options
@@ -106,7 +112,7 @@ def reconstruct(
             out,
             options=Options(choose=masks == "solve", **options),
             output=OutputOptions(overwrite=overwrite),
-            device=device,
+            device=find_device(device),
             monitor=Monitor(progress_lines.count, stop),
             report=progress_lines.show,
         )

@@ -72,7 +72,7 @@ def reconstruct_folder(
     *,
     options: Options,
     output: OutputOptions,
-    device: str = "cpu",
+    device: torch.device,
     monitor: Monitor,
     report: Callable[[LayerError | BlockError], object] = lambda _: None,
 ) -> Reconstruction:
@@ -103,9 +103,7 @@ def reconstruct_folder(
         run = UnfinishedRun(
             out, _description(checkpoint, recipe, calibration, data, options, device)
         )
-        stored = _StoredBlocks(
-            model, prefix, blocks, resolution, options, run, torch.device(device)
-        )
+        stored = _StoredBlocks(model, prefix, blocks, resolution, options, run, device)
         run.begin()
         with monitor.plan(len(blocks)), monitor.in_charge():
             calls = stored.calls(data)
@@ -131,7 +129,7 @@ def _description(
     calibration: CalibrationFile,
     data: Calibration,
     options: Options,
-    device: str,
+    device: torch.device,
 ) -> str:
     return json.dumps(
         {
@@ -140,7 +138,7 @@ def _description(
             "recipe": recipe.anchored().to_yaml(),
             "calibration": [data.digest, calibration.samples, calibration.length],
             "options": asdict(options),
-            "device": torch.device(device).type,
+            "device": device.type,
         }
     )
 
@@ -273,6 +271,9 @@ class _StoredBlocks:
             names = self._own_names(number)
             self._load(block, {own: one for own, one in names.items() if one in file.tensors}, file)
         return block
+
+    def full_name(self, number: int, name: str) -> str:
+        return self._names[self._full(number, name)]
 
     def patterns(self, number: int) -> Mapping[str, Pattern]:
         return {

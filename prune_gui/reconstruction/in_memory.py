@@ -38,6 +38,7 @@ class _InMemoryBlocks:
     ) -> None:
         names = {parameter: name for name, parameter in model.named_parameters()}
         self._blocks = blocks
+        self._names = names
         self._patterns = [
             {
                 own: pattern
@@ -59,6 +60,9 @@ class _InMemoryBlocks:
 
     def pruned(self, number: int) -> nn.Module:
         return self._blocks[number]
+
+    def full_name(self, number: int, name: str) -> str:
+        return self._names[self._blocks[number].get_parameter(name)]
 
     def patterns(self, number: int) -> Mapping[str, Pattern]:
         return self._patterns[number]

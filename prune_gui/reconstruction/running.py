@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 import torch
@@ -84,6 +84,9 @@ class Blocks(Protocol):
     def pruned(self, number: int) -> nn.Module:
         """Return a block with the weights of an earlier run."""
 
+    def full_name(self, number: int, name: str) -> str:
+        """Return the name in the network of a parameter of a block."""
+
     def patterns(self, number: int) -> Mapping[str, Pattern]:
         """Return the patterns by name of a parameter in a block."""
 
@@ -139,6 +142,7 @@ def _prune(
     layers: list[LayerError] = []
 
     def note(layer: LayerError) -> None:
+        layer = replace(layer, name=blocks.full_name(number, layer.name))
         layers.append(layer)
         report(layer)
 

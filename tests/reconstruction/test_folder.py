@@ -7,7 +7,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 from safetensors.torch import load_file, save_file
-from small_tokenizers import TEXT, tokenizer_json
+from small_tokenizers import TEXT
 
 from prune_gui.cli.program import cli
 from prune_gui.errors import ReconstructionError
@@ -21,26 +21,9 @@ RECIPE = Recipe.model_validate({"steps": [{"method": "n_m", "targets": ["*_proj.
 NAMES = "model.layers.{}.mlp.down_proj.weight"
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    import transformers
-
-    torch.manual_seed(0)
-    path = tmp_path_factory.mktemp("models") / "llama"
-    config = transformers.LlamaConfig(
-        vocab_size=1024,
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-    )
-    model = transformers.LlamaForCausalLM(config).to(torch.bfloat16)
-    model.save_pretrained(path)
-    (path / "tokenizer.json").write_text(tokenizer_json("byte_bpe"))
-    own_class = {"tokenizer_class": "PreTrainedTokenizerFast"}
-    (path / "tokenizer_config.json").write_text(json.dumps(own_class))
-    return path
+@pytest.fixture
+def folder(small_llama):
+    return small_llama
 
 
 @pytest.fixture
@@ -59,6 +42,7 @@ def run(folder, tokens, out, *, report=lambda _: None, **options):
         out,
         options=Options(**options),
         output=OutputOptions(overwrite=True),
+        device=torch.device("cpu"),
         monitor=Monitor(),
         report=report,
     )

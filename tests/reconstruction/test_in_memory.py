@@ -96,11 +96,7 @@ def test_the_pattern_of_the_recipe_is_kept_with_a_smaller_loss(network, batches,
 
 
 def _weights(network, found):
-    return [
-        network.blocks[block.number].get_parameter(layer.name)
-        for block in found.blocks
-        for layer in block.layers
-    ]
+    return [network.get_parameter(layer.name) for layer in found.layers]
 
 
 def test_the_masks_of_scores_that_a_recipe_names_are_kept(network, batches):

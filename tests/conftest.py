@@ -315,8 +315,6 @@ def _windows_and_timers() -> set[object]:
 @pytest.fixture(scope="session")
 def small_llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a language model of transformers, with a tokenizer."""
-    import json
-
     import torch
     import transformers
     from small_tokenizers import tokenizer_json
@@ -333,6 +331,4 @@ def small_llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     transformers.LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(folder)
     (folder / "tokenizer.json").write_text(tokenizer_json("byte_bpe"))
-    own_class = {"tokenizer_class": "PreTrainedTokenizerFast"}
-    (folder / "tokenizer_config.json").write_text(json.dumps(own_class))
     return folder

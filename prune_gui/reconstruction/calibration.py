@@ -90,7 +90,7 @@ def read_calibration(
         pieces = [torch.tensor(ids) for ids in encoded.get("input_ids", ())]
     if not pieces:
         raise ReconstructionError(
-            "{path} has fewer than {length} tokens. Give a longer text, or a smaller --length.",
+            "{path} has fewer than {length} tokens. Give a longer text, or shorter samples.",
             path=path,
             length=length,
         )

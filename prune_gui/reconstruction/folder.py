@@ -166,14 +166,23 @@ def _skeleton(
             "{folder} holds no model that transformers {version} can build: {reason}",
             folder=folder,
             version=transformers.__version__,
-            reason=error,
+            reason=_root_cause(error),
         ) from error
+    tokenizer_file = folder / "tokenizer.json"
+    tokenizer_class: Any = transformers.PreTrainedTokenizerFast
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        if tokenizer_file.exists():  # the class that a model names may need more tokens than it has
+            tokenizer = tokenizer_class(tokenizer_file=str(tokenizer_file))
+        else:
+            tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
     except Exception as error:  # noqa: BLE001 - tokenizers raise nothing more specific
         log.info("%s has no tokenizer that can be used: %s", folder, error)
         tokenizer = None
     return model.eval(), tokenizer
+
+
+def _root_cause(error: BaseException) -> BaseException:
+    return error if error.__cause__ is None else _root_cause(error.__cause__)
 
 
 @contextmanager

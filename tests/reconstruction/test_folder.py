@@ -111,8 +111,8 @@ def test_the_command_writes_a_folder_that_transformers_loads(folder, tmp_path):
     assert "Block 3 of 3: error" in result.output
     assert "50.00% of" in result.output
     model = transformers.AutoModelForCausalLM.from_pretrained(out)
-    ids = transformers.AutoTokenizer.from_pretrained(out)("the cat sat", return_tensors="pt")
-    assert model(**ids).logits.isfinite().all()
+    assert model(input_ids=torch.tensor([[1, 2, 3]])).logits.isfinite().all()
+    assert (out / "tokenizer.json").read_bytes() == (folder / "tokenizer.json").read_bytes()
     dense, pruned = weights(folder), weights(out)
     assert dense.keys() == pruned.keys()
     for name, weight in pruned.items():

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
+import shiboken6
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QComboBox, QLabel, QLineEdit, QSpinBox, QWidget
 
@@ -101,6 +102,7 @@ class ReconstructDialog(JobSequenceDialog):
         self.plot.setAccessibleName(tr("Errors of blocks"))
         self.plot.label("bottom", tr("block"))
         self.plot.label("left", tr("error, %"))
+        self.plot.hide()  # until there is an error
         self._curve: pg.PlotDataItem = self.plot.plot([], [], symbol="o")
         self.message = Message()
         self._buttons = JobSequenceButtons(self, self._sequence, tr("&Reconstruct"), self._run)
@@ -116,8 +118,14 @@ class ReconstructDialog(JobSequenceDialog):
             field.textChanged.connect(self._refresh)
         session = workbench.session
         if session is not None:
-            model = session.checkpoint.path.parent
+            model, tensors = session.checkpoint.path.parent, session.checkpoint.tensors
             self.out.setText(str(model.with_name(with_ending(model.name))))
+            names = [name for name, info in tensors.items() if len(info.shape) > 1]
+            title = deferred("Arranging the parameters")
+            workbench.bridge.run(
+                Job(title, lambda _: Arrangement.of(tensors, names)), self._arrange
+            )
+        self.calibration.setFocus()
         self._refresh()
 
     def done(self, result: int) -> None:
@@ -170,9 +178,6 @@ class ReconstructDialog(JobSequenceDialog):
         out = Path(self.out.text().strip()).absolute()
         self._errors, self._blocks, self._written, self._count = {}, [], None, 0
         self._started = time.monotonic()
-        tensors = session.checkpoint.tensors
-        names = [name for name, info in tensors.items() if len(info.shape) > 1]
-        self._arrangement = Arrangement.of(tensors, names)
         self._job = reconstruct_job(
             session.checkpoint.path.parent,
             session.recipe,
@@ -219,6 +224,11 @@ class ReconstructDialog(JobSequenceDialog):
         )
         self.message.say(text, warning=False)
 
+    def _arrange(self, arrangement: Arrangement) -> None:
+        if shiboken6.isValid(self):  # it may be closed by now
+            self._arrangement = arrangement
+            self._show()
+
     def _show(self) -> None:
         shades = colours(self.palette())
         largest = max((one.error or 0.0 for one in self._errors.values()), default=0.0)
@@ -231,6 +241,7 @@ class ReconstructDialog(JobSequenceDialog):
 
         if self._arrangement is not None:
             self.grid.show_cells(self._arrangement, cell, shades)
+        self.plot.setVisible(bool(self._blocks))
         self._curve.setPen(pen(shades.foreground))
         self._curve.setData(
             [block.number + 1 for block in self._blocks],

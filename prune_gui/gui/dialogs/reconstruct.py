@@ -22,7 +22,7 @@ from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.theme import colours
 from prune_gui.language import deferred, tr
-from prune_gui.number_formats import duration, percent
+from prune_gui.number_formats import duration, sparsity_share
 from prune_gui.recipe.output import with_ending
 from prune_gui.worker.jobs import reconstruct_job
 
@@ -40,6 +40,7 @@ CALIBRATION: Final = questions.FileQuestion(
 )
 OUTPUT: Final = deferred("Folder for the reconstructed model")
 MAX_COUNT: Final = 1_000_000
+MAX_TICKS: Final = 8
 
 
 class ReconstructDialog(JobSequenceDialog):
@@ -198,6 +199,8 @@ class ReconstructDialog(JobSequenceDialog):
             return
         if isinstance(event, Progressed):
             self._count = self._count or event.total
+            spacing = max(1, self._count // MAX_TICKS)
+            self.plot.plotItem.getAxis("bottom").setTickSpacing(spacing, spacing)
         elif isinstance(event, Reported):
             self._take(cast("LayerError | BlockError", event.found))
             self._show()
@@ -219,7 +222,7 @@ class ReconstructDialog(JobSequenceDialog):
             "Block {done:,} of {total:,}: error {error}; about {left} left",
             done=done,
             total=self._count,
-            error=percent(block.after),
+            error=sparsity_share(block.after),
             left=duration(left),
         )
         self.message.say(text, warning=False)
@@ -237,14 +240,14 @@ class ReconstructDialog(JobSequenceDialog):
             layer = self._errors.get(name)
             if layer is None or layer.error is None:
                 return Cell("")
-            return Cell(percent(layer.error), shades.share(layer.error / (largest or 1.0)))
+            return Cell(sparsity_share(layer.error), shades.share(layer.error / (largest or 1.0)))
 
         if self._arrangement is not None:
             self.grid.show_cells(self._arrangement, cell, shades)
         self.plot.setVisible(bool(self._blocks))
         self._curve.setPen(pen(shades.foreground))
         self._curve.setData(
-            [block.number + 1 for block in self._blocks],
+            [block.number for block in self._blocks],
             [100 * block.after for block in self._blocks],
         )
 
@@ -258,7 +261,7 @@ class ReconstructDialog(JobSequenceDialog):
                 "Saved {name}. Largest error: {layer}, {error}",
                 name=out.name,
                 layer=worst.name,
-                error=percent(worst.error),
+                error=sparsity_share(worst.error),
             )
         self.message.say(text, warning=False)
         self._refresh()

@@ -55,7 +55,7 @@ def test_the_errors_come_in_and_the_result_can_be_opened(
     with qtbot.waitSignal(dialog._sequence.came, timeout=100_000):
         dialog.run.click()
     assert dialog.message.text().startswith("Saved out. Largest error: model.layers.")
-    assert dialog._curve.getData()[0].tolist() == [1, 2, 3]
+    assert dialog._curve.getData()[0].tolist() == [0, 1, 2]
     assert dialog.grid.painter is not None
     with qtbot.waitSignal(dialog.open_wanted) as wanted:
         dialog.show_result.click()

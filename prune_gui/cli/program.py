@@ -39,6 +39,7 @@ COMMANDS: Final = {
     "inspect": "inspect:inspect",
     "methods": "methods:methods",
     "record": "methods:record",
+    "reconstruct": "reconstruct:reconstruct",
     "report": "report:report",
     "search": "recipe_search:search",
     "verify": "verify:verify",

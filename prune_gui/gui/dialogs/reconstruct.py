@@ -114,6 +114,7 @@ class ReconstructDialog(JobSequenceDialog):
         self.resize(900, 600)
         self._sequence.came.connect(self._finish)
         self._sequence.failed.connect(self._fail)
+        self._sequence.ended.connect(self._say_stopped)
         workbench.bridge.happened.connect(self._follow)
         for field in (self.calibration, self.out):
             field.textChanged.connect(self._refresh)
@@ -269,6 +270,16 @@ class ReconstructDialog(JobSequenceDialog):
     def _fail(self, _title: str, error: Exception) -> None:
         self._blocks.clear()
         self.message.say_error(str(error), "")
+
+    def _say_stopped(self) -> None:
+        if self._written is None and self._blocks:
+            text = tr(
+                "Stopped after {count:,} of {total:,} blocks, which are kept. To go on, "
+                "reconstruct again with the same output.",
+                count=len(self._blocks),
+                total=self._count,
+            )
+            self.message.say(text, warning=False)
 
     def _open(self) -> None:
         if self._written is not None:

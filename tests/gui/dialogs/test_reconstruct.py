@@ -38,10 +38,9 @@ def test_a_folder_without_a_model_is_told_in_the_dialog(dialog, qtbot, tmp_path)
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.slow
-def test_the_errors_come_in_and_the_result_can_be_opened(
-    window, workbench, qtbot, small_llama, make_step, tmp_path
-):
+@pytest.fixture
+def of_llama(window, workbench, qtbot, small_llama, make_step, tmp_path):
+    """The dialog for a small language model, ready to begin."""
     with qtbot.waitSignal(workbench.files.opened, timeout=60_000):
         window.commands.open_path(small_llama)
     step = make_step("l1_unstructured", "*_proj.weight", amount=0.5)
@@ -52,6 +51,12 @@ def test_the_errors_come_in_and_the_result_can_be_opened(
     save_file({"calibration": torch.randint(256, (4, 16))}, tokens)
     dialog.calibration.setText(str(tokens))
     dialog.out.setText(str(out))
+    return dialog
+
+
+@pytest.mark.slow
+def test_the_errors_come_in_and_the_result_can_be_opened(of_llama, qtbot, tmp_path):
+    dialog, out = of_llama, tmp_path / "out"
     with qtbot.waitSignal(dialog._sequence.came, timeout=100_000):
         dialog.run.click()
     assert dialog.message.text().startswith("Saved out. Largest error: model.layers.")
@@ -63,3 +68,18 @@ def test_the_errors_come_in_and_the_result_can_be_opened(
     with open_checkpoint(out) as pruned:
         weight = pruned.read("model.layers.0.mlp.up_proj.weight")
     assert int((weight == 0).sum()) == weight.numel() // 2
+
+
+@pytest.mark.slow
+def test_a_stopped_run_says_how_to_go_on(of_llama, qtbot, tmp_path):
+    def has_block():
+        assert of_llama._blocks
+
+    of_llama.tuning.setValue(20)  # so that it is not over before it is cancelled
+    of_llama.run.click()
+    qtbot.waitUntil(has_block, timeout=60_000)
+    of_llama._buttons.cancel.click()
+    assert of_llama.message.text().startswith("Stopped after")
+    with qtbot.waitSignal(of_llama._sequence.came, timeout=60_000):
+        of_llama.run.click()
+    assert (tmp_path / "out").is_dir()

@@ -3,7 +3,8 @@
 Usage: ``python benchmarks/exporting.py [GIGABYTES] [--folder FOLDER] [--only SUFFIX]``. The default
 size is 2. The checkpoint is bfloat16, the step L1 global 0.5. The first checkpoint is a safetensors
 file; the second is a torch file of the same size, of which one half is optimizer state. Each side
-runs in a process of its own, until its file is on the disk. Memory is anonymous memory, without
+runs in a process of its own, until its file is on the disk. CPU seconds are those of all threads,
+which do not depend on the number of cores. Memory is anonymous memory, without
 pages of mapped files.
 """
 
@@ -94,13 +95,14 @@ def _measure(work: Callable[[Path, Path], None], source: Path, target: Path) -> 
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), time.process_time()
     work(source, target)
-    seconds = time.perf_counter() - start
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     is_done.set()
     watcher.join()
     row = (
-        f"{source.suffix:<13} {work.__name__:<6} {seconds:6.1f} s  {(peak - before) / 1e6:6.0f} MB"
+        f"{source.suffix:<13} {work.__name__:<6} {seconds:6.1f} s  {cpu:6.1f} CPU s  "
+        f"{(peak - before) / 1e6:6.0f} MB"
     )
     print(row, flush=True)
 

@@ -75,6 +75,10 @@ class RecordingError(PruneGuiError):
     """Statistics of a model cannot be recorded or saved."""
 
 
+class ReconstructionError(PruneGuiError):
+    """A network cannot be reconstructed block by block."""
+
+
 class PluginError(PruneGuiError):
     """A plug-in cannot be loaded or defines no pruning method."""
 

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import copy_context
 from functools import cache, lru_cache
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from prune_gui.executor import current_executor
 from prune_gui.monitor import Monitor
@@ -149,7 +149,7 @@ def _nested(depth: int, threads: int, torch_threads: int) -> Iterator[None]:
 
 @contextmanager
 def _torch_threads(count: int) -> Iterator[None]:
-    torch = sys.modules.get("torch")
+    torch: Any = sys.modules.get("torch")
     if not hasattr(torch, "set_num_threads") or torch.get_num_threads() == count:
         yield
         return

@@ -310,3 +310,25 @@ def _windows_and_timers() -> set[object]:
     timers = {timer for timer in gc.get_objects() if issubclass(type(timer), QTimer)}
     running = {timer for timer in timers if isValid(timer) and timer.isActive()}
     return {*QApplication.topLevelWidgets(), *running}
+
+
+@pytest.fixture(scope="session")
+def small_llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a language model of transformers, with a tokenizer."""
+    import torch
+    import transformers
+    from small_tokenizers import tokenizer_json
+
+    torch.manual_seed(0)
+    folder = tmp_path_factory.mktemp("models") / "llama"
+    config = transformers.LlamaConfig(
+        vocab_size=1024,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+    )
+    transformers.LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(folder)
+    (folder / "tokenizer.json").write_text(tokenizer_json("byte_bpe"))
+    return folder

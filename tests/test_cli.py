@@ -129,6 +129,11 @@ def test_methods_lists_every_method_with_its_parameters():
         (["apply", "{recipe}", "{demo}"], 2, "--out"),
         (["apply", "{recipe}", "{demo}", "-o", "{out}", "--form", "huge"], 2, "huge"),
         (["apply", "{recipe}", "{demo}", "-o", "{out}", "--shard-size", "5"], 2, "5GB or 2GiB"),
+        (
+            ["apply", "{recipe}", "{demo}", "-o", "{out}", "--device", "cuda:99"],
+            2,
+            "There is no device cuda:99. Choose automatic, or one of: cpu",
+        ),
         (["inspect", "--colour"], 2, "--colour"),
         (["apply", "{recipe}", "{demo}", "-o", "{out}", "--shard-size", "1GB"], 1, "single file"),
         (["apply", "nowhere.yaml", "{demo}", "-o", "{out}"], 1, "nowhere.yaml"),

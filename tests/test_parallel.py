@@ -9,7 +9,7 @@ import torch
 
 from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor, check_cancelled
-from prune_gui.parallel import run
+from prune_gui.parallel import run, use_threads
 from prune_gui.pruning.lazy import Lazy
 
 TIMEOUT_S = 30
@@ -44,6 +44,17 @@ def test_a_nested_run_that_all_threads_wait_for_has_threads_of_its_own(two_threa
     thread_ids = Lazy(lambda: set(run(meet, range(2))))
     outcomes = list(run(lambda _: thread_ids(), range(4)))
     assert len(outcomes[0]) == 2
+
+
+def test_torch_has_its_share_of_the_threads_within_a_task():
+    use_threads(4)
+    try:
+        assert set(run(lambda _: torch.get_num_threads(), range(8))) == {1}
+        assert list(run(lambda _: torch.get_num_threads(), range(2))) == [2, 2]
+        assert list(run(lambda _: sum(run(abs, [1, 2])), range(3))) == [3, 3, 3]
+        assert torch.get_num_threads() == 4
+    finally:
+        use_threads(None)
 
 
 def test_threads_check_the_monitor_of_the_calling_thread(two_threads):

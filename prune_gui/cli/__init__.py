@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from io import TextIOWrapper
 from typing import NoReturn
 
 from prune_gui.session.end_signals import end_signals
@@ -14,6 +16,7 @@ def main() -> NoReturn:
     The exit code is 0 for success, 1 for a problem with the input, 2 for wrong usage, 130 after
     Ctrl-C and 143 after `kill`.
     """
+    _open_closed_streams()  # before libraries do: libffi keeps a file open from its import on
     with end_signals(_end_at_once):
         from prune_gui.cli.program import run  # Ctrl-C works while it loads
 
@@ -27,3 +30,19 @@ def _end_at_once(code: int) -> NoReturn:
     """
     os.write(2, b"prune-gui: interrupted.\n")
     os._exit(code)
+
+
+def _open_closed_streams() -> None:
+    """Open the null device for each standard stream that is closed.
+
+    Otherwise a file that is opened later would get the descriptor of standard output. Text that a
+    stream cannot encode is escaped.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free descriptor, this one
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
 @arguments.own_table
 @arguments.one_state
 @arguments.own_methods
+@arguments.device
 @arguments.cluster_address
 @arguments.as_json
 def apply(

@@ -14,6 +14,7 @@ import click
 
 from prune_gui.cli.printing import job, print_line
 from prune_gui.cluster import open_cluster, use_cluster
+from prune_gui.errors import DeviceError
 from prune_gui.location import Location
 from prune_gui.number_formats import parse_bytes
 from prune_gui.session.end_signals import end_signals
@@ -123,6 +124,28 @@ cluster_address = click.option(
     metavar="ADDRESS",
     help="Address of the scheduler of a Dask cluster whose workers read and write the files, such "
     "as tcp://host:8786; or local:N for N processes on this machine.",
+)
+
+
+def _use_device(_ctx: click.Context, _param: click.Parameter, name: str | None) -> None:
+    if name is None:
+        return
+    from prune_gui.pruning.devices import find_device, use_device  # torch: slow to import
+
+    try:
+        find_device(name)
+    except DeviceError as error:
+        raise click.BadParameter(str(error)) from error
+    use_device(name)
+
+
+device = click.option(
+    "--device",
+    callback=_use_device,
+    expose_value=False,
+    metavar="DEVICE",
+    help="Where corrections of kept weights are computed: automatic (the graphics card if there is "
+    "one, else the processor; the default), cpu, gpu, or a device of torch such as cuda:1.",
 )
 own_methods = click.option(
     "--methods",

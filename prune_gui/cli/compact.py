@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 @arguments.own_table
 @arguments.one_state
 @arguments.own_methods
+@arguments.device
 @arguments.as_json
 def compact(
     checkpoint: Location,

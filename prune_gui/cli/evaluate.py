@@ -200,6 +200,7 @@ def failures(trials: Sequence[Trial]) -> Iterator[str]:
 )
 @arguments.one_state
 @arguments.own_methods
+@arguments.device
 @arguments.as_json
 def evaluate(
     evaluator: Evaluator,
@@ -297,6 +298,7 @@ def _as_shares(_ctx: click.Context, _param: click.Parameter, text: str) -> tuple
 @recipe_option
 @arguments.one_state
 @arguments.own_methods
+@arguments.device
 @arguments.as_json
 def scan(
     evaluator: Evaluator,

@@ -7,7 +7,7 @@ import os
 import sys
 from contextlib import suppress
 from importlib import import_module
-from io import StringIO, TextIOWrapper
+from io import StringIO
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -39,6 +39,7 @@ COMMANDS: Final = {
     "inspect": "inspect:inspect",
     "methods": "methods:methods",
     "record": "methods:record",
+    "reconstruct": "reconstruct:reconstruct",
     "report": "report:report",
     "search": "recipe_search:search",
     "verify": "verify:verify",
@@ -82,7 +83,6 @@ def cli() -> None:
 
 def run() -> NoReturn:
     """Run the command that `sys.argv` names, and exit; see `prune_gui.cli.main`."""
-    _open_closed_streams()
     ignore_config_file()
     log_path = start_log()
     code, message = _run_command(log_path)
@@ -133,22 +133,6 @@ def _run_command(log_path: Path | None) -> tuple[int, str]:
         log.exception("Internal error")
         what = one_line(f"{type(error).__name__}: {error}")
         return INPUT_PROBLEM, f"internal error ({what}).{log_hint}"
-
-
-def _open_closed_streams() -> None:
-    """Open the null device for each standard stream that is closed.
-
-    Otherwise a file that is opened later would get the descriptor of standard output. Text that a
-    stream cannot encode is escaped.
-    """
-    for descriptor in range(3):
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets the lowest free descriptor, this one
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
 
 
 def _discard_unwritable_output() -> None:

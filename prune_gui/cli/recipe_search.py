@@ -83,6 +83,7 @@ def _as_share(_ctx: click.Context, _param: click.Parameter, text: str | None) ->
 @recipe_option
 @arguments.one_state
 @arguments.own_methods
+@arguments.device
 @arguments.as_json
 def search(
     evaluator: Evaluator,

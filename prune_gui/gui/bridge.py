@@ -10,7 +10,7 @@ from PySide6.QtCore import QCoreApplication, QEvent, QObject, Qt, Signal, Slot
 
 from prune_gui.engine import Dropped, Engine, Event, Failed, Finished, Job, Started
 from prune_gui.language import deferred, tr
-from prune_gui.worker.jobs import threads_jobs
+from prune_gui.worker.jobs import device_job, threads_jobs
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint
@@ -91,6 +91,10 @@ class Bridge(QObject):
         """Set the number of worker threads; None for the default of torch."""
         for job in threads_jobs(count):
             self.run(job, lambda _: None)
+
+    def use_device(self, name: str) -> None:
+        """Set where corrections are computed; see `prune_gui.pruning.devices.find_device`."""
+        self.run(device_job(name), lambda _: None)
 
     def close_unused(self, checkpoint: Checkpoint) -> None:
         """Close a checkpoint after the queued jobs, which may still read from it.

@@ -108,6 +108,13 @@ class PanelWindow(QMainWindow):
     def show_presets(self) -> None:
         deleted_on_close(presets.PresetDialog(self.workbench, Presets(), self)).open()
 
+    def show_reconstruct(self) -> None:
+        from prune_gui.gui.dialogs.reconstruct import ReconstructDialog  # rarely shown
+
+        dialog = ReconstructDialog(self.workbench, self.commands.folder, self)
+        dialog.open_wanted.connect(self.another_wanted)
+        deleted_on_close(dialog).show()
+
     def show_batch(self) -> None:
         from prune_gui.gui.dialogs.batch import BatchDialog  # rarely shown
 

@@ -114,6 +114,8 @@ class MainWindow(PanelWindow):
         settings = self.commands.settings
         if name == "threads":
             self.workbench.bridge.use_threads(settings.threads)
+        elif name == "device":
+            self.workbench.bridge.use_device(settings.device)
         elif name == "picture_memory":
             self.share_memory(self._window_count)
         elif name == "group_by":

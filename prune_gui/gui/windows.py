@@ -110,10 +110,12 @@ class Windows(QObject):
         return window
 
     def begin(self, window: MainWindow) -> None:
-        """Load the libraries of a window's engine, and apply the thread setting."""
+        """Load the libraries of a window's engine, and apply the settings of threads and device."""
         window.workbench.warm_up()
         if (threads := self._preferences.now.threads) is not None:
             window.workbench.bridge.use_threads(threads)
+        if (device := self._preferences.now.device) != "automatic":
+            window.workbench.bridge.use_device(device)
 
     def open(self, checkpoint: Path | None = None) -> MainWindow:
         """Show another window, and open a checkpoint in it if one is given."""

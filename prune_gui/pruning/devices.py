@@ -40,9 +40,7 @@ def find_device(name: str | torch.device) -> torch.device:
     except RuntimeError:  # torch knows no such type
         device = None
     is_card = card is not None and device is not None and device.type == card.type
-    if device is None or not (
-        device == torch.device("cpu") or (is_card and (device.index or 0) < count)
-    ):
+    if device is None or not (device.type == "cpu" or (is_card and (device.index or 0) < count)):
         there = ["cpu", *(f"{card.type}:{index}" for index in range(count) if card)]
         raise DeviceError(
             "There is no device {name}. Choose automatic, or one of: {names}.",

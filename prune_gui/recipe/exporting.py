@@ -248,7 +248,8 @@ def metadata_for(
         correction.method.recording.written: correction.digest
         for correction in resolution.corrections
     }
-    return metadata_of(resolution.recipe, options.form, fingerprint, pruned, folded, recordings)
+    metadata = metadata_of(resolution.recipe, options.form, fingerprint, pruned, folded, recordings)
+    return {**metadata, **resolution.provenance}
 
 
 def extra_files_of(

@@ -38,14 +38,12 @@ def parts(resolution: Resolution, form: Form) -> Iterator[TensorWriter]:
         elif form == "reparametrized":
             name = info.name if steps is None else info.name + ORIGINAL_SUFFIX
             whole = partial(_original, _reader(resolution, info.name))
-            yield TensorWriter.of_values(name, info.dtype, info.shape, whole)
+            yield TensorWriter.of(name, info.dtype, info.shape, whole)
             if steps is not None:
                 mask = partial(_mask, steps, info.dtype)
-                yield TensorWriter.of_values(info.name + MASK_SUFFIX, info.dtype, info.shape, mask)
+                yield TensorWriter.of(info.name + MASK_SUFFIX, info.dtype, info.shape, mask)
         elif steps is not None:
-            yield TensorWriter.of_values(
-                info.name, "bool", info.shape, partial(_mask, steps, "bool")
-            )
+            yield TensorWriter.of(info.name, "bool", info.shape, partial(_mask, steps, "bool"))
 
 
 def finalized(
@@ -54,9 +52,7 @@ def finalized(
     """Return a tensor of the finalized form; `keys` are those of `TensorWriter`."""
     read, steps = _reader(resolution, info.name), resolution.layers.get(info.name)
     values = partial(_original, read) if steps is None else partial(_pruned, read, steps)
-    return TensorWriter.of_values(
-        keys[0][0] if keys else info.name, info.dtype, info.shape, values, keys
-    )
+    return TensorWriter.of(keys[0][0] if keys else info.name, info.dtype, info.shape, values, keys)
 
 
 def _reader(resolution: Resolution, name: str) -> Callable[[], torch.Tensor]:

@@ -70,12 +70,14 @@ class Resolution(Masks):
             file has masks and no prunable parameter.
         outcomes: one per step.
         corrections: the enabled steps that correct kept weights, in order.
+        provenance: metadata to write into a pruned checkpoint beside the recipe.
     """
 
     counts: Mapping[str, tuple[int, int]]
     recipe: Recipe
     outcomes: tuple[Outcome, ...] = ()
     corrections: tuple[AppliedCorrection, ...] = ()
+    provenance: Mapping[str, str] = field(default_factory=dict, repr=False)
     _auxiliary_files: AuxiliaryFiles = field(default_factory=AuxiliaryFiles, repr=False)
     _decisions: Callable[[Hashable, Decide], list[Decision]] = field(
         default_factory=decision_cache, repr=False

@@ -52,6 +52,7 @@ class Settings(BaseModel):
         language: a code of `LANGUAGES`, or "system"; takes effect at the next start.
         window: geometry and dock state of the window, as Qt encodes them, in base64.
         threads: number of worker threads; None for torch's default.
+        device: where corrections are computed; see `prune_gui.pruning.devices.find_device`.
         run_on: the cluster on which jobs run, as in `open_cluster`; "" for this machine.
         picture_memory: limit of the cache of picture tiles, in MB (10**6 bytes).
         fetch_limit: what may be fetched of remote checkpoints without asking, in MB (10**6 bytes).
@@ -66,6 +67,7 @@ class Settings(BaseModel):
     window: tuple[str, str] | None = None
     figure: FigureSettings = FigureSettings()
     threads: Annotated[int, Field(ge=1, le=MAX_THREADS)] | None = None
+    device: Literal["automatic", "cpu", "gpu"] = "automatic"
     run_on: Annotated[str, Field(max_length=MAX_ADDRESS_LENGTH)] = ""
     picture_memory: Annotated[int, Field(ge=0, le=MAX_PICTURE_MEMORY_MB)] = 128
     fetch_limit: Annotated[int, Field(ge=0, le=MAX_FETCH_LIMIT_MB)] = 1000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,8 +16,6 @@ from prune_gui.pruning.selection.scores import wide_dtype
 from prune_gui.recipe import Resolution
 
 Values = NDArray[np.floating[Any]]
-COMPARED_DTYPES: Final = frozenset(("bfloat16", "float16", "float32", "float64"))
-"""Dtypes whose only zeros are +0 and -0, and which are wide enough to compare as integers."""
 Reader = Callable[[int, int], Values]
 """From start and stop to the values of the flat indices [start, stop)."""
 
@@ -31,16 +29,6 @@ def reader(checkpoint: Checkpoint, name: str) -> Reader:
     if checkpoint.tensors[name].scale is None:
         return reader_of(checkpoint.view(name))
     return lambda start, stop: _widened(checkpoint.values_span(name, start, stop))
-
-
-def zeros_of(checkpoint: Checkpoint, name: str) -> Callable[[int, int], NDArray[np.bool_]]:
-    """Return a function of start and stop: where the values of `reader` are zero."""
-    info = checkpoint.tensors[name]
-    if info.scale is not None or info.dtype not in COMPARED_DTYPES:
-        read = reader(checkpoint, name)
-        return lambda start, stop: read(start, stop) == 0
-    bits = bits_reader_of(checkpoint.view(name))
-    return lambda start, stop: bits(start, stop) << 1 == 0  # all bits but the sign
 
 
 def shown(resolution: Resolution, name: str) -> Reader:

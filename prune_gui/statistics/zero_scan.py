@@ -120,12 +120,12 @@ class ZeroScan:
 
     def _count_large(self, info: TensorInfo) -> Iterator[None]:
         checkpoint, scan = self._checkpoint, PatternScan.of(self._checkpoint, info)
-        read, mask = weight_values.zeros_of(checkpoint, info.name), checkpoint.read_mask(info.name)
+        read, mask = weight_values.reader(checkpoint, info.name), checkpoint.read_mask(info.name)
         masked = None if mask is None else ~mask.reshape(-1).numpy()
         before, spans, count = self._done, scan.spans(), 0
 
         def look(span: tuple[int, int]) -> PatternChunk | None:
-            zero = read(*span)
+            zero = read(*span) == 0
             return scan.look(span[0], zero if masked is None else zero | masked[slice(*span)])
 
         while some := list(islice(spans, SPANS_PER_THREAD * torch.get_num_threads())):

@@ -274,6 +274,45 @@ def _remember_original(original: Checkpoint, out: Path) -> None:
             remember_original(original, made.input)
 
 
+def reconstruct_job(
+    folder: Path,
+    recipe: Recipe,
+    calibration: Path,
+    out: Path,
+    *,
+    samples: int,
+    length: int,
+    choose: bool,
+    tuning_steps: int,
+) -> Job:
+    """Reconstruct the model of a folder, and report each `LayerError` and `BlockError`.
+
+    The result is `out`. What is finished is kept if the job is cancelled.
+    """
+
+    def work(monitor: Monitor) -> Path:
+        # torch: slow to import
+        from prune_gui.pruning.devices import chosen_device
+        from prune_gui.recipe.output import OutputOptions
+        from prune_gui.reconstruction.folder import CalibrationFile, reconstruct_folder
+        from prune_gui.reconstruction.running import Options
+
+        reconstruct_folder(
+            folder,
+            recipe,
+            CalibrationFile(calibration, samples, length),
+            out,
+            options=Options(choose=choose, tuning_steps=tuning_steps),
+            output=OutputOptions(),
+            device=chosen_device(),
+            monitor=monitor,
+            report=monitor.report,
+        )
+        return out
+
+    return Job(deferred("Reconstructing {name}", name=folder.name), work, long=True, writes=True)
+
+
 def sizes_job(session: Session, target: OutputPath) -> Job:
     """Resolve the session's current recipe; the result is the `Sizes` of an export to `target`."""
     recipe = session.recipe
@@ -303,6 +342,17 @@ def warm_up_job(painted: threading.Event) -> Job:
 def import_job() -> Job:
     """Import the remaining modules of the engine, which would otherwise be imported when used."""
     return Job(deferred("Starting the engine"), lambda _: import_rest(), idle=True)
+
+
+def device_job(name: str) -> Job:
+    """Return a job that sets where corrections are computed, for the whole process."""
+
+    def work(_: Monitor) -> None:
+        from prune_gui.pruning.devices import use_device  # torch: slow to import
+
+        use_device(name)
+
+    return Job(deferred("Changing the device"), work, lane="device")
 
 
 def threads_jobs(count: int | None) -> list[Job]:

@@ -27,7 +27,7 @@ PAGES: Final = sorted(
         *(ROOT / "README.md", ROOT / "resources" / "guide" / "guide.md"),
     )
 )
-INSTALLERS: Final = ("pip", "pipx", "uv", "python3", "git", "apt")
+INSTALLERS: Final = ("pip", "pipx", "uv", "uvx", "python3", "git", "apt")
 """Programs whose commands are not run: they install something, or need the network."""
 IN_A_VENV: Final = ".venv/bin/"
 """Commands of an environment that the reader makes are not run."""

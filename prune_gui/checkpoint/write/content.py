@@ -148,7 +148,7 @@ class TensorWriter:
     values: Values | None = None
 
     @classmethod
-    def of_values(
+    def of(
         cls,
         name: str,
         dtype: str,

@@ -34,18 +34,15 @@ class Chain:
 
     def run_to(self, index: int, batch: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
         """Return the output of a block; `args` and `kwargs` are those of the first block."""
-        first, *others = (*args, *kwargs.values())
-        names = tuple(kwargs) if not args else ()
-        value = self.inputs[batch] if self.position else first
+        value = self.inputs[batch] if self.position else _input(args, kwargs)
         for number in range(self.position, index + 1):
             if number == index > 0:
                 self.inputs[batch] = value
-            given = value.clone()  # a block may change it
+            value = value.clone()  # a block may change it
             if args:
-                output = self.blocks[number](given, *args[1:], **kwargs)
+                value = _first(self.blocks[number](value, *args[1:], **kwargs))
             else:
-                output = self.blocks[number](**dict(zip(names, (given, *others), strict=True)))
-            value = _first(output)
+                value = _first(self.blocks[number](**{**kwargs, next(iter(kwargs)): value}))
         return value
 
 
@@ -58,6 +55,7 @@ class Layer:
         leader: the layer with the same inputs in every call that is met first; often this one.
         places: the blocks, of any container, in which all of the calls are.
         place: the chain and the number of the block from which a pass may begin.
+        number: sorts layers in the order of their calls.
     """
 
     modules: list[nn.Module]
@@ -65,12 +63,17 @@ class Layer:
     leader: Layer | None = None
     places: set[tuple[nn.Module, int]] | None = None
     place: tuple[Chain, int] | None = None
-    order: tuple[int, int] = (0, 0)
+    number: float = 0
 
     @property
     def shares_inputs(self) -> bool:
-        """Whether the layer has the same inputs as its leader, which is another one."""
-        return self.leader not in (None, self) and self.leader.calls == self.calls
+        """Whether another layer, the leader, has the same inputs, whatever the weight of either.
+
+        A weight that is used again within a batch may change the inputs of the later use.
+        """
+        if self.leader is None or self.leader is self:
+            return False
+        return self.leader.calls == self.calls and max(self.calls.values()) == 1
 
 
 class ForwardPasses:
@@ -106,16 +109,18 @@ class ForwardPasses:
             for container, chain in trace.chains().items()
             if self._is_repeatable(chain, trace.outputs[container])
         }
-        begin: dict[Chain, int] = {}
+        numbers: dict[tuple[Chain, int], int] = {}  # of the last layer of each block
         for number, layer in enumerate(trace.layers.values()):
             places = [(chains[one], index) for one, index in layer.places or () if one in chains]
             layer.place = max(places, key=lambda place: len(place[0].blocks), default=None)
-            layer.order = number, 0
-            if layer.place is not None:
-                chain, index = layer.place
-                layer.order = begin.setdefault(chain, number), index
-        # the first batch may have missed layers of early blocks, such as experts
-        self.layers = dict(sorted(trace.layers.items(), key=lambda item: item[1].order))
+            layer.number = number
+            if layer.place is not None and layer.calls[0]:
+                numbers[layer.place] = number
+            elif layer.place is not None:  # such as an expert that the first batch did not meet
+                chain, block = layer.place
+                before = [n for (one, i), n in numbers.items() if one is chain and i <= block]
+                layer.number = max(before, default=number) + 0.5
+        self.layers = dict(sorted(trace.layers.items(), key=lambda item: item[1].number))
 
     def show_inputs(self, layer: Layer, see: Callable[[nn.Module, Tensor], None]) -> None:
         """Call ``see(module, inputs)`` for each call of a layer, in all batches.
@@ -126,7 +131,7 @@ class ForwardPasses:
 
         def on_call(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             nonlocal calls
-            see(module, next(iter((*args, *kwargs.values()))).detach())
+            see(module, _input(args, kwargs).detach())
             calls -= 1
             if calls == 0:
                 raise _Stop
@@ -200,9 +205,8 @@ class _Trace:
         with ExitStack() as hooks:
             for container in self._containers:
                 for index, block in enumerate(container):
-                    enter, leave = (
-                        partial(of, container, index) for of in (self._enter, self._leave)
-                    )
+                    place = container, index
+                    enter, leave = partial(self._enter, place), partial(self._leave, place)
                     hooks.enter_context(block.register_forward_pre_hook(enter, with_kwargs=True))
                     hooks.enter_context(block.register_forward_hook(leave))
             for weight, modules in self._modules.items():
@@ -211,53 +215,40 @@ class _Trace:
                     hooks.enter_context(module.register_forward_pre_hook(call, with_kwargs=True))
             yield
 
-    def _enter(
-        self,
-        container: nn.ModuleList | nn.Sequential,
-        index: int,
-        module: nn.Module,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> None:
-        value = next(iter((*args, *kwargs.values())), None)
-        number, output = self._values.get(container, (-1, value))
-        if number != index - 1 or value is not output or not isinstance(value, Tensor):
-            self._broken.add(container)
-        self._inside.append((container, index))
+    def _enter(self, place: tuple[nn.Module, int], _: object, args: Any, kwargs: Any) -> None:  # noqa: ANN401
+        value = _input(args, kwargs)
+        number, output = self._values.get(place[0], (-1, value))
+        if number != place[1] - 1 or value is not output or not isinstance(value, Tensor):
+            self._broken.add(place[0])
+        self._inside.append(place)
 
-    def _leave(
-        self,
-        container: nn.ModuleList | nn.Sequential,
-        index: int,
-        module: nn.Module,
-        args: object,
-        output: object,
-    ) -> None:
-        self._inside.remove((container, index))
+    def _leave(self, place: tuple[nn.Module, int], _: object, args: object, output: object) -> None:
+        self._inside.remove(place)
         value = _first(output)
-        self._values[container] = index, value
-        if index == len(container) - 1 and self.batch == 0 and isinstance(value, Tensor):
-            self.outputs[container] = value.clone()
+        self._values[place[0]] = place[1], value
+        if self.batch == 0 and isinstance(value, Tensor):
+            self.outputs[place[0]] = value.clone()
 
-    def _call(
-        self, weight: Tensor, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> None:
+    def _call(self, weight: Tensor, module: nn.Module, args: Any, kwargs: Any) -> None:  # noqa: ANN401
         layer = self.layers.setdefault(weight, Layer(self._modules[weight]))
         layer.calls[self.batch] += 1
         inside = set(self._inside)
         layer.places = inside if layer.places is None else layer.places & inside
-        inputs: Tensor = next(iter((*args, *kwargs.values())))
+        inputs, latest = _input(args, kwargs), self._latest
         together: list[Layer] = []
         if isinstance(module, CONVOLUTIONS) or inputs.is_inference():  # has no version
             self._latest = None
         else:
-            latest = self._latest
             if latest and latest[0] is inputs and latest[1] == inputs._version:
                 together = latest[2]
             self._latest = inputs, inputs._version, together
         leader = together[0] if together and layer not in together else layer
         layer.leader = leader if layer.leader in (None, leader) else layer
         together.append(layer)
+
+
+def _input(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:  # noqa: ANN401 - of the user
+    return next(iter((*args, *kwargs.values())), None)
 
 
 def _first(values: object) -> Any:  # noqa: ANN401 - of a module of the user

@@ -108,21 +108,25 @@ def has_rows(module: nn.Module) -> bool:
     return isinstance(module, (nn.Linear, *CONVOLUTIONS)) or is_transposed_linear(module)
 
 
-def second_moments(module: nn.Module, inputs: Tensor) -> Tensor:
+def second_moments(module: nn.Module, inputs: Tensor, others: Tensor | None = None) -> Tensor:
     """Return X^T X, where X has a row for each vector that the weight of a layer multiplies.
+
+    With `others`, of the shape of the inputs, it is Y^T X, where Y has their rows.
 
     The columns of X are those of ``weight.reshape(rows, -1)``; of the `Conv1D` of transformers they
     are the rows of the weight. A convolution has a row for each position of its output. The result
     is (columns, columns), or (groups, columns, columns) of a convolution with groups; float32, or
     float64 for such inputs.
     """
+    both = inputs, inputs if others is None else others
     if isinstance(module, CONVOLUTIONS):
-        samples = inputs if inputs.dim() == len(module.kernel_size) + 2 else inputs[None]
+        dims = len(module.kernel_size) + 2
+        samples, left = (one if one.dim() == dims else one[None] for one in both)
         groups, columns = module.groups, module.weight[0].numel()
         sample_elements = columns * groups * samples[0, 0].numel()
         rows_of = partial(_patches, module)
     else:
-        samples = inputs.reshape(-1, inputs.shape[-1])
+        samples, left = (one.reshape(-1, one.shape[-1]) for one in both)
         groups, columns = 1, samples.shape[1]
         sample_elements, rows_of = columns, partial(torch.unsqueeze, dim=0)
     dtype = wide_dtype(inputs.dtype)
@@ -130,7 +134,8 @@ def second_moments(module: nn.Module, inputs: Tensor) -> Tensor:
 
     def add(start: int, stop: int) -> None:
         rows = rows_of(samples[start:stop].to(dtype))
-        total.baddbmm_(rows.mT, rows)
+        others_rows = rows if others is None else rows_of(left[start:stop].to(dtype))
+        total.baddbmm_(others_rows.mT, rows)
 
     in_parts(len(samples), MAX_ELEMENTS // sample_elements, add)
     return total.squeeze(0) if groups == 1 else total

@@ -72,7 +72,8 @@ def refit(
         or "".
 
     Raises:
-        RecordingError: no layer with a mask ran, or a mask does not fit its parameter.
+        RecordingError: no layer with a mask ran, a mask does not fit its parameter, or inputs are
+            not finite; the layers before have been corrected.
         DeviceError: there is no such device.
     """
     run = forward or (lambda model, batch: model(batch))
@@ -105,6 +106,12 @@ def refit(
             kept = mask.detach().to(parameter.device, torch.bool)
             corrected, note = parameter.detach(), tr("not corrected: it had no inputs")
             if moments is not None:
+                if not bool(moments.isfinite().all()):
+                    raise RecordingError(
+                        "The inputs of {name} are not finite, or too large for their dtype. Give "
+                        "other batches, or run the model in float32.",
+                        name=every[0],
+                    )
                 transposed = is_transposed_linear(module)
                 corrected, note = refitted(
                     corrected, kept, moments, damping, transposed=transposed, device=chosen

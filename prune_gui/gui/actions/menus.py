@@ -75,7 +75,7 @@ MENUS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
         ("protect", "start_from_zeros", "own_recipe"),
         ("use_table", "use_built_in_table"),
         (PRESETS, "save_preset", "manage_presets"),
-        ("evaluate", "sweep", "batch"),
+        ("evaluate", "sweep", "batch", "reconstruct"),
         ("load_methods",),
         ("resolve", "cancel"),
     ),

@@ -243,6 +243,11 @@ PRUNING_ACTIONS: Final[dict[str, ActionSpec]] = {
         deferred("Apply the stack to several checkpoints, one after the other"),
         lambda w: w.show_batch(),
     ),
+    "reconstruct": when_open(
+        deferred("Reconst&ruct…"),
+        deferred("Prune the model of a folder block by block, with calibration data"),
+        lambda w: w.show_reconstruct(),
+    ),
     "load_methods": ActionSpec(
         deferred("Load methods &from a file…"),
         deferred("Run a Python file and offer the pruning methods in it"),

@@ -36,6 +36,11 @@ DENSITIES: Final = {
     "standard": deferred("Standard"),
     "large": deferred("Large"),
 }
+DEVICES: Final = {
+    "automatic": deferred("Automatic: the graphics card if there is one"),
+    "cpu": deferred("Processor"),
+    "gpu": deferred("Graphics card"),
+}
 MEMORY_STEP_MB: Final = 64
 """Step of the spin box for the picture memory."""
 FETCH_STEP_MB: Final = 100
@@ -56,6 +61,7 @@ class SettingsDialog(QDialog):
         self.language = _choice({SYSTEM: themes["system"], **LANGUAGES})
         self.threads = _number(MAX_THREADS)
         self.threads.setSpecialValueText(tr("Automatic"))
+        self.device = _choice({device: tr(text) for device, text in DEVICES.items()})
         self.run_on = RunOnField()
         self.picture_memory = _number(MAX_PICTURE_MEMORY_MB, " MB", MEMORY_STEP_MB)
         self.fetch_limit = _number(MAX_FETCH_LIMIT_MB, " MB", FETCH_STEP_MB)
@@ -70,6 +76,7 @@ class SettingsDialog(QDialog):
             ("density", tr("Text si&ze"), tr("Size of texts, and space around rows.")),
             ("language", tr("&Language"), tr("Takes effect at the next start.")),
             ("threads", tr("Worker &threads"), tr("Number of threads that compute at once.")),
+            ("device", tr("Co&mpute on"), tr("Where corrections of kept weights are computed.")),
             ("run_on", tr("Run &on"), tr("Where jobs run that read many parameters.")),
             (
                 "picture_memory",

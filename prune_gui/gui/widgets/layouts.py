@@ -77,7 +77,7 @@ def remark(text: str = "", *, wrapped: bool = True) -> QLabel:
     return label
 
 
-def form(*rows: tuple[str | QLabel, QWidget] | QWidget) -> QFormLayout:
+def form(*rows: tuple[str | QLabel, QWidget | QLayout] | QWidget) -> QFormLayout:
     """Return a form: rows of a label and a field, which fills the width, or of one part alone."""
     layout = QFormLayout(fieldGrowthPolicy=QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
     for part in rows:

@@ -71,13 +71,14 @@ def _mark_quads(
 
     With a constant number of members the loop becomes vector instructions.
     """
-    top, least = bits.dtype.type(~magnitude), np.uint8(prune_count)
+    key = bits.dtype.type
+    top, least = key(~magnitude), np.uint8(prune_count)
     for group in range(bits.size // 4):
         i = 4 * group
         a, b, c, d = bits[i] | top, bits[i + 1] | top, bits[i + 2] | top, bits[i + 3] | top
         if remaining_mask is not None:
-            a, b = a * remaining_mask[i], b * remaining_mask[i + 1]
-            c, d = c * remaining_mask[i + 2], d * remaining_mask[i + 3]
+            a, b = a * key(remaining_mask[i]), b * key(remaining_mask[i + 1])
+            c, d = c * key(remaining_mask[i + 2]), d * key(remaining_mask[i + 3])
         ab, ac, ad = np.uint8(a <= b), np.uint8(a <= c), np.uint8(a <= d)
         bc, bd, cd = np.uint8(b <= c), np.uint8(b <= d), np.uint8(c <= d)
         out[i] = np.uint8(3 - ab - ac - ad) < least

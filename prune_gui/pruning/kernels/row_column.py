@@ -8,6 +8,8 @@ import numpy as np
 
 from prune_gui.pruning.arrays import Flags, Ints, Numbers, Values
 from prune_gui.pruning.kernels.loop import compiled
+from prune_gui.pruning.kernels.norm_loops import Elements
+from prune_gui.pruning.kernels.powers import value
 
 LANES = 8
 """Partial sums of a row: element j is added to number j % LANES, so that the loop is vectorized."""
@@ -17,7 +19,7 @@ TILE_COLUMNS = 32 * LANES
 
 @compiled
 def add_powers(
-    rows: Values, square: bool, scale: float, row_sums: Numbers, column_sums: Numbers
+    rows: Elements, square: bool, scale: float, row_sums: Numbers, column_sums: Numbers
 ) -> None:
     """Add the absolute values of ``rows``, or their squares, to the sums of rows and of columns.
 
@@ -35,8 +37,8 @@ def add_powers(
             else:
                 for k in range(count):
                     for j in range(sums.size):
-                        value = abs(np.float64(rows[i + k, first + j])) * scale
-                        powers[k, j] = value * value if square else value
+                        absolute = np.float64(value(rows[i + k, first + j])) * scale
+                        powers[k, j] = absolute * absolute if square else absolute
                         sums[j] += powers[k, j]
             for k in range(count):
                 _add_to_lanes(powers[k, : sums.size], lanes[k])
@@ -47,7 +49,7 @@ def add_powers(
 
 @compiled
 def _add_powers_of_four(
-    rows: Values, first: int, square: bool, scale: float, column_sums: Numbers, powers: Numbers
+    rows: Elements, first: int, square: bool, scale: float, column_sums: Numbers, powers: Numbers
 ) -> None:
     """Store the powers of four rows from a column on; the sums of columns are read once for all."""
     last = first + column_sums.size
@@ -59,10 +61,10 @@ def _add_powers_of_four(
     )
     powers_a, powers_b, powers_c, powers_d = powers[0], powers[1], powers[2], powers[3]
     for j in range(column_sums.size):
-        a = abs(np.float64(row_a[j])) * scale
-        b = abs(np.float64(row_b[j])) * scale
-        c = abs(np.float64(row_c[j])) * scale
-        d = abs(np.float64(row_d[j])) * scale
+        a = np.float64(value(row_a[j])) * scale
+        b = np.float64(value(row_b[j])) * scale
+        c = np.float64(value(row_c[j])) * scale
+        d = np.float64(value(row_d[j])) * scale
         a = a * a if square else a
         b = b * b if square else b
         c = c * c if square else c
@@ -88,7 +90,7 @@ def _add_to_lanes(powers: Numbers, lanes: Numbers) -> None:
 
 @compiled
 def add_remaining_powers(
-    rows: Values,
+    rows: Elements,
     remaining_mask: Flags | None,
     square: bool,
     scale: float,
@@ -105,9 +107,9 @@ def add_remaining_powers(
         for j in range(columns):
             if remaining_mask is not None and not remaining_mask[i * columns + j]:
                 continue
-            value = abs(np.float64(rows[i, j])) * scale
-            if math.isfinite(value):
-                power = value * value if square else value
+            absolute = np.float64(value(rows[i, j])) * scale
+            if math.isfinite(absolute):
+                power = absolute * absolute if square else absolute
                 lanes[j % LANES] += power
                 column_sums[j] += power
                 row_counts[i] += 1
@@ -118,7 +120,7 @@ def add_remaining_powers(
 
 @compiled
 def score(
-    weights: Values,
+    weights: Elements,
     line_factors: Values,
     factors: Values,
     start: int,
@@ -134,11 +136,11 @@ def score(
         inputs, outputs = weights[begin:end], scores[begin:end]
         if add:
             for j in range(inputs.size):
-                outputs[j] = abs(inputs[j]) * (factor + across[j])
+                outputs[j] = value(inputs[j]) * (factor + across[j])
         elif are_rows:
             for j in range(inputs.size):
-                outputs[j] = abs(inputs[j]) * factor * across[j]
+                outputs[j] = value(inputs[j]) * factor * across[j]
         else:
             for j in range(inputs.size):
-                outputs[j] = abs(inputs[j]) * across[j] * factor
+                outputs[j] = value(inputs[j]) * across[j] * factor
         line, start, begin = line + 1, 0, end

@@ -146,7 +146,8 @@ def remove(module: nn.Module, name: str) -> nn.Module:
     """
     for key, hook in pruning_hooks(module, name).items():
         mask = getattr(module, name + MASK)
-        is_safe = type(hook).remove is BasePruningMethod.remove
+        own: object = type(hook).remove
+        is_safe = own is BasePruningMethod.remove
         with nullcontext() if is_safe else unchanged_on_error(module):
             hook.remove(module)
             del module._forward_pre_hooks[key]

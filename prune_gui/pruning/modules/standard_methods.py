@@ -64,7 +64,7 @@ class ElementPruning(_AmountPruning):
     """Prunes a share or a number of the elements that it gets: those of smallest absolute score."""
 
     PRUNING_TYPE = "unstructured"
-    LARGEST_FIRST: ClassVar = False
+    LARGEST_FIRST: ClassVar[bool] = False
 
     @abstractmethod
     def element_scores(
@@ -99,22 +99,18 @@ class ElementPruning(_AmountPruning):
         """
         shapes, device = [t.shape for t in values], values[0].device
         values = [magnitudes(t) for t in values]
-        counts = [
-            t.numel() if own is None else int(own.count_nonzero())
-            for t, own in zip(values, remaining, strict=True)
-        ]
-        units = self.units(sum(counts))
+        pairs = list(zip(values, remaining, strict=True))
+        counts = [own.count_nonzero() for _, own in pairs if own is not None]
+        unpruned = sum(t.numel() for t, own in pairs if own is None)
+        units = self.units(unpruned + int(sum(counts)))  # a device is waited for once
         if units == 0:
             for shape, own in zip(shapes, remaining, strict=True):
                 ones = torch.ones(shape, dtype=torch.bool, device=device)
                 yield ones if own is None else own
             return
         dtype = ranking_dtype({t.dtype for t in values})
-        scores = [
-            self.element_scores(t, dtype, own).contiguous()
-            for t, own in zip(values, remaining, strict=True)
-        ]
-        del values
+        scores = [self.element_scores(t, dtype, own).contiguous() for t, own in pairs]
+        del values, pairs
         dtype = ranking_dtype({own.dtype for own in scores})
         if not is_on_cpu(device):
             every = deque(

@@ -29,6 +29,7 @@ from prune_gui import parallel
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.arrays import Flags, Ints, Numbers
 from prune_gui.pruning.kernels import batch_loops as batched_kernels
+from prune_gui.pruning.kernels.key_loops import find_between
 from prune_gui.pruning.selection.batched import (
     SortedKeys,
     batches_of_small,
@@ -36,7 +37,7 @@ from prune_gui.pruning.selection.batched import (
     prunable_counts,
 )
 from prune_gui.pruning.selection.digit_histograms import DIGIT_BITS
-from prune_gui.pruning.selection.keys import KeySource, Ranking, ScoreKeys
+from prune_gui.pruning.selection.keys import KeySource, Ranking, ScoreKeys, blocks
 from prune_gui.pruning.selection.radix_select import Cut, find_cuts, nth_tie, work
 
 
@@ -280,21 +281,28 @@ def _count_parts(
     """
     counts = np.zeros(1 << (above - shift), np.int64)
     sums = np.zeros(len(counts) if shift else 0)
-    bits = ranking.keys.bits(start, stop)
-    key = bits.dtype.type
-    batched_kernels.add_squares(
-        bits,
-        bits.view(f"f{ranking.keys.width}") if shift else None,
-        key(ranking.keys.magnitude),
-        ranking.mask(start, stop),
-        key(shift),
-        key(len(counts) - 1),
-        key(above),
-        key(prefix),
-        counts,
-        sums,
-        2.0**-exponent,
-    )
+    for span in blocks(ranking.keys, start, stop):
+        bits, mask = ranking.keys.bits(*span), ranking.mask(*span)
+        key, magnitude = bits.dtype.type, ranking.keys.magnitude
+        if magnitude >> above:  # few keys are in the group: skip the others fast
+            low, high = prefix << above, ((prefix + 1) << above) - 1
+            positions = np.empty(bits.size, np.uint32)
+            count = find_between(bits, key(magnitude), key(low), key(high), positions)
+            bits = bits[positions[:count]]
+            mask = None if mask is None else mask[positions[:count]]
+        batched_kernels.add_squares(
+            bits,
+            bits.view(f"f{ranking.keys.width}") if shift else None,
+            key(magnitude),
+            mask,
+            key(shift),
+            key(len(counts) - 1),
+            key(above),
+            key(prefix),
+            counts,
+            sums,
+            2.0**-exponent,
+        )
     monitor.advance((stop - start) * ranking.keys.width)
     occur = np.flatnonzero(counts != 0)
     sums = np.minimum(sums, MAX_SQUARE, out=sums)

@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import compress
-from operator import not_
+from itertools import compress, groupby
+from operator import itemgetter, not_
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -26,16 +26,21 @@ from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.selection.digit_histograms import DIGIT_BITS, digit_histograms
 from prune_gui.pruning.selection.histogram_cache import DigitHistogram
 from prune_gui.pruning.selection.keys import (
+    BLOCK_ELEMENTS,
     KeySource,
+    RandomKeys,
     Ranking,
     ScoreKeys,
     blocks,
     chunk_spans,
     with_equal_nans,
 )
-from prune_gui.pruning.selection.random_cuts import random_threshold
 from prune_gui.pruning.selection.scores import TensorScores
 
+RANDOM_DEVIATIONS: Final = 8
+RANDOM_SPARE: Final = 64
+"""Half the width of the interval of random keys that is searched: in standard deviations of the
+number of keys below the threshold, and further keys."""
 MAX_SMALL_ELEMENTS: Final = 1 << 14
 """Elements of a tensor up to which a sort is faster than histograms."""
 
@@ -75,10 +80,10 @@ def find_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cut
     if len(rankings) == 1 and rankings[0].keys.size <= MAX_SMALL_ELEMENTS:
         monitor.advance(work(rankings[0].keys))
         return [_cut_small(rankings[0], k)]
-    found = random_threshold(rankings, k, monitor)
-    if found is not None:
-        monitor.advance(sum(work(own.keys) - own.nbytes for own in rankings))
-        return _random_cuts(rankings, k, *found)
+    if k and all(_is_random(ranking) for ranking in rankings):
+        found = _cut_random(rankings, k, monitor)
+        if found is not None:
+            return found
     cuts = _find_cuts(rankings, k, monitor)
     keys = [
         with_equal_nans(ranking.keys, cut.threshold)
@@ -92,18 +97,56 @@ def find_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cut
     return _find_cuts(with_single_nans, k, monitor)
 
 
-def _random_cuts(
-    rankings: Sequence[Ranking], k: int, threshold: int, found: Sequence[tuple[int, Ints]]
-) -> list[Cut]:
+def _is_random(ranking: Ranking) -> bool:
+    is_whole = ranking.remaining_mask is None and ranking.max_pruned is None
+    return is_whole and type(ranking.keys) is RandomKeys
+
+
+def _cut_random(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[Cut] | None:
+    """Return the cuts of random keys in one pass, because it is known about where they are.
+
+    None if the threshold is not within `RANDOM_DEVIATIONS` of where it is expected, which is
+    improbable beyond chance.
+    """
+    size, every = sum(own.keys.size for own in rankings), rankings[0].keys.magnitude + 1
+    half = (RANDOM_DEVIATIONS * math.sqrt(k * (1 - k / size)) + RANDOM_SPARE) / size
+    low = np.uint32(max(k / size - half, 0) * every)
+    high = np.uint32(min(k / size + half, 1) * every - 1)
+
+    def search(task: tuple[int, tuple[int, int]]) -> tuple[int, int, Bits, Ints]:
+        """Return the index of a ranking, its keys below, and the keys between and their indices."""
+        (index, span), below = task, 0
+        own, between, indices = rankings[index].keys, [], []
+        positions = np.empty(BLOCK_ELEMENTS, np.uint32)
+        for first, stop in blocks(own, *span):
+            bits = own.bits(first, stop)
+            below += int(np.count_nonzero(bits < low))
+            found = positions[: key_kernels.find_between(bits, ~np.uint32(0), low, high, positions)]
+            between.append(bits[found])
+            indices.append(found + np.int64(first))
+        monitor.advance(work(own) * (span[1] - span[0]) // own.size)
+        return index, below, np.concatenate(between), np.concatenate(indices)
+
+    tasks = [(i, span) for i, own in enumerate(rankings) for span in parallel.chunks(own.keys.size)]
+    parts = list(parallel.run(search, tasks))
+    keys = np.concatenate([between for _, _, between, _ in parts])
+    wanted = k - sum(below for _, below, _, _ in parts)
+    if not 0 < wanted <= keys.size:
+        return None
+    threshold = int(np.partition(keys, wanted - 1)[wanted - 1])
+    wanted -= int(np.count_nonzero(keys < threshold))
     cuts: list[Cut] = []
-    wanted = k - sum(below for below, _ in found)
-    for own, (below, ties) in zip(rankings, found, strict=True):
-        pruned_ties = min(wanted, ties.size)
-        wanted -= pruned_ties
-        last = -1 if pruned_ties == 0 else int(ties[pruned_ties - 1])
-        if 0 < pruned_ties == ties.size:
-            last = own.keys.size - 1
-        cuts.append(Cut(threshold, last, below + pruned_ties, 0))
+    no_index = np.empty(0, np.int64)
+    of_each = {index: list(some) for index, some in groupby(parts, itemgetter(0))}
+    for index, own in enumerate(rankings):
+        some = of_each.get(index, [])
+        lower = sum(part[1] + int(np.count_nonzero(part[2] < threshold)) for part in some)
+        ties = np.concatenate([no_index, *(part[3][part[2] == threshold] for part in some)])
+        pruned = min(wanted, ties.size)
+        last = int(ties[pruned - 1]) if pruned else -1
+        last = own.keys.size - 1 if 0 < pruned == ties.size else last
+        cuts.append(Cut(threshold, last, lower + pruned, 0))
+        wanted -= pruned
     return cuts
 
 

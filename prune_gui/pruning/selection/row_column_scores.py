@@ -23,9 +23,10 @@ from prune_gui.monitor import Monitor, check_cancelled
 from prune_gui.parallel import spread
 from prune_gui.pruning.arrays import Ints, Numbers, Values
 from prune_gui.pruning.kernels import row_column as kernels
+from prune_gui.pruning.kernels.norm_loops import Elements
 from prune_gui.pruning.layouts import USUAL, WeightLayout
 from prune_gui.pruning.lazy import Lazy
-from prune_gui.pruning.selection.keys import Ranking, ScoreKeys
+from prune_gui.pruning.selection.keys import Ranking, ScoreKeys, raw_bits
 from prune_gui.pruning.selection.lamp_cuts import largest_exponent
 from prune_gui.pruning.selection.scores import Scores, WeightScores, wide_dtype
 
@@ -96,14 +97,19 @@ class RowColumnScores(WeightScores):
         return dict(vars(self))
 
     def part(self, start: int, stop: int) -> torch.Tensor:
-        weights = self.weights.part(start, stop).to(self.dtype)
-        scores = torch.empty_like(weights)
+        scores = torch.empty(stop - start, dtype=self.dtype)
         if start < stop:
             lines, across = self._factors()
             line, first = divmod(start, across.size)
             add, are_rows = self.formula.add, self._lines_are_rows
             kernels.score(
-                weights.numpy(), lines[line:], across, first, add, are_rows, scores.numpy()
+                _elements(self.weights, start, stop),
+                lines[line:],
+                across,
+                first,
+                add,
+                are_rows,
+                scores.numpy(),
             )
         return scores
 
@@ -189,6 +195,15 @@ def _of_channels(sums: NDArray[Any], shape: tuple[int, ...], dim: int) -> NDArra
     return total
 
 
+def _elements(weights: Scores, start: int, stop: int) -> Elements:
+    """Return weights as numbers of float32 or wider, or as the bits of bfloat16."""
+    values = weights.part(start, stop)
+    if values.dtype is torch.bfloat16:
+        return raw_bits(values)
+    elements: Values = values.to(wide_dtype(values.dtype)).numpy()
+    return elements
+
+
 class BlockSums(NamedTuple):
     """Sums and numbers of elements in some rows; `counts` is their height if all elements count."""
 
@@ -211,7 +226,7 @@ def _block_sums(
     height = block.stop - block.start
     row_sums, row_counts = np.zeros(height), np.zeros(height, np.int64)
     start, stop = block.start * columns, block.stop * columns
-    rows = weights.part(start, stop).to(wide_dtype(weights.dtype)).view(-1, columns).numpy()
+    rows = _elements(weights, start, stop).reshape(-1, columns)
     sums = np.zeros(columns)
     if remaining_mask is None:
         kernels.add_powers(rows, square, scale, row_sums, sums)

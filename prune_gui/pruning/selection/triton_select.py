@@ -2,7 +2,7 @@
 
 The state of a search is two numbers on the card: the leading digits of the k-th lowest key that are
 known, and how many of the keys with these digits are pruned. A pass over the keys counts the next
-digit of those with the known ones, and `_pick_digit` continues the state.
+digit of those with the known ones, and `pick_digit` continues the state.
 
 `tl.histogram` counts the first two digits, of 8 bits. Few keys agree in these, which are the
 exponent and the first bits of the mantissa of a float32, so atomic additions count the other bits.
@@ -29,7 +29,9 @@ ROUNDS: Final = 8
 DENSE_BITS, MAX_SPARSE_BITS = 8, 15
 
 
-class _Digit(NamedTuple):
+class Digit(NamedTuple):
+    """Bits of a key, and how they are counted."""
+
     shift: int
     bits: int
     is_first: bool
@@ -41,17 +43,15 @@ def select(every: deque[DeviceKeys], k: int) -> Iterator[Tensor]:
     device = every[0].bits.device
     with torch.cuda.device_of(every[0].bits):
         state = torch.full((2,), k, dtype=torch.int64, device=device)
-        for digit in _digits(every[0].magnitude.bit_length()):
+        for digit in digits_of(every[0].magnitude.bit_length()):
             counts = torch.zeros(1 << digit.bits, dtype=torch.int64, device=device)
             for keys in every:
                 programs = triton.cdiv(keys.bits.numel(), BLOCK * ROUNDS)
                 if programs:
-                    _count_digits[programs,](
-                        *_arguments(keys), state, counts, *digit, BLOCK, ROUNDS
-                    )
+                    count_digits[programs,](*_arguments(keys), state, counts, *digit, BLOCK, ROUNDS)
             columns = 1 << digit.bits // 2
             warps = 16 if digit.is_sparse else 4
-            _pick_digit[1,](
+            pick_digit[1,](
                 counts, state, len(counts) // columns, columns, digit.is_first, num_warps=warps
             )
     while every:
@@ -62,26 +62,27 @@ def select(every: deque[DeviceKeys], k: int) -> Iterator[Tensor]:
             with torch.cuda.device_of(kept):
                 ties = torch.empty(blocks, dtype=torch.int64, device=device)
                 octets = kept.view(torch.uint8)
-                _mark_kept[blocks,](*_arguments(keys), state, octets, ties, BLOCK)
+                mark_kept[blocks,](*_arguments(keys), state, octets, ties, BLOCK)
                 up_to = ties.cumsum(0)
-                _prune_ties[blocks,](*_arguments(keys), state, octets, ties, up_to, BLOCK)
+                prune_ties[blocks,](*_arguments(keys), state, octets, ties, up_to, BLOCK)
                 state[1:].sub_(up_to[-1:])
         shape = keys.shape
         del keys
         yield kept.view(shape)
 
 
-def _digits(bits: int) -> Iterator[_Digit]:
+def digits_of(bits: int) -> Iterator[Digit]:
+    """Yield the digits of keys of so many bits, the leading one first."""
     above = bits
     for _ in range(2):
         width = min(DENSE_BITS, above)
         if width:
-            yield _Digit(above - width, width, above == bits, False)
+            yield Digit(above - width, width, above == bits, False)
         above -= width
     passes = -(-above // MAX_SPARSE_BITS)
     for left in range(passes, 0, -1):
         width = -(-above // left)
-        yield _Digit(above - width, width, False, True)
+        yield Digit(above - width, width, False, True)
         above -= width
 
 
@@ -117,7 +118,7 @@ def _read(
 
 
 @triton.jit
-def _count_digits(
+def count_digits(
     bits,
     remaining,
     size,
@@ -143,7 +144,7 @@ def _count_digits(
         offsets = start + i * BLOCK + tl.arange(0, BLOCK)
         keys, counted = _read(bits, remaining, size, MASKED, MAGNITUDE, HIGHEST, FLIP, offsets)
         if not FIRST:
-            counted = counted & ((keys >> SHIFT + BITS) == prefix)
+            counted = counted & ((keys >> SHIFT + BITS) == prefix.to(keys.dtype))
         digits = ((keys >> SHIFT) & (DIGITS - 1)).to(tl.int32)
         if SPARSE:
             lowest = tl.min(tl.where(counted, digits, DIGITS), 0)
@@ -158,7 +159,7 @@ def _count_digits(
 
 
 @triton.jit
-def _pick_digit(counts, state, ROWS: tl.constexpr, COLUMNS: tl.constexpr, FIRST: tl.constexpr):
+def pick_digit(counts, state, ROWS: tl.constexpr, COLUMNS: tl.constexpr, FIRST: tl.constexpr):
     """Add the next digit to the state; the table of counts has `ROWS` by `COLUMNS` digits."""
     columns = tl.arange(0, COLUMNS)
     wanted = tl.load(state + 1)
@@ -178,7 +179,7 @@ def _pick_digit(counts, state, ROWS: tl.constexpr, COLUMNS: tl.constexpr, FIRST:
 
 
 @triton.jit
-def _mark_kept(
+def mark_kept(
     bits,
     remaining,
     size,
@@ -195,13 +196,13 @@ def _mark_kept(
     block = tl.program_id(0)
     offsets = block.to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     keys, ranked = _read(bits, remaining, size, MASKED, MAGNITUDE, HIGHEST, FLIP, offsets)
-    threshold = tl.load(state)
+    threshold = tl.load(state).to(keys.dtype)
     tl.store(kept + offsets, (ranked & (keys >= threshold)).to(tl.uint8), mask=offsets < size)
     tl.store(ties + block, tl.sum((ranked & (keys == threshold)).to(tl.int64), 0))
 
 
 @triton.jit
-def _prune_ties(
+def prune_ties(
     bits,
     remaining,
     size,
@@ -222,6 +223,6 @@ def _prune_ties(
     if (own > 0) & (wanted > 0):
         offsets = block.to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
         keys, ranked = _read(bits, remaining, size, MASKED, MAGNITUDE, HIGHEST, FLIP, offsets)
-        equal = ranked & (keys == tl.load(state))
+        equal = ranked & (keys == tl.load(state).to(keys.dtype))
         goes = equal & (tl.cumsum(equal.to(tl.int32), 0) <= wanted)
         tl.store(kept + offsets, tl.zeros((BLOCK,), tl.uint8), mask=goes)

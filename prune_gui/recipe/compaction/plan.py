@@ -346,9 +346,7 @@ def compact_tensors(resolution: Resolution, plan: CompactPlan) -> Iterator[Tenso
             yield finalized(resolution, info, tensor.keys)
         else:
             values = partial(_values if tensor.shift is None else _shifted, resolution, tensor)
-            yield TensorWriter.of_values(
-                tensor.keys[0][0], info.dtype, tensor.shape, values, tensor.keys
-            )
+            yield TensorWriter.of(tensor.keys[0][0], info.dtype, tensor.shape, values, tensor.keys)
 
 
 def remaining_pruned(resolution: Resolution, plan: CompactPlan) -> dict[str, int]:
@@ -394,7 +392,7 @@ def _values(resolution: Resolution, tensor: KeptTensor, spans: Spans) -> Iterato
 def _shifted(resolution: Resolution, tensor: KeptTensor, spans: Spans) -> Iterator[torch.Tensor]:
     assert tensor.shift is not None
     added = torch.from_numpy(tensor.shift)
-    (old,) = finalized(resolution, tensor.info).values([(0, tensor.info.numel)])
+    old = torch.cat(list(finalized(resolution, tensor.info).chunks()))
     new = torch.where(added == 0, old, (old.double() + added).to(old.dtype))
     for dim, channels in tensor.kept.items():
         new = new.index_select(dim, torch.from_numpy(channels))

@@ -92,15 +92,17 @@ def fit_rows(
 
     Args:
         weight, kept: (rows, columns) or (groups, rows, columns), any floating point dtype and bool.
-        moments: X^T X, (columns, columns) or (groups, columns, columns).
+        moments: X^T X, finite, (columns, columns) or (groups, columns, columns).
         damping: at least 0.
         device: where to compute; None: where the weight is. Groups and rows are solved in parts
             that fit its memory; the processor takes over where one row does not fit.
     """
     device = device or weight.device
-    grouped = weight.detach().view(-1, *weight.shape[-2:]).to(device)
-    kept, moments = kept.view(grouped.shape).to(device), moments.view(-1, *moments.shape[-2:])
     dtype = residual_dtype(device) if weight.dtype == torch.float64 else torch.float32
+    grouped = weight.detach().view(-1, *weight.shape[-2:]).to(device, dtype)
+    kept, moments = kept.view(grouped.shape).to(device), moments.view(-1, *moments.shape[-2:])
+    if residual_dtype(device) == torch.float32:
+        moments = moments.float()
     try:
         while True:
             delta = torch.zeros(grouped.shape, dtype=dtype, device=device)

@@ -1,7 +1,10 @@
 import threading
+import zlib
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Event
 
@@ -14,9 +17,12 @@ from safetensors.torch import save_file
 
 from prune_gui.checkpoint import Checkpoint, TensorWriter, open_checkpoint, source
 from prune_gui.checkpoint.source import Source
+from prune_gui.checkpoint.write import content, plain_files
 from prune_gui.checkpoint.write.content import (
     ANY_FINGERPRINT,
+    CHECKSUMS_KEY,
     LateText,
+    checksums_in,
     fingerprint_beside,
     with_checksums,
 )
@@ -25,6 +31,7 @@ from prune_gui.checkpoint.write.temp_files import TEMPORARY_SUFFIX
 from prune_gui.checkpoint.write.writing import FileOutput
 from prune_gui.errors import Cancelled, CheckpointError
 from prune_gui.monitor import Monitor
+from prune_gui.parallel import use_threads
 
 Unchanged = Callable[[Checkpoint], list[TensorWriter]]
 SUFFIXES = [".safetensors", ".pt"]
@@ -251,6 +258,39 @@ def test_an_exception_while_values_are_computed_leaves_no_files(tmp_path, suffix
     with pytest.raises(failure):
         write(tmp_path / f"m{suffix}", [TensorWriter("a", "float32", (2,), chunks)])
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_parts_of_tensors_are_written_in_any_order_to_the_same_bytes(
+    tmp_path, monkeypatch, threads
+):
+    monkeypatch.setattr(content, "CHUNK_BYTES", 1 << 12)
+    monkeypatch.setattr(plain_files, "BATCH_BYTES", 1 << 13)
+    tensors = {"a": torch.randn(70, 101), "b": torch.randn(5).bfloat16(), "c": torch.randn(9000)}
+
+    def parts(tensor: torch.Tensor, spans) -> Iterator[torch.Tensor]:
+        return (tensor.reshape(-1)[start:stop] for start, stop in spans)
+
+    entries = [
+        TensorWriter.of(
+            name, str(t.dtype).removeprefix("torch."), tuple(t.shape), partial(parts, t)
+        )
+        for name, t in tensors.items()
+    ]
+    whole = [replace(entry, values=None) for entry in entries]
+    out, expected = tmp_path / "m.safetensors", tmp_path / "whole.safetensors"
+    use_threads(threads)
+    try:
+        write(out, entries, metadata={CHECKSUMS_KEY: ""})
+    finally:
+        use_threads(None)
+    write(expected, whole, metadata={CHECKSUMS_KEY: ""})
+    assert out.read_bytes() == expected.read_bytes()
+    for name, values in load(out).items():
+        assert torch.equal(values, tensors[name])
+    with open_checkpoint(out) as checkpoint:
+        octets = {name: t.view(torch.uint8).numpy().tobytes() for name, t in tensors.items()}
+        assert checksums_in(checkpoint.metadata) == {k: zlib.crc32(v) for k, v in octets.items()}
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

@@ -12,6 +12,8 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 import prune_gui
+from prune_gui.evaluation.calibration import recording
+from prune_gui.evaluation.calibration.layer_inputs import second_moments
 from prune_gui.evaluation.calibration.statistics import DeviceSums
 
 RECIPE = """
@@ -219,3 +221,20 @@ def test_sums_of_several_devices_are_added_up():
         sums.add("weight", values, 3)
     assert sums.total("weight").tolist() == [7.0, 7.0]
     assert sums.counts["weight"] == 9
+
+
+def test_a_full_device_leaves_second_moments_to_the_processor(monkeypatch, tmp_path):
+    torch.manual_seed(0)
+    model, inputs = network(), torch.randn(9, 4)
+    full = [True, False, False, False]  # the first call finds no memory
+
+    def moments(module, values):
+        if full.pop(0):
+            raise torch.OutOfMemoryError
+        return second_moments(module, values)
+
+    monkeypatch.setattr(recording, "second_moments", moments)
+    with prune_gui.record(model, "second_moments", device="cpu") as recorded:
+        model(inputs)
+    [path] = recorded.save(tmp_path)
+    torch.testing.assert_close(load_file(path)["0.weight"], inputs.T @ inputs)

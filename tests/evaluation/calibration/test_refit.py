@@ -118,3 +118,8 @@ def test_a_mask_that_does_not_fit_is_named(network, batches):
         prune_gui.refit(network, {"0.weight": torch.ones(2, 2)}, batches)
     with pytest.raises(RecordingError, match="No layer with a mask ran"):
         prune_gui.refit(network, {}, batches)
+
+
+def test_inputs_that_are_not_finite_are_an_error_that_names_the_layer(network, batches):
+    with pytest.raises(RecordingError, match=r"inputs of 0\.weight are not finite"):
+        prune_gui.refit(network, masks_of(network), [batches[0] / 0])

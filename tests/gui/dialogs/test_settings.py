@@ -13,6 +13,7 @@ from prune_gui.gui.cluster import RunOnField
 from prune_gui.gui.dialogs.settings import SettingsDialog
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.saving.save_dialog import SaveDialog
+from prune_gui.pruning import devices
 from prune_gui.session import Settings
 
 NON_DEFAULTS = {
@@ -20,6 +21,7 @@ NON_DEFAULTS = {
     "density": "compact",
     "language": "zh_CN",
     "threads": 3,
+    "device": "cpu",
     "run_on": "local:2",
     "picture_memory": 256,
     "fetch_limit": 20,
@@ -35,6 +37,7 @@ def dialog(window, qtbot):
     yield found
     found.close()
     parallel.use_threads(None)  # for the engines of later tests
+    devices.use_device("automatic")
 
 
 def choose(dialog, name, value):
@@ -100,6 +103,18 @@ def test_the_number_of_threads_changes_without_a_restart(dialog, workbench, qtbo
     assert threads_of_engine() == default + 3
     choose(dialog, "threads", 0)
     assert threads_of_engine() == default
+
+
+@pytest.mark.parametrize("name", ["cpu", "gpu"])
+def test_corrections_are_computed_on_the_chosen_device(dialog, qtbot, monkeypatch, name):
+    card = torch.device("cuda")
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: card)
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 1)
+    assert devices.chosen_device() == card
+    choose(dialog, "device", name)
+    expected = card if name == "gpu" else torch.device("cpu")
+    qtbot.waitUntil(lambda: devices.chosen_device() == expected)
 
 
 def test_the_default_form_is_preselected_in_the_save_dialog(dialog, demo_window, monkeypatch):

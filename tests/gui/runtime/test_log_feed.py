@@ -65,13 +65,13 @@ def test_records_below_info_are_left_out(received, qtbot):
 
 def test_the_entry_of_a_fault_contains_its_traceback(received, qtbot):
     try:
-        int("on purpose")
-    except ValueError:
+        {}.pop("a name")
+    except KeyError:
         log.exception("Resolving failed")
     qtbot.waitUntil(lambda: bool(received))
     entry = received[0]
     assert entry.details.startswith("Traceback")
-    assert entry.details.endswith("'on purpose'")
+    assert entry.details.endswith("KeyError: 'a name'")
     assert entry.whole == f"{entry.when} Error: Resolving failed\n{entry.details}"
 
 

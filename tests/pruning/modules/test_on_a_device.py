@@ -10,6 +10,7 @@ from collections import Counter
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import prune as reference
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from prune_gui import pruning
@@ -113,6 +114,7 @@ WAITING = {
 }
 
 
+@pytest.mark.parametrize("way", WAYS if DEVICE == "cuda" else WAYS[:1])
 @pytest.mark.parametrize(
     ("steps", "reads"),
     [
@@ -122,8 +124,8 @@ WAITING = {
     ],
     ids=str,
 )
-def test_the_host_waits_for_nothing(monkeypatch, steps, reads):
-    prune_elsewhere(monkeypatch, "portable")
+def test_the_host_waits_for_nothing(monkeypatch, steps, way, reads):
+    prune_elsewhere(monkeypatch, way)
     one, other = layer(), layer(seed=1)
     numpy = torch.Tensor.numpy
 
@@ -138,3 +140,29 @@ def test_the_host_waits_for_nothing(monkeypatch, steps, reads):
         one(torch.ones(1, 30, device=DEVICE)).sum().backward()
         pruning.remove(one, "weight")
     assert found.counts.total() == reads, found.counts
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="needs a graphics card")
+@pytest.mark.parametrize("step", [step for step in [*STEPS, *DRAWN] if step != "custom"])
+def test_the_card_is_never_waited_for(step):
+    one, other = layer(), layer(seed=1)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        (STEPS | DRAWN)[step](one, other)
+        one(torch.ones(1, 30, device=DEVICE)).sum().backward()
+        pruning.remove(one, "weight")
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("call", ["random_unstructured", "random_structured"])
+def test_random_steps_are_those_of_torch_on_the_same_device(monkeypatch, way, call):
+    prune_elsewhere(monkeypatch, way)
+    masks = []
+    for package in (pruning, reference):
+        pruned = layer()
+        torch.manual_seed(3)
+        getattr(package, call)(pruned, "weight", 0.3, *([1] if call == "random_structured" else []))
+        masks.append(pruned.weight_mask)
+    assert torch.equal(*masks)

@@ -6,6 +6,7 @@ interpreter runs its kernels.
 
 import importlib
 import os
+import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -123,3 +124,44 @@ def test_a_device_on_which_triton_fails_uses_operators_of_torch(monkeypatch, cap
     assert device_select.select_of.__wrapped__("cuda") is select_portably
     assert "Triton cannot be used" in caplog.text
     assert device_select.select_of.__wrapped__("mps") is select_portably
+
+
+COMPILING = """
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from prune_gui.pruning.selection import triton_select as kernels
+
+def compile(function, **constants):
+    types = {"bits": BITS, "remaining": "*u8", "size": "i64", "kept": "*u8"}
+    names = function.arg_names
+    signature = {
+        name: "constexpr" if name in constants else types.get(name, "*i64") for name in names
+    }
+    values = {(names.index(name),): value for name, value in constants.items()}
+    source = ASTSource(function, signature, values, {})
+    return "ptx" in triton.compile(source, GPUTarget("cuda", 90, 32)).asm
+
+for BITS, width, flip in (("*i16", 15, 0), ("*i32", 31, 0x3F800000)):
+    keys = dict(MASKED=True, MAGNITUDE=(1 << width) - 1, HIGHEST=(1 << width) - 9, FLIP=flip)
+    sizes = dict(BLOCK=kernels.BLOCK, ROUNDS=kernels.ROUNDS)
+    for digit in kernels.digits_of(width):
+        names = ("SHIFT", "BITS", "FIRST", "SPARSE")
+        assert compile(kernels.count_digits, **keys, **dict(zip(names, digit)), **sizes)
+        columns = 1 << digit.bits // 2
+        rows = (1 << digit.bits) // columns
+        assert compile(kernels.pick_digit, ROWS=rows, COLUMNS=columns, FIRST=digit.is_first)
+    assert compile(kernels.mark_kept, **keys, BLOCK=kernels.BLOCK)
+    assert compile(kernels.prune_ties, **keys, BLOCK=kernels.BLOCK)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_the_kernels_compile_without_a_card(tmp_path):
+    pytest.importorskip("triton")
+    environment = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
+    environment["TRITON_CACHE_DIR"] = str(tmp_path)
+    program = tmp_path / "compiling.py"  # Triton reads the source of what it compiles
+    program.write_text(COMPILING)
+    subprocess.run([sys.executable, program], env=environment, check=True)

@@ -350,3 +350,20 @@ def test_row_cuts_of_a_span_equal_that_span_of_the_whole(span):
     whole = predicate.prunes(0, 21)
     assert whole.reshape(3, 7).sum(1).tolist() == [2, 0, 7]
     assert np.array_equal(predicate.prunes(*span), whole[slice(*span)])
+
+
+@given(
+    st.lists(st.integers(MAX_SMALL_ELEMENTS, 3 * MAX_SMALL_ELEMENTS), min_size=1, max_size=3),
+    st.floats(0, 1),
+    st.integers(0, 9),
+)
+def test_random_keys_lose_the_lowest_of_all(sizes, share, seed):
+    every = [RandomKeys(seed, f"w{i}", size) for i, size in enumerate(sizes)]
+    k = round(share * sum(sizes))
+    cuts = find_cuts([Ranking(keys) for keys in every], k, Monitor())
+    pruned = [mark(keys, cut, 0, keys.size) for keys, cut in zip(every, cuts, strict=True)]
+    bits = np.concatenate([keys.bits(0, keys.size) for keys in every])
+    expected = np.zeros(bits.size, bool)
+    expected[np.argsort(bits, stable=True)[:k]] = True
+    assert np.array_equal(np.concatenate(pruned), expected)
+    assert [cut.pruned for cut in cuts] == [int(own.sum()) for own in pruned]

@@ -1,0 +1,286 @@
+"""The dialog that reconstructs the model of the open folder, and shows the errors of its layers."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
+
+import shiboken6
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QComboBox, QLabel, QLineEdit, QSpinBox, QWidget
+
+from prune_gui.engine import Event, Job, Progressed, Reported
+from prune_gui.gui.dialogs import questions
+from prune_gui.gui.dialogs.job_sequence import JobSequenceButtons, JobSequenceDialog
+from prune_gui.gui.evaluate.tab import side_by_side
+from prune_gui.gui.views.overview.block_grid import BlockGrid
+from prune_gui.gui.views.overview.grid_painter import Cell
+from prune_gui.gui.views.overview.layout import Arrangement
+from prune_gui.gui.views.plot import Plot, pen
+from prune_gui.gui.widgets import layouts
+from prune_gui.gui.widgets.message import Message
+from prune_gui.gui.widgets.theme import colours
+from prune_gui.language import deferred, tr
+from prune_gui.number_formats import duration, sparsity_share
+from prune_gui.recipe.output import with_ending
+from prune_gui.worker.jobs import reconstruct_job
+
+if TYPE_CHECKING:
+    import pyqtgraph as pg
+
+    from prune_gui.gui.workbench import Workbench
+    from prune_gui.reconstruction.block import LayerError
+    from prune_gui.reconstruction.running import BlockError
+    from prune_gui.session.changes import Changes
+
+CALIBRATION: Final = questions.FileQuestion(
+    deferred("Choose the calibration data"),
+    deferred("Texts, token ids, Python (*.txt *.safetensors *.py);;All files (*)"),
+)
+OUTPUT: Final = deferred("Folder for the reconstructed model")
+MAX_COUNT: Final = 1_000_000
+MAX_TICKS: Final = 8
+
+
+class ReconstructDialog(JobSequenceDialog):
+    """Runs a reconstruction with the stack; what is finished of a stopped one is kept."""
+
+    open_wanted = Signal(object)  # (path) the user wants to see the result
+
+    def __init__(self, workbench: Workbench, folder: Path, parent: QWidget) -> None:
+        super().__init__(workbench, tr("Reconstruct the model"), parent)
+        self._start_folder = folder
+        self._job: Job | None = None
+        self._written: Path | None = None
+        self._arrangement: Arrangement | None = None
+        self._errors: dict[str, LayerError] = {}
+        self._blocks: list[BlockError] = []
+        self._count, self._started = 0, 0.0
+        self._told = ""  # the problem that is shown
+        self.calibration = layouts.described(QLineEdit(), tr("Calibration data"))
+        self.calibration.setPlaceholderText(
+            tr("Texts like those that the model is for, or token ids")
+        )
+        self.out = layouts.described(QLineEdit(), tr(OUTPUT))
+        self.masks = layouts.described(QComboBox(), tr("Masks"))
+        self.masks.addItem(tr("Chosen with the values, as many as in the stack"), True)
+        self.masks.addItem(tr("Those of the stack"), False)
+        self.samples, self.length, self.tuning = (
+            layouts.described(QSpinBox(minimum=least, maximum=MAX_COUNT, value=value), name)
+            for least, value, name in (
+                (1, 128, tr("Samples")),
+                (1, 512, tr("Tokens of a sample")),
+                (0, 0, tr("Steps of training per block")),
+            )
+        )
+        self.tuning.setSpecialValueText(tr("no training"))
+        self.tuning.setToolTip(
+            tr("Then train the kept weights of each block towards the outputs of the dense one")
+        )
+        browse = (
+            layouts.button(tr("&Browse…"), self._ask_calibration),
+            layouts.button(tr("B&rowse…"), self._ask_output),
+        )
+        counts = layouts.row(
+            self.samples,
+            QLabel(tr("of")),
+            self.length,
+            QLabel(tr("tokens; training")),
+            self.tuning,
+            layouts.STRETCH,
+        )
+        fields = self.calibration, self.out, self.masks, self.samples, self.length, self.tuning
+        self._inputs: tuple[QWidget, ...] = (*fields, *browse)
+        form = layouts.form(
+            (tr("Calibration"), layouts.row((self.calibration, 1), browse[0])),
+            (tr("Output"), layouts.row((self.out, 1), browse[1])),
+            (tr("Masks"), self.masks),
+            (tr("Samples"), counts),
+        )
+        self.grid = BlockGrid(tr("Errors of layers"))
+        self.plot = Plot()
+        self.plot.setAccessibleName(tr("Errors of blocks"))
+        self.plot.label("bottom", tr("block"))
+        self.plot.label("left", tr("error, %"))
+        self.plot.hide()  # until there is an error
+        self._curve: pg.PlotDataItem = self.plot.plot([], [], symbol="o")
+        self.message = Message()
+        self._buttons = JobSequenceButtons(self, self._sequence, tr("&Reconstruct"), self._run)
+        self.run = self._buttons.run
+        self.show_result = self._buttons.add(tr("&Open the result"), self._open)
+        pictures = side_by_side(self.grid, self.plot)
+        layouts.column(form, (pictures, 1), self.message, self._buttons, of=self)
+        self.resize(900, 600)
+        self._sequence.came.connect(self._finish)
+        self._sequence.failed.connect(self._fail)
+        self._sequence.ended.connect(self._say_stopped)
+        workbench.bridge.happened.connect(self._follow)
+        for field in (self.calibration, self.out):
+            field.textChanged.connect(self._refresh)
+        session = workbench.session
+        if session is not None:
+            model, tensors = session.checkpoint.path.parent, session.checkpoint.tensors
+            self.out.setText(str(model.with_name(with_ending(model.name))))
+            names = [name for name, info in tensors.items() if len(info.shape) > 1]
+            title = deferred("Arranging the parameters")
+            workbench.bridge.run(
+                Job(title, lambda _: Arrangement.of(tensors, names)), self._arrange
+            )
+        self.calibration.setFocus()
+        self._refresh()
+
+    def done(self, result: int) -> None:
+        """Stop and close, unless the user decides to go on."""
+        if not self._sequence.running or questions.ask_cancel_saving(self):
+            super().done(result)
+
+    def _on_changed(self, changes: Changes) -> None:
+        if not self._sequence.running:
+            super()._on_changed(changes)
+        if changes.recipe:
+            self._refresh()
+
+    def _ask_calibration(self) -> None:
+        path = questions.ask_file(self, CALIBRATION, self._start_folder)
+        if path is not None:
+            self.calibration.setText(str(path))
+
+    def _ask_output(self) -> None:
+        start = Path(self.out.text()).parent if self.out.text() else self._start_folder
+        path = questions.ask_folder(self, start, OUTPUT)
+        if path is not None:
+            self.out.setText(str(path))
+
+    def _problem(self) -> str:
+        """Return why it cannot begin, to be translated; "" if it can."""
+        session = self._workbench.session
+        if session is None or not session.steps:
+            return deferred("The stack is empty. Add a step first.")
+        if not self.calibration.text().strip():
+            return deferred("Choose a file with calibration data.")
+        if not self.out.text().strip():
+            return deferred("Enter a folder for the output.")
+        return ""
+
+    def _refresh(self) -> None:
+        running, problem = self._sequence.running, self._problem()
+        if not running and problem != self._told:
+            self.message.say(tr(problem) if problem else "", warning=False)
+            self._told = problem
+        for widget in self._inputs:
+            widget.setEnabled(not running)
+        self.show_result.setEnabled(self._written is not None)
+        self._buttons.follow(ready=not problem, running=running)
+
+    def _run(self) -> None:
+        session = self._workbench.session
+        if session is None:
+            return
+        out = Path(self.out.text().strip()).absolute()
+        self._errors, self._blocks, self._written, self._count = {}, [], None, 0
+        self._started = time.monotonic()
+        self._job = reconstruct_job(
+            session.checkpoint.path.parent,
+            session.recipe,
+            Path(self.calibration.text().strip()).absolute(),
+            out,
+            samples=self.samples.value(),
+            length=self.length.value(),
+            choose=self.masks.currentData(),
+            tuning_steps=self.tuning.value(),
+        )
+        self._sequence.start([self._job])
+        self.message.say(tr("Reading the calibration data"), warning=False)
+        self._show()
+        self._refresh()
+
+    def _follow(self, event: Event) -> None:
+        if event.job is not self._job:
+            return
+        if isinstance(event, Progressed):
+            self._count = self._count or event.total
+            spacing = max(1, self._count // MAX_TICKS)
+            self.plot.plotItem.getAxis("bottom").setTickSpacing(spacing, spacing)
+        elif isinstance(event, Reported):
+            self._take(cast("LayerError | BlockError", event.found))
+            self._show()
+
+    def _take(self, found: LayerError | BlockError) -> None:
+        from prune_gui.reconstruction.running import BlockError  # torch: slow to import
+
+        if isinstance(found, BlockError):
+            self._blocks.append(found)
+            self._errors |= {layer.name: layer for layer in found.layers}  # also of an earlier run
+            self._say_progress(found)
+        else:
+            self._errors[found.name] = found
+
+    def _say_progress(self, block: BlockError) -> None:
+        done, seconds = block.number + 1, time.monotonic() - self._started
+        left = seconds / len(self._blocks) * (self._count - done)
+        text = tr(
+            "Block {done:,} of {total:,}: error {error}; about {left} left",
+            done=done,
+            total=self._count,
+            error=sparsity_share(block.after),
+            left=duration(left),
+        )
+        self.message.say(text, warning=False)
+
+    def _arrange(self, arrangement: Arrangement) -> None:
+        if shiboken6.isValid(self):  # it may be closed by now
+            self._arrangement = arrangement
+            self._show()
+
+    def _show(self) -> None:
+        shades = colours(self.palette())
+        largest = max((one.error or 0.0 for one in self._errors.values()), default=0.0)
+
+        def cell(name: str) -> Cell:
+            layer = self._errors.get(name)
+            if layer is None or layer.error is None:
+                return Cell("")
+            return Cell(sparsity_share(layer.error), shades.share(layer.error / (largest or 1.0)))
+
+        if self._arrangement is not None:
+            self.grid.show_cells(self._arrangement, cell, shades)
+        self.plot.setVisible(bool(self._blocks))
+        self._curve.setPen(pen(shades.foreground))
+        self._curve.setData(
+            [block.number for block in self._blocks],
+            [100 * block.after for block in self._blocks],
+        )
+
+    def _finish(self, _index: int, out: Path) -> None:
+        self._written = out
+        known = [layer for layer in self._errors.values() if layer.error is not None]
+        worst = max(known, key=lambda layer: layer.error or 0.0, default=None)
+        text = tr("Saved {name}.", name=out.name)
+        if worst is not None and worst.error is not None:
+            text = tr(
+                "Saved {name}. Largest error: {layer}, {error}",
+                name=out.name,
+                layer=worst.name,
+                error=sparsity_share(worst.error),
+            )
+        self.message.say(text, warning=False)
+        self._refresh()
+
+    def _fail(self, _title: str, error: Exception) -> None:
+        self._blocks.clear()
+        self.message.say_error(str(error), "")
+
+    def _say_stopped(self) -> None:
+        if self._written is None and self._blocks:
+            text = tr(
+                "Stopped after {count:,} of {total:,} blocks, which are kept. To go on, "
+                "reconstruct again with the same output.",
+                count=len(self._blocks),
+                total=self._count,
+            )
+            self.message.say(text, warning=False)
+
+    def _open(self) -> None:
+        if self._written is not None:
+            self.open_wanted.emit(self._written)

@@ -1,0 +1,140 @@
+"""Calibration data from files: texts, token ids, or batches that a Python file makes."""
+
+from __future__ import annotations
+
+import hashlib
+import runpy
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from torch import Tensor
+
+from prune_gui.checkpoint import open_checkpoint
+from prune_gui.errors import ReconstructionError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+SAMPLES: Final = 128
+LENGTH: Final = 512
+BATCH_TOKENS: Final = 4096
+"""Tokens that run through a block at once, and that one step of tuning sees."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Batches, and the SHA-256 of the file they come from, as hexadecimal digits.
+
+    Attributes:
+        batches: dicts of the arguments of the model.
+    """
+
+    batches: list[Mapping[str, Any]]
+    digest: str
+
+
+def read_calibration(
+    path: Path,
+    tokenizer: PreTrainedTokenizerBase | None,
+    *,
+    samples: int = SAMPLES,
+    length: int = LENGTH,
+    is_causal: bool,
+) -> Calibration:
+    """Read calibration data.
+
+    Args:
+        path: ``.safetensors``: one integer tensor (samples, length) of token ids, or the one that
+            is named "calibration". ``.py``: its function ``batches()`` returns dicts of arguments
+            of the model. Any other name: UTF-8 text, of which a causal model gets pieces of equal
+            length from all of the file, and other models get each line.
+        tokenizer: for text.
+        samples: the limit of sequences.
+        length: tokens of a piece; the limit of those of a line.
+
+    Raises:
+        ReconstructionError: the file cannot be read, or holds nothing of use.
+    """
+    try:
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise ReconstructionError(
+            "{path} cannot be read: {reason}.", path=path, reason=error.strerror or error
+        ) from error
+    if path.suffix == ".py":
+        return Calibration(_made_by(path), digest)
+    if path.suffix == ".safetensors":
+        return Calibration(_batches(list(_token_ids(path)[:samples])), digest)
+    if tokenizer is None:
+        raise ReconstructionError(
+            "{path} is read as text, but the folder of the model has no tokenizer. Give a "
+            ".safetensors file of token ids.",
+            path=path,
+        )
+    try:
+        text = path.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise ReconstructionError(
+            "{path} is not UTF-8 text. Give text, a .safetensors file of token ids, or a .py file.",
+            path=path,
+        ) from error
+    if is_causal:
+        pieces = _pieces(tokenizer(text, verbose=False)["input_ids"], samples, length)
+    else:
+        lines = [line for line in text.splitlines() if line.strip()][:samples]
+        encoded = tokenizer(lines, truncation=True, max_length=length) if lines else {}
+        pieces = [torch.tensor(ids) for ids in encoded.get("input_ids", ())]
+    if not pieces:
+        raise ReconstructionError(
+            "{path} has fewer than {length} tokens. Give a longer text, or shorter samples.",
+            path=path,
+            length=length,
+        )
+    return Calibration(_batches(pieces), digest)
+
+
+def _pieces(ids: list[int], samples: int, length: int) -> list[Tensor]:
+    """Return pieces of equal length at equal distances."""
+    count = min(samples, len(ids) // length)
+    starts = (number * (len(ids) // count) for number in range(count))
+    return [torch.tensor(ids[start : start + length]) for start in starts]
+
+
+def _batches(sequences: Iterable[Tensor]) -> list[Mapping[str, Any]]:
+    """Return batches of sequences of equal length, so that none is padded."""
+    batches: list[Mapping[str, Any]] = []
+    for length, equal in groupby(sorted(sequences, key=len), key=len):
+        stacked = torch.stack(list(equal)).long()
+        parts = torch.split(stacked, max(1, BATCH_TOKENS // length))
+        batches += [{"input_ids": part} for part in parts]
+    return batches
+
+
+def _token_ids(path: Path) -> Tensor:
+    with open_checkpoint(path) as file:
+        names = list(file.tensors)
+        name = "calibration" if "calibration" in names else names[0] if len(names) == 1 else ""
+        ids = file.read(name) if name else torch.empty(0)
+    if ids.dim() != 2 or ids.is_floating_point() or not ids.numel():
+        raise ReconstructionError(
+            "{path} has no tensor of token ids: write one of integers, (samples, length), named "
+            "calibration.",
+            path=path,
+        )
+    return ids
+
+
+def _made_by(path: Path) -> list[Mapping[str, Any]]:
+    """Return what `batches` of a Python file of the user returns."""
+    found = runpy.run_path(str(path)).get("batches")
+    if not callable(found):
+        raise ReconstructionError(
+            "{path} defines no function batches(). Let it return dicts of the arguments of the "
+            "model.",
+            path=path,
+        )
+    return list(found())

@@ -1,0 +1,144 @@
+"""Reconstructing a model in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+from prune_gui.checkpoint.in_memory import InMemory
+from prune_gui.errors import ReconstructionError
+from prune_gui.monitor import CancelFlag, Monitor, Progress
+from prune_gui.recipe.recipe import Recipe
+from prune_gui.recipe.resolution import Resolution, resolve
+from prune_gui.reconstruction.block import LayerError
+from prune_gui.reconstruction.networks import Forward, calls_of, find_blocks
+from prune_gui.reconstruction.patterns import Pattern, pattern_of
+from prune_gui.reconstruction.running import (
+    DAMPING,
+    RATE,
+    BlockError,
+    Options,
+    Reconstruction,
+    reconstruct_blocks,
+)
+from prune_gui.reconstruction.solver import ITERATIONS
+
+
+class _InMemoryBlocks:
+    """The blocks of a model whose weights are all in memory."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        blocks: Sequence[nn.Module],
+        resolution: Resolution,
+        options: Options,
+    ) -> None:
+        names = {parameter: name for name, parameter in model.named_parameters()}
+        self._blocks = blocks
+        self._names = names
+        self._patterns = [
+            {
+                own: pattern
+                for own, parameter in block.named_parameters()
+                if parameter in names
+                and (pattern := pattern_of(resolution, names[parameter], choose=options.choose))
+            }
+            for block in blocks
+        ]
+
+    def __len__(self) -> int:
+        return len(self._blocks)
+
+    def finished(self, number: int) -> BlockError | None:
+        return None
+
+    def dense(self, number: int) -> nn.Module:
+        return self._blocks[number]
+
+    def pruned(self, number: int) -> nn.Module:
+        return self._blocks[number]
+
+    def full_name(self, number: int, name: str) -> str:
+        return self._names[self._blocks[number].get_parameter(name)]
+
+    def patterns(self, number: int) -> Mapping[str, Pattern]:
+        return self._patterns[number]
+
+    def keep(self, block: nn.Module, found: BlockError, masks: Mapping[str, Tensor]) -> None:
+        """Do nothing: the weights stay in the model."""
+
+    def release(self, number: int) -> None:
+        """Do nothing: the weights stay in the model."""
+
+
+def reconstruct(
+    model: nn.Module,
+    recipe: Recipe,
+    batches: Iterable[Any],
+    *,
+    blocks: Sequence[nn.Module] | None = None,
+    forward: Forward | None = None,
+    choose: bool = True,
+    damping: float = DAMPING,
+    iterations: int = ITERATIONS,
+    tuning_steps: int = 0,
+    rate: float = RATE,
+    seed: int = 0,
+    progress: Progress | None = None,
+    cancel: CancelFlag | None = None,
+    report: Callable[[LayerError | BlockError], object] = lambda _: None,
+) -> Reconstruction:
+    """Prune a model in place, block by block, so that its outputs change least.
+
+    The layers of a block are pruned in the order in which they run, on the inputs that the pruned
+    layers before them give. The recipe says how many weights of each parameter are kept, and in
+    which pattern; which ones is chosen together with their values (see
+    `prune_gui.reconstruction.solver`), unless the recipe ranks by scores or masks of its own.
+
+    Example::
+
+        recipe = prune_gui.Recipe.load("2of4.yaml")
+        prune_gui.reconstruct(model, recipe, batches, forward=lambda model, b: model(**b))
+
+    Args:
+        model: the dense model. It runs as it is: call eval() first.
+        recipe: steps whose targets are names of parameters of the model.
+        batches: inputs for calibration, such as a DataLoader; iterated once.
+        blocks: modules that run one after another, each on the output of the one before; None:
+            the one `ModuleList` of the model with layers. ``[model]`` for a model without blocks.
+        forward: runs the model on a batch; by default ``model(batch)``.
+        choose: False: take all masks of the recipe as they are.
+        damping: share of the mean diagonal of the second moments that is added to it, at least 0.
+        iterations: the limit of those that choose a mask.
+        tuning_steps: steps of Adam per block after its weights are solved; each takes a batch.
+        rate: the highest learning rate of these steps.
+        seed: of the order of batches in tuning.
+        progress: called with (done, total), in blocks.
+        cancel: for example a `threading.Event`; pruned blocks stay pruned.
+        report: called with the error of each layer, and of each block.
+
+    Returns:
+        The errors of all blocks and their layers.
+
+    Raises:
+        RecipeError: a step of the recipe cannot be applied to the model.
+        ReconstructionError: the model has no list of blocks, does not run them in order, or no
+            target is in a block; nothing is pruned.
+    """
+    options = Options(choose, damping, iterations, tuning_steps, rate, seed)
+    if blocks is None:
+        _, blocks = find_blocks(model)
+    weights = {name: one.detach() for name, one in model.named_parameters()}
+    resolution = resolve(recipe, InMemory(weights))
+    found = _InMemoryBlocks(model, list(blocks), resolution, options)
+    if not any(map(found.patterns, range(len(found)))):
+        raise ReconstructionError(
+            "No step of the recipe prunes a parameter of the blocks. Change its targets."
+        )
+    calls = calls_of(model, blocks, batches, forward or (lambda model, batch: model(batch)))
+    monitor = Monitor(progress, cancel)
+    with monitor.plan(len(found)):
+        return reconstruct_blocks(found, calls, options, monitor, report)

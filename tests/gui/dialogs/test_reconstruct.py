@@ -1,0 +1,85 @@
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from prune_gui import open_checkpoint
+from prune_gui.gui.dialogs import questions
+from prune_gui.gui.dialogs.reconstruct import ReconstructDialog
+
+
+@pytest.fixture
+def dialog(demo_window, workbench, make_step):
+    workbench.edit(lambda session: session.add(make_step(amount=0.5)))
+    demo_window.menu_actions["reconstruct"].trigger()
+    return demo_window.findChild(ReconstructDialog)
+
+
+def test_it_begins_when_the_data_and_the_output_are_named(dialog, tmp_path, monkeypatch):
+    assert dialog.message.text() == "Choose a file with calibration data."
+    assert not dialog.run.isEnabled()
+    assert dialog.out.text().endswith("-pruned")
+    monkeypatch.setattr(questions, "ask_file", lambda *_: tmp_path / "texts.txt")
+    dialog._ask_calibration()
+    assert dialog.run.isEnabled()
+    dialog.out.clear()
+    assert not dialog.run.isEnabled()
+
+
+def test_a_folder_without_a_model_is_told_in_the_dialog(dialog, qtbot, tmp_path):
+    tokens = tmp_path / "tokens.safetensors"
+    save_file({"calibration": torch.zeros(2, 4, dtype=torch.int64)}, tokens)
+    dialog.calibration.setText(str(tokens))
+    dialog.out.setText(str(tmp_path / "out"))
+    with qtbot.waitSignal(dialog._sequence.ended, timeout=60_000):
+        dialog.run.click()
+    assert "no model that transformers" in dialog.message.text()
+    assert dialog.run.isEnabled()
+    assert not dialog.show_result.isEnabled()
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture
+def of_llama(window, workbench, qtbot, small_llama, make_step, tmp_path):
+    """The dialog for a small language model, ready to begin."""
+    with qtbot.waitSignal(workbench.files.opened, timeout=60_000):
+        window.commands.open_path(small_llama)
+    step = make_step("l1_unstructured", "*_proj.weight", amount=0.5)
+    workbench.edit(lambda session: session.add(step))
+    window.menu_actions["reconstruct"].trigger()
+    dialog = window.findChild(ReconstructDialog)
+    tokens, out = tmp_path / "tokens.safetensors", tmp_path / "out"
+    save_file({"calibration": torch.randint(256, (4, 16))}, tokens)
+    dialog.calibration.setText(str(tokens))
+    dialog.out.setText(str(out))
+    return dialog
+
+
+@pytest.mark.slow
+def test_the_errors_come_in_and_the_result_can_be_opened(of_llama, qtbot, tmp_path):
+    dialog, out = of_llama, tmp_path / "out"
+    with qtbot.waitSignal(dialog._sequence.came, timeout=100_000):
+        dialog.run.click()
+    assert dialog.message.text().startswith("Saved out. Largest error: model.layers.")
+    assert dialog._curve.getData()[0].tolist() == [0, 1, 2]
+    assert dialog.grid.painter is not None
+    with qtbot.waitSignal(dialog.open_wanted) as wanted:
+        dialog.show_result.click()
+    assert wanted.args == [out]
+    with open_checkpoint(out) as pruned:
+        weight = pruned.read("model.layers.0.mlp.up_proj.weight")
+    assert int((weight == 0).sum()) == weight.numel() // 2
+
+
+@pytest.mark.slow
+def test_a_stopped_run_says_how_to_go_on(of_llama, qtbot, tmp_path):
+    def has_block():
+        assert of_llama._blocks
+
+    of_llama.tuning.setValue(20)  # so that it is not over before it is cancelled
+    of_llama.run.click()
+    qtbot.waitUntil(has_block, timeout=60_000)
+    of_llama._buttons.cancel.click()
+    assert of_llama.message.text().startswith("Stopped after")
+    with qtbot.waitSignal(of_llama._sequence.came, timeout=60_000):
+        of_llama.run.click()
+    assert (tmp_path / "out").is_dir()

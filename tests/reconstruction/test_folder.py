@@ -1,0 +1,160 @@
+"""Folders of transformers are reconstructed with one block in memory, and runs are resumed."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner
+from safetensors.torch import load_file, save_file
+from small_tokenizers import TEXT
+
+from prune_gui.cli.program import cli
+from prune_gui.errors import ReconstructionError
+from prune_gui.monitor import Monitor
+from prune_gui.recipe import OutputOptions, Recipe
+from prune_gui.reconstruction.folder import CalibrationFile, reconstruct_folder
+from prune_gui.reconstruction.running import BlockError, Options
+
+pytestmark = pytest.mark.slow  # transformers is slow to import
+RECIPE = Recipe.model_validate({"steps": [{"method": "n_m", "targets": ["*_proj.weight"]}]})
+NAMES = "model.layers.{}.mlp.down_proj.weight"
+
+
+@pytest.fixture
+def folder(small_llama):
+    return small_llama
+
+
+@pytest.fixture
+def tokens(tmp_path):
+    path = tmp_path / "tokens.safetensors"
+    generator = torch.Generator().manual_seed(0)
+    save_file({"calibration": torch.randint(256, (12, 24), generator=generator)}, path)
+    return path
+
+
+def run(folder, tokens, out, *, report=lambda _: None, **options):
+    return reconstruct_folder(
+        folder,
+        RECIPE,
+        CalibrationFile(tokens),
+        out,
+        options=Options(**options),
+        output=OutputOptions(overwrite=True),
+        device=torch.device("cpu"),
+        monitor=Monitor(),
+        report=report,
+    )
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return {k: v for file in folder.glob("*.safetensors") for k, v in load_file(file).items()}
+
+
+@pytest.mark.parametrize("tuning_steps", [0, 4])
+def test_a_stopped_run_goes_on_with_the_same_bytes(folder, tokens, tmp_path, tuning_steps):
+    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+    expected = run(folder, tokens, whole, tuning_steps=tuning_steps)
+
+    class StoppedError(Exception):
+        pass
+
+    def stop_after(number):
+        def report(found):
+            if isinstance(found, BlockError) and found.number == number:
+                raise StoppedError
+
+        return report
+
+    for number in range(2):
+        with pytest.raises(StoppedError):
+            run(folder, tokens, resumed, tuning_steps=tuning_steps, report=stop_after(number))
+        assert not resumed.exists()
+    pruned_again = []
+    found = run(folder, tokens, resumed, tuning_steps=tuning_steps, report=pruned_again.append)
+    assert {one.name for one in pruned_again if not isinstance(one, BlockError)}
+    assert found == expected
+    files = {path.name: path.read_bytes() for path in whole.iterdir()}
+    assert {path.name: path.read_bytes() for path in resumed.iterdir()} == files
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "resumed",
+        "tokens.safetensors",
+        "whole",
+    ]
+
+
+def test_another_run_does_not_go_on_with_the_blocks_of_this_one(folder, tokens, tmp_path):
+    out = tmp_path / "out"
+
+    def stop(found):
+        if isinstance(found, BlockError):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(folder, tokens, out, report=stop)
+    with pytest.raises(ReconstructionError, match=r"out.unfinished has blocks of a run with"):
+        run(folder, tokens, out, damping=0.1)
+    run(folder, tokens, out)
+    assert out.is_dir()
+
+
+def test_the_command_writes_a_folder_that_transformers_loads(folder, tmp_path):
+    import transformers
+
+    recipe, text, out = tmp_path / "r.yaml", tmp_path / "text.txt", tmp_path / "out"
+    recipe.write_text(RECIPE.to_yaml())
+    text.write_text("\n".join(TEXT * 20))
+    arguments = ["reconstruct", folder, "--recipe", recipe, "--calibration", text, "-o", out]
+    result = CliRunner().invoke(cli, [*map(str, arguments), "--length", "32"])
+    assert result.exit_code == 0, result.output
+    assert "Block 3 of 3: error" in result.output
+    assert "50.00% of" in result.output
+    model = transformers.AutoModelForCausalLM.from_pretrained(out)
+    assert model(input_ids=torch.tensor([[1, 2, 3]])).logits.isfinite().all()
+    assert (out / "tokenizer.json").read_bytes() == (folder / "tokenizer.json").read_bytes()
+    dense, pruned = weights(folder), weights(out)
+    assert dense.keys() == pruned.keys()
+    for name, weight in pruned.items():
+        if name.endswith("_proj.weight"):
+            assert ((weight.view(-1, 4) != 0).sum(1) <= 2).all()
+        else:
+            assert torch.equal(weight, dense[name])
+    assert weights(out)[NAMES.format(2)].dtype == torch.bfloat16
+    verified = CliRunner().invoke(cli, ["verify", str(out)])
+    assert (verified.exit_code, "sound" in verified.output) == (0, True)
+    inspected = CliRunner().invoke(cli, ["inspect", str(out), "--json"])
+    metadata = json.loads(inspected.output).get("metadata", {})
+    assert inspected.exit_code == 0
+    assert "prune_gui.calibration" in metadata or metadata == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "wanted"),
+    [
+        ("none.txt", None, "none.txt cannot be read"),
+        ("short.txt", b"a few words", "fewer than 512 tokens"),
+        ("latin.txt", b"\xff\xfe\xe4", "is not UTF-8 text"),
+        ("own.py", b"x = 1", "defines no function batches()"),
+        (
+            "ids.py",
+            b"import torch\nbatches = lambda: [{'input_ids': torch.tensor([[2000]])}]",
+            "another model",
+        ),
+    ],
+)
+def test_calibration_that_cannot_be_used_is_refused(folder, tmp_path, name, content, wanted):
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ReconstructionError, match=wanted.replace("(", r"\(").replace(")", r"\)")):
+        run(folder, path, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path, tokens):
+    model = tmp_path / "model"
+    model.mkdir()
+    save_file({"weight": torch.ones(4, 4)}, model / "model.safetensors")
+    with pytest.raises(ReconstructionError, match="holds no model that transformers"):
+        run(model, tokens, tmp_path / "out")

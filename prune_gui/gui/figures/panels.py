@@ -103,7 +103,7 @@ class CellsPanel(Panel):
         cells = area.adjusted(0, 0, 0, -self._bar_height(canvas))
         if self.what:
             bar = QRectF(area.left(), cells.bottom() + GAP, area.width() / 2, canvas.line - GAP)
-            canvas.pixels(bar, ramp_table(canvas.colours.scale, SHADES)[None])
+            bar = canvas.pixels(bar, ramp_table(canvas.colours.scale, SHADES)[None])
             canvas.percentages(bar)
             canvas.text(bar.translated(bar.width() + GAP, 0), self.what)
         painter, scale = self._painter(canvas, area.width(), cells.height())

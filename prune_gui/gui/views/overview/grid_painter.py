@@ -43,7 +43,7 @@ MAX_CAPTION_PX: Final = 110
 MAX_LABEL_PX: Final = 96
 MAX_MEASURED_ROWS: Final = 20
 """Limit of the rows of a section whose texts are measured, so that this takes no time."""
-MAX_BADGE_SHARE: Final = 0.6  # maximum width of a badge, as a share of the tile
+MAX_BADGE_SHARE: Final = 0.6  # maximum width and height of a badge, as shares of the picture
 MIN_CONDENSED: Final = 0.75  # minimum width of a condensed text, relative to its own
 FAINT: Final = 0.7  # opacity of unimportant texts
 
@@ -232,20 +232,22 @@ class GridPainter:
             painter.setPen(self._faint)
             self._write(painter, above, captions[position.column], CENTRE)
         if cell.badge:
-            self._draw_badge(painter, tile, area.top(), cell.badge)
+            self._draw_badge(painter, area, cell.badge)
         if cell.is_locked:
             self._draw_lock(painter, QPointF(area.left() - 2, area.top() - 2))
 
     def _row(self, position: Position) -> BlockRow:
         return self.arrangement.sections[position.section].rows[position.row]
 
-    def _draw_badge(self, painter: QPainter, tile: QRectF, top: float, text: str) -> None:
-        """Draw a badge at the right of a tile, unless it would hide the picture."""
+    def _draw_badge(self, painter: QPainter, picture: QRectF, text: str) -> None:
+        """Draw a badge in the corner of a picture, unless it would hide it."""
         painter.setFont(scaled(self._font, SMALL))
-        width = painter.fontMetrics().horizontalAdvance(text) + 6
-        if width <= MAX_BADGE_SHARE * tile.width():
-            area = QRectF(0, top - 2, width, painter.fontMetrics().height())
-            area.moveRight(tile.right() + 2)
+        metrics = painter.fontMetrics()
+        size = QSizeF(metrics.horizontalAdvance(text) + 6, metrics.height())
+        room = MAX_BADGE_SHARE * picture.size()
+        if size.boundedTo(room) == size:
+            area = QRectF(QPointF(), size)
+            area.moveTopRight(picture.topRight() + QPointF(2, -2))
             self._draw_pill(painter, area)
             painter.drawText(area, Qt.AlignmentFlag.AlignCenter, text)
         painter.setFont(self._font)

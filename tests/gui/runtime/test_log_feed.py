@@ -71,7 +71,7 @@ def test_the_entry_of_a_fault_contains_its_traceback(received, qtbot):
     qtbot.waitUntil(lambda: bool(received))
     entry = received[0]
     assert entry.details.startswith("Traceback")
-    assert entry.details.endswith("ValueError: invalid literal for int() with base 10: 'on purpose'")
+    assert entry.details.endswith("'on purpose'")
     assert entry.whole == f"{entry.when} Error: Resolving failed\n{entry.details}"
 
 

@@ -248,7 +248,7 @@ class GridPainter:
         painter.setFont(scaled(self._font, SMALL))
         metrics = painter.fontMetrics()
         size = QSizeF(metrics.horizontalAdvance(text) + 6, metrics.height())
-        room = MAX_BADGE_SHARE * picture.size()
+        room = picture.size() * MAX_BADGE_SHARE
         if size.boundedTo(room) == size:
             area = QRectF(QPointF(), size)
             area.moveTopRight(picture.topRight() + QPointF(2, -2))

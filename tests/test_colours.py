@@ -89,6 +89,13 @@ def test_states_can_be_distinguished_with_any_colour_vision(theme, vision):
 
 
 @THEMES
+@pytest.mark.parametrize("vision", VISIONS)
+def test_zeros_of_the_file_look_unlike_what_is_pruned_in_it(theme, vision):
+    distance = np.linalg.norm(_oklab(theme.in_file, vision) - _oklab(theme.zero, vision))
+    assert distance >= 4 * MIN_DISTANCE
+
+
+@THEMES
 def test_a_ramp_goes_from_kept_to_the_colour_of_each_state(theme):
     table = pruned_ramps(theme, np.linspace(0, 1, 5))
     assert {tuple(colour) for colour in table[:, 0].tolist()} == {(*rgb(theme.kept), 255)}

@@ -310,7 +310,11 @@ class MainWindow(PanelWindow):
             name, folder = (text.replace("[*]", "[*][*]") for text in texts)
             self.setWindowTitle(one_line(f"{name}[*] – {folder} – Prune GUI"))  # noqa: RUF001
             self.setWindowModified(session.unsaved)
-        self._welcome.show_recent(self.commands.settings.recent)
+        settings = self.commands.settings
+        self._welcome.show_recent(settings.recent)
+        if session is None and settings.recent:
+            bridge = self.workbench.bridge
+            bridge.run_job("welcome", lambda _: settings.gone(), self._welcome.disable)
         self._recent.setEnabled(bool(self.commands.settings.recent))
         self._presets.setEnabled(session is not None)
         self._states.setEnabled(session is not None and len(session.checkpoint.candidates) > 1)

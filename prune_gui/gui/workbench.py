@@ -77,7 +77,7 @@ class Workbench(QObject):
             cluster.moved.connect(self.resolve)
         self.files.opened.connect(self._on_opened)
         self.files.saved.connect(self.announce_saved)
-        self.draft.changed.connect(self.resolve)
+        self.draft.changed.connect(self._on_draft_changed)
         self.draft.original_toggled.connect(self._on_original_toggled)
         self.draft.noted.connect(lambda: self.changed.emit(Changes(draft=True)))
         self.comparison.changed.connect(lambda: self.changed.emit(Changes(comparison=True)))
@@ -185,6 +185,22 @@ class Workbench(QObject):
             job = jobs.resolve_job(self.session, self.draft.current)
             self.resolve_ticket = self.bridge.run(job, self._set_resolved)
 
+    def _on_draft_changed(self) -> None:
+        """Resolve with the draft. Without it, all is known, and no job must end before."""
+        resolved = self.resolved
+        if (
+            self.session is None
+            or self.draft.current is not None
+            or resolved is None
+            or resolved.recipe != self.session.recipe
+        ):
+            self.resolve()
+        else:
+            superseded, self.resolve_ticket = self.resolve_ticket, None
+            if superseded is not None:
+                self.bridge.cancel(superseded)
+            self._set_resolved(resolved.without_draft())
+
     def choose(self, name: str | None, group: CoupledGroup | None = None) -> None:
         """Show another parameter. A name that the open checkpoint does not have is ignored.
 
@@ -283,6 +299,8 @@ class Workbench(QObject):
     def _set_resolved(self, resolved: Resolved) -> None:
         if self.session is None or resolved.resolution.checkpoint is not self.session.checkpoint:
             return
+        if resolved.draft is not None and self.draft.current is None:
+            resolved = resolved.without_draft()  # it was turned off meanwhile
         before, self.resolved = self.shown, resolved
         # The user may resolve the same recipe again to update everything from the files.
         names = changed_parameters(before, self.shown) if self.shown is not before else None

@@ -46,6 +46,8 @@ def loading_code(checkpoint: Checkpoint, changes: Mapping[str, object] | None = 
         run = f'model = run_path({str(script)!a})["load"]({built})'
         lines = ["from runpy import run_path\n", run]
     elif form == "masks":
+        if "import torch" not in lines:
+            lines.insert(0, "import torch")
         lines += [
             "for name, mask in state.items():",
             '    path, _, name = name.rpartition(".")',
@@ -74,7 +76,8 @@ def reading_code(checkpoint: Checkpoint, folder: Path) -> Iterator[str]:
     if checkpoint.url or not checkpoint.loads_without_code:
         yield from reading_without_code(checkpoint, ascii(checkpoint.url or str(path)))
         return
-    yield "import torch"
+    if "torch." in load:
+        yield "import torch"
     if file_format.load_import:
         yield file_format.load_import
     if checkpoint.files == (checkpoint.path,):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self, TypeVar
@@ -11,6 +12,7 @@ from platformdirs import user_config_path
 from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator
 
 from prune_gui.evaluation.spec import EvaluatorChoice
+from prune_gui.location import Location
 from prune_gui.session.state_file import MAX_PATH_LENGTH, StateFile
 
 MAX_RECENT = 10
@@ -118,6 +120,12 @@ class Settings(BaseModel):
     def save(self, path: Path | None = None) -> None:
         """Replace the settings on disk atomically."""
         self.update(lambda _: self, path)
+
+    def gone(self) -> frozenset[str]:
+        """Return the recent files of this machine that do not exist. Slow on a lost network."""
+        places = {path: Location.at(Path(path)) for path in self.recent}
+        local = (path for path, place in places.items() if place.url is None)
+        return frozenset(path for path in local if not os.path.lexists(path))
 
     def with_recent(self, path: Path) -> Self:
         """Return settings with `path` first among the recent files, if it is valid Unicode."""

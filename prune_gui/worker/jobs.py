@@ -80,6 +80,10 @@ class Resolved:
         known = self.draft is not None and self.preview is not None
         return self.draft.index_in(self.recipe) + 1 if self.draft and known else None
 
+    def without_draft(self) -> Resolved:
+        """Return what is resolved of the recipe alone."""
+        return replace(self, draft=None, preview=None, draft_error=None)
+
     def preview_of(self, draft: Draft) -> tuple[Resolution | None, int | None]:
         """Return the preview and the number of a draft; None if another one was resolved."""
         return (self.preview, self.draft_number) if self.draft == draft else (None, None)

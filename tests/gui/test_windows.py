@@ -219,6 +219,20 @@ def test_new_windows_cascade_and_restart_at_the_top_left_of_the_screen():
     assert cascaded_position(QRect(200, 340, 600, 500), screen) == screen.topLeft()
 
 
+def test_recent_files_that_are_gone_are_grey(window, demo_checkpoint, tmp_path, qtbot):
+    gone = tmp_path / "gone.safetensors"
+    for path in (demo_checkpoint, gone):
+        window.commands.preferences.remember(path)
+    window._refresh()
+    shown = window._welcome._buttons
+    qtbot.waitUntil(lambda: not shown[str(gone)].isEnabled())
+    assert shown[str(demo_checkpoint)].isEnabled()
+    window._recent.aboutToShow.emit()
+    first, second = window._recent.actions()
+    qtbot.waitUntil(lambda: not first.isEnabled())
+    assert second.isEnabled()
+
+
 def test_a_recent_file_opens_in_a_new_window_with_ctrl(two, windows, monkeypatch, qtbot):
     one, other = two
     before = one.workbench.session

@@ -53,7 +53,9 @@ def test_the_code_loads_what_was_saved(tmp_path, network, form, name, out, shard
         export(resolution, tmp_path / out, form, shard_size=shard_size)
         masks = {each: resolution.mask(each) for each in resolution.layers}
     with open_checkpoint(tmp_path / out) as saved:
-        found = loaded(loading_code(saved), copy.deepcopy(network))
+        code = loading_code(saved)
+    assert ("import torch\n" in code) == ("torch." in code.replace("safetensors.torch", ""))
+    found = loaded(code, copy.deepcopy(network))
     assert prune.is_pruned(found) is (form != "finalized")
     found(torch.zeros(6))  # torch multiplies with the masks before it computes
     for each, mask in masks.items():

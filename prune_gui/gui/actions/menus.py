@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QAction, QGuiApplication, QKeySequence
 from PySide6.QtWidgets import QMenu
+from shiboken6 import isValid
 
 from prune_gui.gui.actions.action_spec import ActionSpec
 from prune_gui.gui.actions.document_actions import DOCUMENT_ACTIONS
@@ -179,12 +180,20 @@ class FilledMenu(QMenu):
 
 
 def fill_recent(menu: QMenu, window: PanelWindow) -> None:
-    """List the recent files."""
-    for number, path in enumerate(window.commands.settings.recent, start=1):
+    """List the recent files; those that are gone become grey."""
+    settings, actions = window.commands.settings, dict[str, QAction]()
+    for number, path in enumerate(settings.recent, start=1):
         text = escape_mnemonics(str(Location.at(Path(path))))
         numbered = f"&{number}  {text}" if number < 10 else text
         action = menu.addAction(numbered, partial(open_recent, window, Path(path)))
         action.setToolTip(tr("With Ctrl: in a new window"))
+        actions[path] = action
+
+    def disable(gone: frozenset[str]) -> None:
+        for action in filter(isValid, map(actions.__getitem__, gone)):
+            action.setEnabled(False)
+
+    window.workbench.bridge.run_job("recent", lambda _: settings.gone(), disable)
 
 
 def open_recent(window: PanelWindow, path: Path) -> None:

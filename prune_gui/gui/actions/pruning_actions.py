@@ -244,7 +244,7 @@ PRUNING_ACTIONS: Final[dict[str, ActionSpec]] = {
         lambda w: w.show_batch(),
     ),
     "reconstruct": when_open(
-        deferred("Reconst&ruct…"),
+        deferred("Reconstruct…"),
         deferred("Prune the model of a folder block by block, with calibration data"),
         lambda w: w.show_reconstruct(),
     ),

@@ -28,7 +28,8 @@ COLUMN_EMS: Final = 22.5
 """Minimum width of panels and lists of bars that stand side by side, in sizes of the text."""
 GRID_FONT_PX: Final = 11  # size of texts for which the grid of blocks is laid out
 GRID_PT: Final = 400.0  # height into which the grid is to fit
-GRID_ASPECT: Final = 0.75  # the same of wide grids, relative to their width
+GRID_ASPECT: Final = 0.85  # the same of wide grids, relative to their width
+GRID_STRETCH: Final = 1.6  # maximum width of cells, relative to their height
 SHADES: Final = 100  # of the colour bar
 MAX_IN_COLUMN: Final = 14  # lines of a list that is not divided
 HAIR_PT: Final = 0.5
@@ -84,7 +85,7 @@ class CellsPanel(Panel):
         scale = font.pixelSize() / GRID_FONT_PX
         font.setPixelSize(GRID_FONT_PX)
         painter = GridPainter(self.arrangement, self.cell_of, canvas.colours, font)
-        painter.fit(int(width / scale), ceil(height / scale))
+        painter.fit(int(width / scale), ceil(height / scale), GRID_STRETCH)
         return painter, scale
 
     def height(self, canvas: Canvas, width: float) -> float:
@@ -103,7 +104,7 @@ class CellsPanel(Panel):
         cells = area.adjusted(0, 0, 0, -self._bar_height(canvas))
         if self.what:
             bar = QRectF(area.left(), cells.bottom() + GAP, area.width() / 2, canvas.line - GAP)
-            canvas.pixels(bar, ramp_table(canvas.colours.scale, SHADES)[None])
+            bar = canvas.pixels(bar, ramp_table(canvas.colours.scale, SHADES)[None])
             canvas.percentages(bar)
             canvas.text(bar.translated(bar.width() + GAP, 0), self.what)
         painter, scale = self._painter(canvas, area.width(), cells.height())

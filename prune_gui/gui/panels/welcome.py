@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import Final
 
@@ -57,6 +57,7 @@ class Welcome(QWidget):
             self._button_actions[button] = action
             self._column.addWidget(button)
         self._recent = QVBoxLayout()
+        self._buttons: dict[str, QCommandLinkButton] = {}  # by path
         self._column.addLayout(self._recent)
         middle = QWidget(minimumWidth=MIN_WIDTH_PX)
         middle.setLayout(self._column)
@@ -71,12 +72,19 @@ class Welcome(QWidget):
             widget = item.widget()
             if widget is not None:
                 widget.deleteLater()
+        self._buttons.clear()
         for path in map(Path, paths[:MAX_RECENT]):
             folder = one_line(str(Location.at(path.parent)))
             button = QCommandLinkButton(escape_mnemonics(path.name), folder)
             button.clicked.connect(lambda _=False, path=path: self.wanted.emit(path))
             button.setIcon(icon("tensor"))
             self._recent.addWidget(button)
+            self._buttons[str(path)] = button
+
+    def disable(self, paths: Set[str]) -> None:
+        """Make the buttons of recent files grey."""
+        for path in self._buttons.keys() & paths:
+            self._buttons[path].setEnabled(False)
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar, Final, Generic, TypeVar
 
 from PySide6.QtCore import QEvent, QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QHideEvent, QKeyEvent, QResizeEvent, QShowEvent
+from PySide6.QtGui import QHideEvent, QKeyEvent, QPalette, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy, QStackedLayout, QWidget
 from shiboken6 import isValid
 
@@ -32,6 +32,8 @@ SubjectT = TypeVar("SubjectT", Subject, ModelSubject)
 SETTLE_MS = 25  # interval in which changes of the visible region are merged into one update
 STALE_TIMEOUT_MS = 400
 """Time for which the picture of the previous parameter may stay on the screen."""
+LATE_MS = 1000
+"""Time for which an older picture of the same parameter may stay on the screen without a note."""
 BUSY_INTERVAL_MS = 200
 """Time without a picture after which a message says what the view waits for, and between two
 updates of the message."""
@@ -73,9 +75,15 @@ class View(QWidget, Generic[SubjectT]):
         self._pages = QStackedLayout(self)
         self._pages.addWidget(self._message)
         self._pages.addWidget(self._picture_page)
+        self._late = QLabel(self._picture_page, margin=TIGHT_PX)
+        self._late.setAutoFillBackground(True)
+        self._late.setBackgroundRole(QPalette.ColorRole.ToolTipBase)
+        self._late.setForegroundRole(QPalette.ColorRole.ToolTipText)
+        self._late.hide()
         self._timers: list[QTimer] = []
         self._settle_timer = self._timer(SETTLE_MS, self.refresh)
         self._stale_timer = self._timer(STALE_TIMEOUT_MS, self._show_busy)
+        self._late_timer = self._timer(LATE_MS, self._show_late)
         self._busy_timer = QTimer(self, interval=BUSY_INTERVAL_MS)
         self._busy_timer.timeout.connect(self._show_busy)
         workbench.changed.connect(self._on_changed)
@@ -151,8 +159,30 @@ class View(QWidget, Generic[SubjectT]):
         if self._pages.currentWidget() is self._message and not self._busy_timer.isActive():
             self._busy_timer.start()
         self._request_picture(subject_or_message)
+        self._expect_picture()
+
+    def _expect_picture(self) -> None:
+        if self._late.isHidden() and not self._late_timer.isActive():
+            self._late_timer.start(LATE_MS)
+
+    def _show_late(self) -> None:
+        """Say over an older picture that it is out of date, and why, until there is a newer one."""
+        bridge = self._workbench.bridge
+        tickets = self._workbench.resolve_ticket, self.ticket
+        waited = next((ticket for ticket in tickets if bridge.waits_for(ticket)), None)
+        is_late = waited is not None and self.picture() is not None
+        if is_late:
+            why = self._busy_message(bridge.job_before(waited))
+            self._late.setText(tr("Out of date: {cause}", cause=why))
+            self._late.adjustSize()
+            self._late.move(GAP_PX, self._shown.y() + GAP_PX if self._shown else 0)
+            self._late.raise_()
+            self._late_timer.start(BUSY_INTERVAL_MS)
+        self._late.setVisible(is_late)
 
     def _on_changed(self, changes: Changes) -> None:
+        if self.isVisible() and (changes.recipe or changes.draft):
+            self._expect_picture()
         is_outdated = changes.resolution and self._is_outdated(changes)
         has_new_facts = changes.zeros and self._has_new_facts()
         if changes.file or changes.selection or is_outdated or has_new_facts:
@@ -284,6 +314,7 @@ class View(QWidget, Generic[SubjectT]):
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
         super().hideEvent(event)
         self._stop_timers()
+        self._late.hide()
         for timer in self._timers:
             timer.stop()
 

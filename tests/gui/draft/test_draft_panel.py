@@ -10,6 +10,7 @@ from pages import Form, choose, is_idle, outcome, select, slide, type_targets
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QAbstractSpinBox, QApplication, QComboBox
+from view_page import visible_texts
 from waiting import change
 
 from prune_gui.pruning.methods import METHODS
@@ -324,6 +325,29 @@ def test_a_cancelled_outcome_names_the_key_that_resolves_again(draft, workbench,
     workbench.resolve()
     settle()
     assert outcome(draft).startswith("Zeroes")
+
+
+def test_a_late_picture_says_so_and_the_wait_ends_when_the_preview_is_turned_off(
+    demo_window, draft, workbench, qtbot, settle
+):
+    select(demo_window, "features.conv2")
+    settle()
+    gate = threading.Event()
+    workbench.bridge.run_job("gate", lambda monitor: gate.wait(60), lambda _: None)
+    slide(draft, 30)
+    view = demo_window.views.front
+
+    def is_late() -> bool:
+        return any(text.startswith("Out of date") for text in visible_texts(view))
+
+    qtbot.waitUntil(is_late, timeout=30_000)
+    draft.preview.setChecked(False)
+    assert not workbench.bridge.waits_for(workbench.resolve_ticket)
+    assert workbench.resolved.draft is None
+    gate.set()
+    qtbot.waitUntil(lambda: not is_late(), timeout=30_000)
+    settle()
+    assert workbench.draft_number is None
 
 
 def test_there_is_no_draft_without_targets(draft, workbench):

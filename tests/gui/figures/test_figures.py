@@ -18,6 +18,7 @@ from prune_gui.gui.figures.figure import (
     panels_of,
 )
 from prune_gui.gui.figures.panels import GRID_FONT_PX, Canvas
+from prune_gui.gui.views.overview.grid_painter import GridPainter
 from prune_gui.monitor import Monitor
 from prune_gui.raster.colours import DARK, LIGHT
 from prune_gui.resources import resource
@@ -112,6 +113,19 @@ def test_a_png_has_its_resolution_and_the_colours_of_the_theme(figure_of, dark, 
         for y in range(0, image.height(), 3)
     }
     assert {colours.kept, colours.steps[0], colours.steps[1]} <= shades
+
+
+@pytest.mark.parametrize("width", [85.0, 120.0, 180.0])
+def test_cells_of_a_figure_are_at_most_1_6_times_as_wide_as_high(figure_of, width, monkeypatch):
+    tiles = []
+
+    def keep(self, painter, name, position):
+        tiles.append(self.layout.tile(position))
+
+    monkeypatch.setattr(GridPainter, "_draw_cell", keep)
+    content_of(figure_of("blocks", width=width))
+    assert len(tiles) == 5
+    assert all(tile.width <= 1.61 * tile.height for tile in tiles)
 
 
 def test_the_cells_of_a_mask_are_equal_and_not_blurred(figure_of, data):

@@ -134,7 +134,7 @@ class NameAxis(pg.AxisItem):  # type: ignore[misc]
         height = metrics.height() if widest < self._pitch else min(widest + 1, limit)
         self._names_px = height if self._pitch >= metrics.height() else 0.0
         remark = LINE_PX if self.labelText else 0
-        self.setHeight(self._names_px + 2 * TIGHT_PX + metrics.height() + remark)
+        self.setHeight(self._names_px + 3 * TIGHT_PX + metrics.height() + remark)
         self.update()
 
     def _font(self) -> QFont:

@@ -29,6 +29,7 @@ from prune_gui.language import tr
 from prune_gui.raster.colours import Colours
 from prune_gui.raster.parameter_layouts import ParameterLayout
 
+OVERHANG_PX = 20  # by which the label of an axis may be longer than the axis
 SIDES = "left", "bottom"
 SHOWN_ELEMENT_PX = 16  # size of an element that the view moves to
 MIN_GRID_CELL_PX = 12  # minimum cell size of one element for grid lines between elements
@@ -125,7 +126,8 @@ class MapCanvas(Plot):
         size, metrics = self.view.rect(), self.fontMetrics()
         lengths = size.height(), size.width()
         for side, text, length in zip(SIDES, self._labels, lengths, strict=True):
-            self.label(side, metrics.elidedText(text, Qt.TextElideMode.ElideRight, int(length)))
+            room = int(length) + OVERHANG_PX
+            self.label(side, metrics.elidedText(text, Qt.TextElideMode.ElideRight, room))
 
     def _visible_rect(self, layout: ParameterLayout) -> QRectF:
         view_state = self._viewport.within(layout)

@@ -14,6 +14,7 @@ from PySide6.QtGui import QBrush, QColor, QFont, QFontMetricsF, QImage, QPainter
 from prune_gui.errors import one_line
 from prune_gui.gui.views.overview.layout import (
     GAP_PX,
+    MAX_STRETCH,
     PADDING_PX,
     Arrangement,
     GridLayout,
@@ -43,8 +44,8 @@ MAX_CAPTION_PX: Final = 110
 MAX_LABEL_PX: Final = 96
 MAX_MEASURED_ROWS: Final = 20
 """Limit of the rows of a section whose texts are measured, so that this takes no time."""
-MAX_BADGE_SHARE: Final = 0.6  # maximum width of a badge, as a share of the tile
-MIN_CONDENSED: Final = 0.75  # minimum width of a condensed text, relative to its own
+MAX_BADGE_SHARE: Final = 0.6  # maximum width and height of a badge, as shares of the picture
+MIN_CONDENSED: Final = 0.7  # minimum width of a condensed text, relative to its own
 FAINT: Final = 0.7  # opacity of unimportant texts
 
 
@@ -112,7 +113,7 @@ class GridPainter:
         self._faint = QColor(colours.foreground)
         self._faint.setAlphaF(FAINT)
 
-    def fit(self, width: int, height: int) -> None:
+    def fit(self, width: int, height: int, max_stretch: float = MAX_STRETCH) -> None:
         """Lay the cells out in a size, or beyond it if they would be too small."""
         width_of = QFontMetricsF(self._font).horizontalAdvance
         labels, heads, captions = [], [], [0.0]
@@ -128,7 +129,7 @@ class GridPainter:
         caption = round(min(max(captions), MAX_CAPTION_PX))
         line = round(QFontMetricsF(self._font).height()) + 1
         texts = TextSizes(line, labels, heads, round(width_of(WIDEST_NUMBER)), caption)
-        self.layout = GridLayout.fitting(self.arrangement, width, height, texts)
+        self.layout = GridLayout.fitting(self.arrangement, width, height, texts, max_stretch)
 
     @property
     def size(self) -> tuple[int, int]:
@@ -223,29 +224,34 @@ class GridPainter:
             painter.setPen(pen)
             painter.drawRoundedRect(area.adjusted(-3, -3, 3, 3), 3, 3)
         gap, line = TEXT_GAP_PX, self.layout.texts.line
+        inset = self.layout.gap / 2 - gap
+        text = self.cell(position).adjusted(inset, 0, -inset, 0)
+        text.setHeight(line)
         if self.layout.has_texts:
-            below = QRectF(tile.left() - gap, tile.bottom() + gap, tile.width() + 2 * gap, line)
+            text.moveTop(tile.bottom() + gap)
             painter.setPen(self._faint if cell.is_faint else QColor(colours.foreground))
-            self._write(painter, below, cell.text, CENTRE)
+            self._write(painter, text, cell.text, CENTRE)
         if captions := self._row(position).captions:
-            above = QRectF(tile.left() - gap, area.top() - gap - line, tile.width() + 2 * gap, line)
+            text.moveBottom(area.top() - gap)
             painter.setPen(self._faint)
-            self._write(painter, above, captions[position.column], CENTRE)
+            self._write(painter, text, captions[position.column], CENTRE)
         if cell.badge:
-            self._draw_badge(painter, tile, area.top(), cell.badge)
+            self._draw_badge(painter, area, cell.badge)
         if cell.is_locked:
             self._draw_lock(painter, QPointF(area.left() - 2, area.top() - 2))
 
     def _row(self, position: Position) -> BlockRow:
         return self.arrangement.sections[position.section].rows[position.row]
 
-    def _draw_badge(self, painter: QPainter, tile: QRectF, top: float, text: str) -> None:
-        """Draw a badge at the right of a tile, unless it would hide the picture."""
+    def _draw_badge(self, painter: QPainter, picture: QRectF, text: str) -> None:
+        """Draw a badge in the corner of a picture, unless it would hide it."""
         painter.setFont(scaled(self._font, SMALL))
-        width = painter.fontMetrics().horizontalAdvance(text) + 6
-        if width <= MAX_BADGE_SHARE * tile.width():
-            area = QRectF(0, top - 2, width, painter.fontMetrics().height())
-            area.moveRight(tile.right() + 2)
+        metrics = painter.fontMetrics()
+        size = QSizeF(metrics.horizontalAdvance(text) + 6, metrics.height())
+        room = picture.size() * MAX_BADGE_SHARE
+        if size.boundedTo(room) == size:
+            area = QRectF(QPointF(), size)
+            area.moveTopRight(picture.topRight() + QPointF(2, -2))
             self._draw_pill(painter, area)
             painter.drawText(area, Qt.AlignmentFlag.AlignCenter, text)
         painter.setFont(self._font)

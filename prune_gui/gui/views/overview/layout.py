@@ -23,7 +23,7 @@ MAX_SIDE_PX: Final = 160
 MAX_STRETCH: Final = 2.5  # maximum width of a tile, relative to its height
 MAX_STRIPS: Final = 8
 GAP_PX: Final = 8
-DENSE_GAP_PX: Final = 4
+DENSE_GAP_PX: Final = 5
 PADDING_PX: Final = 10  # gap between the heading of a section and its rows, and around the whole
 
 
@@ -134,7 +134,8 @@ class GridLayout:
     """The arrangement in pixels. Sections are below each other, with a heading above the rows.
 
     A section with more than `strip_rows` rows is divided into strips beside each other. Tiles have
-    the height `side`, and are wider if there is space. Many small tiles have no texts.
+    the height `side`, and are wider if there is space, up to `max_stretch` times the height. Many
+    small tiles have no texts.
     """
 
     arrangement: Arrangement
@@ -143,10 +144,16 @@ class GridLayout:
     side: int
     strip_rows: int
     has_texts: bool = True
+    max_stretch: float = MAX_STRETCH
 
     @classmethod
     def fitting(
-        cls, arrangement: Arrangement, width: int, height: int, texts: TextSizes
+        cls,
+        arrangement: Arrangement,
+        width: int,
+        height: int,
+        texts: TextSizes,
+        max_stretch: float = MAX_STRETCH,
     ) -> GridLayout:
         """Return the layout with the largest tiles that all fit into a width and height.
 
@@ -157,7 +164,7 @@ class GridLayout:
         choices: list[tuple[tuple[int, ...], GridLayout]] = []
         for has_texts, strips in product((True, False), range(1, min(MAX_STRIPS, rows) + 1)):
             strip_rows = math.ceil(rows / strips)
-            layout = cls(arrangement, width, texts, 0, strip_rows, has_texts)
+            layout = cls(arrangement, width, texts, 0, strip_rows, has_texts, max_stretch)
             spaces = [placed.space for placed in layout.placed]
             across = min(spaces) - layout.gap
             are_whole = all(map(int.__ge__, spaces, texts.heads))
@@ -193,7 +200,7 @@ class GridLayout:
         space = (self.width - PADDING_PX - strips * label_width) // (strips * columns)
         min_pitch = self.gap + (max(MIN_SIDE_PX, self.texts.number) if self.has_texts else 0)
         caption = 0 if roles else self.texts.caption + GAP_PX
-        widest = max(caption, round(MAX_STRETCH * self.side) + self.gap)
+        widest = max(caption, round(self.max_stretch * self.side) + self.gap)
         pitch = max(min_pitch, min(space, widest))
         lines = bool(section.title) + bool(roles) + any(role.group for role in roles)
         row_height = self.side + line * (self.has_texts + (not roles)) + self.gap
@@ -211,7 +218,8 @@ class GridLayout:
         """Return the rectangle in which the picture of a parameter is, above its text."""
         cell = self.cell(position)
         above = cell.height - self.side - self.texts.line * self.has_texts
-        return Rect(cell.x + self.gap / 2, cell.y + above, cell.width - self.gap, self.side)
+        width = min(cell.width - self.gap, round(self.max_stretch * self.side))
+        return Rect(cell.x + (cell.width - width) / 2, cell.y + above, width, self.side)
 
     def cell(self, position: Position) -> Rect:
         placed = self.placed[position.section]

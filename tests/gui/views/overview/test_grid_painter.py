@@ -54,6 +54,12 @@ def test_outlines_frames_locks_and_badges_are_drawn(drawn):
     assert covered == sorted(set(covered), reverse=True)
 
 
+@pytest.mark.parametrize("proportions", [(0.1, 1.0), (1.0, 0.1)])
+def test_a_badge_that_would_hide_its_picture_is_left_out(drawn, proportions):
+    small = Cell(colour=RED, proportions=proportions)
+    assert drawn(small._replace(badge="2:4"), RED) == drawn(small, RED)
+
+
 def test_a_grid_without_parameters_is_empty(qtbot):
     grid = BlockGrid("")
     qtbot.addWidget(grid)

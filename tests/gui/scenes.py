@@ -18,7 +18,7 @@ from prune_gui.language import tr
 from prune_gui.session import Crash
 from prune_gui.session.kept_recipes import Unsaved
 
-DIALOGS = ("settings", "sweep", "batch", "report")
+DIALOGS = ("settings", "sweep", "batch", "report", "reconstruct")
 """Actions that open dialogs with inputs."""
 
 

@@ -106,7 +106,7 @@ class ReconstructDialog(JobSequenceDialog):
         self.plot.hide()  # until there is an error
         self._curve: pg.PlotDataItem = self.plot.plot([], [], symbol="o")
         self.message = Message()
-        self._buttons = JobSequenceButtons(self, self._sequence, tr("&Reconstruct"), self._run)
+        self._buttons = JobSequenceButtons(self, self._sequence, tr("Re&construct"), self._run)
         self.run = self._buttons.run
         self.show_result = self._buttons.add(tr("&Open the result"), self._open)
         pictures = side_by_side(self.grid, self.plot)

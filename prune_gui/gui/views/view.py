@@ -187,6 +187,14 @@ class View(QWidget, Generic[SubjectT]):
         has_new_facts = changes.zeros and self._has_new_facts()
         if changes.file or changes.selection or is_outdated or has_new_facts:
             self.refresh()
+        elif changes.resolution:
+            self._end_late()
+
+    def _end_late(self) -> None:
+        """Take the note back that the picture is out of date, unless the stack is resolved anew."""
+        if not self._workbench.bridge.waits_for(self._workbench.resolve_ticket):
+            self._late_timer.stop()
+            self._late.hide()
 
     def _has_new_facts(self) -> bool:
         """Return whether more is known of the subject than when the picture was requested."""
@@ -301,6 +309,7 @@ class View(QWidget, Generic[SubjectT]):
         self._stale_timer.stop()
         self._busy_timer.stop()
         self._busy_shown = ""
+        self._end_late()
 
     @abstractmethod
     def _recolour(self) -> None:

@@ -105,7 +105,10 @@ def job(title: str, *, with_bar: bool = True) -> Iterator[tuple[Progress | None,
                 Monitor(cancel=stop).in_charge(),
             ):
                 yield progress, stop
-        except (Cancelled, KeyboardInterrupt):
+        except (Cancelled, KeyboardInterrupt, ImportError) as error:
+            if isinstance(error, ImportError) and not stop.is_set():
+                raise
+            # a module may replace the interrupt that ends its import
             raise Interrupted(code, str(Cancelled())) from None
         if stop.is_set():
             raise Interrupted(code, f"Interrupted after this was completed: {title}.")

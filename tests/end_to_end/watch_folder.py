@@ -47,6 +47,7 @@ def use_window() -> None:
         yield lambda: bench.resolved is not None
         retype(window.draft.targets.line, "*.weight")
         yield lambda: not window.draft.obstacle
+        window.workbench.edit(lambda session: session.undo())  # or closing asks about the draft
         QTimer.singleShot(0, window.close)
 
     show_event = MainWindow.showEvent

@@ -86,6 +86,7 @@ class View(QWidget, Generic[SubjectT]):
         self._late_timer = self._timer(LATE_MS, self._show_late)
         self._busy_timer = QTimer(self, interval=BUSY_INTERVAL_MS)
         self._busy_timer.timeout.connect(self._show_busy)
+        self.pictured.connect(self._end_late)
         workbench.changed.connect(self._on_changed)
 
     # For export: see `PictureSource`.
@@ -159,7 +160,10 @@ class View(QWidget, Generic[SubjectT]):
         if self._pages.currentWidget() is self._message and not self._busy_timer.isActive():
             self._busy_timer.start()
         self._request_picture(subject_or_message)
-        self._expect_picture()
+        if self._workbench.bridge.waits_for(self.ticket):
+            self._expect_picture()
+        else:
+            self._end_late()
 
     def _expect_picture(self) -> None:
         if self._late.isHidden() and not self._late_timer.isActive():
@@ -309,7 +313,6 @@ class View(QWidget, Generic[SubjectT]):
         self._stale_timer.stop()
         self._busy_timer.stop()
         self._busy_shown = ""
-        self._end_late()
 
     @abstractmethod
     def _recolour(self) -> None:

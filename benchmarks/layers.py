@@ -17,7 +17,7 @@ from opening import experts
 from pauses import report
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QApplication, QComboBox
-from window import PauseMeter, is_resolved
+from window import PauseMeter, draft_step, is_resolved
 
 from prune_gui.gui import app as application
 from prune_gui.gui.runtime.gc_timer import GcTimer
@@ -80,7 +80,7 @@ def main() -> None:
         for title, prepare, act in (
             ("read them all", lambda: bench.files.open(path), view.show),
             ("a row for each", None, lambda: rows.setCurrentIndex(0)),
-            ("read them after a step", lambda: bench.draft.set(step), view.show),
+            ("read them after a step", lambda: draft_step(bench, step), view.show),
         ):
             if prepare is not None:
                 view.hide()

@@ -16,15 +16,13 @@ from pathlib import Path
 
 import numpy as np
 from PySide6.QtCore import QObject, QTimer, Signal, SignalInstance
-from window import Accept, PauseMeter, always, is_resolved, opened_window, wait
+from window import Accept, PauseMeter, always, draft_step, is_resolved, opened_window, wait
 
 from prune_gui.engine import Dropped, Event
 from prune_gui.gui.workbench import Workbench
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Step
 from prune_gui.recipe.output import OutputOptions
-from prune_gui.session import Session
-from prune_gui.worker.jobs import Draft
 
 TENSORS = 24
 SAVING_MS = 200
@@ -101,11 +99,13 @@ def main(megabytes: int) -> None:
             window.views.view("mask").pictured,
         )
 
-        def add(session: Session) -> None:
-            bench.draft.commit(session, Draft(step))
-
-        during("preview L1 global", lambda: bench.draft.set(step), bench.changed, is_resolved)
-        during("add the step", lambda: bench.edit(add), bench.changed, is_resolved)
+        during("preview L1 global", lambda: draft_step(bench, step), bench.changed, is_resolved)
+        during(
+            "add the step",
+            lambda: bench.edit(lambda session: session.add(step)),
+            bench.changed,
+            is_resolved,
+        )
         during(
             "save finalized",
             lambda: bench.files.save(out, OutputOptions()),

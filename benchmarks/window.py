@@ -20,8 +20,10 @@ from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.widgets.theme import Theme
 from prune_gui.gui.window import MainWindow
 from prune_gui.gui.workbench import Workbench
+from prune_gui.recipe import Step
 from prune_gui.session import Settings
 from prune_gui.session.changes import Changes
+from prune_gui.session.history import DraftState
 
 SETTLE_MS = 500
 """Time after a job that still counts as a part of it, for its follow-up work."""
@@ -33,6 +35,11 @@ Accept = Callable[..., bool]
 def always(*_: object) -> bool:
     """Accept every emission of a signal."""
     return True
+
+
+def draft_step(bench: Workbench, step: Step) -> None:
+    """Make a step the draft, and preview it."""
+    bench.draft.change(lambda session: session.note_draft(DraftState.of(step)))
 
 
 def is_resolved(changes: Changes) -> bool:

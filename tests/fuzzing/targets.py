@@ -217,7 +217,7 @@ def flax(octets: bytes) -> None:
                     read.shape == values.shape
                     and read.reshape(-1).view(torch.uint8).numpy().tobytes() == values.tobytes()
                     for path, values in expected.items()
-                    if path in (tuple(key.split("/")), tuple(key.split(".")))
+                    if ".".join(path).replace("/", ".") == key.replace("/", ".")
                 ), key
 
 

@@ -79,6 +79,10 @@ class ReconstructionError(PruneGuiError):
     """A network cannot be reconstructed block by block."""
 
 
+class TrainingError(PruneGuiError):
+    """The masks of a run of training cannot be made, kept or loaded."""
+
+
 class PluginError(PruneGuiError):
     """A plug-in cannot be loaded or defines no pruning method."""
 

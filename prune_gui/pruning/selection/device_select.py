@@ -13,7 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Final
+from typing import Final, Protocol
 
 import torch
 from torch import Tensor
@@ -54,8 +54,20 @@ def select_of(device: str) -> Select:
     return select_portably
 
 
-def select_portably(every: deque[DeviceKeys], k: int) -> Iterator[Tensor]:
-    """Select as `kept_on_device` by operators of torch."""
+class Processes(Protocol):
+    """Processes that hold consecutive parts of the same tensors, and select at the same time."""
+
+    def total(self, counts: Tensor) -> Tensor:
+        """Return the sum of the counts of all processes."""
+
+    def before(self, counts: Tensor) -> Tensor:
+        """Return, for each tensor, the sum of the counts of its earlier elements everywhere."""
+
+
+def select_portably(
+    every: deque[DeviceKeys], k: int, processes: Processes | None = None
+) -> Iterator[Tensor]:
+    """Select as `kept_on_device` by operators of torch; of all processes together, if any."""
     device = every[0].bits.device
     prefix = torch.zeros((), dtype=torch.int64, device=device)
     wanted = torch.full((), k, dtype=torch.int64, device=device)
@@ -63,15 +75,22 @@ def select_portably(every: deque[DeviceKeys], k: int) -> Iterator[Tensor]:
     while above:
         shift = max(above - MAX_DIGIT_BITS, 0)
         counts = _count_digits(every, prefix, above, shift)
+        if processes is not None:
+            counts = processes.total(counts)
         is_below = counts.cumsum(0) < wanted
         wanted = wanted - counts.where(is_below, 0).sum()
         prefix = (prefix << (above - shift)) + is_below.sum()
         above = shift
+    if processes is not None:
+        before = processes.before(torch.stack([_count_equal(keys, prefix) for keys in every]))
+        wanted_of = deque(wanted - before)
     while every:
         keys = every.popleft()
+        if processes is not None:
+            wanted = wanted_of.popleft()
         kept = torch.empty_like(keys.bits, dtype=torch.bool)
         for part, own, remaining in keys.parts(PART_ELEMENTS):
-            equal = own == prefix if remaining is None else (own == prefix) & remaining
+            equal = _equal(own, prefix, remaining)
             ordinal = equal.cumsum(0)
             torch.logical_or(own > prefix, equal & (ordinal > wanted), out=kept[part])
             if remaining is not None:
@@ -80,6 +99,16 @@ def select_portably(every: deque[DeviceKeys], k: int) -> Iterator[Tensor]:
         shape = keys.shape
         del keys
         yield kept.view(shape)
+
+
+def _equal(keys: Tensor, key: Tensor, remaining: Tensor | None) -> Tensor:
+    return keys == key if remaining is None else (keys == key) & remaining
+
+
+def _count_equal(keys: DeviceKeys, key: Tensor) -> Tensor:
+    parts = keys.parts(PART_ELEMENTS)
+    counts = [_equal(own, key, remaining).count_nonzero() for _, own, remaining in parts]
+    return torch.stack(counts).sum() if counts else torch.zeros_like(key)
 
 
 def _count_digits(every: deque[DeviceKeys], prefix: Tensor, above: int, shift: int) -> Tensor:

@@ -1,0 +1,10 @@
+from .kept import Kept as Kept
+from .kept import keep as keep
+from .report import MaskReport as MaskReport
+from .schedules import Schedule as Schedule
+from .schedules import Update as Update
+from .schedules import cubic as cubic
+from .schedules import iterative as iterative
+from .schedules import lottery_ticket as lottery_ticket
+from .schedules import one_shot as one_shot
+from .schedules import regrowing as regrowing

@@ -110,11 +110,12 @@ class Ranks:
         Args:
             counts: of this process, one for each tensor, int64.
         """
-        every = counts[None]
-        rank = 0
+        rank, everywhere = 0, [counts]
         if self._group is not None:
             rank = torch.distributed.get_rank(self._group)
-            every = counts.new_empty(torch.distributed.get_world_size(self._group), len(counts))
-            torch.distributed.all_gather_into_tensor(every, counts, group=self._group)
+            ranks = range(torch.distributed.get_world_size(self._group))
+            everywhere = [torch.empty_like(counts) for _ in ranks]
+            torch.distributed.all_gather(everywhere, counts, group=self._group)
+        every = torch.stack(everywhere)
         per_tensor = every.sum(0)
         return per_tensor.cumsum(0) - per_tensor + every[:rank].sum(0)

@@ -41,9 +41,7 @@ def methods(own: Sequence[Path], *, as_json: bool) -> None:
 
 EXAMPLES: Final = ("torch", "huggingface", "lightning")
 
-
-@click.command()
-@click.option(
+example_option = click.option(
     "--example",
     required=True,
     is_flag=False,
@@ -51,10 +49,28 @@ EXAMPLES: Final = ("torch", "huggingface", "lightning")
     type=click.Choice(EXAMPLES),
     help="The library that runs the model; torch by default.",
 )
+
+
+@click.command()
+@example_option
 def record(example: str) -> None:
     """Print a script that records statistics of a model, to rank its weights by them.
 
     Statistics come from the data and the loop of the user, so that no command can record them.
     """
-    script = resource("calibration", f"record_{example}.py").read_text(encoding="utf-8")
+    _print_script("calibration", f"record_{example}.py")
+
+
+@click.command()
+@example_option
+def training(example: str) -> None:
+    """Print a script that trains a pruned model under its masks, or prunes it while it is trained.
+
+    Training is the loop of the user, so that no command can run it.
+    """
+    _print_script("training", f"train_{example}.py")
+
+
+def _print_script(*path: str) -> None:
+    script = resource(*path).read_text(encoding="utf-8")
     print_lines(script.splitlines())

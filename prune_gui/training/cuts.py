@@ -66,9 +66,7 @@ def prune(
         only = recipe.with_steps((step,))
         checkpoint = InMemory(parameters)
         protected = set(select_in(checkpoint, recipe.protect) if recipe.protect else ())
-        names = [
-            info.name for info in select_in(checkpoint, step.targets) if info not in protected
-        ]
+        names = [info.name for info in select_in(checkpoint, step.targets) if info not in protected]
         if not on_processor and _ranks_magnitudes(step):
             targets = {name: parameters[name] for name in names}
             result |= _prune_magnitudes(step.method, targets, result)  # type: ignore[arg-type]

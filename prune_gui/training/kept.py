@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -22,7 +23,7 @@ from prune_gui.recipe.resolution import resolve
 from prune_gui.training import cuts
 from prune_gui.training.names import named_parameters, plain_name
 from prune_gui.training.packed_mask import PackedMask
-from prune_gui.training.ranks import Ranks, local, local_part
+from prune_gui.training.ranks import Ranks, local, local_part, whole
 from prune_gui.training.report import MaskReport
 from prune_gui.training.schedules import Schedule, Update, one_shot
 
@@ -59,7 +60,8 @@ class Kept:
         self._schedule = schedule
         self._schedulers = tuple(schedulers)
         self._seed = seed
-        self._rewound_to = {update.rewind_to for update in schedule} - {None}
+        steps = (update.rewind_to for update in schedule)
+        self._rewound_to = {step for step in steps if step is not None}
         self._snapshots: dict[int, bytes] = {}
         self._hook = optimizer.register_step_post_hook(self._after_step)
 
@@ -187,7 +189,7 @@ class Kept:
         path.mkdir(parents=True, exist_ok=True)
         state = self.state_dict()
         for step, octets in self._snapshots.items():
-            _replace(_snapshot(path, step), lambda part, octets=octets: part.write_bytes(octets))
+            _replace(_snapshot(path, step), partial(_write, octets))
         if _rank() == 0:
             metadata = {STEP: str(self.step)}
             _replace(path / MASKS, lambda part: save_file(state["masks"], part, metadata))
@@ -226,9 +228,9 @@ class Kept:
                 self._apply_update(update)
 
     def _apply_update(self, update: Update) -> None:
-        if update.sparsity is not None or not update.replaced:
-            if self._recipe is not None:
-                self.prune(cuts.at_sparsity(self._recipe, update.sparsity))
+        prunes = update.sparsity is not None or not update.replaced
+        if prunes and self._recipe is not None:
+            self.prune(cuts.at_sparsity(self._recipe, update.sparsity))
         if update.replaced:
             self._replace_elements(update)
         if update.rewind_to is not None:
@@ -271,7 +273,7 @@ def keep(
     *,
     schedule: Schedule | None = None,
     schedulers: Iterable[Any] = (),
-    resume: str | os.PathLike[str] | None = None,
+    resume: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     seed: int = 0,
 ) -> Kept:
     """Keep what is pruned at 0 while a model is trained, and prune it further by a schedule.
@@ -291,10 +293,10 @@ def keep(
         optimizer: whose steps count; one that wraps another in an attribute ``optimizer``, too.
         source: what is pruned: a recipe; a file of one (.yaml); a checkpoint, whose masks count,
             else what this program pruned in it, else the zeros of its matrices; masks by name,
-            True where kept; None: the zeros of the model's matrices.
+            True where kept; None: the zeros of the model's matrices, without those of LoRA.
         schedule: when a recipe is applied, and how far; by default at once, as the recipe says.
         schedulers: of the learning rate, which rewinding restores.
-        resume: a folder of `Kept.save`, from which the run goes on.
+        resume: a folder of `Kept.save`, or a state of `Kept.state_dict`, to go on from.
         seed: of random growth.
 
     Raises:
@@ -308,14 +310,16 @@ def keep(
     if isinstance(source, (str, os.PathLike)) and Path(source).suffix in (".yaml", ".yml"):
         source = Recipe.load(source)
     recipe = source if isinstance(source, Recipe) else None
-    masks = {} if recipe else _masks(source, parameters)
+    masks = {} if isinstance(source, Recipe) else _masks(source, parameters)
     if recipe is None and any(update.sparsity is not None for update in schedule or ()):
         raise TrainingError("The schedule prunes further: give a recipe, which says by what.")
     if schedule is None:
         schedule = one_shot() if recipe else ()
     kept = Kept(model, optimizer, recipe, schedule, schedulers, seed)
     try:
-        if resume is not None:
+        if isinstance(resume, Mapping):
+            kept.load_state_dict(resume)
+        elif resume is not None:
             kept.load(resume)
         else:
             kept._use({name: _distributed(~one, parameters[name]) for name, one in masks.items()})
@@ -327,12 +331,13 @@ def keep(
 
 
 def _masks(
-    source: str | os.PathLike[str] | Mapping[str, Tensor] | None, parameters: Mapping[str, Tensor]
+    source: str | os.PathLike[str] | Mapping[str, Tensor] | None,
+    parameters: Mapping[str, nn.Parameter],
 ) -> dict[str, Tensor]:
     """Return whole masks of parameters, bool, True where kept; only such as prune something."""
     if source is None:
-        matrices = ((n, p) for n, p in parameters.items() if p.dim() > 1)
-        masks = {name: cuts.whole(p.detach()) != 0 for name, p in matrices}
+        matrices = ((n, p) for n, p in parameters.items() if p.dim() > 1 and ".lora_" not in n)
+        masks = {name: whole(p.detach()) != 0 for name, p in matrices}
     elif isinstance(source, Mapping):
         masks = {name: mask.bool() for name, mask in source.items()}
     else:
@@ -353,12 +358,12 @@ def _masks(
 def _masks_of_file(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     with open_checkpoint(path) as checkpoint:
         has_masks = any(info.pair for info in checkpoint.tensors.values())
-        start = "dense" if has_masks or pruned_before(checkpoint.metadata) else "zeros"
-        resolution = resolve(Recipe(start=start), checkpoint)
+        is_told = has_masks or bool(pruned_before(checkpoint.metadata))
+        resolution = resolve(Recipe(start="dense" if is_told else "zeros"), checkpoint)
         masks = {
             name: resolution.mask(name)
             for name, (pruned, _) in resolution.counts.items()
-            if pruned and (start == "dense" or len(checkpoint.tensors[name].shape) > 1)
+            if pruned and (is_told or len(checkpoint.tensors[name].shape) > 1)
         }
     if not masks:
         raise TrainingError("Nothing is pruned in {path}.", path=Path(path))
@@ -393,6 +398,10 @@ def _rank() -> int:
 
 def _snapshot(folder: Path, step: int) -> Path:
     return folder / f"step-{step}-rank-{_rank()}.pt"
+
+
+def _write(octets: bytes, path: Path) -> None:
+    path.write_bytes(octets)
 
 
 def _replace(path: Path, write: Callable[[Path], object]) -> None:

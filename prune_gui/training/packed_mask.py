@@ -67,6 +67,3 @@ class PackedMask:
         if self.bits.device.type == "cpu":
             return int(np.bitwise_count(self.bits.numpy()).sum(dtype=np.int64))
         return int(self.pruned().count_nonzero())
-
-    def to(self, device: torch.device) -> PackedMask:
-        return PackedMask(self.shape, self.bits.to(device))

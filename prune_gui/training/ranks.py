@@ -29,7 +29,10 @@ def local(tensor: Tensor) -> Tensor:
 
 def whole(tensor: Tensor) -> Tensor:
     """Return a whole tensor; all processes of a sharded one must call it."""
-    return tensor.full_tensor() if is_sharded(tensor) else tensor  # type: ignore[operator]
+    if not is_sharded(tensor):
+        return tensor
+    sharded: DTensor = tensor  # type: ignore[assignment] # is_sharded
+    return sharded.full_tensor()
 
 
 def local_part(values: Tensor, like: Tensor) -> Tensor:
@@ -93,6 +96,7 @@ class Ranks:
 
     @property
     def are_several(self) -> bool:
+        """Whether the tensors are divided."""
         return self._group is not None
 
     def total(self, counts: Tensor) -> Tensor:

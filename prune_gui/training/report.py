@@ -23,4 +23,5 @@ class MaskReport:
 
     @property
     def sparsity(self) -> float:
+        """The share of pruned elements, in [0, 1]."""
         return self.pruned / self.total

@@ -66,9 +66,7 @@ def cubic(initial: float, final: float, *, steps: int, every: int, begin: int = 
     """
     _check_positive(steps=steps, every=every)
     times = [*range(0, steps, every), steps]
-    return tuple(
-        Update(begin + t, final + (initial - final) * (1 - t / steps) ** 3) for t in times
-    )
+    return tuple(Update(begin + t, final + (initial - final) * (1 - t / steps) ** 3) for t in times)
 
 
 def regrowing(
@@ -125,9 +123,7 @@ def lottery_ticket(
     _check_positive(rounds=rounds, steps=steps - rewind_to)
     length = steps - rewind_to
     return tuple(
-        Update(
-            steps + i * length, 1 - (1 - pruned) ** (i + 1), rewind_to=rewind_to, rewind=rewind
-        )
+        Update(steps + i * length, 1 - (1 - pruned) ** (i + 1), rewind_to=rewind_to, rewind=rewind)
         for i in range(rounds)
     )
 

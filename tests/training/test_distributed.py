@@ -24,7 +24,9 @@ KINDS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_two_processes_prune_as_one(kind, tmp_path):
-    commands = [[sys.executable, SCRIPT, str(rank), tmp_path / "meeting", kind, tmp_path] for rank in (0, 1)]
+    commands = [
+        [sys.executable, SCRIPT, str(rank), tmp_path / "meeting", kind, tmp_path] for rank in (0, 1)
+    ]
     processes = [subprocess.Popen(command, stderr=subprocess.PIPE) for command in commands]
     errors = [process.communicate(timeout=120)[1].decode() for process in processes]
     assert [process.returncode for process in processes] == [0, 0], errors

@@ -1,6 +1,7 @@
 """Masks hold while a model is trained."""
 
 import copy
+from itertools import pairwise
 
 import pytest
 import torch
@@ -18,7 +19,12 @@ def make_network():
 
 
 def recipe(**step):
-    fields = {"method": "l1_unstructured", "targets": ["0.weight", "3.weight", "first.weight"], "amount": 0.5, **step}
+    fields = {
+        "method": "l1_unstructured",
+        "targets": ["0.weight", "3.weight", "first.weight"],
+        "amount": 0.5,
+        **step,
+    }
     fields = {key: value for key, value in fields.items() if value is not None}
     return Recipe.model_validate({"steps": [fields]})
 
@@ -135,7 +141,7 @@ def test_a_gradual_schedule_prunes_more_and_more_to_the_exact_share():
     train(network, optimizer, look)
     shares = [0.2, 0.2, 0.725, 0.725, 0.8, 0.8, 0.8]
     assert counts == [round(share * total) for share in shares]
-    for earlier, later in zip(masks, masks[1:], strict=False):
+    for earlier, later in pairwise(masks):
         assert all(not (mask & ~later[name]).any() for name, mask in earlier.items())
 
 
@@ -212,7 +218,11 @@ def test_a_run_goes_on_from_what_was_saved(tmp_path):
     def start(**resume):
         network = make_network()
         optimizer = torch.optim.Adam(network.parameters(), 0.01)
-        return network, optimizer, {"source": recipe(scope="global"), "schedule": schedule, **resume}
+        return (
+            network,
+            optimizer,
+            {"source": recipe(scope="global"), "schedule": schedule, **resume},
+        )
 
     network, optimizer, options = start()
     training.keep(network, optimizer, **options)

@@ -25,6 +25,7 @@ from prune_gui.training.names import named_parameters, plain_name
 from prune_gui.training.packed_mask import PackedMask
 from prune_gui.training.ranks import Ranks, local, local_part, whole
 from prune_gui.training.report import MaskReport
+from prune_gui.training.run_folder import Event, RunWriter
 from prune_gui.training.schedules import Schedule, Update, one_shot
 
 MASKS: Final = "masks.safetensors"
@@ -43,6 +44,7 @@ class Kept:
     Attributes:
         step: optimizer steps since the start.
         masks: by name of a parameter, of the part that this process holds.
+        loss: set it to have it in the film of the run; see `prune_gui.training.Run`.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class Kept:
         seed: int,
     ) -> None:
         self.step = 0
+        self.loss: float | None = None
         self.masks: dict[str, PackedMask] = {}
         self._model, self._optimizer, self._recipe = model, optimizer, recipe
         self._schedule = schedule
@@ -63,6 +66,8 @@ class Kept:
         steps = (update.rewind_to for update in schedule)
         self._rewound_to = {step for step in steps if step is not None}
         self._snapshots: dict[int, bytes] = {}
+        self._is_filmed = False
+        self._run: RunWriter | None = None  # of the first process
         self._hook = optimizer.register_step_post_hook(self._after_step)
 
     def __enter__(self) -> Self:
@@ -109,7 +114,7 @@ class Kept:
         Raises:
             RecipeError: a step cannot be applied; nothing is changed.
         """
-        self._use(cuts.prune(recipe, named_parameters(self._model), self.masks))
+        self._use(cuts.prune(recipe, named_parameters(self._model), self.masks), "pruned")
 
     def rewind(self, step: int, what: str = "weights") -> None:
         """Restore what the model was trained to at a step, under the masks of now.
@@ -247,13 +252,20 @@ class Kept:
                 own = local(parameter)
                 scores = torch.rand(own.shape, generator=generator).to(own.device)
             masks[name], _ = cuts.replace(parameter, mask, update.replaced, scores)
-        self._use(masks)
+        self._use(masks, "replaced")
 
-    def _use(self, masks: dict[str, PackedMask]) -> None:
+    def _use(self, masks: dict[str, PackedMask], event: Event) -> None:
         """Grown elements begin at 0, with a state of 0: the old masks hold once more."""
         self.apply()
         self.masks = masks
         self.apply()
+        if self._is_filmed:
+            whole_masks = self.state_dict()["masks"]
+            parameters = named_parameters(self._model)
+            if self._run is not None:
+                shapes = {name: parameters[name].shape for name in masks}
+                bits = {name: mask.numpy() for name, mask in whole_masks.items()}
+                self._run.add(self.step, event, bits, shapes, self.loss)
 
     def _stored(self) -> bytes:
         buffer = io.BytesIO()
@@ -275,6 +287,7 @@ def keep(
     schedulers: Iterable[Any] = (),
     resume: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     seed: int = 0,
+    run: str | os.PathLike[str] | None = None,
 ) -> Kept:
     """Keep what is pruned at 0 while a model is trained, and prune it further by a schedule.
 
@@ -298,6 +311,7 @@ def keep(
         schedulers: of the learning rate, which rewinding restores.
         resume: a folder of `Kept.save`, or a state of `Kept.state_dict`, to go on from.
         seed: of random growth.
+        run: a folder that gets the film of the run: each change of the masks, see `Run`.
 
     Raises:
         TrainingError: a mask does not fit the model, or a schedule needs a recipe.
@@ -321,8 +335,13 @@ def keep(
             kept.load_state_dict(resume)
         elif resume is not None:
             kept.load(resume)
-        else:
-            kept._use({name: _distributed(~one, parameters[name]) for name, one in masks.items()})
+        if run is not None:
+            kept._is_filmed = True
+            resumed_at = None if resume is None else kept.step
+            kept._run = RunWriter(run, resumed_at) if _rank() == 0 else None
+        if resume is None:
+            pruned = {name: _distributed(~one, parameters[name]) for name, one in masks.items()}
+            kept._use(pruned, "start")
             kept._update()
     except BaseException:
         kept.close()

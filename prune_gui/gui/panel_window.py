@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QMainWindow
 
 from prune_gui.gui.actions.keyboard import PaneNavigation
 from prune_gui.gui.commands import Commands
-from prune_gui.gui.dialogs import presets
+from prune_gui.gui.dialogs import presets, questions
 from prune_gui.gui.dialogs.recovery import Recovery
 from prune_gui.gui.docks import Docks
 from prune_gui.gui.draft.draft_panel import DraftPanel
@@ -25,6 +26,9 @@ from prune_gui.gui.views import ViewTabs
 from prune_gui.gui.widgets.frames import deleted_on_close
 from prune_gui.gui.workbench import Workbench
 from prune_gui.session import Crash, Presets, Session
+
+if TYPE_CHECKING:
+    from prune_gui.training.run_folder import Run
 
 
 class PanelWindow(QMainWindow):
@@ -114,6 +118,18 @@ class PanelWindow(QMainWindow):
         dialog = ReconstructDialog(self.workbench, self.commands.folder, self)
         dialog.open_wanted.connect(self.another_wanted)
         deleted_on_close(dialog).show()
+
+    def show_run(self) -> None:
+        from prune_gui.gui.runs import film_window as film  # rarely shown
+
+        folder = questions.ask_folder(self, self.commands.folder, film.FOLDER)
+        if folder is not None:
+            bridge = self.workbench.bridge
+
+            def show(run: Run) -> None:
+                deleted_on_close(film.FilmWindow(bridge, run, self)).show()
+
+            film.open_run(bridge, folder, show)
 
     def show_batch(self) -> None:
         from prune_gui.gui.dialogs.batch import BatchDialog  # rarely shown

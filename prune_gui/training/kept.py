@@ -263,8 +263,8 @@ class Kept:
             whole_masks = self.state_dict()["masks"]
             parameters = named_parameters(self._model)
             if self._run is not None:
-                shapes = {name: parameters[name].shape for name in masks}
-                bits = {name: mask.numpy() for name, mask in whole_masks.items()}
+                shapes = {name: p.shape for name, p in parameters.items() if name in masks}
+                bits = {name: whole_masks[name].numpy() for name in shapes}
                 self._run.add(self.step, event, bits, shapes, self.loss)
 
     def _stored(self) -> bytes:

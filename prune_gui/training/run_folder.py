@@ -153,7 +153,8 @@ class Run:
             for frame in found:
                 with safe_open(self.folder / frame.file, "np") as masks:
                     described = json.loads(masks.metadata()[SHAPES])
-                self.shapes |= {name: tuple(shape) for name, shape in described.items()}
+                now = {name: tuple(shape) for name, shape in described.items()}
+                self.shapes = now | self.shapes  # in the order of the model, also of later ones
         except (OSError, SafetensorError, ValueError, TypeError, KeyError) as error:
             raise TrainingError(
                 "{path} cannot be read as a run: {reason}.", path=path, reason=error

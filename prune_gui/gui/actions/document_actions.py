@@ -34,6 +34,11 @@ DOCUMENT_ACTIONS: Final[dict[str, ActionSpec]] = {
         deferred("Open the checkpoint in a folder: its one file, or all shards together"),
         lambda w: w.commands.open_folder(),
     ),
+    "open_run": ActionSpec(
+        deferred("Open ru&n…"),
+        deferred("Show the masks of a run of training over its steps, also while it runs"),
+        lambda w: w.show_run(),
+    ),
     "open_location": ActionSpec(
         deferred("Open loca&tion…"),
         deferred("Open a remote checkpoint by its URL: https, s3, gs, az or hf"),

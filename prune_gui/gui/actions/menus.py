@@ -35,6 +35,7 @@ MENUS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
             "open",
             "open_folder",
             "open_location",
+            "open_run",
             RECENT,
             STATES,
             "reload",

@@ -1,0 +1,1 @@
+"""The window that shows the film of a run of training."""

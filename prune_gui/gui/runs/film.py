@@ -1,0 +1,83 @@
+"""What the film of a run shows of a frame: pictures of masks and texts, without Qt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prune_gui.language import join_clauses, tr
+from prune_gui.number_formats import sparsity, sparsity_share
+from prune_gui.raster.colours import Colours, mixed, rgb
+
+if TYPE_CHECKING:
+    from prune_gui.training.run_folder import Octets, Run
+
+EXACT: Final = 1 << 22
+"""Elements up to which each column is counted; of larger matrices, 8 columns at a time."""
+LEVELS: Final = 255
+
+
+def density(bits: Octets, shape: tuple[int, ...], height: int, width: int) -> NDArray[np.float32]:
+    """Return the share of pruned elements in each cell of a picture, (height, width) or smaller.
+
+    Args:
+        bits: the packed mask, see `PackedMask`.
+        shape: of the parameter; the picture has a row for each index of the first dimension.
+        height, width: the most cells.
+    """
+    rows = shape[0] if len(shape) > 1 else 1
+    columns = int(np.prod(shape, dtype=np.int64)) // rows
+    if rows * columns > EXACT and not columns % 8:
+        counts, per_count = np.bitwise_count(bits).reshape(rows, columns // 8), 8
+    else:
+        flags = np.unpackbits(bits, count=rows * columns, bitorder="little")
+        counts, per_count = flags.reshape(rows, columns), 1
+    down, across = _starts(rows, height), _starts(counts.shape[1], width)
+    sums = np.add.reduceat(counts, down, axis=0, dtype=np.uint32)
+    sums = np.add.reduceat(sums, across, axis=1)
+    sizes = np.outer(np.diff(down, append=rows), np.diff(across, append=counts.shape[1]))
+    shares: NDArray[np.float32] = (sums / (sizes * per_count)).astype(np.float32)
+    return shares
+
+
+def _starts(size: int, most: int) -> NDArray[np.intp]:
+    cells = max(1, min(size, most))
+    return np.arange(cells, dtype=np.intp) * size // cells
+
+
+def pixels(shares: NDArray[np.float32], colours: Colours) -> NDArray[np.uint8]:
+    """Return the picture of densities, (height, width, 4), as a step of a stack is drawn."""
+    table = [rgb(mixed(colours.kept, colours.steps[0], i / LEVELS)) for i in range(LEVELS + 1)]
+    bgra = np.array([(blue, green, red, 255) for red, green, blue in table], np.uint8)
+    return bgra[np.rint(shares * LEVELS).astype(np.uint8)]
+
+
+def frame_text(run: Run, index: int) -> str:
+    """Describe a frame: its step, the share that is pruned, what changed, and the loss."""
+    frame = run.frames[index]
+    total = sum(map(run.total, frame.pruned))
+    parts = [
+        tr("step {step:,}", step=frame.step),
+        tr("{share} pruned", share=sparsity(sum(frame.pruned.values()), total)),
+    ]
+    if index:
+        changed = sum(frame.newly_pruned.values()) + sum(frame.newly_kept.values())
+        parts.append(tr("{share} changed", share=sparsity(changed, total)))
+    if frame.loss is not None:
+        parts.append(tr("loss {loss:.4g}", loss=frame.loss))
+    return join_clauses(parts)
+
+
+def survival_text(first: Octets, second: Octets, total: int) -> str:
+    """Return how many of the elements that one mask keeps, another one keeps, too."""
+    kept = [total - int(np.bitwise_count(bits).sum(dtype=np.int64)) for bits in (first, second)]
+    either = int(np.bitwise_count(first | second).sum(dtype=np.int64))
+    if not kept[0]:
+        return ""
+    return tr(
+        "{share} of what the first run keeps, the second keeps; by chance {chance}",
+        share=sparsity_share((total - either) / kept[0]),
+        chance=sparsity_share(kept[1] / total),
+    )

@@ -1,0 +1,304 @@
+"""The window of the film of a run: sparsity over steps, and every mask at every step."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyqtgraph as pg
+import shiboken6
+from PySide6.QtCore import QFileSystemWatcher, QRectF, QSize, Qt, QTimer
+from PySide6.QtGui import QImage, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtWidgets import QDialog, QLabel, QSlider, QWidget
+
+from prune_gui.engine import Job
+from prune_gui.gui.dialogs import questions
+from prune_gui.gui.runs.film import density, frame_text, pixels, survival_text
+from prune_gui.gui.views.overview.block_grid import BlockGrid
+from prune_gui.gui.views.overview.grid_painter import Cell
+from prune_gui.gui.views.overview.layout import Arrangement
+from prune_gui.gui.views.plot import Plot, pen
+from prune_gui.gui.widgets import layouts
+from prune_gui.gui.widgets.eliding import ElidedLabel
+from prune_gui.gui.widgets.message import Message
+from prune_gui.gui.widgets.theme import colours
+from prune_gui.language import deferred, tr
+from prune_gui.number_formats import sparsity_share
+
+if TYPE_CHECKING:
+    from prune_gui.gui.bridge import Bridge
+    from prune_gui.training.run_folder import Octets, Run
+
+FRAME_MS: Final = 33
+PLAY_MS: Final = 100
+"""Time that a frame is shown while the film plays."""
+FOLDER: Final = deferred("Open the folder of a run")
+
+
+class MaskPicture(QWidget):
+    """The mask of a parameter, as large as the widget."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setAccessibleName(tr("Mask"))
+        self.setMinimumSize(QSize(160, 120))
+        self._image: QImage | None = None
+
+    @property
+    def has_picture(self) -> bool:
+        return self._image is not None
+
+    def show_pixels(self, picture: np.ndarray[Any, Any] | None) -> None:
+        """Show a picture, (height, width, 4) in the order of `QImage.Format_RGB32`."""
+        self._image = None
+        if picture is not None:
+            height, width = picture.shape[:2]
+            whole = QImage(picture.tobytes(), width, height, 4 * width, QImage.Format.Format_RGB32)
+            self._image = whole.copy()
+        self.update()
+
+    def paintEvent(self, _: QPaintEvent) -> None:  # noqa: N802
+        if self._image is not None:
+            painter = QPainter(self)
+            painter.drawImage(QRectF(self.rect()), self._image)
+
+
+class RunPane(QWidget):
+    """One run: its parameters by block and role, and the mask of one of them."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__()
+        from prune_gui.architecture.blocks import sections
+
+        self.run = run
+        self.index = len(run.frames) - 1
+        self.bits: Octets | None = None
+        self.arrangement = Arrangement(tuple(sections(run.shapes, vectors=True)))
+        self.text = ElidedLabel(tr("Frame"))
+        self.grid = BlockGrid(tr("Sparsity of the parameters of {name}", name=run.folder.name))
+        self.picture = MaskPicture()
+        self.name = ElidedLabel(tr("Parameter"))
+        mask = QWidget()
+        layouts.column(self.name, (self.picture, 1), of=mask, margin=0)
+        layouts.column(self.text, layouts.row((self.grid, 2), (mask, 3)), of=self, margin=0)
+
+    def show_frame(self, parameter: str) -> None:
+        """Show the sparsities of the current frame."""
+        frame, shades = self.run.frames[self.index], colours(self.palette())
+        self.text.say(f"{self.run.folder.name}: {frame_text(self.run, self.index)}")
+        known = parameter in self.run.shapes
+        share = frame.pruned.get(parameter, 0) / self.run.total(parameter) if known else 0.0
+        text = tr("{name}: {share} pruned", name=parameter, share=sparsity_share(share))
+        self.name.say(text if known else "")
+
+        def cell_of(name: str) -> Cell:
+            share = frame.pruned.get(name, 0) / self.run.total(name)
+            return Cell(sparsity_share(share), shades.share(share))
+
+        self.grid.show_cells(self.arrangement, cell_of, shades)
+        self.grid.choose(parameter)
+
+
+class FilmWindow(QDialog):
+    """Plays a run, and follows one that is written; a second one can be shown beside it."""
+
+    def __init__(self, bridge: Bridge, run: Run, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(tr("Run {name}", name=run.folder.name))
+        self._bridge, self._lock = bridge, Lock()
+        self.panes: list[RunPane] = []
+        self.parameter = next(iter(run.shapes), "")
+        self._steps: list[int] = []
+        self.plot = Plot()
+        self.plot.setAccessibleName(tr("Sparsity by step"))
+        self.plot.setMouseEnabled(x=False, y=False)
+        self.plot.label("bottom", tr("step"))
+        self.plot.label("left", tr("pruned, %"))
+        self.plot.scene().sigMouseClicked.connect(self._go_to_click)
+        self._cursor = pg.InfiniteLine(angle=90)
+        self.legend = QLabel(textFormat=Qt.TextFormat.RichText)
+        self.survival = ElidedLabel(tr("What both runs keep"))
+        self.slider = layouts.described(QSlider(Qt.Orientation.Horizontal, maximum=0), tr("Frame"))
+        self.slider.valueChanged.connect(self._show)
+        self.play = layouts.button(tr("&Play"), self._toggle)
+        self.play.setCheckable(True)
+        self.beside = layouts.button(tr("Run &beside…"), self._ask_second)
+        self.message = Message()
+        self._row = layouts.row()
+        layouts.column(
+            (self._row, 3),
+            self.survival,
+            (self.plot, 1),
+            self.legend,
+            layouts.row(self.play, (self.slider, 1), self.beside),
+            self.message,
+            of=self,
+        )
+        self._timer = QTimer(self, interval=PLAY_MS)
+        self._timer.timeout.connect(self._advance)
+        self._later = QTimer(self, interval=FRAME_MS, singleShot=True)
+        self._later.timeout.connect(self._draw)
+        self._watcher = QFileSystemWatcher(self)
+        self._watcher.fileChanged.connect(self._read)
+        self.add(run)
+        self.resize(1000, 680)
+
+    def add(self, run: Run) -> None:
+        """Show a run beside those that are shown."""
+        pane = RunPane(run)
+        pane.grid.opened.connect(self._choose)
+        pane.grid.chosen.connect(self._choose)
+        self.panes.append(pane)
+        self._row.addWidget(pane, 1)
+        self._watcher.addPath(str(run.folder / "events.jsonl"))
+        self.beside.setEnabled(len(self.panes) == 1)
+        self._follow()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        self._later.start()
+
+    def _choose(self, name: str) -> None:
+        self.parameter = name
+        self._draw_curves()
+        self._show()
+
+    def _follow(self) -> None:
+        """Show the frames that there are now, the last one if the last one was shown."""
+        at_end = self.slider.value() == self.slider.maximum()
+        frames = (frame for pane in self.panes for frame in pane.run.frames)
+        self._steps = sorted({frame.step for frame in frames})
+        self.slider.setMaximum(len(self._steps) - 1)
+        if at_end:
+            self.slider.setValue(self.slider.maximum())
+        self._draw_curves()
+        self._show()
+
+    def _read(self, path: str) -> None:
+        if path not in self._watcher.files():  # it was replaced, not appended to
+            self._watcher.addPath(path)
+
+        def update(_: object) -> int:
+            with self._lock:
+                return sum(pane.run.update() for pane in self.panes)
+
+        self._bridge.run(Job(deferred("Reading the run"), update), self._take, self._fail)
+
+    def _take(self, count: int) -> None:
+        if count and shiboken6.isValid(self):
+            self._follow()
+
+    def _fail(self, error: BaseException) -> None:
+        if shiboken6.isValid(self):
+            self.message.say_error(str(error), "")
+
+    def _draw_curves(self) -> None:
+        shades, labels = colours(self.palette()), []
+        self.plot.recolour(shades)
+        self.plot.clear()
+        self._cursor.setPen(pen(shades.foreground, dashed=True))
+        self.plot.addItem(self._cursor, ignoreBounds=True)
+        for number, pane in enumerate(self.panes):
+            run, shade = pane.run, shades.steps[number]
+            steps = [frame.step for frame in run.frames]
+            totals = [sum(frame.pruned.values()) for frame in run.frames]
+            whole = max(sum(map(run.total, run.frames[-1].pruned)), 1)
+            curves: list[tuple[str, Any, bool]] = [
+                (tr("all"), np.array(totals) / whole, False),
+            ]
+            if self.parameter in run.shapes:
+                curves.append((self.parameter, run.sparsity(self.parameter), True))
+                curves.append((tr("changed"), run.churn(self.parameter), True))
+            for label, values, dashed in curves:
+                is_churn = label == tr("changed")
+                line = pen(shades.draft if is_churn else shade, width=2, dashed=dashed)
+                self.plot.plot(steps, 100 * values, pen=line, stepMode=None)
+            labels.append(
+                f'<span style="color: {shade}">■</span> {run.folder.name}: {tr("all")} —, '
+                f"{self.parameter} - -"
+            )
+        labels.append(f'<span style="color: {shades.draft}">■</span> {tr("changed")}')
+        self.legend.setText(" &nbsp; ".join(labels))
+
+    def _show(self, _: int = 0) -> None:
+        step = self._steps[self.slider.value()]
+        self._cursor.setValue(step)
+        for pane in self.panes:
+            steps = [frame.step for frame in pane.run.frames]
+            pane.index = max(bisect_right(steps, step) - 1, 0)
+            pane.show_frame(self.parameter)
+        self._draw()
+
+    def _draw(self) -> None:
+        name, shades = self.parameter, colours(self.palette())
+        wanted = [
+            (pane.run, pane.index, pane.picture.height(), pane.picture.width())
+            for pane in self.panes
+            if name in pane.run.shapes
+        ]
+
+        def work(_: object) -> list[tuple[Octets, np.ndarray[Any, Any]]]:
+            found = []
+            with self._lock:
+                for run, index, height, width in wanted:
+                    bits = run.bits(name, index)
+                    shares = density(bits, run.shapes[name], height, width)
+                    found.append((bits, pixels(shares, shades)))
+            return found
+
+        self._bridge.run_job(f"film {id(self)}", work, self._take_pictures)
+
+    def _take_pictures(self, found: list[tuple[Octets, np.ndarray[Any, Any]]]) -> None:
+        if not shiboken6.isValid(self):
+            return
+        panes = [pane for pane in self.panes if self.parameter in pane.run.shapes]
+        for pane, (_, picture) in zip(panes, found, strict=False):
+            pane.picture.show_pixels(picture)
+        text = ""
+        if len(found) > 1 and len(found[0][0]) == len(found[1][0]):
+            total = panes[0].run.total(self.parameter)
+            text = survival_text(found[0][0], found[1][0], total)
+        self.survival.say(text)
+
+    def _toggle(self) -> None:
+        if self.play.isChecked():
+            if self.slider.value() == self.slider.maximum():
+                self.slider.setValue(0)
+            self._timer.start()
+        else:
+            self._timer.stop()
+
+    def _advance(self) -> None:
+        self.slider.setValue(self.slider.value() + 1)
+        if self.slider.value() == self.slider.maximum():
+            self.play.setChecked(False)
+            self._timer.stop()
+
+    def _go_to_click(self, click: Any) -> None:  # noqa: ANN401 - of pyqtgraph
+        x = self.plot.view.mapSceneToView(click.scenePos()).x()
+        self.slider.setValue(int(np.argmin(np.abs(np.array(self._steps) - x))))
+
+    def _ask_second(self) -> None:
+        folder = questions.ask_folder(self, self.panes[0].run.folder.parent, FOLDER)
+        if folder is not None:
+            open_run(self._bridge, folder, self.add, self._fail)
+
+
+def open_run(
+    bridge: Bridge,
+    folder: Path,
+    then: Callable[[Run], None],
+    failed: Callable[[BaseException], None] | None = None,
+) -> None:
+    """Read a run on the engine; see `Bridge.run`."""
+
+    def work(_: object) -> Run:
+        from prune_gui.training.run_folder import Run
+
+        return Run(folder)
+
+    bridge.run(Job(deferred("Reading the run"), work), then, failed)

@@ -193,6 +193,8 @@ def test_the_wheel_scrolls_the_form_and_changes_no_field(draft, demo_window, wor
         state = Qt.MouseButton.NoButton, Qt.KeyboardModifier.NoModifier
         phase = Qt.ScrollPhase.NoScrollPhase
         QApplication.sendEvent(field, QWheelEvent(middle, at, QPoint(), turn, *state, phase, False))
+        wheel = Qt.FocusPolicy.WheelFocus  # with it, a wheel of a mouse gives the focus first
+        assert field.focusPolicy() & wheel != wheel
     assert draft.form.method() == METHODS["l1_unstructured"]()
 
 

@@ -197,8 +197,10 @@ class MainWindow(PanelWindow):
         saved = self.commands.saving.notice
         saved.compare_wanted.connect(self._compare_saved)
         notices, margins = (saved, original, zeros, correction), (2, 0, 2, 0)  # for a focus frame
-        layouts.column((self.views, 1), *notices, of=page, margin=margins, gap=0)
-        return scrolled(page, LOW_PX, NARROW_PX)
+        views = scrolled(self.views, LOW_PX, NARROW_PX)  # without the notices, to be seen at once
+        layouts.column((views, 1), *notices, of=page, margin=margins, gap=0)
+        page.setMinimumWidth(NARROW_PX)
+        return page
 
     def _compare_saved(self, path: Path) -> None:
         comparison, session = self.workbench.comparison, self.session

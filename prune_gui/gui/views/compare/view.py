@@ -67,7 +67,7 @@ class CompareView(View[ModelSubject]):
         self.pictures = ComparePictures(workbench, viewport)
         self.table_widget = LossTable()
         self.grid = BlockGrid(tr("Energy lost by block and role"))
-        label = QLabel(textFormat=Qt.TextFormat.RichText)
+        label = QLabel(textFormat=Qt.TextFormat.RichText, wordWrap=True)
         self.headline = layouts.described(label, tr("The parameter that lost most"))
         self.headline.setFont(bold(self.headline.font()))
         self.headline.setTextInteractionFlags(LINKS)

@@ -42,7 +42,7 @@ NARROW_TREE_PX: Final = 330
 """Initial width of the tree on a smaller screen, where all tabs of the views must fit."""
 PRUNING_PX: Final = 344
 """Initial width of the dock with the draft and the stack."""
-NARROW_PX: Final = 400
+NARROW_PX: Final = 340
 LOW_PX: Final = 140
 """Size below which views and docks are scrolled, for small screens."""
 EVALUATE_PX: Final = 360

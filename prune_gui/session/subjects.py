@@ -319,7 +319,7 @@ def text_of(side: Side, steps: Sequence[Step], *, drafted: bool) -> str:
         case Present():
             if drafted:
                 return tr("The stack and the draft")
-            return tr("The stack") if steps else tr("The stack, still empty")
+            return tr("The stack") if steps else tr("This file, no steps yet")
         case NamedState(name):
             return tr("Named state: {name}", name=one_line(name, MAX_NAME_LENGTH))
         case OtherCheckpoint(path):

@@ -284,6 +284,14 @@ def test_targets_follow_the_selection_until_the_user_types(demo_window, draft, q
     qtbot.waitUntil(lambda: draft.targets.patterns() == ("features.conv1.weight",))
 
 
+def test_targets_that_are_being_computed_are_not_told_to_be_missing(draft, qtbot):
+    draft.targets.restore((), follows=True)
+    assert draft.targets.count.text() == ""
+    qtbot.waitUntil(lambda: draft.targets.count.text().startswith("5 parameters"))
+    draft.targets.show_patterns(())
+    assert draft.targets.count.text() == "Choose parameters, or type globs."
+
+
 def test_protected_targets_are_counted_and_named(draft, workbench, qtbot):
     type_targets(draft, "*.conv*.weight")
     workbench.edit(lambda session: session.protect({"features.conv1.weight"}, on=True))

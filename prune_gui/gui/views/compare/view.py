@@ -205,6 +205,10 @@ class CompareView(View[ModelSubject]):
             return None
         return self.grid if self._shows_list else self.pictures.picture()
 
+    def is_drawn(self) -> bool:
+        is_read = self._ranking is not None and not self._ranking.is_pending
+        return super().is_drawn() and is_read if self._shows_list else self.pictures.is_drawn()
+
     def show_selection(self, *, on: bool) -> None:
         self.pictures.show_selection(on=on)
 

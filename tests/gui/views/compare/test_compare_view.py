@@ -72,7 +72,7 @@ def _offered(compare, which="left"):
 def test_both_sides_offer_the_file_each_step_the_stack_and_the_draft(compare, bench):
     assert _offered(compare) == [
         "The file as opened",
-        "The stack, still empty",
+        "This file, no steps yet",
         "Another checkpoint…",
     ]
     bench.add(bench.step(amount=6), bench.step(amount=6))
@@ -269,7 +269,7 @@ def test_the_reference_is_the_left_side_and_kept_energy_is_relative_to_it(
     bench.until_idle()
     bench.open_and_choose(checkpoint, "fc.weight")
     assert _box(compare).currentText() == "The file as opened"
-    assert _box(compare, "right").currentText() == "The stack, still empty"
+    assert _box(compare, "right").currentText() == "This file, no steps yet"
     assert bench.comparison.reference is bench.session.checkpoint
     bench.open_and_choose(pruned, "fc.weight")
     assert bench.comparison.reference.path == checkpoint

@@ -151,7 +151,9 @@ class ModelSubject:
 
     @property
     def name(self) -> str:
-        return self.resolution.checkpoint.path.name
+        """The name of the file; of shards, that of their folder."""
+        path = self.resolution.checkpoint.path
+        return (path.parent if has_several_files(path) else path).name
 
     def same_parameter(self, other: object) -> bool:
         mine = self.resolution.checkpoint

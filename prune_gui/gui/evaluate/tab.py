@@ -254,9 +254,8 @@ def side_by_side(*parts: QWidget) -> QSplitter:
 
 
 def value_text(value: float) -> str:
-    """Return a value with 3 to 6 significant digits, a whole number with fewer; "" for NaN."""
-    is_short = math.isfinite(value) and not value.is_integer() and float(f"{value:.3g}") == value
-    return "" if math.isnan(value) else format_number(value, "#.3g" if is_short else ".6g")
+    """Return a value with up to 6 significant digits; "" for NaN."""
+    return "" if math.isnan(value) else format_number(value, ".6g")
 
 
 def share_text(share: float) -> str:

@@ -327,7 +327,7 @@ def scan(
     status = EvaluationStatus()
     made: list[Trial] = []
     with arguments.opened_checkpoint(checkpoint, state) as opened:
-        groups = groups_of(opened, targets, depth)
+        groups = groups_of(opened, targets, depth, base.protect)
         count = len(groups) * len(amounts)
         dense: Evaluation | None = None
 

@@ -19,7 +19,7 @@ from prune_gui.monitor import CancelFlag, Monitor, Report
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe.patterns import patterns_for
 from prune_gui.recipe.recipe import Recipe, Step
-from prune_gui.recipe.selector import select
+from prune_gui.recipe.selector import select, select_in
 
 if TYPE_CHECKING:
     from prune_gui.recipe.resolution import Resolution
@@ -160,8 +160,9 @@ def scan(
         CheckpointError: the checkpoint cannot be read, or handed over.
     """
     check_method(method)
-    groups = groups_of(checkpoint, targets, depth)
-    trials = Trials(evaluator, checkpoint, recipe or Recipe(), cancel, show)
+    base = recipe or Recipe()
+    groups = groups_of(checkpoint, targets, depth, base.protect)
+    trials = Trials(evaluator, checkpoint, base, cancel, show)
     return Scan(trials.dense, tuple(scan_trials(trials, groups, amounts, method)))
 
 
@@ -182,12 +183,18 @@ def check_method(method: str) -> None:
 
 
 def groups_of(
-    checkpoint: Checkpoint, targets: Sequence[str], depth: int | None
+    checkpoint: Checkpoint, targets: Sequence[str], depth: int | None, protect: Sequence[str] = ()
 ) -> dict[str, tuple[str, ...]]:
-    """Return the patterns of each group by its label, in the order of the file; see `scan`."""
+    """Return the patterns of each group by its label, in the order of the file; see `scan`.
+
+    Parameters that the patterns `protect` match are left out.
+    """
     tensors = checkpoint.tensors.values()
     chosen = select(targets, tensors, module_types=lambda: checkpoint.module_types)
-    names = names_by_group((info.name for info in chosen if not info.not_prunable), depth)
+    found = select_in(checkpoint, protect, every_kind=True) if protect else []
+    kept = {info.name for info in found}
+    prunable = (info.name for info in chosen if not info.not_prunable and info.name not in kept)
+    names = names_by_group(prunable, depth)
     if not names:
         raise RecipeError(
             "{patterns} match no parameter that can be pruned.", patterns=", ".join(targets)

@@ -11,6 +11,7 @@ from typing import Final
 from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QActionGroup, QCloseEvent, QDragEnterEvent, QDragLeaveEvent, QDropEvent
 from PySide6.QtWidgets import QApplication, QSplitter, QStackedWidget, QToolBar, QWidget
+from shiboken6 import isValid
 
 from prune_gui.checkpoint.remote.access import FetchLimitError
 from prune_gui.errors import PruneGuiError, one_line
@@ -41,7 +42,7 @@ NARROW_TREE_PX: Final = 330
 """Initial width of the tree on a smaller screen, where all tabs of the views must fit."""
 PRUNING_PX: Final = 344
 """Initial width of the dock with the draft and the stack."""
-NARROW_PX: Final = 400
+NARROW_PX: Final = 340
 LOW_PX: Final = 140
 """Size below which views and docks are scrolled, for small screens."""
 EVALUATE_PX: Final = 360
@@ -92,16 +93,26 @@ class MainWindow(PanelWindow):
         self._refresh()
 
     def _show_palette(self) -> None:
-        """Open the command palette: actions, presets, docks, views, recent files, parameters."""
+        """Open the command palette: actions, presets, docks, views, recent files, parameters.
+
+        Whether files exist is looked up on the thread of the engine: a lost network is slow.
+        """
         from prune_gui.gui.actions import palette  # rarely shown
 
         preset_actions = self._presets.fill() if self.workbench.session is not None else []
         entries = [
             *palette.of_actions(self.menu_actions, preset_actions, self.docks.actions),
             *palette.of_views(self.workbench, self.views),
-            *palette.of_files(self.commands.settings.recent, partial(menus.open_recent, self)),
         ]
         popup = palette.Palette(entries, self, partial(palette.of_parameters, self.workbench))
+        settings, open_recent = self.commands.settings, partial(menus.open_recent, self)
+
+        def add_files(gone: frozenset[str]) -> None:
+            if isValid(popup):
+                there = (path for path in settings.recent if path not in gone)
+                popup.add(palette.of_files(there, open_recent))
+
+        self.workbench.bridge.run_job("palette", lambda _: settings.gone(), add_files)
         deleted_on_close(popup).show()
         popup.setFocus(Qt.FocusReason.PopupFocusReason)
 
@@ -187,7 +198,7 @@ class MainWindow(PanelWindow):
             self.menu_actions.redraw_icons()
 
     def _make_view_page(self) -> QWidget:
-        page = QWidget()
+        page, views = QWidget(), QWidget()
         correction = CorrectionNotice(self.workbench)
         correction.draft_wanted.connect(self.draft.change)
         zeros = ZeroNotice(self.workbench, self.menu_actions["start_from_zeros"])
@@ -196,9 +207,11 @@ class MainWindow(PanelWindow):
         original.taken.connect(lambda: self.views.bring_forward("compare"))
         saved = self.commands.saving.notice
         saved.compare_wanted.connect(self._compare_saved)
-        notices, margins = (saved, original, zeros, correction), (2, 0, 2, 0)  # for a focus frame
-        layouts.column((self.views, 1), *notices, of=page, margin=margins, gap=0)
-        return scrolled(page, LOW_PX, NARROW_PX)
+        layouts.column(self.views, of=views, margin=(2, 0, 2, 0))  # for a focus frame
+        scrolling = scrolled(views, LOW_PX, NARROW_PX), 1  # without the notices: all see them
+        layouts.column(scrolling, saved, original, zeros, correction, of=page, margin=0, gap=0)
+        page.setMinimumWidth(NARROW_PX)
+        return page
 
     def _compare_saved(self, path: Path) -> None:
         comparison, session = self.workbench.comparison, self.session

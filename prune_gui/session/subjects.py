@@ -151,7 +151,9 @@ class ModelSubject:
 
     @property
     def name(self) -> str:
-        return self.resolution.checkpoint.path.name
+        """The name of the file; of shards, that of their folder."""
+        path = self.resolution.checkpoint.path
+        return (path.parent if has_several_files(path) else path).name
 
     def same_parameter(self, other: object) -> bool:
         mine = self.resolution.checkpoint
@@ -319,7 +321,7 @@ def text_of(side: Side, steps: Sequence[Step], *, drafted: bool) -> str:
         case Present():
             if drafted:
                 return tr("The stack and the draft")
-            return tr("The stack") if steps else tr("The stack, still empty")
+            return tr("The stack") if steps else tr("This file, no steps yet")
         case NamedState(name):
             return tr("Named state: {name}", name=one_line(name, MAX_NAME_LENGTH))
         case OtherCheckpoint(path):

@@ -231,6 +231,11 @@ def test_groups_are_parameters_or_share_the_first_parts_of_the_name(scanned_netw
         groups_of(scanned_network, ["nothing*"], None)
 
 
+def test_a_scan_leaves_out_what_the_recipe_protects(scanned_network):
+    groups = groups_of(scanned_network, ["encoder*"], 2, ["encoder.0.a*", "encoder.1.*"])
+    assert groups == {"encoder.0": ("encoder.0.b.weight",)}
+
+
 @pytest.mark.slow
 def test_each_target_is_pruned_by_itself(evaluator, scanned_network):
     result = scan(evaluator(ZEROS), scanned_network, [0.5, 0.8])

@@ -282,6 +282,17 @@ def test_the_notice_of_a_saved_checkpoint_compares_loads_and_opens_it(
     assert notice.text == ""
 
 
+def test_the_notice_of_a_saved_checkpoint_is_seen_beside_the_dock_that_evaluates(
+    changed, qtbot, tmp_path
+):
+    changed.show()
+    changed.resize(1280, 770)
+    changed.show_evaluation()
+    save_to(changed, tmp_path / "pruned.safetensors", qtbot)
+    notice = changed.commands.saving.notice
+    qtbot.waitUntil(lambda: notice.visibleRegion().boundingRect() == notice.rect())
+
+
 def test_opening_starts_in_the_folder_that_was_used_last(changed, monkeypatch, qtbot, tmp_path):
     asked = []
     monkeypatch.setattr(questions, "ask_checkpoint", lambda _, folder: asked.append(folder))

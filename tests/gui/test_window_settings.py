@@ -116,6 +116,11 @@ def test_each_view_fits_a_small_screen_with_the_docks_in_one_place(demo_window, 
     qtbot.waitUntil(lambda: size() == size().boundedTo(QSize(800, 460)))
 
 
+def test_the_window_is_not_wider_than_a_small_screen(demo_window, qtbot):
+    demo_window.show()
+    qtbot.waitUntil(lambda: demo_window.minimumSizeHint().width() <= 800)
+
+
 @pytest.mark.parametrize("key", [spec.key for spec in VIEWS])
 def test_each_view_fits_a_low_screen_beside_the_dock_that_evaluates(demo_window, settle, key):
     demo_window.show()

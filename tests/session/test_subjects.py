@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from prune_gui.session import Session
 from prune_gui.session.subjects import (
     FILE,
     AfterStep,
+    ModelSubject,
     NamedState,
     OtherCheckpoint,
     Present,
@@ -116,3 +118,11 @@ def test_zeros_in_the_file_are_counted_separately(resolved):
     subject = Subject(resolution, resolution.checkpoint.tensors["bias"], None)
     assert subject.counts() == {KEPT: 7, IN_FILE: 1}
     assert subject.title(IN_FILE) == "pruned in the file"
+
+
+@pytest.mark.parametrize(
+    ("path", "name"), [("a/net.pt", "net.pt"), ("llama/model.safetensors.index.json", "llama")]
+)
+def test_a_model_has_the_name_of_its_file_and_of_shards_that_of_their_folder(path, name):
+    opened = SimpleNamespace(checkpoint=SimpleNamespace(path=Path(path)))
+    assert ModelSubject(opened, None).name == name

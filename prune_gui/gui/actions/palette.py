@@ -100,6 +100,13 @@ class Palette(QFrame):
         left = (parent.width() - SIZE.width()) // 2
         self.move(parent.mapToGlobal(QPoint(left, TOP_OFFSET_PX)))
 
+    def add(self, entries: Iterable[PaletteEntry]) -> None:
+        """Add entries that took time to find."""
+        current = self._list.currentIndex().row()
+        self._entries = (*self._entries, *entries)
+        self._filter(self._line.text())
+        self._list.setCurrentItem(self._list.topLevelItem(max(current, 0)))  # type: ignore[arg-type]  # None: no item
+
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
         if event.type() == QEvent.Type.KeyPress and isinstance(event, QKeyEvent):
             match event.key():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 import shiboken6
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QComboBox, QLabel, QLineEdit, QSpinBox, QWidget
+from PySide6.QtWidgets import QComboBox, QLineEdit, QSpinBox, QWidget
 
 from prune_gui.engine import Event, Job, Progressed, Reported
 from prune_gui.gui.dialogs import questions
@@ -74,7 +74,6 @@ class ReconstructDialog(JobSequenceDialog):
                 (0, 0, tr("Steps of training per block")),
             )
         )
-        self.tuning.setSpecialValueText(tr("no training"))
         self.tuning.setToolTip(
             tr("Then train the kept weights of each block towards the outputs of the dense one")
         )
@@ -82,13 +81,11 @@ class ReconstructDialog(JobSequenceDialog):
             layouts.button(tr("&Browse…"), self._ask_calibration),
             layouts.button(tr("B&rowse…"), self._ask_output),
         )
-        counts = layouts.row(
-            self.samples,
-            QLabel(tr("of")),
-            self.length,
-            QLabel(tr("tokens; training")),
-            self.tuning,
-            layouts.STRETCH,
+        counts = layouts.sentence(
+            tr("{samples} of {length} tokens; {steps} training steps per block"),
+            samples=self.samples,
+            length=self.length,
+            steps=self.tuning,
         )
         fields = self.calibration, self.out, self.masks, self.samples, self.length, self.tuning
         self._inputs: tuple[QWidget, ...] = (*fields, *browse)

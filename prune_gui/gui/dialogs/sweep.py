@@ -84,7 +84,6 @@ def energy_curves(rows: Sequence[SweepRow]) -> list[MetricCurve]:
 class SweepDialog(JobSequenceDialog):
     """Tries several amounts of one step: a row for each, and curves of the energy by sparsity."""
 
-    ticket: int | None = None  # None: there is no job that computes the picture; see `View`
     pictured = Signal()  # as of `View`; the picture needs no job, so it is never emitted
     amount_wanted = Signal(int, object)  # (index, amount) draft the step with the amount
     evaluation_wanted = Signal()  # see what an evaluator says about several amounts
@@ -147,6 +146,9 @@ class SweepDialog(JobSequenceDialog):
 
     def legend(self) -> str:
         return self._legend.text()
+
+    def is_drawn(self) -> bool:
+        return True
 
     def show_selection(self, *, on: bool) -> None:
         self.plot.show_current(on=on)

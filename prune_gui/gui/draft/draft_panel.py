@@ -71,7 +71,7 @@ class DraftPanel(QWidget):
         self._heading = QLabel()
         self._heading.setFont(bold(self._heading.font()))
         self.method = MethodBox()
-        self.method.installEventFilter(WheelToScroll(self))
+        WheelToScroll(self).watch(self.method)
         self.method.activated.connect(self._use_method)
         self.method.activated.connect(self._changed_by_user)
         self.targets = TargetsField(workbench)
@@ -119,6 +119,7 @@ class DraftPanel(QWidget):
     def edit(self, index: int, *, focus: bool = True) -> None:
         """Put the draft aside, and load a step of the recipe into the form, to replace it."""
         self._change(lambda session: session.edit_step(index))
+        self._scrolled.ensureVisible(0, 0)
         if focus:  # for other reasons, Fusion draws no focus frame
             self.method.setFocus(Qt.FocusReason.ShortcutFocusReason)
 

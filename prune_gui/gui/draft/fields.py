@@ -70,6 +70,11 @@ class UndoBeyond(QObject):
 class WheelToScroll(QObject):
     """Leaves the wheel to the form, which scrolls, unless the input has the focus."""
 
+    def watch(self, widget: QWidget) -> None:
+        if widget.focusPolicy() == Qt.FocusPolicy.WheelFocus:  # the wheel would give it the focus
+            widget.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        widget.installEventFilter(self)
+
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
         if event.type() == QEvent.Type.Wheel and not cast(QWidget, watched).hasFocus():
             event.ignore()
@@ -124,7 +129,7 @@ class Field(QWidget):
         layout = layouts.row(*inputs, of=self, margin=0)
         wheel = WheelToScroll(self)
         for one in inputs:
-            one.installEventFilter(wheel)
+            wheel.watch(one)
         for line in self.findChildren(QLineEdit):
             line.setAcceptDrops(False)  # the window handles dropped files
             UndoBeyond(line)

@@ -206,6 +206,8 @@ class TargetsField(QWidget):
             return
         tensors = session.checkpoint.tensors
         self._await(names)
+        if not self.typed:
+            self.count.say("")  # globs are to come, which may wait for the engine
 
         def work(monitor: Monitor) -> tuple[str, ...]:
             monitor.advance()

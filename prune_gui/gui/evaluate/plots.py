@@ -212,6 +212,8 @@ class MetricPlot(Plot):
     def _fit(self) -> None:
         """Make the axes show all finite points, and the levels."""
         sparsity = np.concatenate([curve.sparsity for curve in self.curves] or [np.zeros(0)])
+        if len(sparsity) and sparsity.min() == sparsity.max():  # no extent to fit: all percents
+            sparsity = np.array([0.0, 100.0])
         values = np.concatenate([curve.values for curve in self.curves] or [np.zeros(0)])
         values = np.append(values, [*self.levels.values()])
         values = values[np.isfinite(values)]

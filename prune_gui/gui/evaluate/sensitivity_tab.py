@@ -145,8 +145,9 @@ class SensitivityTab(EvaluationTab):
 
         shares = [float(amount) for amount in parse_amounts(self.amounts.text())]
         patterns = patterns_in(self.targets.text())
-        groups = groups_of(session.checkpoint, patterns, self.group_depth.value() or None)
-        count, base = len(groups) * len(shares), self._evaluations.base(session)
+        base, depth = self._evaluations.base(session), self.group_depth.value() or None
+        groups = groups_of(session.checkpoint, patterns, depth, base.protect)
+        count = len(groups) * len(shares)
         if max(shares) > 1:
             raise ValueError(tr("Write shares, such as 50% or 0.5."))
         if count > MAX_EVALUATIONS:
@@ -162,8 +163,8 @@ class SensitivityTab(EvaluationTab):
             return
         self.clear()
         tensors = session.checkpoint.tensors
-        labels = names_by_group(tensors, self.group_depth.value() or None)
-        names = {name: label for label in groups for name in labels[label]}
+        protected, labels = session.protected, names_by_group(tensors, depth)
+        names = {n: label for label in groups for n in labels[label] if n not in protected}
         self._groups, self._amounts, self._names = groups, tuple(shares), names
 
         def show(arrangement: Arrangement) -> None:

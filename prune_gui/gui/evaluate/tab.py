@@ -41,7 +41,6 @@ FIELD_PX: Final = 50
 class EvaluationTab(QWidget):
     """A page with a row of settings, a headline and the results below each other."""
 
-    ticket: int | None = None  # there is no job that computes the picture; see `PictureSource`
     pictured = Signal()  # as of `PictureSource`; the picture needs no job, so it is never emitted
     draft_wanted = Signal(object)  # (request) the user wants this `DraftRequest` as the draft
 
@@ -141,6 +140,9 @@ class EvaluationTab(QWidget):
 
     def legend(self) -> str:
         return ""
+
+    def is_drawn(self) -> bool:
+        return True
 
     def show_selection(self, *, on: bool) -> None:
         from prune_gui.gui.evaluate.plots import MetricPlot  # pyqtgraph: slow to import

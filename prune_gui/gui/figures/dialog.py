@@ -252,15 +252,21 @@ class FigureDialog(QDialog):
         title = (self.title.text() or default) if self.settings.title else ""
         return Figure(panels, title, self.settings)
 
+    @property
+    def _picture(self) -> PictureSource | None:
+        """The picture of another widget that the figure contains; None if there is none."""
+        shown = {PICTURE: self._source, CURVES: self._curves, PAGE: self._curves}
+        return shown.get(self._layout or "")
+
     def _draw(self) -> None:
         """Draw the preview; a picture is drawn again when it has the colours of the figure."""
-        shown = {PICTURE: self._source, CURVES: self._curves, PAGE: self._curves}
-        picture = shown.get(self._layout or "")
+        picture = self._picture
         if picture is not None and is_dark(picture) != self.settings.dark:
             if picture not in self._covers:
                 assert isinstance(picture, QWidget)
                 self._covers[picture] = Cover(picture)
             picture.setPalette(theme_palette(dark=self.settings.dark))
+        self._allow(on=picture is None or picture.is_drawn())
         figure = self._figure()
         if figure is None:
             return
@@ -297,8 +303,12 @@ class FigureDialog(QDialog):
         )
         is_large = pixels.width() * pixels.height() > MAX_PIXELS  # the clipboard gets an image
         self.facts.setText(tr("Too many pixels: choose a lower resolution.") if is_large else facts)
+        self._allow(on=not is_large and (self._picture is None or self._picture.is_drawn()))
+
+    def _allow(self, *, on: bool) -> None:
+        """Let the user export the figure: not while a part of it has the colours of the window."""
         for button in (self.export, self.copy):
-            button.setEnabled(not is_large)
+            button.setEnabled(on)
 
     def _copy(self) -> None:
         if (figure := self._figure()) is None:

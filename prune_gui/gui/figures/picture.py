@@ -23,11 +23,13 @@ MAX_ASPECT: Final = 1.6
 class PictureSource(Protocol):
     """A widget whose picture can be exported: a view, or a dialog with a picture."""
 
-    ticket: int | None  # of the last job that computed the picture; None if there was none
     pictured: SignalInstance  # emitted when there is a new picture
 
     def picture(self) -> QWidget | None:
         """Return the widget that shows the picture; None while there is none."""
+
+    def is_drawn(self) -> bool:
+        """Return whether the picture is whole, and in the colours of the palette."""
 
     def caption(self) -> tuple[str, str]:
         """Return the name of the subject, and a description of the picture."""

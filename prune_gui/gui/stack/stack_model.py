@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -44,16 +45,20 @@ class CardContent:
 class KnownOutcome:
     """An outcome with its notes as texts, which take long to make for many targets."""
 
-    def __init__(self, outcome: Outcome) -> None:
+    def __init__(self, outcome: Outcome, protected: Collection[str]) -> None:
         self.outcome = outcome
+        self._protected = protected
 
     @cached_property
     def limits(self) -> list[str]:
-        return formatting.short_notes(self.outcome.limits)
+        """What is as the user wants it: limits that were met, and protected targets."""
+        protected = {n: note for n, note in self.outcome.warnings.items() if n in self._protected}
+        return formatting.short_notes({**self.outcome.limits, **protected})
 
     @cached_property
     def warnings(self) -> list[str]:
-        return formatting.short_notes(self.outcome.warnings)
+        own = {n: note for n, note in self.outcome.warnings.items() if n not in self._protected}
+        return formatting.short_notes(own)
 
     @cached_property
     def notes(self) -> list[str]:
@@ -201,8 +206,11 @@ class StackModel(QAbstractListModel):
     def _outcomes_changed(self) -> None:
         if (resolved := self._resolved) is not None:
             made = {id(known.outcome): known for known in self._known.values()}
-            outcomes = enumerate(resolved.resolution.outcomes)
-            self._known = {row: made.get(id(one)) or KnownOutcome(one) for row, one in outcomes}
+            outcomes, protected = resolved.resolution.outcomes, resolved.resolution.protected
+            self._known = {
+                row: made.get(id(one)) or KnownOutcome(one, protected)
+                for row, one in enumerate(outcomes)
+            }
         if self._steps:
             self.dataChanged.emit(self.index(0), self.index(len(self._steps) - 1))
 

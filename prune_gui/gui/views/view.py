@@ -95,6 +95,9 @@ class View(QWidget, Generic[SubjectT]):
         """Return the widget that shows the picture; None while there is none."""
         return self._shown if self._pages.currentWidget() is self._picture_page else None
 
+    def is_drawn(self) -> bool:
+        return not self._workbench.bridge.waits_for(self.ticket)
+
     def show_selection(self, *, on: bool) -> None:
         """Show or hide the marks of what is chosen."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from string import Formatter
 from typing import Final, TypeVar
 
 from PySide6.QtGui import QPalette
@@ -60,6 +61,17 @@ def _filled(
         else:
             layout.addLayout(content, stretch)
     return layout
+
+
+def sentence(text: str, **inputs: QWidget) -> QHBoxLayout:
+    """Return a row of a translated text, with an input in place of each `{name}`."""
+    parts: list[Part] = []
+    for words, name, *_ in Formatter().parse(text):
+        if words.strip():
+            parts.append(QLabel(words.strip()))
+        if name is not None:
+            parts.append(inputs[name])
+    return row(*parts, STRETCH)
 
 
 def button(text: str, act: Callable[..., object], tip: str = "") -> QPushButton:

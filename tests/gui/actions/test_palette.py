@@ -40,6 +40,17 @@ def test_the_arrow_keys_move_in_the_filtered_list(demo_window, qtbot):
     palette.close()
 
 
+def test_recent_files_are_listed_unless_they_are_gone(window, demo_checkpoint, tmp_path, qtbot):
+    gone = tmp_path / "gone.safetensors"
+    for path in (demo_checkpoint, gone):
+        window.commands.preferences.remember(path)
+    window.menu_actions["palette"].trigger()
+    palette = window.findChild(Palette)
+    qtbot.keyClicks(palette._line, "recent: safetensors")
+    qtbot.waitUntil(lambda: shown(palette) == [f"Recent: {demo_checkpoint}"])
+    palette.close()
+
+
 def test_disabled_actions_are_not_listed(window, qtbot):
     window.menu_actions["palette"].trigger()
     palette = window.findChild(Palette)
@@ -80,6 +91,7 @@ def enter(window, qtbot, text):
     window.menu_actions["palette"].trigger()
     palette = next(p for p in window.findChildren(Palette) if p.isVisible())
     qtbot.keyClicks(palette._line, text)
+    qtbot.waitUntil(lambda: bool(shown(palette)))  # recent files are added later
     texts = shown(palette)
     qtbot.keyClick(palette._line, Qt.Key.Key_Return)
     return texts

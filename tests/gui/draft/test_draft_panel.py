@@ -193,6 +193,8 @@ def test_the_wheel_scrolls_the_form_and_changes_no_field(draft, demo_window, wor
         state = Qt.MouseButton.NoButton, Qt.KeyboardModifier.NoModifier
         phase = Qt.ScrollPhase.NoScrollPhase
         QApplication.sendEvent(field, QWheelEvent(middle, at, QPoint(), turn, *state, phase, False))
+        wheel = Qt.FocusPolicy.WheelFocus  # with it, a wheel of a mouse gives the focus first
+        assert field.focusPolicy() & wheel != wheel
     assert draft.form.method() == METHODS["l1_unstructured"]()
 
 
@@ -280,6 +282,14 @@ def test_targets_follow_the_selection_until_the_user_types(demo_window, draft, q
     assert draft.targets.patterns() == ("*.bias",)
     draft.targets.following.click()
     qtbot.waitUntil(lambda: draft.targets.patterns() == ("features.conv1.weight",))
+
+
+def test_targets_that_are_being_computed_are_not_told_to_be_missing(draft, qtbot):
+    draft.targets.restore((), follows=True)
+    assert draft.targets.count.text() == ""
+    qtbot.waitUntil(lambda: draft.targets.count.text().startswith("5 parameters"))
+    draft.targets.show_patterns(())
+    assert draft.targets.count.text() == "Choose parameters, or type globs."
 
 
 def test_protected_targets_are_counted_and_named(draft, workbench, qtbot):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from PySide6.QtCore import QPointF, Qt
 from PySide6.QtTest import QAbstractItemModelTester
 from waiting import draft_step
 
+from prune_gui.evaluation.evaluation_jobs import MetricCurve
 from prune_gui.gui.dialogs import questions
+from prune_gui.gui.evaluate.plots import MetricPlot
+from prune_gui.raster.colours import LIGHT
 
 TARGETS = "features.conv2.weight"
 
@@ -38,6 +42,15 @@ def place(sweep, curve, point):
     drawn = sweep.plot.curves[curve]
     scene = sweep.plot.view.mapViewToScene(QPointF(drawn.sparsity[point], drawn.values[point]))
     return sweep.plot.mapFromScene(scene)
+
+
+def test_a_single_point_has_the_axis_of_all_sparsities(qtbot):
+    plot = MetricPlot("Metric", "sparsity, %")
+    qtbot.addWidget(plot)
+    curve = MetricCurve("File", ("file",), np.array([0.0]), np.array([0.994]))
+    plot.show_curves([curve], {}, "accuracy", LIGHT)
+    low, high = plot.view.viewRange()[0]
+    assert low < 0 < 100 < high
 
 
 @pytest.mark.slow

@@ -78,6 +78,20 @@ def test_lengths_stay_when_the_unit_changes_and_pixels_when_the_resolution_does(
     dialog.close()
 
 
+def test_a_picture_is_exported_when_all_of_it_has_the_colours_of_the_figure(
+    pruned, look_at, open_dialog, qtbot
+):
+    view = look_at(pruned.views.view("overview"))
+    dialog = open_dialog()
+    qtbot.waitUntil(dialog.export.isEnabled, timeout=60_000)
+    dialog.fields["dark"].setCurrentIndex(1)
+    qtbot.waitUntil(lambda: not dialog.export.isEnabled())
+    qtbot.waitUntil(dialog.export.isEnabled, timeout=60_000)
+    assert view.is_drawn()
+    dialog.close()
+    qtbot.waitUntil(lambda: not view.findChildren(Cover), timeout=60_000)
+
+
 def test_an_existing_file_that_the_user_chose_is_replaced(
     pruned, look_at, open_dialog, export_to, tmp_path, qtbot
 ):

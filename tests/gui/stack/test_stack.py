@@ -279,6 +279,13 @@ def test_a_limit_at_work_is_information_and_an_empty_layer_a_warning(
     assert counts() == (0, 1)
 
 
+def test_a_protected_target_is_information(noted, workbench, settle):
+    workbench.edit(lambda session: session.protect({"features.conv2.weight"}, on=True))
+    settle()
+    assert "protected, not pruned: 1 target" in noted.card(2).limits
+    assert not noted.card(2).warnings
+
+
 def test_a_note_stays_until_the_outcome_of_the_edited_step_is_known(
     noted, workbench, make_step, settle
 ):

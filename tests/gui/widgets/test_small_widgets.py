@@ -12,6 +12,7 @@ from PySide6.QtWidgets import (
     QComboBox,
     QCommandLinkButton,
     QLineEdit,
+    QSpinBox,
     QTextEdit,
     QToolTip,
     QVBoxLayout,
@@ -20,6 +21,7 @@ from PySide6.QtWidgets import (
 
 from prune_gui.gui.actions.menus import ACTIONS
 from prune_gui.gui.widgets.eliding import ElidedComboBox, ElidedLabel, ElidedLineEdit
+from prune_gui.gui.widgets.layouts import sentence
 from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.theme import Theme, app_icon, icon
 from prune_gui.raster.colours import LIGHT
@@ -269,3 +271,13 @@ def test_every_icon_of_an_action_is_shipped():
 def test_the_program_has_an_icon_of_several_colours(qtbot):
     first, *others = inks(app_icon(), QIcon.Mode.Normal)
     assert max(max_difference(first, colour) for colour in others) > 50
+
+
+def test_a_sentence_has_its_inputs_where_the_translation_wants_them(qtbot):
+    first, second = QSpinBox(), QSpinBox()
+    shown = QWidget()
+    shown.setLayout(sentence("of {length} tokens, {samples}", samples=first, length=second))
+    qtbot.addWidget(shown)
+    parts = [shown.layout().itemAt(at).widget() for at in range(4)]
+    assert [parts[0].text(), parts[2].text()] == ["of", "tokens,"]
+    assert [parts[1], parts[3]] == [second, first]

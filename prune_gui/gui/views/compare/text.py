@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 UNKNOWN: Final = "…"
 UNDEFINED: Final = "–"  # noqa: RUF001
+BREAK: Final = "\N{ZERO WIDTH SPACE}"
+"""Where a name may continue on the next line."""
 ARROW: Final = "\N{RIGHTWARDS ARROW}"
 LOST: Final = 1
 """The column of the lost energy, by which the table is sorted at first."""
@@ -58,6 +60,7 @@ def headline(losses: StateLosses, colour: str, *, has_reference: bool = True) ->
     else:
         return escape(tr("What the file lost is known with a reference: see the menu File."))
     shown, style = escape(one_line(short_name(name))), f'style="color: {colour}"'
+    shown = shown.replace(".", f".{BREAK}")
     link = f'<a {style} href="{escape(name)}">{shown}</a>'
     return tr(message, name=link, value=escape(value))
 

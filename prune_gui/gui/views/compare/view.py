@@ -67,7 +67,7 @@ class CompareView(View[ModelSubject]):
         self.pictures = ComparePictures(workbench, viewport)
         self.table_widget = LossTable()
         self.grid = BlockGrid(tr("Energy lost by block and role"))
-        label = QLabel(textFormat=Qt.TextFormat.RichText)
+        label = QLabel(textFormat=Qt.TextFormat.RichText, wordWrap=True)
         self.headline = layouts.described(label, tr("The parameter that lost most"))
         self.headline.setFont(bold(self.headline.font()))
         self.headline.setTextInteractionFlags(LINKS)
@@ -204,6 +204,10 @@ class CompareView(View[ModelSubject]):
         if super().picture() is None:
             return None
         return self.grid if self._shows_list else self.pictures.picture()
+
+    def is_drawn(self) -> bool:
+        is_read = self._ranking is not None and not self._ranking.is_pending
+        return super().is_drawn() and is_read if self._shows_list else self.pictures.is_drawn()
 
     def show_selection(self, *, on: bool) -> None:
         self.pictures.show_selection(on=on)

@@ -85,6 +85,9 @@ class OverviewView(View[ModelSubject]):
     def picture(self) -> QWidget | None:
         return self._grid if super().picture() else None
 
+    def is_drawn(self) -> bool:
+        return super().is_drawn() and self._data is not None and self._data.is_drawn
+
     def limit_memory(self, nbytes: int) -> None:
         self._limit = max(1, nbytes // BYTES_PER_THUMBNAIL)
 

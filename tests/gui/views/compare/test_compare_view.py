@@ -72,7 +72,7 @@ def _offered(compare, which="left"):
 def test_both_sides_offer_the_file_each_step_the_stack_and_the_draft(compare, bench):
     assert _offered(compare) == [
         "The file as opened",
-        "The stack, still empty",
+        "This file, no steps yet",
         "Another checkpoint…",
     ]
     bench.add(bench.step(amount=6), bench.step(amount=6))
@@ -205,7 +205,7 @@ def test_all_parameters_are_ranked_by_what_they_lose(compare, bench, qtbot):
     assert second[0] == "fc"
     headline = compare.headline
     assert "Most lost: <a" in headline.text()
-    assert ">fc.bias</a>, 100.0 %" in headline.text()
+    assert ">fc.\u200bbias</a>, 100.0 %" in headline.text()
     headline.linkActivated.emit("fc.bias")
     assert bench.chosen == "fc.bias"
     compare.table_widget.sortByColumn(0, Qt.SortOrder.AscendingOrder)
@@ -269,7 +269,7 @@ def test_the_reference_is_the_left_side_and_kept_energy_is_relative_to_it(
     bench.until_idle()
     bench.open_and_choose(checkpoint, "fc.weight")
     assert _box(compare).currentText() == "The file as opened"
-    assert _box(compare, "right").currentText() == "The stack, still empty"
+    assert _box(compare, "right").currentText() == "This file, no steps yet"
     assert bench.comparison.reference is bench.session.checkpoint
     bench.open_and_choose(pruned, "fc.weight")
     assert bench.comparison.reference.path == checkpoint

@@ -21,7 +21,6 @@ from pathlib import Path
 import torch
 from measuring import (
     HEADINGS,
-    Contender,
     Figure,
     anonymous_memory,
     compare,
@@ -192,85 +191,6 @@ def globally(api: object, weights: Sequence[Tensor]) -> Callable[[], object]:
     parameters = [(layer(tensor), "weight") for tensor in weights]
     method = api.L1Unstructured
     return lambda: api.global_unstructured(parameters, pruning_method=method, amount=0.5)
-
-
-def on_device(folder: Path) -> Iterator[Figure]:
-    """The module API on a graphics card, if there is one: time, and memory beyond the weights."""
-    if not torch.accelerator.is_available():
-        return
-    device = torch.accelerator.current_accelerator()
-    kind = getattr(torch, device.type)
-    name = kind.get_device_name() if hasattr(kind, "get_device_name") else device.type
-    yield Figure(f"on {name}", "")
-
-    def waiting(work: Callable[..., Callable[[], object]], *arguments: object) -> Contender:
-        def prepare() -> Callable[[], object]:
-            call = work(*arguments)
-            torch.accelerator.synchronize()
-            return lambda: (call(), torch.accelerator.synchronize())
-
-        return prepare
-
-    def row(
-        title: str, times: float, work: Callable[..., Callable[[], object]], *rest: object
-    ) -> Figure:
-        sides = (waiting(work, api, *rest) for api in (reference, pruning))
-        return compare(f"  {title}", *sides, times, rounds=5)
-
-    for dtype in ("float32", "bfloat16"):
-        weights = random_weights(SHAPE, dtype).to(device)
-        for times, *call in (
-            (5, "l1_unstructured"),
-            (5, "random_unstructured"),
-            (1, "ln_structured", 2, 0),
-            (1, "ln_structured", 2, 1),
-            (1, "random_structured", 0),
-        ):
-            title = f"{' '.join(map(str, call))}, {dtype} 4096 x 11008"
-            yield row(title, times, module_work, weights, *call)
-        yield row(f"l1 on top of l1, {dtype}", 5, stacked_work, weights, "l1_unstructured")
-        inputs = torch.randn(64, SHAPE[1], device=device).to(weights.dtype)
-        yield row(f"forward of a pruned Linear, 64 rows, {dtype}", 1, forward_work, weights, inputs)
-        yield row(f"remove, {dtype}", 1, remove_work, weights)
-        del weights, inputs
-    weights = [random_weights(SQUARE, "float32").to(device) + i for i in range(6)]
-    yield row("global_unstructured, six float32 4096 x 4096", 5, globally, weights)
-    if not hasattr(kind, "max_memory_allocated"):
-        return
-    peaks = []
-    for api in (reference, pruning):
-        call, before = globally(api, weights), kind.memory_allocated()
-        kind.reset_peak_memory_stats()
-        call()
-        peaks.append((kind.max_memory_allocated() - before) / 6 / SQUARE[0] / SQUARE[1])
-        del call
-    theirs, ours = peaks
-    yield Figure(
-        "    memory per weight",
-        f"{ours:.2f} bytes",
-        f"{theirs:.0f} bytes",
-        wanted="<= 10 bytes",
-        held=ours <= 10,
-    )
-
-
-def pruned_linear(api: object, weights: Tensor) -> nn.Module:
-    """Return a linear layer that was pruned by torch or by this program."""
-    linear = nn.Linear(1, 1, bias=False)
-    linear.weight = nn.Parameter(weights.clone())
-    return api.l1_unstructured(linear, "weight", 0.5)
-
-
-def forward_work(api: object, weights: Tensor, inputs: Tensor) -> Callable[[], object]:
-    """Prepare a forward pass of a pruned layer."""
-    linear = pruned_linear(api, weights)
-    return lambda: linear(inputs)
-
-
-def remove_work(api: object, weights: Tensor) -> Callable[[], object]:
-    """Prepare a call of `remove`."""
-    linear = pruned_linear(api, weights)
-    return lambda: api.remove(linear, "weight")
 
 
 def first_calls(folder: Path) -> Iterator[Figure]:
@@ -521,7 +441,6 @@ PARTS: dict[str, Part] = {
     "scores": file_scores,
     "modules": modules,
     "global_modules": global_modules,
-    "device": on_device,
     "first": first_calls,
     "global": global_step,
     "norms": norms,

@@ -121,13 +121,15 @@ class Source:
     def fetch(self, monitor: Monitor) -> None:
         """Fetch all of a remote file; a local one is there."""
 
-    def fingerprint(self, monitor: Monitor) -> str:
-        """Return "sha256:<hex>" of the bytes of the file that was opened."""
+    def fingerprint(
+        self, monitor: Monitor, chunks: Iterable[bytes | memoryview] | None = None
+    ) -> str:
+        """Return "sha256:<hex>" of the bytes of the file that was opened, read as `chunks`."""
         digest = hashlib.sha256()
         monitor.expect(self.size)
         try:
             self.check()
-            for chunk in self.chunks(0, self.size):
+            for chunk in self.chunks(0, self.size) if chunks is None else chunks:
                 digest.update(chunk)
                 monitor.advance(len(chunk))
             self.check()

@@ -14,7 +14,7 @@ from zlib_ng.zlib_ng import crc32
 
 from prune_gui.checkpoint.base import Checkpoint, FileCheckpoint, Read, Surroundings
 from prune_gui.checkpoint.refusal import FalseClaimError
-from prune_gui.checkpoint.source import Source
+from prune_gui.checkpoint.source import Source, byte_chunks
 from prune_gui.checkpoint.tensor_info import (
     ELEMENT_BITS,
     MAX_DIMS,
@@ -145,6 +145,20 @@ class MappedCheckpoint(FileCheckpoint):
         yield lambda key: (
             memoryview(chunk) for span in self.spans[key] for chunk in self.source.chunks(*span)
         )
+
+    def fingerprint(self, monitor: Monitor) -> str:
+        return self.source.fingerprint(monitor, self._all_chunks())
+
+    def _all_chunks(self) -> Iterator[bytes | memoryview]:
+        """Yield the bytes of the file; of large tensors without a copy while views are mapped."""
+        position = 0
+        for start, stop in sorted(span for spans in self.spans.values() for span in spans):
+            is_viewed = self.source.maps_neighbours and self._cached_pages.cache_info().currsize
+            if is_viewed and start >= position and stop - start > SMALL_TENSOR_BYTES:
+                yield from self.source.chunks(position, start)
+                yield from byte_chunks(self._cached_pages(start, stop))
+                position = stop
+        yield from self.source.chunks(position, self.source.size)
 
     def close(self) -> None:
         super().close()

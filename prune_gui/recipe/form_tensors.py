@@ -20,6 +20,7 @@ from prune_gui.checkpoint.write.content import Spans
 from prune_gui.errors import CheckpointError
 from prune_gui.parallel import chunks
 from prune_gui.pruning.arrays import Bits
+from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.selection.keys import raw_bits
 from prune_gui.recipe import stack
 from prune_gui.recipe.output import Form
@@ -83,8 +84,12 @@ def masked(
     """Yield values with pruned elements set to +0: all bits zero in every float type."""
     for start, stop in spans:
         values = torch.empty_like(flat[start:stop])
-        kept = stack.kept(applied_steps, start, stop)
-        np.multiply(raw_bits(flat[start:stop]), kept, out=raw_bits(values))
+        codes = np.empty(min(stop - start, BATCH_ELEMENTS), np.uint8)
+        bits, out = raw_bits(flat[start:stop]), raw_bits(values)
+        for first, last in chunks(stop - start, BATCH_ELEMENTS):
+            pruned_by = codes[: last - first]
+            stack.pruned_by(applied_steps, start + first, start + last, pruned_by)
+            key_kernels.copy_kept(bits[first:last], pruned_by, out[first:last])
         yield values
 
 
@@ -134,7 +139,7 @@ Kept = Mapping[int, NDArray[np.int64]]
 
 MAX_ROW_ELEMENTS: Final = 1 << 18
 """The limit of what is gathered as a unit; rows that are longer are divided."""
-BATCH_ELEMENTS: Final = 1 << 20  # elements that are read at once
+BATCH_ELEMENTS: Final = 1 << 20  # elements that are read or masked at once
 MAX_GAP_ELEMENTS: Final = 1 << 14
 """Removed elements whose masks are computed with those around them, because that is faster."""
 

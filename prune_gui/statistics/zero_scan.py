@@ -120,7 +120,11 @@ class ZeroScan:
 
     def _count_large(self, info: TensorInfo) -> Iterator[None]:
         checkpoint, scan = self._checkpoint, PatternScan.of(self._checkpoint, info)
-        read, mask = weight_values.reader(checkpoint, info.name), checkpoint.read_mask(info.name)
+        if info.scale is None:  # not a view: the thread that read the last span unmaps it
+            read = weight_values.reader_of(checkpoint.read(info.name))
+        else:
+            read = weight_values.reader(checkpoint, info.name)
+        mask = checkpoint.read_mask(info.name)
         masked = None if mask is None else ~mask.reshape(-1).numpy()
         before, spans, count = self._done, scan.spans(), 0
 

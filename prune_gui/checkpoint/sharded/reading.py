@@ -196,7 +196,7 @@ class ShardedCheckpoint(Checkpoint):
         return f"{FINGERPRINT_PREFIX}{lines.hexdigest()}"
 
     def _shard_digest(self, shard: str, monitor: Monitor) -> str:
-        with self.open_shard(shard) as opened:
+        with self._in_use(shard) as opened:
             return opened.fingerprint(monitor).removeprefix(FINGERPRINT_PREFIX)
 
     @contextmanager

@@ -178,6 +178,18 @@ def mark_below(
         codes_of_rest[i] = step if below and codes_of_rest[i] == 0 else codes_of_rest[i]
 
 
+def _copy_kept_in_numpy(bits: Bits, codes: Codes, out: Bits) -> None:
+    np.multiply(bits, codes == 0, out=out)
+
+
+@compiled_unless_small(_copy_kept_in_numpy)
+def copy_kept(bits: Bits, codes: Codes, out: Bits) -> None:
+    """Copy the elements that no step prunes, and set the others to 0."""
+    zero = bits.dtype.type(0)
+    for i in range(bits.size):
+        out[i] = bits[i] if codes[i] == 0 else zero
+
+
 @compiled
 def count_cut_of_each(
     bits: Bits,

@@ -292,16 +292,26 @@ class _StoredBlocks:
             and (pattern := pattern_of(self._resolution, name, choose=self._options.choose))
         }
 
+    def round(self, block: nn.Module, number: int, masks: Mapping[str, Tensor]) -> None:
+        for name, parameter in self._kept(block, number, masks):
+            parameter.copy_(parameter.to(self._checkpoint.view(name).dtype))
+
     def keep(self, block: nn.Module, found: BlockError, masks: Mapping[str, Tensor]) -> None:
-        tensors = {}
-        names = self._own_names(found.number)
-        for own, parameter in block.named_parameters():
-            if own in masks or self._options.tuning_steps:
-                name = names[own]
-                rounded = parameter.detach().to(self._checkpoint.view(name).dtype)
-                parameter.copy_(rounded)
-                tensors[name] = rounded
+        tensors = {
+            name: parameter.detach().to(self._checkpoint.view(name).dtype)
+            for name, parameter in self._kept(block, found.number, masks)
+        }
         self._run.write(found, tensors)
+
+    def _kept(
+        self, block: nn.Module, number: int, masks: Mapping[str, Tensor]
+    ) -> list[tuple[str, nn.Parameter]]:
+        names = self._own_names(number)
+        return [
+            (names[own], parameter)
+            for own, parameter in block.named_parameters()
+            if own in masks or self._options.tuning_steps
+        ]
 
     def release(self, number: int) -> None:
         _forget(self._blocks[number])

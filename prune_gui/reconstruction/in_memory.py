@@ -67,6 +67,9 @@ class _InMemoryBlocks:
     def patterns(self, number: int) -> Mapping[str, Pattern]:
         return self._patterns[number]
 
+    def round(self, block: nn.Module, number: int, masks: Mapping[str, Tensor]) -> None:
+        """Do nothing: the weights are kept as they are."""
+
     def keep(self, block: nn.Module, found: BlockError, masks: Mapping[str, Tensor]) -> None:
         """Do nothing: the weights stay in the model."""
 

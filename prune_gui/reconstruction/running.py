@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from prune_gui.monitor import Monitor
-from prune_gui.reconstruction.block import BlockData, LayerError, prune_block, run_all
+from prune_gui.reconstruction.block import BlockData, LayerError, prune_block, run_through
 from prune_gui.reconstruction.networks import Calls
 from prune_gui.reconstruction.patterns import Pattern
 from prune_gui.reconstruction.solver import ITERATIONS
-from prune_gui.reconstruction.tuning import block_error, tune_block
+from prune_gui.reconstruction.tuning import relative_error, tune_block
 
 DAMPING: Final = 0.01
 RATE: Final = 1e-4
@@ -90,8 +90,11 @@ class Blocks(Protocol):
     def patterns(self, number: int) -> Mapping[str, Pattern]:
         """Return the patterns by name of a parameter in a block."""
 
+    def round(self, block: nn.Module, number: int, masks: Mapping[str, Tensor]) -> None:
+        """Round the weights that a block has now to those that `keep` keeps."""
+
     def keep(self, block: nn.Module, found: BlockError, masks: Mapping[str, Tensor]) -> None:
-        """Keep the weights that a block has now, and round them to those that are kept."""
+        """Keep the weights that a block has now."""
 
     def release(self, number: int) -> None:
         """Forget the weights of a block that are kept elsewhere."""
@@ -107,23 +110,23 @@ def reconstruct_blocks(
 ) -> Reconstruction:
     """Prune all blocks in order, except for those that an earlier run finished.
 
-    Two copies of one block are in memory, and three outputs of a block for all batches.
+    Two copies of one block are in memory, and two outputs of a block for all batches.
     """
     result = Reconstruction()
-    inputs = dense_inputs = calls.inputs
+    pruned, calls.inputs = calls.inputs, []
+    dense = list(pruned)
     with monitor.in_charge():
         for number in range(len(blocks)):
             monitor.advance()
-            data = BlockData(inputs, dense_inputs, calls.of_block[number])
+            data = BlockData(pruned, dense, calls.of_block[number])
             block = blocks.dense(number)
-            wanted = run_all(block, dense_inputs, data.calls)
             found = blocks.finished(number)
-            if found is not None:
-                block = blocks.pruned(number)
+            if found is None:
+                found = _prune(block, number, blocks, data, options, report)
             else:
-                found = _prune(block, number, blocks, data, wanted, options, report)
+                run_through(block, dense, data.calls)
+                run_through(blocks.pruned(number), pruned, data.calls)
             result.blocks.append(found)
-            inputs, dense_inputs = run_all(block, inputs, data.calls), wanted
             blocks.release(number)
             report(found)
             monitor.advance(1)
@@ -135,10 +138,10 @@ def _prune(
     number: int,
     blocks: Blocks,
     data: BlockData,
-    wanted: list[Tensor],
     options: Options,
     report: Callable[[LayerError | BlockError], object],
 ) -> BlockError:
+    """Prune a block, and run all data through it."""
     layers: list[LayerError] = []
 
     def note(layer: LayerError) -> None:
@@ -154,19 +157,23 @@ def _prune(
         iterations=options.iterations,
         report=note,
     )
-    before = after = block_error(run_all(block, data.inputs, data.calls), wanted)
+    before = None
     if options.tuning_steps:
+        outputs = (call.run(block, one) for call, one in zip(data.calls, data.pruned, strict=True))
+        before = relative_error(outputs, data.dense)
         tune_block(
             block,
             masks,
-            data.inputs,
-            wanted,
+            data.pruned,
+            data.dense,
             data.calls,
             steps=options.tuning_steps,
             rate=options.rate,
             seed=options.seed + number,
         )
-        after = block_error(run_all(block, data.inputs, data.calls), wanted)
-    found = BlockError(number, tuple(layers), before, after)
+    blocks.round(block, number, masks)
+    run_through(block, data.pruned, data.calls)
+    after = relative_error(data.pruned, data.dense)
+    found = BlockError(number, tuple(layers), after if before is None else before, after)
     blocks.keep(block, found, masks)
     return found

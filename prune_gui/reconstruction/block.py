@@ -95,12 +95,14 @@ def run_through(block: nn.Module, batches: list[Tensor], calls: Sequence[Call]) 
 class BlockData:
     """What runs through a block, by batch: after the pruned blocks before it, and the dense ones.
 
-    The tensors of the two lists are replaced in place, so that no third list is in memory.
+    The tensors of the two lists are replaced in place, so that no third list is in memory. The
+    calls differ where a block also gets what blocks of another list give.
     """
 
     pruned: list[Tensor]
     dense: list[Tensor]
     calls: Sequence[Call]
+    dense_calls: Sequence[Call]
 
 
 @torch.no_grad()
@@ -149,7 +151,7 @@ def prune_block(
                 masks[found.name] = mask
                 report(found)
     if not groups:
-        run_through(dense, data.dense, data.calls)
+        run_through(dense, data.dense, data.dense_calls)
     for name, pattern in left.items():
         mask = pattern.mask.to(block.get_parameter(name).device)
         block.get_parameter(name).mul_(mask)
@@ -201,10 +203,11 @@ def _energy(rows: Tensor, moments: Tensor) -> Tensor:
 
 def _in_order(block: nn.Module, modules: Sequence[nn.Module], data: BlockData) -> list[_Readers]:
     """Return the layers by what they read, in the order in which they first run."""
-    readers: list[tuple[nn.Module, Tensor]] = []
+    readers: list[tuple[nn.Module, Tensor, int]] = []
 
     def note(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        readers.append((module, _first(args, kwargs)))
+        read = _first(args, kwargs)
+        readers.append((module, read, read._version))
 
     found: list[_Readers] = []
     seen: set[nn.Module] = set()
@@ -214,17 +217,18 @@ def _in_order(block: nn.Module, modules: Sequence[nn.Module], data: BlockData) -
         for batch, call in zip(data.pruned, data.calls, strict=True):
             readers.clear()
             call.run(block, batch)
-            runs = [module for module, _ in readers]
-            last: Tensor | None = None
-            for module, read in readers:
+            runs = [module for module, _, _ in readers]
+            last: tuple[Tensor, int] | None = None
+            for module, read, version in readers:
                 if module in seen:
                     continue
                 seen.add(module)
-                if read is last and found[-1].is_read_once and runs.count(module) == 1:
+                is_last = last is not None and read is last[0] and version == last[1]
+                if is_last and found[-1].is_read_once and runs.count(module) == 1:
                     found[-1].modules.append(module)
                 else:
                     found.append(_Readers([module], runs.count(module) == 1))
-                last = read
+                last = read, version
             if len(seen) == len(modules):
                 break
     return found
@@ -250,12 +254,13 @@ def _moments(
     """
     sums: DeviceSums[str] = DeviceSums()
     first, has_lag = group.modules[0], True
-    for number, call in enumerate(data.calls):
+    for number, calls in enumerate(zip(data.calls, data.dense_calls, strict=True)):
         check_cancelled()
+        call, dense_call = calls
         stops = group.is_read_once
         reads, _ = _reads(block, first, data.pruned[number], call, stops=stops)
         stops = stops and not to_the_end
-        dense_reads, outputs = _reads(dense, twin, data.dense[number], call, stops=stops)
+        dense_reads, outputs = _reads(dense, twin, data.dense[number], dense_call, stops=stops)
         if to_the_end and outputs is not None:
             data.dense[number] = outputs
         has_lag = has_lag and [x.shape for x in reads] == [y.shape for y in dense_reads]
@@ -280,7 +285,7 @@ def _reads(
     output = None
 
     def read(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        reads.append(_first(args, kwargs))
+        reads.append(call.counted(_first(args, kwargs)))
         if stops:
             raise Stop
 

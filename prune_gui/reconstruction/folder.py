@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from prune_gui.checkpoint import Checkpoint, open_checkpoint
 from prune_gui.errors import ReconstructionError
+from prune_gui.language import join_items
 from prune_gui.monitor import Monitor
 from prune_gui.recipe.exporting import write
 from prune_gui.recipe.output import OutputOptions, OutputPath
@@ -24,7 +25,7 @@ from prune_gui.recipe.recipe import PREFIX, Recipe, own_version
 from prune_gui.recipe.resolution import Resolution, resolve
 from prune_gui.reconstruction.block import LayerError
 from prune_gui.reconstruction.calibration import LENGTH, SAMPLES, Calibration, read_calibration
-from prune_gui.reconstruction.networks import Calls, calls_of, find_blocks
+from prune_gui.reconstruction.networks import BlockList, Network, find_blocks
 from prune_gui.reconstruction.patterns import Pattern, pattern_of
 from prune_gui.reconstruction.running import (
     BlockError,
@@ -90,7 +91,13 @@ def reconstruct_folder(
     with open_checkpoint(folder) as checkpoint:
         model, tokenizer = _skeleton(checkpoint)
         OutputPath.of(checkpoint, out, output)  # refuses what cannot be written, before the work
-        prefix, blocks = find_blocks(model)
+        lists = find_blocks(model)
+        if not lists:
+            raise ReconstructionError(
+                "{model} has no list of blocks. Give modules that run one after another as blocks "
+                "in prune_gui.reconstruct.",
+                model=type(model).__name__,
+            )
         resolution = resolve(recipe, checkpoint)
         data = read_calibration(
             calibration.path,
@@ -103,11 +110,11 @@ def reconstruct_folder(
         run = UnfinishedRun(
             out, _description(checkpoint, recipe, calibration, data, options, device)
         )
-        stored = _StoredBlocks(model, prefix, blocks, resolution, options, run, device)
+        stored = _StoredBlocks(model, lists, resolution, options, run, device)
         run.begin()
-        with monitor.plan(len(blocks)), monitor.in_charge():
-            calls = stored.calls(data)
-            result = reconstruct_blocks(stored, calls, options, monitor, report)
+        with monitor.plan(len(stored)), monitor.in_charge():
+            network = stored.network(data)
+            result = reconstruct_blocks(stored, network, options, monitor, report)
         stored.write(out, output, data, result, monitor)
         run.remove()
     return result
@@ -205,16 +212,16 @@ class _StoredBlocks:
     def __init__(
         self,
         model: PreTrainedModel,
-        prefix: str,
-        blocks: Sequence[nn.Module],
+        lists: Sequence[BlockList],
         resolution: Resolution,
         options: Options,
         run: UnfinishedRun,
         device: torch.device,
     ) -> None:
         self._model = model
-        self._prefix = prefix
-        self._blocks = blocks
+        self._lists = lists
+        self._blocks = [block for one in lists for block in one]
+        self._paths = [name for one in lists for name in one.names]
         self._resolution = resolution
         self._checkpoint = resolution.checkpoint
         self._options = options
@@ -228,8 +235,8 @@ class _StoredBlocks:
             spellings = (name, name.removeprefix(base), base + name)
             if found := next((one for one in spellings if one in known), None):
                 self._names[name] = known[found].name
-        for number in range(len(blocks)):
-            for own, _ in blocks[number].named_parameters():
+        for number in range(len(self)):
+            for own, _ in self._blocks[number].named_parameters():
                 if self._full(number, own) not in self._names:
                     raise ReconstructionError(
                         "{folder} has no tensor {name}, which its blocks need. Load and save the "
@@ -237,33 +244,43 @@ class _StoredBlocks:
                         folder=self._checkpoint.path.parent,
                         name=self._full(number, own),
                     )
-        if not any(map(self.patterns, range(len(blocks)))):
+        if not any(map(self.patterns, range(len(self)))):
             raise ReconstructionError(
                 "No step of the recipe prunes a parameter of the blocks in {list}. Change its "
                 "targets.",
-                list=prefix,
+                list=join_items(one.name for one in lists),
             )
 
     def _full(self, number: int, own: str) -> str:
-        return f"{self._prefix}.{number}.{own}"
+        return f"{self._paths[number]}.{own}"
 
     def __len__(self) -> int:
         return len(self._blocks)
 
-    def calls(self, data: Calibration) -> Calls:
-        """Return the calls of all blocks; what runs before them is in memory only meanwhile."""
-        inside = f"{self._prefix}."
-        outer = {name: one for name, one in self._names.items() if not name.startswith(inside)}
-        self._load(self._model, outer, self._checkpoint)
+    def network(self, data: Calibration) -> Network:
+        """Return the network as the calibration data runs through it."""
         for buffer in self._model.buffers():
             buffer.data = buffer.to(self._device)
-        batches = (
+        batches = [
             {key: _moved(value, self._device) for key, value in batch.items()}
             for batch in data.batches
-        )
-        calls = calls_of(self._model, self._blocks, batches, partial(_forward, self._model.config))
-        _forget(self._model)
-        return calls
+        ]
+        forward = partial(_forward, self._model.config)
+        return Network(self._model, self._lists, batches, forward, self._in_memory)
+
+    @contextmanager
+    def _in_memory(self, module: nn.Module) -> Iterator[None]:
+        """Have the dense weights of a block, or those around all blocks, in memory meanwhile."""
+        if module is self._model:
+            inside = tuple(f"{path}." for path in self._paths)
+            names = {name: one for name, one in self._names.items() if not name.startswith(inside)}
+        else:
+            names = self._own_names(self._blocks.index(module))
+        self._load(module, names, self._checkpoint)
+        try:
+            yield
+        finally:
+            _forget(module)
 
     def finished(self, number: int) -> BlockError | None:
         return self._run.errors(number)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from itertools import chain
 from typing import Any
 
 from torch import Tensor, nn
@@ -13,7 +15,7 @@ from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.recipe.recipe import Recipe
 from prune_gui.recipe.resolution import Resolution, resolve
 from prune_gui.reconstruction.block import LayerError
-from prune_gui.reconstruction.networks import Forward, calls_of, find_blocks
+from prune_gui.reconstruction.networks import BlockList, Forward, Network, find_blocks
 from prune_gui.reconstruction.patterns import Pattern, pattern_of
 from prune_gui.reconstruction.running import (
     DAMPING,
@@ -133,15 +135,24 @@ def reconstruct(
     """
     options = Options(choose, damping, iterations, tuning_steps, rate, seed)
     if blocks is None:
-        _, blocks = find_blocks(model)
+        lists = find_blocks(model)
+    else:
+        names = {module: name for name, module in model.named_modules()}
+        lists = [BlockList("", tuple(names.get(one, "") for one in blocks), tuple(blocks))]
     weights = {name: one.detach() for name, one in model.named_parameters()}
     resolution = resolve(recipe, InMemory(weights))
-    found = _InMemoryBlocks(model, list(blocks), resolution, options)
+    found = _InMemoryBlocks(model, list(chain.from_iterable(lists)), resolution, options)
     if not any(map(found.patterns, range(len(found)))):
         raise ReconstructionError(
             "No step of the recipe prunes a parameter of the blocks. Change its targets."
         )
-    calls = calls_of(model, blocks, batches, forward or (lambda model, batch: model(batch)))
+    network = Network(
+        model,
+        lists,
+        list(batches),
+        forward or (lambda model, batch: model(batch)),
+        lambda _: nullcontext(),
+    )
     monitor = Monitor(progress, cancel)
     with monitor.plan(len(found)):
-        return reconstruct_blocks(found, calls, options, monitor, report)
+        return reconstruct_blocks(found, network, options, monitor, report)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from prune_gui.monitor import Monitor
 from prune_gui.reconstruction.block import BlockData, LayerError, prune_block, run_through
-from prune_gui.reconstruction.networks import Calls
+from prune_gui.reconstruction.networks import Network
 from prune_gui.reconstruction.patterns import Pattern
 from prune_gui.reconstruction.solver import ITERATIONS
 from prune_gui.reconstruction.tuning import relative_error, tune_block
@@ -103,7 +103,7 @@ class Blocks(Protocol):
 @torch.no_grad()
 def reconstruct_blocks(
     blocks: Blocks,
-    calls: Calls,
+    network: Network,
     options: Options,
     monitor: Monitor,
     report: Callable[[LayerError | BlockError], object],
@@ -113,23 +113,33 @@ def reconstruct_blocks(
     Two copies of one block are in memory, and two outputs of a block for all batches.
     """
     result = Reconstruction()
-    pruned, calls.inputs = calls.inputs, []
-    dense = list(pruned)
+    known: dict[nn.Module, list[Tensor]] = {}
+    dense_known: dict[nn.Module, list[Tensor]] = {}
     with monitor.in_charge():
-        for number in range(len(blocks)):
-            monitor.advance()
-            data = BlockData(pruned, dense, calls.of_block[number])
-            block = blocks.dense(number)
-            found = blocks.finished(number)
-            if found is None:
-                found = _prune(block, number, blocks, data, options, report)
-            else:
-                run_through(block, dense, data.calls)
-                run_through(blocks.pruned(number), pruned, data.calls)
-            result.blocks.append(found)
-            blocks.release(number)
-            report(found)
-            monitor.advance(1)
+        for one in network.lists:
+            calls = dense_calls = network.calls(one, dense_known)
+            if known:
+                calls = network.calls(one, known)
+            pruned, dense = list(calls.inputs), list(dense_calls.inputs)
+            calls.inputs.clear()
+            dense_calls.inputs.clear()
+            for index, module in enumerate(one):
+                monitor.advance()
+                number = one.first + index
+                data = BlockData(pruned, dense, calls.of_block[index], dense_calls.of_block[index])
+                block = blocks.dense(number)
+                found = blocks.finished(number)
+                if found is None:
+                    found = _prune(block, number, blocks, data, options, report)
+                else:
+                    run_through(block, dense, data.dense_calls)
+                    run_through(blocks.pruned(number), pruned, data.calls)
+                result.blocks.append(found)
+                blocks.release(number)
+                if module in network.exposed:
+                    known[module], dense_known[module] = list(pruned), list(dense)
+                report(found)
+                monitor.advance(1)
     return result
 
 

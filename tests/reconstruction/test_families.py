@@ -176,7 +176,12 @@ FAMILIES = {
     ),
     "esm": (
         "EsmModel",
-        {**BERT, "mask_token_id": 3, "position_embedding_type": "rotary", "emb_layer_norm_before": False},
+        {
+            **BERT,
+            "mask_token_id": 3,
+            "position_embedding_type": "rotary",
+            "emb_layer_norm_before": False,
+        },
         IDS,
     ),
     "vit": ("ViTModel", VIT, IMAGES),
@@ -185,7 +190,14 @@ FAMILIES = {
     "dinov2": ("Dinov2Model", VIT, IMAGES),
     "swin": (
         "SwinModel",
-        {"image_size": 32, "patch_size": 2, "embed_dim": 8, "depths": [2, 2], "num_heads": [2, 2], "window_size": 2},
+        {
+            "image_size": 32,
+            "patch_size": 2,
+            "embed_dim": 8,
+            "depths": [2, 2],
+            "num_heads": [2, 2],
+            "window_size": 2,
+        },
         "large",
     ),
     "convnext": (
@@ -210,7 +222,14 @@ FAMILIES = {
     ),
     "t5_encoder": (
         "T5EncoderModel",
-        {"vocab_size": TOKENS, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4},
+        {
+            "vocab_size": TOKENS,
+            "d_model": 32,
+            "d_kv": 8,
+            "d_ff": 48,
+            "num_layers": 2,
+            "num_heads": 4,
+        },
         IDS,
     ),
     "bart": ("BartForConditionalGeneration", BART, IDS),
@@ -219,7 +238,13 @@ FAMILIES = {
     "clip": (
         "CLIPModel",
         {
-            "text_config": {**BERT, "max_position_embeddings": 32, "projection_dim": 16, "bos_token_id": 1, "eos_token_id": 2},
+            "text_config": {
+                **BERT,
+                "max_position_embeddings": 32,
+                "projection_dim": 16,
+                "bos_token_id": 1,
+                "eos_token_id": 2,
+            },
             "vision_config": {**VIT, "projection_dim": 16},
             "projection_dim": 16,
         },
@@ -228,7 +253,13 @@ FAMILIES = {
     "siglip": (
         "SiglipModel",
         {
-            "text_config": {**BERT, "max_position_embeddings": LENGTH, "projection_size": 32, "bos_token_id": 1, "eos_token_id": 2},
+            "text_config": {
+                **BERT,
+                "max_position_embeddings": LENGTH,
+                "projection_size": 32,
+                "bos_token_id": 1,
+                "eos_token_id": 2,
+            },
             "vision_config": VIT,
         },
         PAIR,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
+import psutil
 import torch
 from torch import Tensor, nn
 
-from prune_gui.monitor import Monitor
+from prune_gui.monitor import Monitor, check_cancelled
 from prune_gui.reconstruction.block import BlockData, LayerError, prune_block, run_all
-from prune_gui.reconstruction.networks import Calls
+from prune_gui.reconstruction.networks import Call, Calls
 from prune_gui.reconstruction.patterns import Pattern
 from prune_gui.reconstruction.solver import ITERATIONS
 from prune_gui.reconstruction.tuning import block_error, tune_block
@@ -70,6 +72,39 @@ class Reconstruction:
         return [layer for block in self.blocks for layer in block.layers]
 
 
+@dataclass(slots=True)
+class Pace:
+    """The time that a run will take, from what it reports; blocks of earlier runs do not count."""
+
+    _pruned: int = 0
+    _seconds: float = 0.0
+    _is_pruning: bool = False
+    _last: float = field(default_factory=time.monotonic)
+
+    def take(self, found: LayerError | BlockError) -> None:
+        """Take what is reported, when it is."""
+        if isinstance(found, LayerError):
+            self._is_pruning = True
+            return
+        now = time.monotonic()
+        if self._is_pruning:
+            self._pruned += 1
+            self._seconds += now - self._last
+        self._is_pruning, self._last = False, now
+
+    def seconds_left(self, blocks: int) -> float | None:
+        """Return how long some more blocks take; None if none was pruned yet."""
+        return self._seconds / self._pruned * blocks if self._pruned else None
+
+
+def memory_in_use(device: torch.device) -> int:
+    """Return the bytes that this program has in use there, without mapped files."""
+    if device.type == "cuda":
+        return torch.cuda.memory_allocated(device)
+    found = psutil.Process().memory_info()
+    return int(found.rss - getattr(found, "shared", 0))
+
+
 class Blocks(Protocol):
     """The blocks of a network, wherever their weights are."""
 
@@ -107,27 +142,45 @@ def reconstruct_blocks(
 ) -> Reconstruction:
     """Prune all blocks in order, except for those that an earlier run finished.
 
-    Two copies of one block are in memory, and three outputs of a block for all batches.
+    Two copies of one block are in memory, and three outputs of a block for all batches. The inputs
+    of `calls` are used up.
     """
     result = Reconstruction()
-    inputs = dense_inputs = calls.inputs
+    inputs, dense_inputs = list(calls.inputs), list(calls.inputs)
+    calls.inputs.clear()
     with monitor.in_charge():
         for number in range(len(blocks)):
             monitor.advance()
             data = BlockData(inputs, dense_inputs, calls.of_block[number])
             block = blocks.dense(number)
-            wanted = run_all(block, dense_inputs, data.calls)
             found = blocks.finished(number)
             if found is not None:
+                _run_in_place(block, dense_inputs, data.calls)
                 block = blocks.pruned(number)
             else:
+                wanted = run_all(block, dense_inputs, data.calls)
                 found = _prune(block, number, blocks, data, wanted, options, report)
+                dense_inputs[:] = wanted
+                del wanted
+            _run_in_place(block, inputs, data.calls)
             result.blocks.append(found)
-            inputs, dense_inputs = run_all(block, inputs, data.calls), wanted
             blocks.release(number)
             report(found)
             monitor.advance(1)
     return result
+
+
+def _outputs(block: nn.Module, data: BlockData) -> Iterator[Tensor]:
+    for batch, call in zip(data.inputs, data.calls, strict=True):
+        check_cancelled()
+        yield call.run(block, batch)
+
+
+def _run_in_place(block: nn.Module, inputs: list[Tensor], calls: Sequence[Call]) -> None:
+    """Replace the inputs of a block by its outputs, one batch after another."""
+    for number, call in enumerate(calls):
+        check_cancelled()
+        inputs[number] = call.run(block, inputs[number])
 
 
 def _prune(
@@ -154,7 +207,7 @@ def _prune(
         iterations=options.iterations,
         report=note,
     )
-    before = after = block_error(run_all(block, data.inputs, data.calls), wanted)
+    before = after = block_error(_outputs(block, data), wanted)
     if options.tuning_steps:
         tune_block(
             block,
@@ -166,7 +219,7 @@ def _prune(
             rate=options.rate,
             seed=options.seed + number,
         )
-        after = block_error(run_all(block, data.inputs, data.calls), wanted)
+        after = block_error(_outputs(block, data), wanted)
     found = BlockError(number, tuple(layers), before, after)
     blocks.keep(block, found, masks)
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import torch
@@ -16,7 +16,7 @@ WARM_UP_STEPS: Final = 20
 BETAS: Final = (0.9, 0.95)
 
 
-def block_error(outputs: Sequence[Tensor], wanted: Sequence[Tensor]) -> float:
+def block_error(outputs: Iterable[Tensor], wanted: Sequence[Tensor]) -> float:
     """Return |outputs - wanted|^2 / |wanted|^2 over all batches."""
     lost = sum(
         float((now.float() - then.float()).square().sum())

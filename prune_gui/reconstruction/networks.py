@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import accumulate, chain
+from itertools import accumulate, chain, pairwise
 from typing import Any
 
 import torch
@@ -182,7 +182,9 @@ class Network:
         if not batches:
             raise ReconstructionError("There is no calibration data: give at least one batch.")
         self._model, self._batches, self._forward, self._load = model, batches, forward, load
-        self._names = {block: name for one in lists for block, name in zip(one, one.names)}
+        self._names = {
+            block: name for one in lists for block, name in zip(one, one.names, strict=True)
+        }
         self._seen: dict[nn.Module, _Seen] = {}
         with load(model):
             self._begin(lists)
@@ -227,7 +229,7 @@ class Network:
         """Run the dense network on the first batch, until all blocks have run."""
         latest: dict[nn.Module, object] = {}
         batch = self._batches[0]
-        follows = {after: before for before, after in zip(blocks, blocks[1:], strict=False)}
+        follows = {after: before for before, after in pairwise(blocks)}
 
         def run(block: nn.Module, forward: Forward, *args: Any, **kwargs: Any) -> object:  # noqa: ANN401
             inputs, call = _split(args, kwargs)
@@ -364,8 +366,10 @@ def _split(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Call]:
     inputs = args[0] if args else kwargs.get(name)
     others = {key: value for key, value in kwargs.items() if key != name}
     autocast = None
-    if isinstance(inputs, Tensor) and torch.is_autocast_enabled(inputs.device.type):
-        autocast = inputs.device.type, torch.get_autocast_dtype(inputs.device.type)
+    if isinstance(inputs, Tensor) and not inputs.is_meta:
+        device = inputs.device.type
+        if torch.is_autocast_enabled(device):
+            autocast = device, torch.get_autocast_dtype(device)
     return inputs, Call(args[1:], others, autocast=autocast)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
+import psutil
 import torch
 from torch import Tensor, nn
 
@@ -68,6 +70,39 @@ class Reconstruction:
     def layers(self) -> list[LayerError]:
         """The errors of all layers, in order."""
         return [layer for block in self.blocks for layer in block.layers]
+
+
+@dataclass(slots=True)
+class Pace:
+    """The time that a run will take, from what it reports; blocks of earlier runs do not count."""
+
+    _pruned: int = 0
+    _seconds: float = 0.0
+    _is_pruning: bool = False
+    _last: float = field(default_factory=time.monotonic)
+
+    def take(self, found: LayerError | BlockError) -> None:
+        """Take what is reported, when it is."""
+        if isinstance(found, LayerError):
+            self._is_pruning = True
+            return
+        now = time.monotonic()
+        if self._is_pruning:
+            self._pruned += 1
+            self._seconds += now - self._last
+        self._is_pruning, self._last = False, now
+
+    def seconds_left(self, blocks: int) -> float | None:
+        """Return how long some more blocks take; None if none was pruned yet."""
+        return self._seconds / self._pruned * blocks if self._pruned else None
+
+
+def memory_in_use(device: torch.device) -> int:
+    """Return the bytes that this program has in use there, without mapped files."""
+    if device.type == "cuda":
+        return torch.cuda.memory_allocated(device)
+    found = psutil.Process().memory_info()
+    return int(found.rss - getattr(found, "shared", 0))
 
 
 class Blocks(Protocol):

@@ -35,7 +35,7 @@ from prune_gui.reconstruction.stored_blocks import COPIES, PlannedLayer, StoredB
 from prune_gui.reconstruction.unfinished import UnfinishedRun
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedConfig
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +126,7 @@ class FolderRun:
             resolution = resolve(recipe, checkpoint)
             parts = parts_to_write(resolution, output)
             output_of(resolution, target, output, parts).check()
-            data = read_calibration(
-                calibration.path,
-                tokenizer,
-                samples=calibration.samples,
-                length=calibration.length,
-                is_causal=hasattr(model, "lm_head") or model.can_generate(),
-            )
-            _check_ids(data, calibration.path, getattr(model.config, "vocab_size", None))
+            data = _read(calibration, model, tokenizer)
             deciding = _deciding(checkpoint, recipe, model.config, data, options, device)
             unfinished = UnfinishedRun(out, deciding)
             blocks = StoredBlocks(model, lists, resolution, options, unfinished, device)
@@ -202,14 +195,39 @@ def reconstruct_folder(
         return run.run(monitor, report)
 
 
-def _check_ids(data: Calibration, path: Path, tokens: int | None) -> None:
-    ids = (batch["input_ids"] for batch in data.batches if "input_ids" in batch)
-    if tokens is not None and max((int(one.max()) for one in ids), default=0) >= tokens:
+def _read(
+    calibration: CalibrationFile,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase | None,
+) -> Calibration:
+    config, path = model.config, calibration.path
+    text_config = config.get_text_config()
+    if path.suffix != ".py" and model.main_input_name != "input_ids":
+        raise ReconstructionError(
+            "{model} takes {name}, not text. Give a .py file whose function batches() returns its "
+            "inputs.",
+            model=type(model).__name__,
+            name=model.main_input_name,
+        )
+    decoder_start = config.decoder_start_token_id if config.is_encoder_decoder else None
+    positions = getattr(text_config, "max_position_embeddings", None) or calibration.length
+    data = read_calibration(
+        path,
+        tokenizer,
+        samples=calibration.samples,
+        length=min(calibration.length, positions),
+        is_causal=hasattr(model, "lm_head") or model.can_generate(),
+        decoder_start=decoder_start,
+    )
+    tokens = getattr(text_config, "vocab_size", None)
+    ids = [batch["input_ids"] for batch in data.batches if "input_ids" in batch]
+    if tokens and any(int(one.max()) >= tokens or int(one.min()) < 0 for one in ids):
         raise ReconstructionError(
             "{path} has token ids of another model: this one has {count:,} tokens.",
             path=path,
             count=tokens,
         )
+    return data
 
 
 def _deciding(

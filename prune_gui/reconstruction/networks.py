@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from prune_gui.errors import ReconstructionError
+from prune_gui.errors import PruneGuiError, ReconstructionError
 from prune_gui.evaluation.calibration.layer_inputs import has_rows
 
 Forward = Callable[[nn.Module, Any], object]
@@ -256,8 +256,18 @@ class Network:
                 raise Stop
             return output
 
-        with _replaced(blocks, run), torch.no_grad(), suppress(Stop):
-            self._forward(self._model, batch)
+        try:
+            with _replaced(blocks, run), torch.no_grad(), suppress(Stop):
+                self._forward(self._model, batch)
+        except PruneGuiError:
+            raise
+        except Exception as error:
+            raise ReconstructionError(
+                "{model} cannot run the first batch of calibration data: {type}: {reason}.",
+                model=type(self._model).__name__,
+                type=type(error).__name__,
+                reason=error,
+            ) from error
 
     def _list_of(self, block: nn.Module) -> str:
         return self._names[block].rpartition(".")[0]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from unittest.mock import patch
 
 import torch
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 log = logging.getLogger(__name__)
+SEPARABLE: Final = frozenset({"MergeModulelist", "Concatenate", "Force16BytesAlignment"})
 
 
 def skeleton(
@@ -119,6 +120,21 @@ def stored_names(model: PreTrainedModel, checkpoint: Checkpoint) -> dict[str, st
     return names
 
 
+def initialize_others(model: PreTrainedModel, known: Sequence[str], device: torch.device) -> None:
+    """Give parameters that are in no checkpoint, such as sinusoids, their initial values.
+
+    Args:
+        known: names of parameters that have values, and of modules that will.
+    """
+    inside = tuple(f"{name}." for name in known)
+    for path, module in model.named_modules():
+        names = [name for name, _ in module.named_parameters(path, recurse=False)]
+        if names and not any(name in known or name.startswith(inside) for name in names):
+            module.to_empty(device=device, recurse=False)
+            model._init_weights(module)
+            module.requires_grad_(False)
+
+
 def _conversions(model: PreTrainedModel) -> list[Any]:
     """Return how transformers changes the names and tensors of a checkpoint of this model."""
     try:
@@ -146,7 +162,7 @@ class _Matrix:
 
     @classmethod
     def __torch_function__(
-        cls, function: object, types: object, args: Any, kwargs: Mapping[str, Any] | None = None
+        cls, function: object, types: object, args: tuple[Any, ...], kwargs: object = None
     ) -> Tensor:
         """Call the layers, for `torch.nn.functional.linear`."""
         if function is not nn.functional.linear or len(args) != 2 or kwargs:

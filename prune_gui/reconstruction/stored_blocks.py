@@ -25,7 +25,7 @@ from prune_gui.recipe.resolution import Resolution
 from prune_gui.reconstruction.calibration import Calibration
 from prune_gui.reconstruction.networks import BlockList, Network
 from prune_gui.reconstruction.patterns import Pattern, pattern_of
-from prune_gui.reconstruction.pretrained import stored_names
+from prune_gui.reconstruction.pretrained import initialize_others, stored_names
 from prune_gui.reconstruction.running import BlockError, Options, Reconstruction
 from prune_gui.reconstruction.unfinished import ERRORS_KEY, UnfinishedRun
 
@@ -140,6 +140,8 @@ class StoredBlocks:
         else:
             names = self._own_names(self._blocks.index(module))
         self._load(module, names, self._checkpoint)
+        if module is self._model:
+            initialize_others(self._model, [*names, *self._paths], self.device)
         try:
             yield
         finally:

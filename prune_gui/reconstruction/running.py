@@ -76,10 +76,10 @@ class Reconstruction:
 class Pace:
     """The time that a run will take, from what it reports; blocks of earlier runs do not count."""
 
+    last: float = field(default_factory=time.monotonic)
     _pruned: int = 0
     _seconds: float = 0.0
     _is_pruning: bool = False
-    _last: float = field(default_factory=time.monotonic)
 
     def take(self, found: LayerError | BlockError) -> None:
         """Take what is reported, when it is."""
@@ -89,8 +89,8 @@ class Pace:
         now = time.monotonic()
         if self._is_pruning:
             self._pruned += 1
-            self._seconds += now - self._last
-        self._is_pruning, self._last = False, now
+            self._seconds += now - self.last
+        self._is_pruning, self.last = False, now
 
     def seconds_left(self, blocks: int) -> float | None:
         """Return how long some more blocks take; None if none was pruned yet."""

@@ -20,14 +20,14 @@ from prune_gui.language import join_items, tr
 from prune_gui.monitor import Monitor
 from prune_gui.recipe.exporting import write
 from prune_gui.recipe.output import OutputOptions
-from prune_gui.recipe.recipe import PREFIX
+from prune_gui.recipe.recipe import ERRORS_KEY, PREFIX
 from prune_gui.recipe.resolution import Resolution
 from prune_gui.reconstruction.calibration import Calibration
 from prune_gui.reconstruction.networks import BlockList, Network
 from prune_gui.reconstruction.patterns import Pattern, pattern_of
 from prune_gui.reconstruction.pretrained import initialize_others, stored_names
 from prune_gui.reconstruction.running import BlockError, Options, Reconstruction
-from prune_gui.reconstruction.unfinished import ERRORS_KEY, UnfinishedRun
+from prune_gui.reconstruction.unfinished import UnfinishedRun
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

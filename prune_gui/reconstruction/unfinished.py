@@ -18,11 +18,10 @@ from prune_gui.checkpoint import Checkpoint, FileOutput, TensorWriter, open_chec
 from prune_gui.errors import ReconstructionError
 from prune_gui.language import deferred, join_items, tr
 from prune_gui.monitor import Monitor, not_cancelled
+from prune_gui.recipe.recipe import ERRORS_KEY
 from prune_gui.reconstruction.block import LayerError
 from prune_gui.reconstruction.running import BlockError
 
-ERRORS_KEY: Final = "prune_gui.reconstruction"
-"""Metadata: JSON, of a block in an unfinished run a `BlockError`; of the result all of them."""
 RUN_KEY: Final = "prune_gui.run"
 """Metadata of a finished block: JSON, the values of `DECIDING`."""
 DECIDING: Final = {

@@ -11,11 +11,12 @@ from torch import Tensor, nn
 
 from prune_gui.checkpoint.in_memory import InMemory
 from prune_gui.errors import ReconstructionError
+from prune_gui.evaluation.calibration.layer_inputs import has_rows, weight_of
 from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.recipe.recipe import Recipe
 from prune_gui.recipe.resolution import Resolution, resolve
 from prune_gui.reconstruction.block import LayerError
-from prune_gui.reconstruction.networks import BlockList, Forward, Network, find_blocks
+from prune_gui.reconstruction.networks import BlockList, Forward, Network, find_blocks, whole
 from prune_gui.reconstruction.patterns import Pattern, pattern_of
 from prune_gui.reconstruction.running import (
     DAMPING,
@@ -113,7 +114,9 @@ def reconstruct(
         recipe: steps whose targets are names of parameters of the model.
         batches: inputs for calibration, such as a DataLoader; iterated once.
         blocks: modules that run one after another, each on the output of the one before; None:
-            the one `ModuleList` of the model with layers. ``[model]`` for a model without blocks.
+            those of its `ModuleList`s and `Sequential`s, see `find_blocks`. Where there are none, or the
+            recipe prunes layers outside of them, the model is one block, ``[model]``: each layer
+            then takes passes from the beginning, and a copy of the model is in memory.
         forward: runs the model on a batch; by default ``model(batch)``.
         choose: False: take all masks of the recipe as they are.
         damping: share of the mean diagonal of the second moments that is added to it, at least 0.
@@ -134,25 +137,34 @@ def reconstruct(
             target is in a block; nothing is pruned.
     """
     options = Options(choose, damping, iterations, tuning_steps, rate, seed)
-    if blocks is None:
-        lists = find_blocks(model)
-    else:
-        names = {module: name for name, module in model.named_modules()}
-        lists = [BlockList("", tuple(names.get(one, "") for one in blocks), tuple(blocks))]
     weights = {name: one.detach() for name, one in model.named_parameters()}
     resolution = resolve(recipe, InMemory(weights))
-    found = _InMemoryBlocks(model, list(chain.from_iterable(lists)), resolution, options)
-    if not any(map(found.patterns, range(len(found)))):
-        raise ReconstructionError(
-            "No step of the recipe prunes a parameter of the blocks. Change its targets."
-        )
-    network = Network(
-        model,
-        lists,
-        list(batches),
-        forward or (lambda model, batch: model(batch)),
-        lambda _: nullcontext(),
-    )
+    data, run = list(batches), forward or (lambda model, batch: model(batch))
+
+    def network_of(lists: Sequence[BlockList]) -> tuple[_InMemoryBlocks, Network]:
+        blocks = _InMemoryBlocks(model, list(chain.from_iterable(lists)), resolution, options)
+        if not any(map(blocks.patterns, range(len(blocks)))):
+            raise ReconstructionError(
+                "No step of the recipe prunes a parameter of the blocks. Change its targets."
+            )
+        return blocks, Network(model, lists, data, run, lambda _: nullcontext())
+
+    if blocks is None:
+        lists = find_blocks(model)
+        inside = set(chain.from_iterable(one.parameters() for one in chain.from_iterable(lists)))
+        layers = [weight_of(one) for one in model.modules() if has_rows(one)]
+        names = {one: name for name, one in model.named_parameters()}
+        outside = [
+            one for one in layers if one not in inside and names.get(one) in resolution.layers
+        ]
+        try:
+            found, network = network_of(whole(model) if outside or not lists else lists)
+        except ReconstructionError:
+            found, network = network_of(whole(model))
+    else:
+        paths = {module: name for name, module in model.named_modules()}
+        given = BlockList("", tuple(paths.get(one, "") for one in blocks), tuple(blocks))
+        found, network = network_of([given])
     monitor = Monitor(progress, cancel)
     with monitor.plan(len(found)):
         return reconstruct_blocks(found, network, options, monitor, report)

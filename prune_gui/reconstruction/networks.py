@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
@@ -104,20 +104,21 @@ class Calls:
 def find_blocks(model: nn.Module) -> list[BlockList]:
     """Return the lists of blocks of a network.
 
-    They are the outermost `ModuleList`s and `Sequential`s of several modules of one class that have
-    layers with weights. Where there are none, a list of one block is looked for, which the module
-    around it may run several times, as ALBERT does: that module is the block.
+    They are the outermost `ModuleList`s of several modules of one class that have layers with
+    weights, and `Sequential`s of several modules, at least two of which have. Where there are none,
+    a list of one block is looked for, which the module around it may run several times, as ALBERT
+    does: that module is the block.
     """
     found: dict[str, BlockList] = {}
     alone: dict[str, BlockList] = {}
     for name, module in model.named_modules():
-        if any(name.startswith(f"{outer}.") for outer in found):
+        if any(name.startswith(outer) for outer in found) or not _has_blocks(module):
             continue
-        if not isinstance(module, (nn.ModuleList, nn.Sequential)) or not _has_blocks(module):
-            continue
-        if len(module) > 1:
-            names = tuple(f"{name}.{number}" for number in range(len(module)))
-            found[name] = BlockList(name, names, tuple(module))
+        prefix = f"{name}." if name else ""
+        names, children = zip(*module.named_children(), strict=True)
+        if len(children) > 1:
+            paths = tuple(prefix + child for child in names)
+            found[prefix] = BlockList(name or type(model).__name__, paths, children)
         elif not alone:
             around = name.rpartition(".")[0]
             alone[name] = BlockList(around, (around,), (model.get_submodule(around),))
@@ -126,14 +127,24 @@ def find_blocks(model: nn.Module) -> list[BlockList]:
     return [replace(one, first=first) for one, first in zip(lists, firsts, strict=False)]
 
 
-def _has_blocks(modules: nn.ModuleList | nn.Sequential) -> bool:
-    if len({type(module) for module in modules}) != 1:
-        return False
-    if len(set(chain.from_iterable(map(nn.Module.parameters, modules)))) < sum(
-        len(list(module.parameters())) for module in modules
-    ):
-        return False  # blocks share a parameter
-    return sum(map(has_rows, modules[0].modules())) > 1
+def whole(model: nn.Module) -> list[BlockList]:
+    """Return a network as one block."""
+    return [BlockList(type(model).__name__, ("",), (model,))]
+
+
+def _has_blocks(modules: nn.Module) -> bool:
+    children = list(modules.children())
+    layers = [sum(map(has_rows, child.modules())) for child in children]
+    match modules:
+        case nn.ModuleList():
+            is_list = len({type(child) for child in children}) == 1 and layers[0] > 1
+        case nn.Sequential():
+            is_list = sum(map(bool, layers)) > 1
+        case _:
+            return False
+    parameters = [set(child.parameters()) for child in children]
+    is_shared = len(set().union(*parameters)) < sum(map(len, parameters))
+    return is_list and not is_shared and len(set(children)) == len(modules)
 
 
 @dataclass(frozen=True, slots=True)

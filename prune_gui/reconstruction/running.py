@@ -13,11 +13,12 @@ from prune_gui.monitor import Monitor
 from prune_gui.reconstruction.block import BlockData, LayerError, prune_block, run_through
 from prune_gui.reconstruction.networks import Calls
 from prune_gui.reconstruction.patterns import Pattern
+from prune_gui.reconstruction.products import fast_products
 from prune_gui.reconstruction.solver import ITERATIONS
 from prune_gui.reconstruction.tuning import relative_error, tune_block
 
 DAMPING: Final = 0.01
-RATE: Final = 1e-4
+RATE: Final = 4e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ def reconstruct_blocks(
     result = Reconstruction()
     pruned, calls.inputs = calls.inputs, []
     dense = list(pruned)
-    with monitor.in_charge():
+    with monitor.in_charge(), fast_products():
         for number in range(len(blocks)):
             monitor.advance()
             data = BlockData(pruned, dense, calls.of_block[number])
@@ -159,9 +160,7 @@ def _prune(
     )
     before = None
     if options.tuning_steps:
-        outputs = (call.run(block, one) for call, one in zip(data.calls, data.pruned, strict=True))
-        before = relative_error(outputs, data.dense)
-        tune_block(
+        before = tune_block(
             block,
             masks,
             data.pruned,

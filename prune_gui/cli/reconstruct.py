@@ -61,7 +61,7 @@ WORST: Final = 5
     help="Then train the kept weights of each block for so many steps, 200 for example.",
 )
 @click.option(
-    "--rate", type=float, default=1e-4, show_default=True, help="Learning rate of --tune."
+    "--rate", type=float, default=4e-4, show_default=True, help="Learning rate of --tune."
 )
 @click.option(
     "--samples",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SAMPLES: Final = 128
 LENGTH: Final = 512
-BATCH_TOKENS: Final = 4096
+BATCH_TOKENS: Final = 1024
 """Tokens that run through a block at once, and that one step of tuning sees."""
 
 

@@ -15,11 +15,12 @@ from prune_gui.monitor import Monitor
 from prune_gui.reconstruction.block import BlockData, LayerError, prune_block, run_through
 from prune_gui.reconstruction.networks import Network
 from prune_gui.reconstruction.patterns import Pattern
+from prune_gui.reconstruction.products import fast_products
 from prune_gui.reconstruction.solver import ITERATIONS
 from prune_gui.reconstruction.tuning import relative_error, tune_block
 
 DAMPING: Final = 0.01
-RATE: Final = 1e-4
+RATE: Final = 4e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +151,7 @@ def reconstruct_blocks(
     result = Reconstruction()
     known: dict[nn.Module, list[Tensor]] = {}
     dense_known: dict[nn.Module, list[Tensor]] = {}
-    with monitor.in_charge():
+    with monitor.in_charge(), fast_products():
         for one in network.lists:
             calls = dense_calls = network.calls(one, dense_known)
             if known:
@@ -204,9 +205,7 @@ def _prune(
     )
     before = None
     if options.tuning_steps:
-        outputs = (call.run(block, one) for call, one in zip(data.calls, data.pruned, strict=True))
-        before = relative_error(outputs, data.dense)
-        tune_block(
+        before = tune_block(
             block,
             masks,
             data.pruned,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import runpy
 from pathlib import Path
@@ -364,7 +365,7 @@ def batches_of(data: Path, model_class: type) -> list[dict]:
     if data.suffix == ".py":
         return list(runpy.run_path(str(data))["batches"]())
     ids = load_file(data)["calibration"]
-    is_pair = model_class.config_class.is_encoder_decoder or "T5ForC" in model_class.__name__
+    is_pair = "decoder_input_ids" in inspect.signature(model_class.forward).parameters
     return [{"input_ids": ids, **({"decoder_input_ids": ids} if is_pair else {})}]
 
 

@@ -152,7 +152,7 @@ def reconstruct(
     if blocks is None:
         lists = find_blocks(model)
         inside = set(chain.from_iterable(one.parameters() for one in chain.from_iterable(lists)))
-        layers = [weight_of(one) for one in model.modules() if has_rows(one)]
+        layers = {weight_of(one) for one in model.modules() if has_rows(one)}
         names = {one: name for name, one in model.named_parameters()}
         outside = [
             one for one in layers if one not in inside and names.get(one) in resolution.layers

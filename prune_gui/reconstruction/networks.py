@@ -47,7 +47,7 @@ class Call:
     def run(self, block: nn.Module, inputs: Tensor) -> Tensor:
         """Return the main output of a block, 0 for padding; the inputs stay as they are."""
         with torch.autocast(*self.autocast) if self.autocast else nullcontext():
-            output = main_of(block(inputs.clone(), *self.args, **self.kwargs))
+            output: Tensor = main_of(block(inputs.clone(), *self.args, **self.kwargs))
         if self.mask is not None and output.shape[:2] == self.mask.shape:
             output = output.masked_fill(~self.mask[..., None], 0.0)
         return output

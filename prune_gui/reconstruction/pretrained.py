@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -131,7 +131,8 @@ def initialize_others(model: PreTrainedModel, known: Sequence[str], device: torc
         names = [name for name, _ in module.named_parameters(path, recurse=False)]
         if names and not any(name in known or name.startswith(inside) for name in names):
             module.to_empty(device=device, recurse=False)
-            model._init_weights(module)
+            initialize: Callable[[nn.Module], None] = model._init_weights
+            initialize(module)
             module.requires_grad_(False)
 
 
@@ -163,7 +164,7 @@ class _Matrix:
     @classmethod
     def __torch_function__(
         cls, function: object, types: object, args: tuple[Any, ...], kwargs: object = None
-    ) -> Tensor:
+    ) -> object:
         """Call the layers, for `torch.nn.functional.linear`."""
         if function is not nn.functional.linear or len(args) != 2 or kwargs:
             return NotImplemented

@@ -303,7 +303,12 @@ def batches():
 """
 UNREAD = {"mixtral": 2, "qwen3_moe": 2}  # routers
 """Weights in blocks that no layer reads, so that only their masks count."""
-TARGETS = ["*.weight", "!*embe*", "!*norm*", "!*Norm*", "!*ln_*", "!*lm_head*", "!*shared*"]
+TARGETS = [
+    "*.weight",
+    *(f"!*{one}*" for one in ("embe", "norm", "Norm", "ln_", "lm_head", "shared")),
+    "!*relative_attention_bias*",
+    "!*downsampling_layer.0*",
+]
 
 
 def make(name: str, folder: Path) -> type:

@@ -248,6 +248,16 @@ def test_the_command_writes_a_folder_that_transformers_loads(folder, tmp_path):
     [
         ("none.txt", None, "none.txt cannot be read"),
         ("short.txt", b"a few words", "fewer than 512 tokens"),
+        ("empty.txt", b" \n", "has no text"),
+        ("raising.py", b"def batches(): raise ValueError('no data')", "raised ValueError: no data"),
+        ("nothing.py", b"def batches(): return []", "must return at least one dict"),
+        ("lists.py", b"def batches(): return [1]", "must return at least one dict"),
+        ("wrong.py", b"batches = lambda: [{'ids': 1}]", "cannot run the first batch"),
+        (
+            "negative.py",
+            b"import torch\nbatches = lambda: [{'input_ids': torch.tensor([[-1]])}]",
+            "another model",
+        ),
         ("latin.txt", b"\xff\xfe\xe4", "is not UTF-8 text"),
         ("own.py", b"x = 1", "defines no function batches()"),
         (

@@ -80,7 +80,7 @@ def choose_masks(
     sizes = [weight.shape[1] for weight in weights]
 
     def chosen(values: Tensor) -> Tensor:
-        parts = zip(chooses, values.abs().split(sizes, 1), strict=True)
+        parts = zip(chooses, torch.split(values.abs(), sizes, 1), strict=True)
         return torch.cat([one(part.flatten(0, 1)).view(part.shape) for one, part in parts], 1)
 
     scale = moments.diagonal(dim1=-2, dim2=-1).rsqrt()[:, None]  # (groups, 1, columns)
@@ -106,7 +106,7 @@ def choose_masks(
             dual = dual / GROWTH
             target = torch.where(kept, target, target / GROWTH)
             inverse = _inverse(moments, penalty)
-    return list(kept.split(sizes, 1))
+    return list(torch.split(kept, sizes, 1))
 
 
 def _inverse(moments: Tensor, penalty: float) -> Tensor:

@@ -1,13 +1,13 @@
 """What reconstruction keeps of a language model, beside Wanda and SparseGPT, on the same tokens.
 
 Usage: ``python benchmarks/reconstruct.py FOLDER TOKENS [--patterns 2:4 0.7 ...] [--methods NAME...]
-[--targets NAME...] [--samples N] [--held-out N] [--tune STEPS] [--seeds N]
-[--write FILE.md]``. FOLDER holds a causal model of transformers; TOKENS is a safetensors file with
-the integer tensors `calibration` and `held_out`, (samples, length). Prints, as Markdown, the perplexity on `held_out` of each method
-at each pattern, with the seconds of pruning on this machine and the peak of the memory of a new
-process, which holds the whole model in float32. A pattern is N:M or a share of pruned weights, per
-row for Wanda, per matrix for the others. With several seeds, each draws the samples anew and there
-are the mean and the standard deviation; the first seed takes the first samples.
+[--targets NAME...] [--samples N] [--held-out N] [--tune STEPS] [--seeds N] [--write FILE.md]``.
+FOLDER holds a causal model of transformers; TOKENS is a safetensors file with the integer tensors
+`calibration` and `held_out`, (samples, length). Prints, as Markdown, the perplexity on `held_out`
+of each method at each pattern, with the seconds of pruning on this machine and the peak of the
+memory of a new process, which holds the whole model in float32. A pattern is N:M or a share of
+pruned weights, per row for Wanda, of each matrix for the others. With several seeds, each draws the
+samples anew, and there are the mean and the standard deviation; the first takes the first samples.
 
 Wanda and SparseGPT are short references of what the papers say: Sun et al., "A Simple and Effective
 Pruning Approach for Large Language Models", 2024; Frantar and Alistarh, "SparseGPT: Massive
@@ -41,8 +41,8 @@ PATTERNS = ("2:4", "0.5", "0.6", "0.7", "0.8")
 BLOCK = 128
 """Columns that SparseGPT prunes before the others are updated."""
 DAMPING = 0.01
-BATCH = 8
-"""Samples that run at once."""
+BATCH = 2
+"""Samples that run at once; of 512 tokens, as many as a step of tuning takes in the program."""
 MARKS = ("<!-- reconstruct -->", "<!-- end of reconstruct -->")
 Prune = Callable[[Tensor, Tensor, str], None]
 """Prunes a weight (rows, columns) in place, given X^T X of its inputs and a pattern."""

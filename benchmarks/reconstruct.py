@@ -177,9 +177,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, float]:
         elif method in REFERENCES:
             pruned_by(REFERENCES[method], model, batches, arguments.targets, pattern)
         seconds = time.perf_counter() - start
-    found = perplexity(
-        model.to(torch.bfloat16).float(), tokens["held_out"][: arguments.held_out].long()
-    )
+    found = perplexity(model.bfloat16().float(), tokens["held_out"][: arguments.held_out].long())
     return {"perplexity": found, "seconds": seconds, "bytes": peak[0]}
 
 

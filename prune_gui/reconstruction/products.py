@@ -56,6 +56,7 @@ class _OneDnnProducts(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def _is_large(first: Tensor, second: Tensor) -> bool:
     return (
         first.dtype == second.dtype == torch.float32
+        and first.layout == second.layout == torch.strided
         and first.device.type == second.device.type == "cpu"
         and first.numel() * second.shape[-1] >= SMALLEST
     )

@@ -1,13 +1,13 @@
 """What reconstruction keeps of a language model, beside Wanda and SparseGPT, on the same tokens.
 
 Usage: ``python benchmarks/reconstruct.py FOLDER TOKENS [--patterns 2:4 0.7 ...] [--methods NAME...]
-[--targets NAME...] [--samples N] [--tune STEPS] [--seeds N] [--write FILE.md]``. FOLDER holds a
-causal model of transformers; TOKENS is a safetensors file with the integer tensors `calibration`
-and `held_out`, (samples, length). Prints, as Markdown, the perplexity on `held_out` of each method
-at each pattern, with the seconds of pruning on this machine and the peak of the memory of a new
-process, which holds the whole model in float32. A pattern is N:M or a share of pruned weights, per
-row for Wanda, per matrix for the others. With several seeds, each draws the samples anew and there
-are the mean and the standard deviation; the first seed takes the first samples.
+[--targets NAME...] [--samples N] [--held-out N] [--tune STEPS] [--seeds N] [--write FILE.md]``.
+FOLDER holds a causal model of transformers; TOKENS is a safetensors file with the integer tensors
+`calibration` and `held_out`, (samples, length). Prints, as Markdown, the perplexity on `held_out`
+of each method at each pattern, with the seconds of pruning on this machine and the peak of the
+memory of a new process, which holds the whole model in float32. A pattern is N:M or a share of
+pruned weights, per row for Wanda, of each matrix for the others. With several seeds, each draws the
+samples anew, and there are the mean and the standard deviation; the first takes the first samples.
 
 Wanda and SparseGPT are short references of what the papers say: Sun et al., "A Simple and Effective
 Pruning Approach for Large Language Models", 2024; Frantar and Alistarh, "SparseGPT: Massive
@@ -41,8 +41,8 @@ PATTERNS = ("2:4", "0.5", "0.6", "0.7", "0.8")
 BLOCK = 128
 """Columns that SparseGPT prunes before the others are updated."""
 DAMPING = 0.01
-BATCH = 8
-"""Samples that run at once."""
+BATCH = 2
+"""Samples that run at once; of 512 tokens, as many as a step of tuning takes in the program."""
 MARKS = ("<!-- reconstruct -->", "<!-- end of reconstruct -->")
 Prune = Callable[[Tensor, Tensor, str], None]
 """Prunes a weight (rows, columns) in place, given X^T X of its inputs and a pattern."""
@@ -104,7 +104,7 @@ def pruned_by(
     prefix, blocks = find_blocks(model)
     calls = calls_of(model, blocks, batches, forward)
     for number, block in enumerate(blocks):
-        layers = {
+        layers: dict[nn.Module, Tensor] = {
             layer: torch.zeros(layer.in_features, layer.in_features)
             for name, layer in block.named_modules()
             if isinstance(layer, nn.Linear) and matches(f"{prefix}.{number}.{name}.weight", targets)
@@ -119,7 +119,7 @@ def pruned_by(
         for hook in hooks:
             hook.remove()
         for layer, moments in layers.items():
-            prune(layer.weight, moments, pattern)
+            prune(layer.get_parameter("weight"), moments, pattern)
         run_through(block, calls.inputs, calls.of_block[number])
 
 
@@ -145,7 +145,7 @@ def step(pattern: str, targets: Sequence[str]) -> dict[str, Any]:
 def perplexity(model: nn.Module, tokens: Tensor) -> float:
     """Return the perplexity on token ids (samples, length)."""
     total = 0.0
-    for batch in tokens.split(BATCH):
+    for batch in torch.split(tokens, BATCH):
         logits = model(batch, use_cache=False).logits[:, :-1].float()
         total += float(
             nn.functional.cross_entropy(
@@ -165,8 +165,8 @@ def measure(arguments: argparse.Namespace) -> dict[str, float]:
     order = torch.arange(len(calibration))
     if seed:
         order = torch.randperm(len(order), generator=torch.Generator().manual_seed(seed))
-    batches = list(calibration[order[: arguments.samples]].split(BATCH))
-    model = AutoModelForCausalLM.from_pretrained(arguments.folder, dtype=torch.float32).eval()
+    batches = list(torch.split(calibration[order[: arguments.samples]], BATCH))
+    model = AutoModelForCausalLM.from_pretrained(arguments.folder, dtype=torch.float32)
     model.requires_grad_(False)
     start = time.perf_counter()
     with peak_memory() as peak:
@@ -177,7 +177,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, float]:
         elif method in REFERENCES:
             pruned_by(REFERENCES[method], model, batches, arguments.targets, pattern)
         seconds = time.perf_counter() - start
-    found = perplexity(model.to(torch.bfloat16).float(), tokens["held_out"].long())
+    found = perplexity(model.bfloat16().float(), tokens["held_out"][: arguments.held_out].long())
     return {"perplexity": found, "seconds": seconds, "bytes": peak[0]}
 
 
@@ -199,6 +199,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=[*REFERENCES, OURS])
     parser.add_argument("--targets", nargs="+", default=["*_proj.weight"])
     parser.add_argument("--samples", type=int, default=128)
+    parser.add_argument("--held-out", type=int, metavar="N", help="samples to evaluate")
     parser.add_argument("--tune", type=int, default=0, metavar="STEPS")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--write", type=Path, metavar="FILE.md")
@@ -209,6 +210,8 @@ def main() -> None:
         return
     methods = [*arguments.methods, *([f"{OURS}, tuned"] if arguments.tune else [])]
     options = [arguments.folder, arguments.tokens, "--samples", str(arguments.samples)]
+    if arguments.held_out:
+        options += ["--held-out", str(arguments.held_out)]
     options += ["--tune", str(arguments.tune), "--targets", *arguments.targets]
     rows = []
     for pattern in arguments.patterns:

@@ -141,15 +141,16 @@ def prune_block(
     for group in groups:
         twin = dense.get_submodule(modules[group.modules[0]])
         sums = _moments(block, group, dense, twin, data, to_the_end=group is groups[-1])
+        if sums is None:
+            continue
         layers = []
-        for module in group.modules if sums else ():
+        for module in group.modules:
             name = names[module.get_parameter("weight")]
             if name in left:  # else it is the weight of a module before, too
                 layers.append(_Layer(name, module, left.pop(name)))
-        if layers:
-            for found, mask in _prune(layers, *sums, damping, iterations):
-                masks[found.name] = mask
-                report(found)
+        for found, mask in _prune(layers, *sums, damping, iterations):
+            masks[found.name] = mask
+            report(found)
     if not groups:
         run_through(dense, data.dense, data.dense_calls)
     for name, pattern in left.items():
@@ -169,6 +170,8 @@ def _prune(
     iterations: int,
 ) -> Iterator[tuple[LayerError, Tensor]]:
     """Prune layers with the same inputs in place; yield the error and the mask of each."""
+    if not layers:
+        return
     if not bool(moments.isfinite().all()):
         raise ReconstructionError(
             "The inputs of {name} are not finite. Check the calibration data and the weights.",
@@ -182,10 +185,10 @@ def _prune(
         catch_up = CATCH_UP * torch.cholesky_solve(lag.mT, factor).mT
         wanted = [rows + rows @ catch_up for rows in dense]
     masks = [layer.pattern.mask.to(moments.device) for layer in layers]
-    chosen = [n for n, layer in enumerate(layers) if layer.pattern.choose is not None]
-    chooses = [layers[n].pattern.choose for n in chosen]
-    found = choose_masks([wanted[n] for n in chosen], system, chooses, iterations)
-    for number, rows in zip(chosen, found, strict=True):
+    chooses = {n: one for n, layer in enumerate(layers) if (one := layer.pattern.choose)}
+    rows_to_choose = [wanted[number] for number in chooses]
+    found = choose_masks(rows_to_choose, system, list(chooses.values()), iterations)
+    for number, rows in zip(chooses, found, strict=True):
         masks[number] = layers[number].from_rows(rows)
     for layer, mask, before, rows in zip(layers, masks, dense, wanted, strict=True):
         target = layer.from_rows(rows)

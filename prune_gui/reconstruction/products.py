@@ -24,10 +24,11 @@ def fast_products() -> AbstractContextManager[object]:
 
     They differ in rounding only, and have the accuracy of float32.
     """
-    return _OneDnnProducts() if torch.backends.mkldnn.is_available() else nullcontext()
+    has_it: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return _OneDnnProducts() if has_it else nullcontext()  # type: ignore[no-untyped-call]
 
 
-class _OneDnnProducts(TorchDispatchMode):
+class _OneDnnProducts(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self,
         func: Callable[..., Any],
@@ -40,7 +41,7 @@ class _OneDnnProducts(TorchDispatchMode):
         if func is aten.mm.default and _is_large(*args):
             return _product(*args)
         if func is aten.addmm.default and args[0].dim() == 1 and _is_large(*args[1:]):
-            return _product(*args[1:], bias=args[0])
+            return _product(args[1], args[2], args[0])
         if func is aten.bmm.default and len(args[0]) == 1:
             first, second = args[0][0], args[1][0]
             if _is_large(first, second):
@@ -55,6 +56,7 @@ class _OneDnnProducts(TorchDispatchMode):
 def _is_large(first: Tensor, second: Tensor) -> bool:
     return (
         first.dtype == second.dtype == torch.float32
+        and first.layout == second.layout == torch.strided
         and first.device.type == second.device.type == "cpu"
         and first.numel() * second.shape[-1] >= SMALLEST
     )

@@ -116,6 +116,21 @@ def test_tuning_brings_the_outputs_of_blocks_closer_and_leaves_the_masks(network
     assert torch.equal(solved.blocks[0].first.weight != 0, network.blocks[0].first.weight != 0)
 
 
+def test_a_block_that_tuning_makes_worse_is_as_solved(network, batches):
+    solved = copy.deepcopy(network)
+    reconstruct(solved, recipe(**STEPS["2:4"]), batches)
+    found = reconstruct(network, recipe(**STEPS["2:4"]), batches, tuning_steps=5, rate=1e3)
+    assert all(block.after == block.before for block in found.blocks)
+    for name, value in solved.state_dict().items():
+        assert torch.equal(network.state_dict()[name], value)
+
+
+def test_inputs_that_are_not_finite_are_refused(network, batches):
+    batches[0][0, 0] = float("inf")
+    with pytest.raises(ReconstructionError, match=r"inputs of first\.weight are not finite"):
+        reconstruct(network, recipe(**STEPS["2:4"]), batches)
+
+
 def test_blocks_may_return_their_output_in_a_tuple(batches):
     torch.manual_seed(0)
     plain = Network().eval()

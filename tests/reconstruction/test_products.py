@@ -24,6 +24,17 @@ def test_products_are_as_accurate_as_those_of_torch(function, transposed):
     torch.testing.assert_close(batched[0], expected.float(), rtol=1e-5, atol=1e-4)
 
 
+def test_products_with_repeated_rows_and_with_sparse_matrices():
+    torch.manual_seed(0)
+    repeated, second = torch.randn(1, 130).expand(150, 130), torch.randn(130, 140)
+    with fast_products():
+        found, of_sparse = repeated @ second, torch.eye(130).to_sparse() @ second
+    torch.testing.assert_close(
+        found, (repeated[:1] @ second).expand(150, 140), rtol=1e-5, atol=1e-4
+    )
+    torch.testing.assert_close(of_sparse, second)
+
+
 @pytest.mark.parametrize("shape", [(300, 96), (3, 100, 96)])
 def test_layers_have_the_same_outputs_and_gradients(shape):
     torch.manual_seed(0)

@@ -345,8 +345,9 @@ def _forget(module: nn.Module) -> None:
 
 def _return_memory() -> None:
     """Return freed memory to the system: of glibc, pieces of it would pile up block by block."""
-    if hasattr(C_LIBRARY, "malloc_trim"):
-        C_LIBRARY.malloc_trim(0)
+    trim = getattr(C_LIBRARY, "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def _moved(value: object, device: torch.device) -> object:

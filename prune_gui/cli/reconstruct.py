@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import torch
 
     from prune_gui.reconstruction.block import LayerError
-    from prune_gui.reconstruction.folder import Plan
+    from prune_gui.reconstruction.folder import FolderRun, Plan
     from prune_gui.reconstruction.running import BlockError, Reconstruction
 
 WORST: Final = 5
@@ -147,6 +147,7 @@ def reconstruct(
             if dry_run:
                 plan = run.plan()
             else:
+                lines.begin(run)
                 result = run.run(Monitor(lines.count, stop), lines.show)
     except Interrupted as interrupted:
         message = f"Stopped after {lines.done} blocks, which are kept. Repeat the command to go on."
@@ -175,6 +176,12 @@ class _ProgressLines:
 
     def count(self, _done: int, total: int) -> None:
         self._total = total
+
+    def begin(self, run: FolderRun) -> None:
+        """Say what runs."""
+        if self._is_shown:
+            folder = run.unfinished.folder
+            print_line(f"{len(run.blocks)} blocks; those that are finished are kept in {folder}")
 
     def show(self, found: LayerError | BlockError) -> None:
         from prune_gui.reconstruction.running import BlockError, memory_in_use

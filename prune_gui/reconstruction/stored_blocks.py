@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import logging
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
@@ -38,6 +40,7 @@ COPIES: Final = 3
 """How often a block, and what runs through it, are in memory: of the block two copies and the
 gradients or moments; of the activations those of the pruned and of the dense blocks before, and the
 outputs of the dense block."""
+C_LIBRARY: Final = ctypes.CDLL(None) if os.name == "posix" else None
 FLOAT_BYTES: Final = 4
 SOLVING: Final = 8
 """Matrices of a layer's size, and of its second moments, that solving it takes."""
@@ -224,6 +227,7 @@ class StoredBlocks:
     def release(self, number: int) -> None:
         """Do as `Blocks.release`."""
         _forget(self._blocks[number])
+        _return_memory()
 
     def _own_names(self, number: int) -> dict[str, str]:
         """Return the names in the checkpoint of the parameters and buffers of a block."""
@@ -281,6 +285,13 @@ def _forget(module: nn.Module) -> None:
     """Replace all parameters of a module by ones without values."""
     empty = {name: one.to("meta") for name, one in module.named_parameters()}
     module.load_state_dict(empty, strict=False, assign=True)
+
+
+def _return_memory() -> None:
+    """Return freed memory to the system: of glibc, pieces of it would pile up block by block."""
+    trim = getattr(C_LIBRARY, "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def _moved(value: object, device: torch.device) -> object:

@@ -243,6 +243,36 @@ def test_the_command_writes_a_folder_that_transformers_loads(folder, tmp_path):
     assert "prune_gui.calibration" in metadata or metadata == {}
 
 
+@pytest.fixture
+def command(folder, tokens, tmp_path):
+    """The command that reconstructs a small model."""
+    recipe, out = tmp_path / "r.yaml", tmp_path / "out"
+    recipe.write_text(RECIPE.to_yaml())
+    arguments = "reconstruct", folder, "--recipe", recipe, "--calibration", tokens, "-o", out
+    return list(map(str, arguments))
+
+
+def test_a_dry_run_says_what_would_be_done_and_writes_nothing(command, tmp_path):
+    before = sorted(tmp_path.iterdir())
+    result = CliRunner().invoke(cli, [*command, "--dry-run"])
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    assert lines[0] == "LlamaForCausalLM: 3 blocks in model.layers"
+    assert lines[1].startswith("21 layers to prune")
+    assert lines[1].endswith("50.00%")
+    assert "2:4; masks chosen in the solve" in lines[2]
+    assert lines[3] == "Calibration: 12 samples, 288 tokens"
+    plan = json.loads(CliRunner().invoke(cli, [*command, "--dry-run", "--json"]).output)
+    assert (plan["blocks"], plan["finished"], plan["memory"] > 0) == (3, 0, True)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_without_transformers_the_extra_is_named(command, monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    result = CliRunner().invoke(cli, command)
+    assert "pip install 'prune-gui[reconstruct]'" in str(result.exception)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "wanted"),
     [

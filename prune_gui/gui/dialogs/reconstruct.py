@@ -42,6 +42,7 @@ CALIBRATION: Final = questions.FileQuestion(
 )
 OUTPUT: Final = deferred("Folder for the reconstructed model")
 MAX_COUNT: Final = 1_000_000
+MAX_TICKS: Final = 8
 
 
 class ReconstructDialog(JobSequenceDialog):
@@ -207,6 +208,8 @@ class ReconstructDialog(JobSequenceDialog):
             return
         if isinstance(event, Progressed):
             self._count = self._count or event.total
+            spacing = max(1, self._count // MAX_TICKS)
+            self.plot.plotItem.getAxis("bottom").setTickSpacing(spacing, spacing)
         elif isinstance(event, Reported):
             self._take(cast("LayerError | BlockError", event.found))
             self._show()

@@ -6,7 +6,7 @@ import hashlib
 import runpy
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import accumulate, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -54,7 +54,7 @@ def read_calibration(
             of the model. Any other name: UTF-8 text, of which a causal model gets pieces of equal
             length from all of the file, and other models get each line.
         tokenizer: for text.
-        samples: the limit of sequences.
+        samples: the limit of sequences; of lines, so many times `length` is that of their tokens.
         length: tokens of a piece; the limit of those of a line.
         decoder_start: of a model with an encoder and a decoder, the token that begins what its
             decoder gets: the sequence itself, as when it is trained to repeat it.
@@ -88,9 +88,15 @@ def read_calibration(
     if is_causal:
         pieces = _pieces(tokenizer(text, verbose=False)["input_ids"], samples, length)
     else:
-        lines = [line for line in text.splitlines() if line.strip()][:samples]
+        lines = [line for line in text.splitlines() if line.strip()]
         encoded = tokenizer(lines, truncation=True, max_length=length) if lines else {}
-        pieces = [torch.tensor(ids) for ids in encoded.get("input_ids", ())]
+        sequences = encoded.get("input_ids", ())
+        totals = accumulate(map(len, sequences))
+        pieces = [
+            torch.tensor(ids)
+            for ids, total in zip(sequences, totals, strict=True)
+            if total <= samples * length
+        ]
     if not pieces and is_causal and text.strip():
         raise ReconstructionError(
             "{path} has fewer than {length} tokens. Give a longer text, or shorter samples "

@@ -114,9 +114,9 @@ def reconstruct(
         recipe: steps whose targets are names of parameters of the model.
         batches: inputs for calibration, such as a DataLoader; iterated once.
         blocks: modules that run one after another, each on the output of the one before; None:
-            those of its `ModuleList`s and `Sequential`s, see `find_blocks`. Where there are none, or the
-            recipe prunes layers outside of them, the model is one block, ``[model]``: each layer
-            then takes passes from the beginning, and a copy of the model is in memory.
+            those of its `ModuleList`s and `Sequential`s. Where there are none, or the recipe prunes
+            layers outside of them, the model is one block, ``[model]``: each layer then takes
+            passes from the beginning, and a copy of the model is in memory.
         forward: runs the model on a batch; by default ``model(batch)``.
         choose: False: take all masks of the recipe as they are.
         damping: share of the mean diagonal of the second moments that is added to it, at least 0.

@@ -20,6 +20,7 @@ from prune_gui.cli.program import cli
 from prune_gui.errors import CheckpointError, ReconstructionError
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import OutputOptions, Recipe
+from prune_gui.reconstruction.calibration import read_calibration
 from prune_gui.reconstruction.folder import CalibrationFile, reconstruct_folder
 from prune_gui.reconstruction.running import BlockError, Options
 
@@ -312,3 +313,17 @@ def test_a_folder_without_a_model_is_refused(tmp_path, tokens):
     save_file({"weight": torch.ones(4, 4)}, model / "model.safetensors")
     with pytest.raises(ReconstructionError, match="holds no model that transformers"):
         run(model, tokens, tmp_path / "out")
+
+
+def test_an_encoder_gets_all_lines_up_to_the_number_of_tokens(tmp_path):
+    from small_tokenizers import tokenizer_json
+    from transformers import PreTrainedTokenizerFast
+
+    file, text = tmp_path / "tokenizer.json", tmp_path / "lines.txt"
+    file.write_text(tokenizer_json("byte_bpe"))
+    text.write_text("one line\n\n" * 200)
+    tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(file))
+    count = len(tokenizer("one line")["input_ids"])
+    for samples, lines in ((128, 200), (2, 20 // count)):
+        data = read_calibration(text, tokenizer, samples=samples, length=10, is_causal=False)
+        assert sum(len(batch["input_ids"]) for batch in data.batches) == lines

@@ -153,10 +153,10 @@ def reconstruct(
         lists = find_blocks(model)
         inside = set(chain.from_iterable(one.parameters() for one in chain.from_iterable(lists)))
         layers = {weight_of(one) for one in model.modules() if has_rows(one)}
-        names = {one: name for name, one in model.named_parameters()}
-        outside = [
-            one for one in layers if one not in inside and names.get(one) in resolution.layers
-        ]
+        outside = any(
+            one in layers and one not in inside and name in resolution.layers
+            for name, one in model.named_parameters()
+        )
         try:
             found, network = network_of(whole(model) if outside or not lists else lists)
         except ReconstructionError:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import torch
 from reference import State, cosines, dense_state, normalized
+from torch import nn
 from torch.nn import functional
 
 IMAGES = 16
@@ -77,3 +78,37 @@ def evaluate(state: State) -> dict[str, float]:
     """Return the mean cosine to the dense features, as they are and centered."""
     with torch.no_grad():
         return cosines(outputs(state, PICTURES), DENSE)
+
+
+class _Residual(nn.Module):
+    """An inverted residual block: 1x1, depthwise 3x3, and 1x1 convolutions."""
+
+    def __init__(self, channels: int, out: int, stride: int, expansion: int) -> None:
+        super().__init__()
+        inner = channels * expansion
+        wide = _layers(channels, inner, 1, 1, 1) if expansion > 1 else []
+        depthwise = _layers(inner, inner, 3, stride, inner)
+        self.conv = nn.Sequential(*wide, *depthwise, *_layers(inner, out, 1, 1, 1)[:2])
+        self.is_residual = stride == 1 and channels == out
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        inner = self.conv(values)
+        return values + inner if self.is_residual else inner
+
+
+def _layers(channels: int, out: int, kernel: int, stride: int, groups: int) -> list[nn.Module]:
+    conv = nn.Conv2d(channels, out, kernel, stride, kernel // 2, groups=groups, bias=False)
+    return [conv, nn.BatchNorm2d(out), nn.ReLU6()]
+
+
+def network() -> nn.Module:
+    """Return the same network as modules, without values."""
+    blocks: list[nn.Module] = [nn.Sequential(*_layers(3, 32, 3, 2, 1))]
+    channels = 32
+    for (count, stride), out in zip(BLOCKS, (16, 24, 32, 64, 96, 160, 320), strict=True):
+        for number in range(count):
+            expansion = 1 if out == 16 else 6
+            blocks.append(_Residual(channels, out, 1 if number else stride, expansion))
+            channels = out
+    blocks.append(nn.Sequential(*_layers(320, 1280, 1, 1, 1)))
+    return nn.ModuleDict({"features": nn.Sequential(*blocks)})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -30,6 +30,8 @@ HEADINGS: Final = (
     *("Tensor", "Change", "Shape", "Type", "Differing", "Largest change", "Zeros"),
     *("Gained", "Lost", "IoU", "n:m"),
 )
+ERROR: Final = "Error"
+"""The heading of the errors of a reconstruction, if one is recorded in B or else in A."""
 COUNTS: Final = ("differing", "same_number", "non_finite")
 """The fields of a `TensorDiff` that JSON has as they are."""
 STATE_TEXTS: Final[dict[State, str]] = {
@@ -70,6 +72,7 @@ def diff(a: Location, b: Location, cluster: str | None, *, as_json: bool) -> Non
                     "metadata": dict(differences.metadata),
                     "notes": differences.notes,
                     "tensors": [_row_json(row) for row in differences.rows],
+                    "errors": dict(_errors(checkpoint_a, checkpoint_b)),
                 }
             )
         else:
@@ -80,15 +83,31 @@ def _table(a: Checkpoint, b: Checkpoint, differences: Differences) -> Iterator[s
     for label, checkpoint in (("A", a), ("B", b)):
         path = one_line(str(checkpoint.location))
         yield f"{label}: {path}: {checkpoint.format}, {len(checkpoint.tensors):,} tensors"
-    changed = [_cells(row) for row in differences.rows if row.state != "identical"]
+    errors = _errors(a, b)
+    changed = [
+        (*_cells(row), *([_error_text(errors.get(row.name))] if errors else ()))
+        for row in differences.rows
+        if row.state != "identical"
+    ]
     if changed:
-        yield from aligned([HEADINGS, *changed])
+        yield from aligned([(*HEADINGS, *([ERROR] if errors else ())), *changed])
     for key, (before, after) in differences.metadata.items():
         change = "only in B" if before is None else "only in A" if after is None else "differs"
         yield f"Metadata {one_line(key, MAX_NAME_LENGTH)}: {change}"
     for note in differences.notes:
         yield f"Note: {note}"
     yield _summary(differences)
+
+
+def _errors(a: Checkpoint, b: Checkpoint) -> Mapping[str, float]:
+    """Return the errors of layers that a reconstruction recorded."""
+    from prune_gui.recipe.recipe import reconstruction_errors  # pydantic: slow to import
+
+    return reconstruction_errors(b.metadata) or reconstruction_errors(a.metadata)
+
+
+def _error_text(error: float | None) -> str:
+    return "" if error is None else f"{error:.2%}"
 
 
 def _cells(row: Difference) -> tuple[str, ...]:

@@ -105,10 +105,11 @@ def search(
     """Search for a recipe with an evaluator, which is that of `prune-gui evaluate`.
 
     Compares rankings that need no data (balanced scores, RIA, global and uniform L1, LAMP, ERK) at
-    the same sparsity. With --at-least, bisects the sparsity. With --trials, varies the shares of
-    groups of parameters, the powers of balanced scores and the limit on the sparsity of a
-    parameter, at the same sparsity in all. After Ctrl-C, the best recipe so far is printed, and the
-    same command continues from there.
+    the same sparsity; with recordings beside CHECKPOINT, also Wanda, RIA with activations, OBD and
+    Taylor, and the best ones with corrections of kept weights. With --at-least, bisects the
+    sparsity. With --trials, varies the shares of groups of parameters, the powers of balanced
+    scores and the limit on the sparsity of a parameter, at the same sparsity in all. After Ctrl-C,
+    the best recipe so far is printed, and the same command continues from there.
     """
     if (at_least is None) == (amount is None):
         raise click.UsageError("Give either --at-least or --amount.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -12,11 +12,22 @@ import click
 
 from prune_gui.cli import arguments
 from prune_gui.cli.apply import load_recipe
-from prune_gui.cli.printing import aligned, job, print_json, print_line, print_lines
+from prune_gui.cli.printing import (
+    Interrupted,
+    aligned,
+    job,
+    print_json,
+    print_line,
+    print_lines,
+)
 from prune_gui.monitor import Monitor
+from prune_gui.number_formats import duration, short_bytes
 
 if TYPE_CHECKING:
+    import torch
+
     from prune_gui.reconstruction.block import LayerError
+    from prune_gui.reconstruction.folder import FolderRun, Plan
     from prune_gui.reconstruction.running import BlockError, Reconstruction
 
 WORST: Final = 5
@@ -50,9 +61,15 @@ WORST: Final = 5
     help="Then train the kept weights of each block for so many steps, 200 for example.",
 )
 @click.option(
-    "--rate", type=float, default=1e-4, show_default=True, help="Learning rate of --tune."
+    "--rate", type=float, default=4e-4, show_default=True, help="Learning rate of --tune."
 )
-@click.option("--samples", type=click.IntRange(min=1), default=128, show_default=True)
+@click.option(
+    "--samples",
+    type=click.IntRange(min=1),
+    default=128,
+    show_default=True,
+    help="Limit of the pieces or lines of text, or of the rows of token ids.",
+)
 @click.option(
     "--length",
     type=click.IntRange(min=1),
@@ -75,6 +92,11 @@ WORST: Final = 5
     help="Where to compute: cpu, gpu, or a device of torch such as cuda:1.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Only check everything, and say what would be done and how much memory it takes.",
+)
 @arguments.own_methods
 @arguments.as_json
 def reconstruct(
@@ -89,63 +111,111 @@ def reconstruct(
     own: Sequence[Path],
     *,
     overwrite: bool,
+    dry_run: bool,
     as_json: bool,
     **options: Any,  # noqa: ANN401 - further fields of `Options`
 ) -> None:
     """Prune a model of transformers in FOLDER block by block, so that its outputs change least.
 
     Each block is pruned on what the pruned blocks before it give for the calibration data. Only
-    one block is in memory. After Ctrl-C, the same command goes on after the last finished block.
+    one block is in memory. OUT gets the weights, config.json, the tokenizer and all small files.
+
+    After Ctrl-C, or if the program is ended in any other way, the same command goes on after the
+    last finished block, with the same result. The finished blocks are in OUT.unfinished.
     """
     from prune_gui.pruning.devices import find_device
     from prune_gui.recipe import OutputOptions
-    from prune_gui.reconstruction.folder import CalibrationFile, reconstruct_folder
+    from prune_gui.reconstruction.folder import CalibrationFile, FolderRun
     from prune_gui.reconstruction.running import Options
 
     arguments.use_methods(own)
-    progress_lines = _ProgressLines(is_shown=not as_json)
-    with job("Reconstructing", with_bar=False) as (_, stop):
-        result = reconstruct_folder(
-            folder,
-            load_recipe(recipe),
-            CalibrationFile(calibration, samples, length),
-            out,
-            options=Options(choose=masks == "solve", **options),
-            output=OutputOptions(overwrite=overwrite),
-            device=find_device(device),
-            monitor=Monitor(progress_lines.count, stop),
-            report=progress_lines.show,
-        )
-    if as_json:
+    computing_on = find_device(device)
+    lines = _ProgressLines(computing_on, is_shown=not as_json)
+    try:
+        with (
+            job("Reconstructing", with_bar=False) as (_, stop),
+            FolderRun.opened(
+                folder,
+                load_recipe(recipe),
+                CalibrationFile(calibration, samples, length),
+                out,
+                options=Options(choose=masks == "solve", **options),
+                output=OutputOptions(overwrite=overwrite),
+                device=computing_on,
+            ) as run,
+        ):
+            if dry_run:
+                plan = run.plan()
+            else:
+                lines.begin(run)
+                result = run.run(Monitor(lines.count, stop), lines.show)
+    except Interrupted as interrupted:
+        message = f"Stopped after {lines.done} blocks, which are kept. Repeat the command to go on."
+        raise Interrupted(
+            interrupted.exit_code, message if lines.done else str(interrupted)
+        ) from None
+    if dry_run:
+        print_json(asdict(plan)) if as_json else print_lines(_plan_lines(plan))
+    elif as_json:
         print_json({"out": str(out), "blocks": [asdict(block) for block in result.blocks]})
     else:
         print_lines(_lines(out, result))
 
 
 class _ProgressLines:
-    """A line for each finished block, with the time that is left."""
+    """A line for each finished block, with the time that is left and the memory in use."""
 
-    def __init__(self, *, is_shown: bool) -> None:
+    def __init__(self, device: torch.device, *, is_shown: bool) -> None:
+        from prune_gui.reconstruction.running import Pace
+
+        self._device = device
         self._is_shown = is_shown
-        self._start = time.monotonic()
+        self._pace = Pace()
         self._total = 0
+        self.done = 0
 
     def count(self, _done: int, total: int) -> None:
         self._total = total
 
-    def show(self, found: LayerError | BlockError) -> None:
-        from prune_gui.reconstruction.running import BlockError
+    def begin(self, run: FolderRun) -> None:
+        """Say what runs."""
+        if self._is_shown:
+            folder = run.unfinished.folder
+            print_line(f"{len(run.blocks)} blocks; those that are finished are kept in {folder}")
 
-        if not self._is_shown or not isinstance(found, BlockError):
+    def show(self, found: LayerError | BlockError) -> None:
+        from prune_gui.reconstruction.running import BlockError, memory_in_use
+
+        self._pace.take(found)
+        if not isinstance(found, BlockError):
             return
-        done = found.number + 1
-        seconds = time.monotonic() - self._start
-        left = seconds / done * (self._total - done)
-        tuned = f", {found.after:.2%} after tuning" if found.after != found.before else ""
-        print_line(
-            f"Block {done} of {self._total}: error {found.before:.2%}{tuned}; "
-            f"{seconds:.0f} s, about {left:.0f} s left"
-        )
+        self.done = found.number + 1
+        if not self._is_shown:
+            return
+        left = self._pace.seconds_left(self._total - self.done)
+        parts = [f"error {found.before:.2%}"]
+        if found.after != found.before:
+            parts[0] += f", {found.after:.2%} after training"
+        if left is None:
+            parts.append("finished before")
+        elif self.done < self._total:
+            parts.append(f"about {duration(left)} left")
+        parts.append(f"{short_bytes(memory_in_use(self._device))} of memory")
+        print_line(f"Block {self.done} of {self._total}: {'; '.join(parts)}")
+
+
+def _plan_lines(plan: Plan) -> Iterator[str]:
+    finished = f", {plan.finished} finished before" if plan.finished else ""
+    yield f"{plan.model}: {plan.blocks} blocks in {plan.list_name}{finished}"
+    pruned, total = (sum(getattr(one, of) for one in plan.layers) for of in ("pruned", "total"))
+    layers = f"{len(plan.layers)} layers to prune"
+    yield f"{layers}: {pruned:,} of {total:,} weights, {pruned / total:.2%}"
+    patterns = Counter((layer.pattern, layer.is_chosen) for layer in plan.layers)
+    for (pattern, is_chosen), count in patterns.items():
+        masks = "masks chosen in the solve" if is_chosen else "masks of the recipe"
+        yield f"  {count} layers: {pattern}; {masks}"
+    yield f"Calibration: {plan.samples:,} samples, {plan.tokens:,} tokens"
+    yield f"Memory: about {short_bytes(plan.memory)}; disk: {short_bytes(plan.disk)}"
 
 
 def _lines(out: Path, result: Reconstruction) -> Iterator[str]:

@@ -13,6 +13,7 @@ from prune_gui.checkpoint import TensorInfo
 from prune_gui.comparison.mask_overlap import Overlap, comparable
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Resolution
+from prune_gui.recipe.recipe import reconstruction_errors
 from prune_gui.statistics.losses import LOSSES, WeightState, energy_share, loss
 
 
@@ -85,6 +86,13 @@ class StateLosses(Sequence[str]):
         ratio = np.full(len(self), np.nan)
         np.divide(self.measures["both"], either, out=ratio, where=either > 0)
         return ratio
+
+    @cached_property
+    def errors(self) -> NDArray[np.float64]:
+        """The errors that a reconstruction recorded, on the right or else on the left; or NaN."""
+        sides = self.right.checkpoint, self.left.checkpoint
+        found = next(filter(None, (reconstruction_errors(one.metadata) for one in sides)), {})
+        return np.array([found.get(name, np.nan) for name in self.names])
 
     def overlap(self, row: int) -> Overlap:
         """Return the overlap of the zeros of a parameter that is read."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from prune_gui.errors import EvaluationError
 from prune_gui.evaluation.cache import Evaluation
 from prune_gui.evaluation.evaluator import Evaluator
 from prune_gui.evaluation.metrics import number_text
-from prune_gui.evaluation.portfolio import PORTFOLIO, NamedRanking
+from prune_gui.evaluation.portfolio import NamedRanking, corrections_of, portfolio_of
 from prune_gui.evaluation.spec import FINAL
 from prune_gui.evaluation.trials import TARGETS, ShowTrial, Trial, Trials
 from prune_gui.evaluation.tuning import Tuning, require_optuna
@@ -26,7 +26,7 @@ from prune_gui.recipe.recipe import Recipe
 STEPS: Final = 100
 """Amounts are whole multiples of 1 / STEPS."""
 FINALISTS: Final = 2
-"""Rankings that are kept after the first amount at which none holds."""
+"""Rankings that are kept after the first amount at which none holds, or that are corrected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Search:
         *,
         targets: Sequence[str] = TARGETS,
         recipe: Recipe | None = None,
-        portfolio: Sequence[NamedRanking] = PORTFOLIO,
+        portfolio: Sequence[NamedRanking] | None = None,
         trials: int = 0,
         storage: Path | None = None,
         cancel: CancelFlag | None = None,
@@ -63,7 +63,11 @@ class Search:
             require_optuna()
         self._evaluator = evaluator
         self._targets = tuple(targets)
+        self._corrections: Sequence[Mapping[str, object]] = ()
+        if portfolio is None:
+            portfolio, self._corrections = portfolio_of(checkpoint), corrections_of(checkpoint)
         self._portfolio = tuple(portfolio)
+        self._tried: dict[str, NamedRanking] = {}
         self._show_trial = show_trial
         self._run = Trials(evaluator, checkpoint, recipe or Recipe(), cancel, show)
         self._tuning = Tuning(self._run, evaluator, self._targets, storage)
@@ -85,11 +89,14 @@ class Search:
         return self.result()
 
     def at_amount(self, amount: float) -> None:
-        """Find the ranking with the best value at a sparsity of the targets, in [0, 1]."""
-        for ranking in self._portfolio:
-            trial = self._try(ranking, amount)
-            if self._run.is_better(trial.value, math.nan if self.best is None else self.best.value):
-                self.best = trial
+        """Find the ranking with the best value at a sparsity of the targets, in [0, 1].
+
+        With recordings for corrections, the best rankings are also tried with them.
+        """
+        tried = [(ranking, self._try_for_best(ranking, amount)) for ranking in self._portfolio]
+        if self._corrections:
+            for ranking in self._finalists(tried):
+                self._try_for_best(ranking.corrected(self._corrections), amount)
         if self.best is None:
             raise EvaluationError(self.trials[0].error or tr("The value is not a number."))
         if self._count:
@@ -103,7 +110,8 @@ class Search:
 
         The amount is bisected. At each amount the rankings are tried, the best one first, until one
         holds. After the first amount at which none does, only the best ones there are kept. At the
-        end the others are tried once more, just above the amount that was found.
+        end the others are tried once more, just above the amount that was found. With recordings
+        for corrections, all rankings are corrected.
 
         Args:
             share: the share of the dense value that is to be held; if lower values are better, the
@@ -111,8 +119,11 @@ class Search:
             absolute: whether `share` is the value itself, not a share.
         """
         self.limit = self._limit(share, absolute=absolute)
-        low, rankings = self._bisect(0, list(self._portfolio))
-        others = [ranking for ranking in self._portfolio if ranking not in rankings]
+        portfolio = list(self._portfolio)
+        if self._corrections:
+            portfolio = [ranking.corrected(self._corrections) for ranking in portfolio]
+        low, rankings = self._bisect(0, portfolio)
+        others = [ranking for ranking in portfolio if ranking not in rankings]
         while others and low + 1 < STEPS:  # dropped rankings get a last chance just above
             ranking = others.pop(0)
             if self._holds(self._try(ranking, (low + 1) / STEPS)):
@@ -132,9 +143,8 @@ class Search:
                         break
 
     def _best_ranking(self) -> NamedRanking:
-        label = None if self.best is None else self.best.label
-        named = (ranking for ranking in self._portfolio if ranking.name == label)
-        return next(named, self._portfolio[0])
+        label = "" if self.best is None else self.best.label
+        return self._tried.get(label, self._portfolio[0])
 
     def _bisect(self, low: int, rankings: list[NamedRanking]) -> tuple[int, list[NamedRanking]]:
         """Return the highest amount that holds, times STEPS, and the rankings that were kept."""
@@ -183,8 +193,15 @@ class Search:
         )
 
     def _try(self, ranking: NamedRanking, amount: float) -> Trial:
-        step = ranking.step(self._targets, amount)
-        return self._record(self._run.try_steps(ranking.name, amount, step))
+        self._tried[ranking.name] = ranking
+        steps = ranking.steps(self._targets, amount)
+        return self._record(self._run.try_steps(ranking.name, amount, *steps))
+
+    def _try_for_best(self, ranking: NamedRanking, amount: float) -> Trial:
+        trial = self._try(ranking, amount)
+        if self._run.is_better(trial.value, math.nan if self.best is None else self.best.value):
+            self.best = trial
+        return trial
 
     def _record(self, trial: Trial) -> Trial:
         self.trials.append(trial)
@@ -240,7 +257,7 @@ def search(
     amount: float | None = None,
     targets: Sequence[str] = TARGETS,
     recipe: Recipe | None = None,
-    portfolio: Sequence[NamedRanking] = PORTFOLIO,
+    portfolio: Sequence[NamedRanking] | None = None,
     trials: int = 0,
     storage: Path | None = None,
     cancel: CancelFlag | None = None,
@@ -258,7 +275,8 @@ def search(
         amount: find the best ranking at this sparsity of the targets; see `Search.at_amount`.
         targets: patterns of the parameters to prune, see `select`.
         recipe: steps to apply before.
-        portfolio: the rankings to compare.
+        portfolio: the rankings to compare; None: those of `portfolio_of`, with the corrections for
+            which there are recordings beside the checkpoint.
         trials: how many trials to make around the best ranking, with those of earlier runs; see
             `Tuning`.
         storage: the SQLite file of these trials; None: beside the stored results.

@@ -62,7 +62,7 @@ class Tuning:
         first: Mapping[str, float] | None = None,
     ) -> Generator[tuple[Trial, dict[str, float]], None, None]:
         """Yield trials at a sparsity in [0, 1], first those of earlier runs, with their numbers."""
-        origin = self.run.try_steps(ranking.name, amount, ranking.step(self.targets, amount))
+        origin = self.run.try_steps(ranking.name, amount, *ranking.steps(self.targets, amount))
         tuned = ranking.for_tuning()
         step = step_of(tuned.step(self.targets, amount))
         space = TuningSpace(tuned, self.run.resolve((step,)), amount)
@@ -75,7 +75,8 @@ class Tuning:
                 label = deferred(
                     "{ranking}, trial {number}", ranking=ranking.name, number=proposal.number
                 )
-                trial = self.run.try_steps(label, amount, *space.steps(proposal.numbers))
+                steps = *space.steps(proposal.numbers), *ranking.corrections
+                trial = self.run.try_steps(label, amount, *steps)
                 proposal.tell(trial.value)
                 yield trial, proposal.numbers
 

@@ -26,6 +26,7 @@ from prune_gui.gui.views import ViewTabs
 from prune_gui.gui.widgets.frames import deleted_on_close
 from prune_gui.gui.workbench import Workbench
 from prune_gui.session import Crash, Presets, Session
+from prune_gui.session.subjects import FILE, OtherCheckpoint
 
 if TYPE_CHECKING:
     from prune_gui.training.run_folder import Run
@@ -60,6 +61,14 @@ class PanelWindow(QMainWindow):
     @property
     def session(self) -> Session | None:
         return self.workbench.session
+
+    def compare_with(self, path: Path) -> None:
+        """Compare a checkpoint, on the right, with the reference or with the open one."""
+        comparison, session = self.workbench.comparison, self.session
+        original = session.reference_path if session is not None else None
+        comparison.choose("left", OtherCheckpoint(original) if original is not None else FILE)
+        comparison.open(path, "right")
+        self.views.bring_forward("compare")
 
     def show_evaluation(self) -> None:
         self.docks.show("Evaluate")
@@ -117,6 +126,7 @@ class PanelWindow(QMainWindow):
 
         dialog = ReconstructDialog(self.workbench, self.commands.folder, self)
         dialog.open_wanted.connect(self.another_wanted)
+        dialog.compare_wanted.connect(self.compare_with)
         deleted_on_close(dialog).show()
 
     def show_run(self) -> None:

@@ -31,7 +31,6 @@ from prune_gui.language import join_items, tr
 from prune_gui.pruning.methods import Method
 from prune_gui.session import Presets
 from prune_gui.session.changes import Changes
-from prune_gui.session.subjects import FILE, OtherCheckpoint
 
 MAX_DROPPED_NAMES: Final = 3
 """Limit of the names that are shown while files are dragged over the window."""
@@ -206,19 +205,12 @@ class MainWindow(PanelWindow):
         original.choice_wanted.connect(self.commands.choose_reference)
         original.taken.connect(lambda: self.views.bring_forward("compare"))
         saved = self.commands.saving.notice
-        saved.compare_wanted.connect(self._compare_saved)
+        saved.compare_wanted.connect(self.compare_with)
         layouts.column(self.views, of=views, margin=(2, 0, 2, 0))  # for a focus frame
         scrolling = scrolled(views, LOW_PX, NARROW_PX), 1  # without the notices: all see them
         layouts.column(scrolling, saved, original, zeros, correction, of=page, margin=0, gap=0)
         page.setMinimumWidth(NARROW_PX)
         return page
-
-    def _compare_saved(self, path: Path) -> None:
-        comparison, session = self.workbench.comparison, self.session
-        original = session.reference_path if session is not None else None
-        comparison.choose("left", OtherCheckpoint(original) if original is not None else FILE)
-        comparison.open(path, "right")
-        self.views.bring_forward("compare")
 
     def _fill_docks(self) -> None:
         pruning = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)

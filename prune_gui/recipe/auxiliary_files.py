@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -30,6 +31,7 @@ from prune_gui.recipe.patterns import patterns_for
 from prune_gui.recipe.recipe import IN_FILE, Provenance, Step
 from prune_gui.recipe.stack import AppliedStep
 
+log = logging.getLogger(__name__)
 NO_SCORES: Final = deferred(
     "{path}: {name} cannot be used as scores: {reason}. Scores must be floating point numbers."
 )
@@ -236,6 +238,41 @@ def recorded_tensor(
             shape=list(target.shape),
         )
     return file.tensors.get(name)
+
+
+def recordings_beside(checkpoint: Checkpoint, statistics: Iterable[str]) -> dict[str, Path]:
+    """Return the recordings in the folder of a checkpoint, or in one within it, by statistic.
+
+    They have the names of `prune_gui.record`, and shapes of the checkpoint; headers are read.
+    """
+    path = checkpoint.path.absolute()
+    folder = path if path.is_dir() else path.parent
+    found: dict[str, Path] = {}
+    for statistic in statistics:
+        name = f"{statistic}.safetensors"
+        try:
+            candidates = [folder / name, *sorted(folder.glob(f"*/{name}"))]
+            fitting = (one for one in candidates if _fits(one, statistic, checkpoint))
+            if (one := next(fitting, None)) is not None:
+                found[statistic] = one
+        except OSError as error:
+            log.warning("Recordings of %s cannot be looked for: %s", checkpoint.path, error)
+    return found
+
+
+def _fits(path: Path, statistic: str, checkpoint: Checkpoint) -> bool:
+    if not path.is_file():
+        return False
+    try:
+        with open_checkpoint(path) as file:
+            recorded = RecordedScores.of(file)
+    except CheckpointError:
+        return False
+    if recorded is None or recorded.statistic != statistic:
+        return False
+    names = ((info, recorded.name_of(info)) for info in checkpoint.tensors.values())
+    shapes = [recorded.shapes[name] == info.shape for info, name in names if name is not None]
+    return bool(shapes) and all(shapes)
 
 
 def _candidates(name: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from operator import attrgetter, methodcaller
@@ -288,6 +288,8 @@ def _explain(problem: ErrorDetails) -> str:
 
 
 PREFIX: Final = "prune_gui."
+ERRORS_KEY: Final = PREFIX + "reconstruction"
+"""JSON, of a block of an unfinished reconstruction a `BlockError`; of the result all of them."""
 INPUT_KEY: Final = f"{PREFIX}input"  # metadata: the fingerprint of the checkpoint that was pruned
 
 
@@ -298,6 +300,8 @@ class Provenance:
     Attributes:
         form: "finalized", "reparametrized", "masks" or "compact".
         problem: why the recipe cannot be parsed, in one line; "" if it can or is missing.
+        calibration: "sha256:<hex>" of the data that a reconstruction used; "" without one.
+        errors: of the layers that were reconstructed, see `LayerError.error`.
     """
 
     version: str
@@ -306,6 +310,8 @@ class Provenance:
     problem: str
     input: str
     pruned: Mapping[str, int]
+    calibration: str = ""
+    errors: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, metadata: Mapping[str, str], folder: Path | None = None) -> Provenance | None:
@@ -320,7 +326,9 @@ class Provenance:
         except RecipeError as error:
             problem = str(error)
         form, made_of = own.get("form", ""), own.get("input", "")
-        return cls(own["version"], form, recipe, problem, made_of, _counts(own, "pruned"))
+        pruned, errors = _counts(own, "pruned"), reconstruction_errors(metadata)
+        calibration = own.get("calibration", "")
+        return cls(own["version"], form, recipe, problem, made_of, pruned, calibration, errors)
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -370,6 +378,16 @@ def own_version() -> str:
         return version("prune-gui")
     except PackageNotFoundError:  # it runs from a source folder, or the package is unreadable
         return "unknown"
+
+
+def reconstruction_errors(metadata: Mapping[str, str]) -> Mapping[str, float]:
+    """Return the error of each layer of a reconstructed file, see `LayerError.error`; or none."""
+    try:
+        blocks = json.loads(metadata[ERRORS_KEY])
+        errors = {one["name"]: one["error"] for block in blocks for one in block["layers"]}
+        return {name: float(error) for name, error in errors.items() if error is not None}
+    except (ValueError, RecursionError, KeyError, TypeError):
+        return {}  # there are none, or another program wrote them
 
 
 def _counts(metadata: Mapping[str, str], key: str) -> dict[str, int]:

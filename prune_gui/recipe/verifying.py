@@ -22,6 +22,7 @@ from prune_gui.checkpoint.write.content import checksums_in
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
 from prune_gui.monitor import CancelFlag, Monitor, Progress
+from prune_gui.number_formats import sparsity_share
 from prune_gui.parallel import run
 from prune_gui.recipe.recipe import Provenance
 
@@ -93,6 +94,8 @@ def verify(
     with open_checkpoint(path) as checkpoint:
         result = Verification(checkpoint.path)
         made = Provenance.of(checkpoint.metadata)
+        if made is not None and made.errors:
+            result.notes.append(Finding(checkpoint.path.name, _reconstructed(made)))
         suffix = MASK_SUFFIX if made and made.form == "reparametrized" else ""
         pruned = {name + suffix: count for name, count in (made.pruned if made else {}).items()}
         exactly = made is not None and made.form in ("reparametrized", "masks")
@@ -103,6 +106,17 @@ def verify(
     if not result.compared and not result.problems:
         result.notes.append(Finding(checkpoint.path.name, tr("no checksums are recorded in it")))
     return result
+
+
+def _reconstructed(made: Provenance) -> str:
+    worst = max(made.errors, key=lambda name: made.errors[name])
+    return tr(
+        "it was reconstructed with calibration data {digest}; the largest error of a layer is "
+        "{error}, of {name}",
+        digest=made.calibration,
+        error=sparsity_share(made.errors[worst]),
+        name=worst,
+    )
 
 
 def _files(checkpoint: Checkpoint) -> Iterator[FileCheckpoint]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from functools import partial
+from itertools import zip_longest
 from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
 
+from prune_gui.errors import ReconstructionError
 from prune_gui.evaluation.calibration.layer_inputs import (
     has_rows,
     is_transposed_linear,
@@ -24,7 +25,7 @@ from prune_gui.recipe.correction import least_squares
 from prune_gui.recipe.correction.corrected_values import refitted
 from prune_gui.reconstruction.networks import Call, Stop
 from prune_gui.reconstruction.patterns import Pattern
-from prune_gui.reconstruction.solver import choose_mask, damped
+from prune_gui.reconstruction.solver import choose_masks, damped
 
 CATCH_UP: Final = 0.5
 """How much of what the pruned layers before have lost a layer makes up for: it approaches the
@@ -52,29 +53,56 @@ class LayerError:
 
 
 @dataclass(frozen=True, slots=True)
-class _Layers:
-    """Layers that read the same tensor, in the order in which they run."""
+class _Readers:
+    """Modules that read the same tensor, in the order in which they run."""
 
     modules: list[nn.Module]
     is_read_once: bool
 
 
-def run_all(block: nn.Module, inputs: Sequence[Tensor], calls: Sequence[Call]) -> list[Tensor]:
-    """Return the outputs of a block for all batches."""
-    outputs = []
-    for batch, call in zip(inputs, calls, strict=True):
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """A layer to prune; `name` is that of its weight in the block."""
+
+    name: str
+    module: nn.Module
+    pattern: Pattern
+
+    @property
+    def weight(self) -> Tensor:
+        return self.module.get_parameter("weight")
+
+    @property
+    def is_transposed(self) -> bool:
+        return is_transposed_linear(self.module)
+
+    def rows_of(self, values: Tensor, groups: int) -> Tensor:
+        return least_squares.rows_of(values, groups, transposed=self.is_transposed)
+
+    def from_rows(self, rows: Tensor) -> Tensor:
+        shape = self.weight.shape
+        return least_squares.from_rows(rows, shape, transposed=self.is_transposed)
+
+
+def run_through(block: nn.Module, batches: list[Tensor], calls: Sequence[Call]) -> None:
+    """Replace each of the batches by the output of a block for it."""
+    for number, call in enumerate(calls):
         check_cancelled()
-        outputs.append(call.run(block, batch))
-    return outputs
+        batches[number] = call.run(block, batches[number])
 
 
 @dataclass(frozen=True, slots=True)
 class BlockData:
-    """What a block gets, by batch: from the pruned blocks before it, and from the dense ones."""
+    """What runs through a block, by batch: after the pruned blocks before it, and the dense ones.
 
-    inputs: Sequence[Tensor]
-    dense_inputs: Sequence[Tensor]
+    The tensors of the two lists are replaced in place, so that no third list is in memory. The
+    calls differ where a block also gets what blocks of another list give.
+    """
+
+    pruned: list[Tensor]
+    dense: list[Tensor]
     calls: Sequence[Call]
+    dense_calls: Sequence[Call]
 
 
 @torch.no_grad()
@@ -90,36 +118,41 @@ def prune_block(
     """Prune the layers of a dense block in place, and return their masks.
 
     Layers that read the same tensor share its second moments, and are pruned together, before
-    those that read what they give.
+    those that read what they give. What runs through the dense block becomes its outputs.
 
     Args:
         patterns: by name of a parameter in the block. A parameter that is no weight of a layer
             with known inputs, or receives none, is pruned with the mask of the recipe.
         report: called with each result.
+
+    Raises:
+        ReconstructionError: the inputs of a layer are not finite.
     """
     dense = copy.deepcopy(block)
     names = {parameter: name for name, parameter in block.named_parameters()}
-    masks = {}
+    masks: dict[str, Tensor] = {}
     left = dict(patterns)
-    modules = [
-        module
-        for module in block.modules()
+    modules = {
+        module: path
+        for path, module in block.named_modules()
         if has_rows(module) and names.get(module.get_parameter("weight")) in patterns
-    ]
-    paths = {module: path for path, module in block.named_modules()}
-    for layers in _in_order(block, modules, data):
-        twin = dense.get_submodule(paths[layers.modules[0]])
-        moments = _moments(block, layers, dense, twin, data)
-        for module in layers.modules:
-            weight = module.get_parameter("weight")
-            name = names[weight]
-            if name not in left:
-                continue  # another module with the same weight
-            is_transposed = is_transposed_linear(module)
-            pattern = left.pop(name)
-            error, mask = _prune(weight, pattern, *moments, damping, iterations, is_transposed)
-            masks[name] = mask
-            report(LayerError(name, *error))
+    }
+    groups = _in_order(block, list(modules), data)
+    for group in groups:
+        twin = dense.get_submodule(modules[group.modules[0]])
+        sums = _moments(block, group, dense, twin, data, to_the_end=group is groups[-1])
+        if sums is None:
+            continue
+        layers = []
+        for module in group.modules:
+            name = names[module.get_parameter("weight")]
+            if name in left:  # else it is the weight of a module before, too
+                layers.append(_Layer(name, module, left.pop(name)))
+        for found, mask in _prune(layers, *sums, damping, iterations):
+            masks[found.name] = mask
+            report(found)
+    if not groups:
+        run_through(dense, data.dense, data.dense_calls)
     for name, pattern in left.items():
         mask = pattern.mask.to(block.get_parameter(name).device)
         block.get_parameter(name).mul_(mask)
@@ -130,109 +163,138 @@ def prune_block(
 
 
 def _prune(
-    weight: nn.Parameter,
-    pattern: Pattern,
+    layers: Sequence[_Layer],
     moments: Tensor,
     lag: Tensor | None,
     damping: float,
     iterations: int,
-    is_transposed: bool,
-) -> tuple[tuple[float, int, int, str], Tensor]:
-    rows_of = partial(least_squares.rows_of, groups=moments.shape[0], transposed=is_transposed)
-    dense = rows_of(weight.to(moments.dtype))
-    system = damped(moments, damping)
+) -> Iterator[tuple[LayerError, Tensor]]:
+    """Prune layers with the same inputs in place; yield the error and the mask of each."""
+    if not layers:
+        return
+    if not bool(moments.isfinite().all()):
+        raise ReconstructionError(
+            "The inputs of {name} are not finite. Check the calibration data and the weights.",
+            name=layers[0].name,
+        )
+    groups = moments.shape[0]
+    dense = [layer.rows_of(layer.weight.to(moments.dtype), groups) for layer in layers]
+    system, factor = damped(moments, damping)
     wanted = dense
     if lag is not None:
-        wanted = dense + CATCH_UP * torch.linalg.solve(system, dense @ lag, left=False)
-    mask = pattern.mask.to(weight.device)
-    if pattern.choose is not None:
-        chosen = choose_mask(wanted, system, pattern.choose, iterations)
-        mask = least_squares.from_rows(chosen, weight.shape, transposed=is_transposed)
-    target = least_squares.from_rows(wanted, weight.shape, transposed=is_transposed)
-    values, note = refitted(target, mask, moments, damping, transposed=is_transposed)
-    values = values.to(weight).masked_fill(~mask, 0.0)
-    lost = rows_of((values - weight).to(moments.dtype))
-    error = _energy(lost, moments) / _energy(dense, moments).clamp_min(1e-30)
-    weight.copy_(values)
-    return (float(error), int(mask.sum()), mask.numel(), note), mask
+        catch_up = CATCH_UP * torch.cholesky_solve(lag.mT, factor).mT
+        wanted = [rows + rows @ catch_up for rows in dense]
+    masks = [layer.pattern.mask.to(moments.device) for layer in layers]
+    chooses = {n: one for n, layer in enumerate(layers) if (one := layer.pattern.choose)}
+    rows_to_choose = [wanted[number] for number in chooses]
+    found = choose_masks(rows_to_choose, system, list(chooses.values()), iterations)
+    for number, rows in zip(chooses, found, strict=True):
+        masks[number] = layers[number].from_rows(rows)
+    for layer, mask, before, rows in zip(layers, masks, dense, wanted, strict=True):
+        target = layer.from_rows(rows)
+        values, note = refitted(target, mask, moments, damping, transposed=layer.is_transposed)
+        values = values.to(layer.weight).masked_fill(~mask, 0.0)
+        lost = layer.rows_of(values.to(moments.dtype), groups) - before
+        error = _energy(lost, moments) / _energy(before, moments).clamp_min(1e-30)
+        layer.weight.copy_(values)
+        yield LayerError(layer.name, float(error), int(mask.sum()), mask.numel(), note), mask
 
 
 def _energy(rows: Tensor, moments: Tensor) -> Tensor:
     return ((rows @ moments) * rows).sum()
 
 
-def _in_order(block: nn.Module, modules: Sequence[nn.Module], data: BlockData) -> list[_Layers]:
+def _in_order(block: nn.Module, modules: Sequence[nn.Module], data: BlockData) -> list[_Readers]:
     """Return the layers by what they read, in the order in which they first run."""
-    readers: list[tuple[nn.Module, Tensor]] = []
+    readers: list[tuple[nn.Module, Tensor, int]] = []
 
     def note(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        readers.append((module, _first(args, kwargs)))
+        read = _first(args, kwargs)
+        readers.append((module, read, read._version))
 
-    found: list[_Layers] = []
+    found: list[_Readers] = []
     seen: set[nn.Module] = set()
     with ExitStack() as hooks:
         for module in modules:
             hooks.enter_context(module.register_forward_pre_hook(note, with_kwargs=True))
-        for batch, call in zip(data.inputs, data.calls, strict=True):
+        for batch, call in zip(data.pruned, data.calls, strict=True):
             readers.clear()
             call.run(block, batch)
-            runs = [module for module, _ in readers]
-            last: Tensor | None = None
-            for module, read in readers:
+            runs = [module for module, _, _ in readers]
+            last: tuple[Tensor, int] | None = None
+            for module, read, version in readers:
                 if module in seen:
                     continue
                 seen.add(module)
-                if read is last and found[-1].is_read_once and runs.count(module) == 1:
+                is_last = last is not None and read is last[0] and version == last[1]
+                if is_last and found[-1].is_read_once and runs.count(module) == 1:
                     found[-1].modules.append(module)
                 else:
-                    found.append(_Layers([module], runs.count(module) == 1))
-                last = read
+                    found.append(_Readers([module], runs.count(module) == 1))
+                last = read, version
             if len(seen) == len(modules):
                 break
     return found
 
 
 def _moments(
-    block: nn.Module, layers: _Layers, dense: nn.Module, twin: nn.Module, data: BlockData
-) -> tuple[Tensor, Tensor | None]:
-    """Return second moments of what layers read, and of what it lacks.
+    block: nn.Module,
+    group: _Readers,
+    dense: nn.Module,
+    twin: nn.Module,
+    data: BlockData,
+    *,
+    to_the_end: bool,
+) -> tuple[Tensor, Tensor | None] | None:
+    """Return second moments of what modules read, and of what it lacks; None if it is nothing.
 
-    With the inputs X in the pruned block, and Y of the same layer in the dense one, they are
-    X^T X and (Y - X)^T X, each (groups, columns, columns); None if the two blocks do not read
-    tensors of one shape, as in a mixture of experts.
+    With the inputs X in the pruned block, and Y of the same module in the dense one, they are
+    X^T X and (Y - X)^T X, each (groups, columns, columns). The second is None if the two blocks do
+    not read tensors of one shape, as in a mixture of experts.
+
+    Args:
+        to_the_end: whether the dense block runs to its end, and its outputs replace its inputs.
     """
     sums: DeviceSums[str] = DeviceSums()
-    first, has_lag = layers.modules[0], True
-    for batch, dense_batch, call in zip(data.inputs, data.dense_inputs, data.calls, strict=True):
+    first, has_lag = group.modules[0], True
+    for number, calls in enumerate(zip(data.calls, data.dense_calls, strict=True)):
         check_cancelled()
-        reads = _reads(block, first, batch, call, once=layers.is_read_once)
-        dense_reads = _reads(dense, twin, dense_batch, call, once=layers.is_read_once)
+        call, dense_call = calls
+        stops = group.is_read_once
+        reads, _ = _reads(block, first, data.pruned[number], call, stops=stops)
+        stops = stops and not to_the_end
+        dense_reads, outputs = _reads(dense, twin, data.dense[number], dense_call, stops=stops)
+        if to_the_end and outputs is not None:
+            data.dense[number] = outputs
         has_lag = has_lag and [x.shape for x in reads] == [y.shape for y in dense_reads]
-        for number, read in enumerate(reads):
-            if not read.numel():
+        for read, dense_read in zip_longest(reads, dense_reads):
+            if read is None or not read.numel():
                 continue
             sums.add("moments", second_moments(first, read))
             if has_lag:
-                sums.add("lag", second_moments(first, read, dense_reads[number] - read))
-    found = [sums.total(key) for key in ("moments", "lag") if key in sums.keys]
-    moments, *lag = (one if one.dim() == 3 else one[None] for one in found)
-    return moments, lag[0] if has_lag else None
+                sums.add("lag", second_moments(first, read, dense_read - read))
+    found = {key: sums.total(key, None) for key in sums.keys}
+    found = {key: one if one.dim() == 3 else one[None] for key, one in found.items()}
+    if "moments" not in found:
+        return None
+    return found["moments"], found.get("lag") if has_lag else None
 
 
 def _reads(
-    block: nn.Module, layer: nn.Module, batch: Tensor, call: Call, *, once: bool
-) -> list[Tensor]:
-    """Return what a layer of a block reads; runs the block until then if it reads once."""
+    block: nn.Module, module: nn.Module, batch: Tensor, call: Call, *, stops: bool
+) -> tuple[list[Tensor], Tensor | None]:
+    """Return what a module of a block reads, and the output of the block, if it does not stop."""
     reads: list[Tensor] = []
+    output = None
 
     def read(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        reads.append(_first(args, kwargs))
-        if once:
+        reads.append(call.counted(_first(args, kwargs)))
+        if stops:
             raise Stop
 
-    with layer.register_forward_pre_hook(read, with_kwargs=True), suppress(Stop):
-        call.run(block, batch)
-    return reads
+    with module.register_forward_pre_hook(read, with_kwargs=True), suppress(Stop):
+        output = call.run(block, batch)
+    return reads, output
 
 
 def _first(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:

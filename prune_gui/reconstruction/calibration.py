@@ -6,7 +6,7 @@ import hashlib
 import runpy
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import accumulate, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SAMPLES: Final = 128
 LENGTH: Final = 512
-BATCH_TOKENS: Final = 4096
+BATCH_TOKENS: Final = 1024
 """Tokens that run through a block at once, and that one step of tuning sees."""
 
 
@@ -44,6 +44,7 @@ def read_calibration(
     samples: int = SAMPLES,
     length: int = LENGTH,
     is_causal: bool,
+    decoder_start: int | None = None,
 ) -> Calibration:
     """Read calibration data.
 
@@ -53,8 +54,10 @@ def read_calibration(
             of the model. Any other name: UTF-8 text, of which a causal model gets pieces of equal
             length from all of the file, and other models get each line.
         tokenizer: for text.
-        samples: the limit of sequences.
+        samples: the limit of sequences; of lines, so many times `length` is that of their tokens.
         length: tokens of a piece; the limit of those of a line.
+        decoder_start: of a model with an encoder and a decoder, the token that begins what its
+            decoder gets: the sequence itself, as when it is trained to repeat it.
 
     Raises:
         ReconstructionError: the file cannot be read, or holds nothing of use.
@@ -68,7 +71,7 @@ def read_calibration(
     if path.suffix == ".py":
         return Calibration(_made_by(path), digest)
     if path.suffix == ".safetensors":
-        return Calibration(_batches(list(_token_ids(path)[:samples])), digest)
+        return Calibration(_batches(list(_token_ids(path)[:samples]), decoder_start), digest)
     if tokenizer is None:
         raise ReconstructionError(
             "{path} is read as text, but the folder of the model has no tokenizer. Give a "
@@ -85,16 +88,27 @@ def read_calibration(
     if is_causal:
         pieces = _pieces(tokenizer(text, verbose=False)["input_ids"], samples, length)
     else:
-        lines = [line for line in text.splitlines() if line.strip()][:samples]
+        lines = [line for line in text.splitlines() if line.strip()]
         encoded = tokenizer(lines, truncation=True, max_length=length) if lines else {}
-        pieces = [torch.tensor(ids) for ids in encoded.get("input_ids", ())]
-    if not pieces:
+        sequences = encoded.get("input_ids", ())
+        totals = accumulate(map(len, sequences))
+        pieces = [
+            torch.tensor(ids)
+            for ids, total in zip(sequences, totals, strict=True)
+            if total <= samples * length
+        ]
+    if not pieces and is_causal and text.strip():
         raise ReconstructionError(
-            "{path} has fewer than {length} tokens. Give a longer text, or shorter samples.",
+            "{path} has fewer than {length} tokens. Give a longer text, or shorter samples "
+            "(--length).",
             path=path,
             length=length,
         )
-    return Calibration(_batches(pieces), digest)
+    if not pieces:
+        raise ReconstructionError(
+            "{path} has no text. Give texts like those of the use.", path=path
+        )
+    return Calibration(_batches(pieces, decoder_start), digest)
 
 
 def _pieces(ids: list[int], samples: int, length: int) -> list[Tensor]:
@@ -104,14 +118,21 @@ def _pieces(ids: list[int], samples: int, length: int) -> list[Tensor]:
     return [torch.tensor(ids[start : start + length]) for start in starts]
 
 
-def _batches(sequences: Iterable[Tensor]) -> list[Mapping[str, Any]]:
+def _batches(sequences: Iterable[Tensor], decoder_start: int | None) -> list[Mapping[str, Any]]:
     """Return batches of sequences of equal length, so that none is padded."""
     batches: list[Mapping[str, Any]] = []
     for length, equal in groupby(sorted(sequences, key=len), key=len):
         stacked = torch.stack(list(equal)).long()
         parts = torch.split(stacked, max(1, BATCH_TOKENS // length))
-        batches += [{"input_ids": part} for part in parts]
+        batches += [_batch(part, decoder_start) for part in parts]
     return batches
+
+
+def _batch(ids: Tensor, decoder_start: int | None) -> Mapping[str, Any]:
+    if decoder_start is None:
+        return {"input_ids": ids}
+    begun = torch.cat([torch.full_like(ids[:, :1], decoder_start), ids[:, :-1]], 1)
+    return {"input_ids": ids, "decoder_input_ids": begun}
 
 
 def _token_ids(path: Path) -> Tensor:
@@ -130,11 +151,25 @@ def _token_ids(path: Path) -> Tensor:
 
 def _made_by(path: Path) -> list[Mapping[str, Any]]:
     """Return what `batches` of a Python file of the user returns."""
-    found = runpy.run_path(str(path)).get("batches")
-    if not callable(found):
+    try:
+        found = runpy.run_path(str(path)).get("batches")
+        batches = None if found is None else list(found())
+    except Exception as error:
+        raise ReconstructionError(
+            "The file of calibration data raised {type}: {reason}. See {path}.",
+            path=path,
+            type=type(error).__name__,
+            reason=error,
+        ) from error
+    if batches is None:
         raise ReconstructionError(
             "{path} defines no function batches(). Let it return dicts of the arguments of the "
             "model.",
             path=path,
         )
-    return list(found())
+    if not batches or not all(isinstance(batch, Mapping) for batch in batches):
+        raise ReconstructionError(
+            "batches() must return at least one dict of the arguments of the model. See {path}.",
+            path=path,
+        )
+    return batches

@@ -2,43 +2,40 @@
 
 from __future__ import annotations
 
-import json
-import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
-from functools import partial
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from unittest.mock import patch
+from typing import TYPE_CHECKING, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from prune_gui.checkpoint import Checkpoint, open_checkpoint
 from prune_gui.errors import ReconstructionError
+from prune_gui.file_stamps import FileStamps
 from prune_gui.monitor import Monitor
-from prune_gui.recipe.exporting import write
+from prune_gui.recipe.exporting import output_of, parts_to_write
 from prune_gui.recipe.output import OutputOptions, OutputPath
-from prune_gui.recipe.recipe import PREFIX, Recipe, own_version
-from prune_gui.recipe.resolution import Resolution, resolve
+from prune_gui.recipe.recipe import Recipe, own_version
+from prune_gui.recipe.resolution import resolve
 from prune_gui.reconstruction.block import LayerError
 from prune_gui.reconstruction.calibration import LENGTH, SAMPLES, Calibration, read_calibration
-from prune_gui.reconstruction.networks import Calls, calls_of, find_blocks
-from prune_gui.reconstruction.patterns import Pattern, pattern_of
+from prune_gui.reconstruction.networks import find_blocks
+from prune_gui.reconstruction.pretrained import skeleton
 from prune_gui.reconstruction.running import (
     BlockError,
     Options,
     Reconstruction,
+    memory_in_use,
     reconstruct_blocks,
 )
-from prune_gui.reconstruction.unfinished import ERRORS_KEY, UnfinishedRun
+from prune_gui.reconstruction.stored_blocks import COPIES, PlannedLayer, StoredBlocks
+from prune_gui.reconstruction.unfinished import UnfinishedRun
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
-
-log = logging.getLogger(__name__)
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +47,133 @@ class CalibrationFile:
     length: int = LENGTH
 
 
-@dataclass(frozen=True, eq=False)
-class _Reconstructed(Resolution):
-    """What is written: the values of finished blocks in place of those of the checkpoint."""
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a run will do.
 
-    finished: Mapping[str, Checkpoint] = field(default_factory=dict, kw_only=True)
+    Attributes:
+        model: the class of the model.
+        list_name: the names of its lists of blocks.
+        blocks: number of blocks.
+        finished: how many of them an earlier run has pruned.
+        samples, tokens: numbers of sequences, and of positions in all of them.
+        memory: bytes in use, about: of the program, blocks, activations and second moments.
+        disk: bytes of the output, and once more of its blocks until it is written.
+    """
 
-    def values(self, name: str) -> Tensor:
-        found = self.finished.get(name)
-        return super().values(name) if found is None else found.view(name)
+    model: str
+    list_name: str
+    blocks: int
+    finished: int
+    layers: tuple[PlannedLayer, ...]
+    samples: int
+    tokens: int
+    memory: int
+    disk: int
 
-    def is_corrected(self, name: str) -> bool:
-        return name in self.finished
+
+@dataclass(frozen=True, slots=True)
+class FolderRun:
+    """The model of a folder, a recipe, calibration data and an output, all of which are checked.
+
+    Only the files of the checkpoint are open; nothing is computed or written yet.
+    """
+
+    checkpoint: Checkpoint
+    blocks: StoredBlocks
+    data: Calibration
+    out: Path
+    unfinished: UnfinishedRun
+    options: Options
+    output: OutputOptions
+
+    @classmethod
+    @contextmanager
+    def opened(
+        cls,
+        folder: Path,
+        recipe: Recipe,
+        calibration: CalibrationFile,
+        out: Path,
+        *,
+        options: Options,
+        output: OutputOptions,
+        device: torch.device,
+    ) -> Iterator[Self]:
+        """Open and check what a run needs, for a `with` block.
+
+        Raises:
+            ReconstructionError: the folder has no model with blocks, or the calibration data
+                cannot be used.
+            RecipeError: a step of the recipe cannot be applied.
+            CheckpointError: a file cannot be read or written.
+        """
+        with open_checkpoint(folder) as checkpoint:
+            model, tokenizer = skeleton(checkpoint)
+            target = OutputPath.of(checkpoint, out, output)
+            if not target.is_folder:
+                raise ReconstructionError(
+                    "{path} is the name of a file. Name a folder, which gets all files of a model.",
+                    path=out,
+                )
+            lists = find_blocks(model)
+            if not lists:
+                raise ReconstructionError(
+                    "{model} has no list of blocks. Load it in Python, and call "
+                    "prune_gui.reconstruct.",
+                    model=type(model).__name__,
+                )
+            resolution = resolve(recipe, checkpoint)
+            parts = parts_to_write(resolution, output)
+            output_of(resolution, target, output, parts).check()
+            data = _read(calibration, model, tokenizer)
+            deciding = _deciding(checkpoint, recipe, model.config, data, options, device)
+            unfinished = UnfinishedRun(out, deciding)
+            blocks = StoredBlocks(model, lists, resolution, options, unfinished, device)
+            yield cls(checkpoint, blocks, data, out, unfinished, options, output)
+
+    def plan(self) -> Plan:
+        """Return what `run` will do; runs the dense model on the first batch."""
+        self.unfinished.check()
+        memory = memory_in_use(self.blocks.device)
+        network = self.blocks.network(self.data)
+        inputs = network.calls(network.lists[0], {}).inputs
+        tensors, layers = self.checkpoint.tensors, tuple(self.blocks.planned())
+        activations = sum(batch.nbytes for batch in inputs)
+        return Plan(
+            model=self.blocks.class_name,
+            list_name=self.blocks.list_names,
+            blocks=len(self.blocks),
+            finished=self.unfinished.count(),
+            layers=layers,
+            samples=sum(len(batch) for batch in inputs),
+            tokens=sum(batch.shape[:-1].numel() for batch in inputs),
+            memory=memory + self.blocks.working_memory(layers) + COPIES * activations,
+            disk=sum(info.nbytes for info in tensors.values())
+            + sum(tensors[layer.name].nbytes for layer in layers),
+        )
+
+    def run(
+        self,
+        monitor: Monitor,
+        report: Callable[[LayerError | BlockError], object] = lambda _: None,
+    ) -> Reconstruction:
+        """Prune the model block by block, and write a folder that transformers loads.
+
+        Finished blocks are kept in a folder beside the output until it is written; the same run
+        goes on after the last of them, with the same result.
+
+        Raises:
+            ReconstructionError: the same output is being written, or has blocks of another run.
+            CheckpointError: a file cannot be read or written.
+        """
+        with self.unfinished.begun():
+            with monitor.plan(len(self.blocks)), monitor.in_charge():
+                network = self.blocks.network(self.data)
+                result = reconstruct_blocks(self.blocks, network, self.options, monitor, report)
+            self.blocks.write(self.out, self.output, self.data, result, monitor)
+            self.unfinished.remove()
+        return result
 
 
 def reconstruct_folder(
@@ -76,293 +188,69 @@ def reconstruct_folder(
     monitor: Monitor,
     report: Callable[[LayerError | BlockError], object] = lambda _: None,
 ) -> Reconstruction:
-    """Prune the model of a folder block by block, and write a folder that transformers loads.
+    """Prune the model of a folder; see `FolderRun.opened` and `FolderRun.run`."""
+    with FolderRun.opened(
+        folder, recipe, calibration, out, options=options, output=output, device=device
+    ) as run:
+        return run.run(monitor, report)
 
-    Finished blocks are kept in a folder beside `out` until it is written; the same call goes on
-    after the last of them, with the same result.
 
-    Raises:
-        ReconstructionError: the folder has no model with one list of blocks, or the calibration
-            data cannot be used; nothing is pruned.
-        RecipeError: a step of the recipe cannot be applied.
-        CheckpointError: a file cannot be read or written.
-    """
-    with open_checkpoint(folder) as checkpoint:
-        model, tokenizer = _skeleton(checkpoint)
-        OutputPath.of(checkpoint, out, output)  # refuses what cannot be written, before the work
-        prefix, blocks = find_blocks(model)
-        resolution = resolve(recipe, checkpoint)
-        data = read_calibration(
-            calibration.path,
-            tokenizer,
-            samples=calibration.samples,
-            length=calibration.length,
-            is_causal=hasattr(model, "lm_head") or model.can_generate(),
+def _read(
+    calibration: CalibrationFile,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase | None,
+) -> Calibration:
+    config, path = model.config, calibration.path
+    text_config = config.get_text_config()
+    if path.suffix != ".py" and model.main_input_name != "input_ids":
+        raise ReconstructionError(
+            "{model} takes {name}, not text. Give a .py file whose function batches() returns its "
+            "inputs.",
+            model=type(model).__name__,
+            name=model.main_input_name,
         )
-        _check_ids(data, calibration.path, getattr(model.config, "vocab_size", None))
-        run = UnfinishedRun(
-            out, _description(checkpoint, recipe, calibration, data, options, device)
-        )
-        stored = _StoredBlocks(model, prefix, blocks, resolution, options, run, device)
-        run.begin()
-        with monitor.plan(len(blocks)), monitor.in_charge():
-            calls = stored.calls(data)
-            result = reconstruct_blocks(stored, calls, options, monitor, report)
-        stored.write(out, output, data, result, monitor)
-        run.remove()
-    return result
-
-
-def _check_ids(data: Calibration, path: Path, tokens: int | None) -> None:
-    ids = (batch["input_ids"] for batch in data.batches if "input_ids" in batch)
-    if tokens is not None and max((int(one.max()) for one in ids), default=0) >= tokens:
+    decoder_start = config.decoder_start_token_id if config.is_encoder_decoder else None
+    positions = getattr(text_config, "max_position_embeddings", None) or calibration.length
+    data = read_calibration(
+        path,
+        tokenizer,
+        samples=calibration.samples,
+        length=min(calibration.length, positions),
+        is_causal=hasattr(model, "lm_head") or model.can_generate(),
+        decoder_start=decoder_start,
+    )
+    tokens = getattr(text_config, "vocab_size", None)
+    ids = [batch["input_ids"] for batch in data.batches if "input_ids" in batch]
+    if tokens and any(int(one.max()) >= tokens or int(one.min()) < 0 for one in ids):
         raise ReconstructionError(
             "{path} has token ids of another model: this one has {count:,} tokens.",
             path=path,
             count=tokens,
         )
+    return data
 
 
-def _description(
+def _deciding(
     checkpoint: Checkpoint,
     recipe: Recipe,
-    calibration: CalibrationFile,
+    config: PreTrainedConfig,
     data: Calibration,
     options: Options,
     device: torch.device,
-) -> str:
-    return json.dumps(
-        {
-            "version": own_version(),
-            "model": checkpoint.files_digest().hex(),
-            "recipe": recipe.anchored().to_yaml(),
-            "calibration": [data.digest, calibration.samples, calibration.length],
-            "options": asdict(options),
-            "device": device.type,
-        }
-    )
-
-
-def _skeleton(
-    checkpoint: Checkpoint,
-) -> tuple[PreTrainedModel, PreTrainedTokenizerBase | None]:
-    """Return the model of a folder without weights, and its tokenizer if there is one."""
-    folder = checkpoint.model_files_folder
-    try:
-        import transformers
-    except ImportError as error:
-        raise ReconstructionError(
-            "Reconstructing a folder needs transformers: pip install prune-gui[reconstruct]."
-        ) from error
-    try:
-        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
-        name = next(iter(config.architectures or ()), "")
-        model_class: Any = getattr(transformers, name, None)
-        model_class = model_class or transformers.MODEL_MAPPING[type(config)]
-        with _parameters_on_meta():
-            model = model_class(config)
-    except (OSError, ValueError, KeyError, ImportError) as error:
-        raise ReconstructionError(
-            "{folder} holds no model that transformers {version} can build: {reason}",
-            folder=folder,
-            version=transformers.__version__,
-            reason=_root_cause(error),
-        ) from error
-    tokenizer_file = folder / "tokenizer.json"
-    tokenizer_class: Any = transformers.PreTrainedTokenizerFast
-    try:
-        if tokenizer_file.exists():  # the class that a model names may need more tokens than it has
-            tokenizer = tokenizer_class(tokenizer_file=str(tokenizer_file))
-        else:
-            tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    except Exception as error:  # noqa: BLE001 - tokenizers raise nothing more specific
-        log.info("%s has no tokenizer that can be used: %s", folder, error)
-        tokenizer = None
-    return model.eval(), tokenizer
-
-
-def _root_cause(error: BaseException) -> BaseException:
-    return error if error.__cause__ is None else _root_cause(error.__cause__)
-
-
-@contextmanager
-def _parameters_on_meta() -> Iterator[None]:
-    """Let modules made within the block have parameters without values, but real buffers."""
-    register = nn.Module.register_parameter
-
-    def on_meta(module: nn.Module, name: str, param: nn.Parameter | None) -> None:
-        if param is not None:
-            param = nn.Parameter(param.to("meta"), requires_grad=False)
-        register(module, name, param)
-
-    with patch.object(nn.Module, "register_parameter", on_meta):
-        yield
-
-
-class _StoredBlocks:
-    """The blocks of a model whose weights are in a checkpoint; those in use are float32."""
-
-    def __init__(
-        self,
-        model: PreTrainedModel,
-        prefix: str,
-        blocks: Sequence[nn.Module],
-        resolution: Resolution,
-        options: Options,
-        run: UnfinishedRun,
-        device: torch.device,
-    ) -> None:
-        self._model = model
-        self._prefix = prefix
-        self._blocks = blocks
-        self._resolution = resolution
-        self._checkpoint = resolution.checkpoint
-        self._options = options
-        self._run = run
-        self._device = device
-        known = dict(self._checkpoint.tensors)
-        known |= {alias: info for info in known.values() for alias in info.aliases}
-        self._names: dict[str, str] = {}
-        base = f"{model.base_model_prefix}."
-        for name in model.state_dict(keep_vars=True):
-            spellings = (name, name.removeprefix(base), base + name)
-            if found := next((one for one in spellings if one in known), None):
-                self._names[name] = known[found].name
-        for number in range(len(blocks)):
-            for own, _ in blocks[number].named_parameters():
-                if self._full(number, own) not in self._names:
-                    raise ReconstructionError(
-                        "{folder} has no tensor {name}, which its blocks need. Load and save the "
-                        "model with the version of transformers that is installed.",
-                        folder=self._checkpoint.path.parent,
-                        name=self._full(number, own),
-                    )
-        if not any(map(self.patterns, range(len(blocks)))):
-            raise ReconstructionError(
-                "No step of the recipe prunes a parameter of the blocks in {list}. Change its "
-                "targets.",
-                list=prefix,
-            )
-
-    def _full(self, number: int, own: str) -> str:
-        return f"{self._prefix}.{number}.{own}"
-
-    def __len__(self) -> int:
-        return len(self._blocks)
-
-    def calls(self, data: Calibration) -> Calls:
-        """Return the calls of all blocks; what runs before them is in memory only meanwhile."""
-        inside = f"{self._prefix}."
-        outer = {name: one for name, one in self._names.items() if not name.startswith(inside)}
-        self._load(self._model, outer, self._checkpoint)
-        for buffer in self._model.buffers():
-            buffer.data = buffer.to(self._device)
-        batches = (
-            {key: _moved(value, self._device) for key, value in batch.items()}
-            for batch in data.batches
-        )
-        calls = calls_of(self._model, self._blocks, batches, partial(_forward, self._model.config))
-        _forget(self._model)
-        return calls
-
-    def finished(self, number: int) -> BlockError | None:
-        return self._run.errors(number)
-
-    def dense(self, number: int) -> nn.Module:
-        self._load(self._blocks[number], self._own_names(number), self._checkpoint)
-        return self._blocks[number]
-
-    def pruned(self, number: int) -> nn.Module:
-        block = self.dense(number)
-        file = self._run.block(number)
-        assert file is not None
-        with file:
-            names = self._own_names(number)
-            self._load(block, {own: one for own, one in names.items() if one in file.tensors}, file)
-        return block
-
-    def full_name(self, number: int, name: str) -> str:
-        return self._names[self._full(number, name)]
-
-    def patterns(self, number: int) -> Mapping[str, Pattern]:
-        return {
-            own: pattern
-            for own, _ in self._blocks[number].named_parameters()
-            if (name := self._names[self._full(number, own)]) in self._resolution.counts
-            and (pattern := pattern_of(self._resolution, name, choose=self._options.choose))
-        }
-
-    def keep(self, block: nn.Module, found: BlockError, masks: Mapping[str, Tensor]) -> None:
-        tensors = {}
-        names = self._own_names(found.number)
-        for own, parameter in block.named_parameters():
-            if own in masks or self._options.tuning_steps:
-                name = names[own]
-                rounded = parameter.detach().to(self._checkpoint.view(name).dtype)
-                parameter.copy_(rounded)
-                tensors[name] = rounded
-        self._run.write(found, tensors)
-
-    def release(self, number: int) -> None:
-        _forget(self._blocks[number])
-
-    def _own_names(self, number: int) -> dict[str, str]:
-        """Return the names in the checkpoint of the parameters and buffers of a block."""
-        start = self._full(number, "")
-        return {
-            full.removeprefix(start): name
-            for full, name in self._names.items()
-            if full.startswith(start)
-        }
-
-    def _load(self, module: nn.Module, names: Mapping[str, str], source: Checkpoint) -> None:
-        tensors = {}
-        for own, name in names.items():
-            values = source.read_values(name)
-            wide = torch.float32 if values.is_floating_point() else values.dtype
-            tensors[own] = values.to(self._device, wide, copy=True)
-        module.load_state_dict(tensors, strict=False, assign=True)
-        module.requires_grad_(False)
-
-    def write(
-        self,
-        out: Path,
-        output: OutputOptions,
-        data: Calibration,
-        result: Reconstruction,
-        monitor: Monitor,
-    ) -> None:
-        """Write the folder, with the values of the finished blocks."""
-        files = [self._run.block(number) for number in range(len(self))]
-        finished = {name: file for file in files if file is not None for name in file.tensors}
-        known = {
-            one.name: getattr(self._resolution, one.name) for one in fields(Resolution) if one.init
-        }
-        layers = {**known.pop("layers"), **dict.fromkeys(finished, ())}
-        provenance = {
-            PREFIX + "calibration": f"sha256:{data.digest}",
-            ERRORS_KEY: json.dumps([asdict(block) for block in result.blocks]),
-        }
-        reconstructed = _Reconstructed(
-            **{**known, "provenance": provenance}, layers=layers, finished=finished
-        )
-        try:
-            write(reconstructed, out, output, monitor)
-        finally:
-            for file in files:
-                if file is not None:
-                    file.close()
-
-
-def _forward(config: object, model: nn.Module, batch: Mapping[str, Any]) -> object:
-    return model(**batch, **({"use_cache": False} if hasattr(config, "use_cache") else {}))
-
-
-def _forget(module: nn.Module) -> None:
-    """Replace all parameters of a module by ones without values."""
-    empty = {name: one.to("meta") for name, one in module.named_parameters()}
-    module.load_state_dict(empty, strict=False, assign=True)
-
-
-def _moved(value: object, device: torch.device) -> object:
-    return value.to(device) if isinstance(value, Tensor) else value
+) -> dict[str, object]:
+    """Return what decides the result; see `DECIDING`."""
+    files = [path for step in recipe.steps for path in step.method.files.values()]
+    batches = hashlib.sha256(data.digest.encode())
+    for batch in data.batches:
+        for name, value in sorted(batch.items()):
+            batches.update(name.encode())
+            is_tensor = isinstance(value, Tensor)
+            batches.update(repr(value.tolist() if is_tensor else value).encode())
+    return {
+        "version": own_version(),
+        "model": [checkpoint.files_digest().hex(), config.to_json_string()],
+        "recipe": [recipe.anchored().to_yaml(), repr(FileStamps.of(map(Path, files)))],
+        "calibration": batches.hexdigest(),
+        **asdict(options),
+        "device": device.type,
+    }

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from itertools import chain
 from typing import Any
 
 from torch import Tensor, nn
 
 from prune_gui.checkpoint.in_memory import InMemory
 from prune_gui.errors import ReconstructionError
+from prune_gui.evaluation.calibration.layer_inputs import has_rows, weight_of
 from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.recipe.recipe import Recipe
 from prune_gui.recipe.resolution import Resolution, resolve
 from prune_gui.reconstruction.block import LayerError
-from prune_gui.reconstruction.networks import Forward, calls_of, find_blocks
+from prune_gui.reconstruction.networks import BlockList, Forward, Network, find_blocks, whole
 from prune_gui.reconstruction.patterns import Pattern, pattern_of
 from prune_gui.reconstruction.running import (
     DAMPING,
@@ -67,6 +70,9 @@ class _InMemoryBlocks:
     def patterns(self, number: int) -> Mapping[str, Pattern]:
         return self._patterns[number]
 
+    def round(self, block: nn.Module, number: int, masks: Mapping[str, Tensor]) -> None:
+        """Do nothing: the weights are kept as they are."""
+
     def keep(self, block: nn.Module, found: BlockError, masks: Mapping[str, Tensor]) -> None:
         """Do nothing: the weights stay in the model."""
 
@@ -108,7 +114,9 @@ def reconstruct(
         recipe: steps whose targets are names of parameters of the model.
         batches: inputs for calibration, such as a DataLoader; iterated once.
         blocks: modules that run one after another, each on the output of the one before; None:
-            the one `ModuleList` of the model with layers. ``[model]`` for a model without blocks.
+            those of its `ModuleList`s and `Sequential`s. Where there are none, or the recipe prunes
+            layers outside of them, the model is one block, ``[model]``: each layer then takes
+            passes from the beginning, and a copy of the model is in memory.
         forward: runs the model on a batch; by default ``model(batch)``.
         choose: False: take all masks of the recipe as they are.
         damping: share of the mean diagonal of the second moments that is added to it, at least 0.
@@ -129,16 +137,34 @@ def reconstruct(
             target is in a block; nothing is pruned.
     """
     options = Options(choose, damping, iterations, tuning_steps, rate, seed)
-    if blocks is None:
-        _, blocks = find_blocks(model)
     weights = {name: one.detach() for name, one in model.named_parameters()}
     resolution = resolve(recipe, InMemory(weights))
-    found = _InMemoryBlocks(model, list(blocks), resolution, options)
-    if not any(map(found.patterns, range(len(found)))):
-        raise ReconstructionError(
-            "No step of the recipe prunes a parameter of the blocks. Change its targets."
+    data, run = list(batches), forward or (lambda model, batch: model(batch))
+
+    def network_of(lists: Sequence[BlockList]) -> tuple[_InMemoryBlocks, Network]:
+        blocks = _InMemoryBlocks(model, list(chain.from_iterable(lists)), resolution, options)
+        if not any(map(blocks.patterns, range(len(blocks)))):
+            raise ReconstructionError(
+                "No step of the recipe prunes a parameter of the blocks. Change its targets."
+            )
+        return blocks, Network(model, lists, data, run, lambda _: nullcontext())
+
+    if blocks is None:
+        lists = find_blocks(model)
+        inside = set(chain.from_iterable(one.parameters() for one in chain.from_iterable(lists)))
+        layers = {weight_of(one) for one in model.modules() if has_rows(one)}
+        outside = any(
+            one in layers and one not in inside and name in resolution.layers
+            for name, one in model.named_parameters()
         )
-    calls = calls_of(model, blocks, batches, forward or (lambda model, batch: model(batch)))
+        try:
+            found, network = network_of(whole(model) if outside or not lists else lists)
+        except ReconstructionError:
+            found, network = network_of(whole(model))
+    else:
+        paths = {module: name for name, module in model.named_modules()}
+        given = BlockList("", tuple(paths.get(one, "") for one in blocks), tuple(blocks))
+        found, network = network_of([given])
     monitor = Monitor(progress, cancel)
     with monitor.plan(len(found)):
-        return reconstruct_blocks(found, calls, options, monitor, report)
+        return reconstruct_blocks(found, network, options, monitor, report)

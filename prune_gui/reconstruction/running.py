@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
+import psutil
 import torch
 from torch import Tensor, nn
 
 from prune_gui.monitor import Monitor
-from prune_gui.reconstruction.block import BlockData, LayerError, prune_block, run_all
-from prune_gui.reconstruction.networks import Calls
+from prune_gui.reconstruction.block import BlockData, LayerError, prune_block, run_through
+from prune_gui.reconstruction.networks import Network
 from prune_gui.reconstruction.patterns import Pattern
+from prune_gui.reconstruction.products import fast_products
 from prune_gui.reconstruction.solver import ITERATIONS
-from prune_gui.reconstruction.tuning import block_error, tune_block
+from prune_gui.reconstruction.tuning import relative_error, tune_block
 
 DAMPING: Final = 0.01
-RATE: Final = 1e-4
+RATE: Final = 4e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,39 @@ class Reconstruction:
         return [layer for block in self.blocks for layer in block.layers]
 
 
+@dataclass(slots=True)
+class Pace:
+    """The time that a run will take, from what it reports; blocks of earlier runs do not count."""
+
+    last: float = field(default_factory=time.monotonic)
+    _pruned: int = 0
+    _seconds: float = 0.0
+    _is_pruning: bool = False
+
+    def take(self, found: LayerError | BlockError) -> None:
+        """Take what is reported, when it is."""
+        if isinstance(found, LayerError):
+            self._is_pruning = True
+            return
+        now = time.monotonic()
+        if self._is_pruning:
+            self._pruned += 1
+            self._seconds += now - self.last
+        self._is_pruning, self.last = False, now
+
+    def seconds_left(self, blocks: int) -> float | None:
+        """Return how long some more blocks take; None if none was pruned yet."""
+        return self._seconds / self._pruned * blocks if self._pruned else None
+
+
+def memory_in_use(device: torch.device) -> int:
+    """Return the bytes that this program has in use there, without mapped files."""
+    if device.type == "cuda":
+        return torch.cuda.memory_allocated(device)
+    found = psutil.Process().memory_info()
+    return int(found.rss - getattr(found, "shared", 0))
+
+
 class Blocks(Protocol):
     """The blocks of a network, wherever their weights are."""
 
@@ -90,8 +126,11 @@ class Blocks(Protocol):
     def patterns(self, number: int) -> Mapping[str, Pattern]:
         """Return the patterns by name of a parameter in a block."""
 
+    def round(self, block: nn.Module, number: int, masks: Mapping[str, Tensor]) -> None:
+        """Round the weights that a block has now to those that `keep` keeps."""
+
     def keep(self, block: nn.Module, found: BlockError, masks: Mapping[str, Tensor]) -> None:
-        """Keep the weights that a block has now, and round them to those that are kept."""
+        """Keep the weights that a block has now."""
 
     def release(self, number: int) -> None:
         """Forget the weights of a block that are kept elsewhere."""
@@ -100,33 +139,43 @@ class Blocks(Protocol):
 @torch.no_grad()
 def reconstruct_blocks(
     blocks: Blocks,
-    calls: Calls,
+    network: Network,
     options: Options,
     monitor: Monitor,
     report: Callable[[LayerError | BlockError], object],
 ) -> Reconstruction:
     """Prune all blocks in order, except for those that an earlier run finished.
 
-    Two copies of one block are in memory, and three outputs of a block for all batches.
+    Two copies of one block are in memory, and two outputs of a block for all batches.
     """
     result = Reconstruction()
-    inputs = dense_inputs = calls.inputs
-    with monitor.in_charge():
-        for number in range(len(blocks)):
-            monitor.advance()
-            data = BlockData(inputs, dense_inputs, calls.of_block[number])
-            block = blocks.dense(number)
-            wanted = run_all(block, dense_inputs, data.calls)
-            found = blocks.finished(number)
-            if found is not None:
-                block = blocks.pruned(number)
-            else:
-                found = _prune(block, number, blocks, data, wanted, options, report)
-            result.blocks.append(found)
-            inputs, dense_inputs = run_all(block, inputs, data.calls), wanted
-            blocks.release(number)
-            report(found)
-            monitor.advance(1)
+    known: dict[nn.Module, list[Tensor]] = {}
+    dense_known: dict[nn.Module, list[Tensor]] = {}
+    with monitor.in_charge(), fast_products():
+        for one in network.lists:
+            calls = dense_calls = network.calls(one, dense_known)
+            if known:
+                calls = network.calls(one, known)
+            pruned, dense = list(calls.inputs), list(dense_calls.inputs)
+            calls.inputs.clear()
+            dense_calls.inputs.clear()
+            for index, module in enumerate(one):
+                monitor.advance()
+                number = one.first + index
+                data = BlockData(pruned, dense, calls.of_block[index], dense_calls.of_block[index])
+                block = blocks.dense(number)
+                found = blocks.finished(number)
+                if found is None:
+                    found = _prune(block, number, blocks, data, options, report)
+                else:
+                    run_through(block, dense, data.dense_calls)
+                    run_through(blocks.pruned(number), pruned, data.calls)
+                result.blocks.append(found)
+                blocks.release(number)
+                if module in network.exposed:
+                    known[module], dense_known[module] = list(pruned), list(dense)
+                report(found)
+                monitor.advance(1)
     return result
 
 
@@ -135,10 +184,10 @@ def _prune(
     number: int,
     blocks: Blocks,
     data: BlockData,
-    wanted: list[Tensor],
     options: Options,
     report: Callable[[LayerError | BlockError], object],
 ) -> BlockError:
+    """Prune a block, and run all data through it."""
     layers: list[LayerError] = []
 
     def note(layer: LayerError) -> None:
@@ -154,19 +203,21 @@ def _prune(
         iterations=options.iterations,
         report=note,
     )
-    before = after = block_error(run_all(block, data.inputs, data.calls), wanted)
+    before = None
     if options.tuning_steps:
-        tune_block(
+        before = tune_block(
             block,
             masks,
-            data.inputs,
-            wanted,
+            data.pruned,
+            data.dense,
             data.calls,
             steps=options.tuning_steps,
             rate=options.rate,
             seed=options.seed + number,
         )
-        after = block_error(run_all(block, data.inputs, data.calls), wanted)
-    found = BlockError(number, tuple(layers), before, after)
+    blocks.round(block, number, masks)
+    run_through(block, data.pruned, data.calls)
+    after = relative_error(data.pruned, data.dense)
+    found = BlockError(number, tuple(layers), after if before is None else before, after)
     blocks.keep(block, found, masks)
     return found

@@ -5,51 +5,97 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Final
 
+from filelock import FileLock, Timeout
 from torch import Tensor
 
 from prune_gui.checkpoint import Checkpoint, FileOutput, TensorWriter, open_checkpoint
 from prune_gui.errors import ReconstructionError
+from prune_gui.language import deferred, join_items, tr
 from prune_gui.monitor import Monitor, not_cancelled
+from prune_gui.recipe.recipe import ERRORS_KEY
 from prune_gui.reconstruction.block import LayerError
 from prune_gui.reconstruction.running import BlockError
 
-ERRORS_KEY: Final = "prune_gui.reconstruction"
-"""Metadata: JSON, of a block in an unfinished run a `BlockError`; of the result all of them."""
 RUN_KEY: Final = "prune_gui.run"
-"""Metadata of a finished block: what was asked for, which must be the same when going on."""
+"""Metadata of a finished block: JSON, the values of `DECIDING`."""
+DECIDING: Final = {
+    "version": deferred("version of the program"),
+    "model": deferred("model"),
+    "recipe": deferred("recipe"),
+    "calibration": deferred("calibration data"),
+    "choose": deferred("choice of masks"),
+    "damping": deferred("damping"),
+    "iterations": deferred("number of iterations"),
+    "tuning_steps": deferred("number of training steps"),
+    "rate": deferred("learning rate"),
+    "seed": deferred("seed"),
+    "device": deferred("device"),
+}
+"""What decides the result, and must be the same when going on."""
 
 
 class UnfinishedRun:
     """A folder with a file for each block that is finished."""
 
-    def __init__(self, out: Path, run: str) -> None:
-        """`run` describes all that decides the result."""
+    def __init__(self, out: Path, deciding: Mapping[str, object]) -> None:
+        """`deciding` has the values of `DECIDING`, as JSON has them."""
+        self.out = out
         self.folder = out.with_name(f"{out.name}.unfinished")
-        self._run = run
+        self._deciding = deciding
 
-    def begin(self) -> None:
-        """Make the folder, or check that the run in it is this one."""
+    @contextmanager
+    def begun(self) -> Iterator[None]:
+        """Make the folder, which no other run can use within the `with` block."""
+        lock = FileLock(self.folder / "lock", timeout=0)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
+            lock.acquire()
+        except Timeout:
+            raise ReconstructionError(
+                "Another run is writing {path}. Wait until it ends, or choose another output.",
+                path=self.out,
+            ) from None
         except OSError as error:
             raise ReconstructionError(
-                "The folder {path} cannot be made: {reason}. Choose another output.",
+                "The folder {path} cannot be written: {reason}. Choose another output.",
                 path=self.folder,
                 reason=error.strerror or error,
             ) from error
+        try:
+            self.check()
+            yield
+        finally:
+            if not self.count():
+                self.remove()
+            lock.release()
+
+    def check(self) -> None:
+        """Check that finished blocks, if there are any, are those of this run."""
         for path in sorted(self.folder.glob("block-*.safetensors"))[:1]:
             with open_checkpoint(path) as block:
-                if block.metadata.get(RUN_KEY) != self._run:
-                    raise ReconstructionError(
-                        "{folder} has blocks of a run with another model, recipe, calibration or "
-                        "other options. Repeat that run to go on with it, or remove the folder.",
-                        folder=self.folder,
-                    )
+                known = json.loads(block.metadata.get(RUN_KEY, "{}"))
+            others = [
+                tr(DECIDING.get(key, key))
+                for key, value in self._deciding.items()
+                if known.get(key) != value
+            ]
+            if others:
+                raise ReconstructionError(
+                    "{folder} has blocks of a run with another {list}. Repeat that run to go on "
+                    "with it, or remove the folder.",
+                    folder=self.folder,
+                    list=join_items(others),
+                )
+
+    def count(self) -> int:
+        """Return how many blocks are finished."""
+        return len(list(self.folder.glob("block-*.safetensors")))
 
     def block(self, number: int) -> Checkpoint | None:
         """Open the file of a block; None if it is not finished."""
@@ -79,7 +125,10 @@ class UnfinishedRun:
             path=self._path(found.number), tensors=writers, template=None, overwrite=True
         )
         with not_cancelled():
-            output.write({ERRORS_KEY: json.dumps(asdict(found)), RUN_KEY: self._run}, Monitor())
+            output.write(
+                {ERRORS_KEY: json.dumps(asdict(found)), RUN_KEY: json.dumps(self._deciding)},
+                Monitor(),
+            )
 
     def remove(self) -> None:
         """Remove the folder, after the output is written."""

@@ -23,7 +23,14 @@ from prune_gui.parallel import run
 from prune_gui.recipe import Recipe, Resolution, initial_resolution, stack
 from prune_gui.recipe.loading_code import reading_code
 from prune_gui.recipe.outcome import Outcome
-from prune_gui.recipe.recipe import IN_FILE, KEPT, Provenance, own_version, pruned_before
+from prune_gui.recipe.recipe import (
+    IN_FILE,
+    KEPT,
+    Provenance,
+    own_version,
+    pruned_before,
+    reconstruction_errors,
+)
 from prune_gui.report.records import FileRecord, Layer, PairRecord, Report, StepRecord
 from prune_gui.statistics.dispatch import map_parameters
 from prune_gui.statistics.file_zeros import ZeroPatterns
@@ -106,10 +113,12 @@ def _subject_of_file(
     if reference is None:
         return subject
     made = Provenance.of(checkpoint.metadata, checkpoint.path.parent)
-    if made is not None and made.recipe is not None and made.input == original:
+    # the masks of a reconstruction follow from calibration data
+    repeatable = made.recipe if made is not None and not made.errors else None
+    if made is not None and repeatable is not None and made.input == original:
         try:
-            origin = initial_resolution(made.recipe, reference, monitor)
-            for step in made.recipe.steps:
+            origin = initial_resolution(repeatable, reference, monitor)
+            for step in repeatable.steps:
                 origin = origin.with_step(step, monitor)
         except RecipeError as error:
             problem = tr("The recorded steps cannot be repeated. {reason}", reason=error)
@@ -210,6 +219,7 @@ def _file_record(
         made_by=made.version if made else "",
         form=made.form if made else "",
         input=made.input if made else "",
+        calibration=made.calibration if made else "",
         reference=subject.reference.path.name if subject.reference else "",
         covers_reference=subject.reference is None or covers(checkpoint, subject.reference),
         recorded=tuple(_steps(recorded)) if recorded and not subject.retraced else (),
@@ -266,7 +276,8 @@ def _layers(subject: ReportSubject, monitor: Monitor) -> Iterator[Layer]:
         before = rows
     index_of = {name: index for index, name in enumerate(before.names)} if before else {}
     patterns = _patterns(result, rows.infos, monitor)
-    recorded = pruned_before(subject.checkpoint.metadata)
+    metadata = subject.checkpoint.metadata
+    recorded, errors = pruned_before(metadata), reconstruction_errors(metadata)
     for row, info in enumerate(rows.infos):
         is_known = before is not None and info.name in index_of
         of, at = (before, index_of[info.name]) if before and is_known else (rows, row)
@@ -294,6 +305,7 @@ def _layers(subject: ReportSubject, monitor: Monitor) -> Iterator[Layer]:
             energy_before=energy_before,
             energy_kept=energy_kept,
             warnings=tuple(rows.warnings(row, was_pruned=was_pruned)),
+            error=errors.get(info.name),
         )
 
 

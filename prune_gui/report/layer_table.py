@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from prune_gui.comparison.mask_overlap import Overlap
 from prune_gui.language import deferred, format_number, tr
-from prune_gui.number_formats import percent, shape_text, sparsity
+from prune_gui.number_formats import percent, shape_text, sparsity, sparsity_share
 from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.report.records import FileRecord, Layer, Report
 from prune_gui.statistics.file_zeros import ZeroPatterns
@@ -109,6 +109,11 @@ def norm_text(norm: float | None) -> str:
     return UNKNOWN if norm is None else format_number(norm, ".4g")
 
 
+def error_text(error: float | None) -> str:
+    """Return the error of a layer as text; "" where there was no reconstruction."""
+    return "" if error is None else sparsity_share(error)
+
+
 def iou_text(overlap: Overlap | None) -> str:
     """Return the IoU of the zeros of two layers as text."""
     if overlap is None or overlap.kept == overlap.total:
@@ -160,6 +165,7 @@ COLUMNS: Final[tuple[LayerColumn, ...]] = (
     _layer_column(deferred("Kept energy"), lambda layer: layer.kept_energy, energy_text),
     _layer_column(deferred("Norm before"), lambda layer: layer.norm_before, norm_text),
     _layer_column(deferred("Norm after"), lambda layer: layer.norm, norm_text),
+    _layer_column(deferred("Error"), lambda layer: layer.error, error_text),
 )
 """The columns of a layer after its name."""
 PATTERN_COLUMNS: Final[tuple[LayerColumn, ...]] = (

@@ -36,6 +36,7 @@ class Layer:
         patterns: the patterns in its zeros; None if it has no zeros, or fewer than two dims.
         energy: energy of the nonzero elements; None if it is not known, as for a mask.
         energy_kept: energy before pruning of the elements that are nonzero now; None likewise.
+        error: that of a reconstruction, see `LayerError.error`; None without one.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Layer:
     energy_before: float | None
     energy_kept: float | None
     warnings: tuple[str, ...]
+    error: float | None = None
 
     @property
     def sparsity(self) -> float:
@@ -79,6 +81,7 @@ class FileRecord:
         made_by: version of this program that wrote the file; "" if another program did.
         form: the form in which it was written; "" if another program wrote it.
         input: the fingerprint of the checkpoint that was pruned to make it; "" if it is not known.
+        calibration: "sha256:<hex>" of the data of a reconstruction; "" without one.
         reference: the name of the checkpoint that it is compared with; "" if there is none.
         covers_reference: whether it has all parameters of the reference, of the same shapes.
         recorded: the steps that the metadata of the file record.
@@ -99,6 +102,7 @@ class FileRecord:
     made_by: str
     form: str
     input: str
+    calibration: str
     reference: str
     covers_reference: bool
     recorded: tuple[StepRecord, ...]

@@ -312,6 +312,8 @@ def reconstruct_job(
             monitor=monitor,
             report=monitor.report,
         )
+        with open_checkpoint(folder) as original:
+            _remember_original(original, out)
         return out
 
     return Job(deferred("Reconstructing {name}", name=folder.name), work, long=True, writes=True)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from prune_gui import Recipe, export, open_checkpoint, resolve, scan, search
+from prune_gui import Recipe, export, open_checkpoint, record, resolve, scan, search
 from prune_gui.errors import Cancelled, EvaluationError, RecipeError
 from prune_gui.evaluation import PORTFOLIO, Evaluator, NamedRanking, Search
 from prune_gui.evaluation.portfolio import NamedRanking as PortfolioRanking
@@ -179,6 +179,25 @@ def test_another_portfolio_and_base_recipe_are_used(network):
 
 
 @pytest.mark.slow
+def test_recordings_beside_the_checkpoint_give_rankings_and_corrections(tmp_path, evaluator):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 4))
+    save_file(model.state_dict(), tmp_path / "model.safetensors")
+    with record(model, "activations", "ria", "second_moments", "means") as recording:
+        model(torch.randn(20, 8))
+    recording.save(tmp_path / "statistics")
+    with open_checkpoint(tmp_path / "model.safetensors") as opened:
+        result = search(evaluator(ENERGY, metric="energy"), opened, amount=0.5)
+    labels = [trial.label for trial in result.trials]
+    assert labels[:2] == ["Wanda, row", "Wanda, LAMP"]
+    assert not any(trial.error for trial in result.trials)
+    plain, corrected = labels[:-2], labels[-2:]
+    assert all(label.endswith(", corrected") for label in corrected)
+    assert len(plain) == len(PORTFOLIO) + 4
+    [refit, bias] = result.trials[-1].steps[1:]
+    assert (refit.method.name, bias.method.name) == ("refit", "bias_correction")
+
+
 def test_a_search_with_a_real_evaluator_gives_an_ordinary_recipe(evaluator, network, tmp_path):
     made = evaluator(ENERGY, metric="energy")
     result = search(made, network, at_least=0.9)

@@ -1,6 +1,13 @@
 """Folders of transformers are reconstructed with one block in memory, and runs are resumed."""
 
+import errno
 import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,9 +17,10 @@ from safetensors.torch import load_file, save_file
 from small_tokenizers import TEXT
 
 from prune_gui.cli.program import cli
-from prune_gui.errors import ReconstructionError
+from prune_gui.errors import CheckpointError, ReconstructionError
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import OutputOptions, Recipe
+from prune_gui.reconstruction.calibration import read_calibration
 from prune_gui.reconstruction.folder import CalibrationFile, reconstruct_folder
 from prune_gui.reconstruction.running import BlockError, Options
 
@@ -34,10 +42,10 @@ def tokens(tmp_path):
     return path
 
 
-def run(folder, tokens, out, *, report=lambda _: None, **options):
+def run(folder, tokens, out, *, recipe=RECIPE, report=lambda _: None, **options):
     return reconstruct_folder(
         folder,
-        RECIPE,
+        recipe,
         CalibrationFile(tokens),
         out,
         options=Options(**options),
@@ -84,19 +92,126 @@ def test_a_stopped_run_goes_on_with_the_same_bytes(folder, tokens, tmp_path, tun
     ]
 
 
-def test_another_run_does_not_go_on_with_the_blocks_of_this_one(folder, tokens, tmp_path):
-    out = tmp_path / "out"
+ENDS_ITSELF = """
+import json, os, signal, sys
+from test_folder import Path, run
 
-    def stop(found):
-        if isinstance(found, BlockError):
-            raise KeyboardInterrupt
+moment, folder, tokens, out = int(sys.argv[1]), *map(Path, sys.argv[2:])
+count = 0
+
+def happened(*_):
+    global count
+    count += 1
+    if count == moment:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+def audit(event, args):
+    if event in ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link"):
+        if any(out.parent.name in str(arg) and "tokens" not in str(arg) for arg in args):
+            happened()
+
+sys.addaudithook(audit)
+run(folder, tokens, out, report=happened)
+print(count)
+"""
+"""Runs a reconstruction, and kills itself at a moment: a result, or a change of a file."""
+
+
+def run_killed(moment, *paths):
+    """Return how many moments a run had; None if it was killed at one."""
+    done = subprocess.run(
+        [sys.executable, "-c", ENDS_ITSELF, str(moment), *map(str, paths)],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])},
+        check=False,
+    )
+    if done.returncode == -signal.SIGKILL:
+        return None
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+@pytest.mark.very_slow
+def test_a_killed_run_goes_on_with_the_same_bytes(folder, tokens, tmp_path):
+    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+    moments = run_killed(0, folder, tokens, whole)
+    first, second = random.Random(0).sample(range(1, moments // 2), 2)
+    assert run_killed(first, folder, tokens, resumed) is None
+    assert not resumed.exists()
+    assert run_killed(second, folder, tokens, resumed) is None
+    run(folder, tokens, resumed)
+    files = {path.name: path.read_bytes() for path in whole.iterdir()}
+    assert {path.name: path.read_bytes() for path in resumed.iterdir()} == files
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"resumed", "tokens.safetensors", "whole"}
+
+
+def stop(found):
+    if isinstance(found, BlockError):
+        raise KeyboardInterrupt
+
+
+@pytest.fixture
+def stopped(folder, tokens, tmp_path):
+    """The output of a run that was stopped after its first block."""
+    with pytest.raises(KeyboardInterrupt):
+        run(folder, tokens, tmp_path / "out", report=stop)
+    return tmp_path / "out"
+
+
+@pytest.mark.parametrize(
+    ("options", "difference"), [({"damping": 0.1}, "damping"), ({"seed": 1}, "seed")]
+)
+def test_other_options_are_refused_where_blocks_are_finished(
+    folder, tokens, stopped, options, difference
+):
+    with pytest.raises(ReconstructionError, match=f"a run with another {difference}. Repeat"):
+        run(folder, tokens, stopped, **options)
+    run(folder, tokens, stopped)
+    assert stopped.is_dir()
+
+
+def test_other_files_are_refused_where_blocks_are_finished(folder, tokens, stopped, tmp_path):
+    others = tmp_path / "others.safetensors"
+    save_file({"calibration": load_file(tokens)["calibration"].flip(0)}, others)
+    with pytest.raises(ReconstructionError, match="another calibration data"):
+        run(folder, others, stopped)
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    for path in copy.glob("*.safetensors"):
+        save_file({name: 2 * weight for name, weight in load_file(path).items()}, path)
+    with pytest.raises(ReconstructionError, match="another model"):
+        run(copy, tokens, stopped)
+    half = Recipe.model_validate({"steps": [{"method": "l1_unstructured", "targets": ["*"]}]})
+    with pytest.raises(ReconstructionError, match="another recipe"):
+        run(folder, tokens, stopped, recipe=half)
+
+
+def test_a_second_run_into_the_same_folder_is_refused(folder, tokens, tmp_path):
+    def begin_another(found):
+        with pytest.raises(ReconstructionError, match="Another run is writing"):
+            run(folder, tokens, tmp_path / "out")
+        raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(folder, tokens, out, report=stop)
-    with pytest.raises(ReconstructionError, match=r"out.unfinished has blocks of a run with"):
-        run(folder, tokens, out, damping=0.1)
-    run(folder, tokens, out)
-    assert out.is_dir()
+        run(folder, tokens, tmp_path / "out", report=begin_another)
+    assert [path.name for path in tmp_path.iterdir()] == ["tokens.safetensors"]
+
+
+def test_nothing_is_lost_if_the_output_cannot_be_written(folder, tokens, tmp_path, monkeypatch):
+    expected, out = run(folder, tokens, tmp_path / "whole"), tmp_path / "out"
+
+    def fail(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as context:
+        context.setattr(os, "pwrite", fail)
+        with pytest.raises(CheckpointError, match="the disk is full"):
+            run(folder, tokens, out)
+    assert not out.exists()
+    assert run(folder, tokens, out) == expected
 
 
 def test_the_command_writes_a_folder_that_transformers_loads(folder, tmp_path):
@@ -129,11 +244,51 @@ def test_the_command_writes_a_folder_that_transformers_loads(folder, tmp_path):
     assert "prune_gui.calibration" in metadata or metadata == {}
 
 
+@pytest.fixture
+def command(folder, tokens, tmp_path):
+    """The command that reconstructs a small model."""
+    recipe, out = tmp_path / "r.yaml", tmp_path / "out"
+    recipe.write_text(RECIPE.to_yaml())
+    arguments = "reconstruct", folder, "--recipe", recipe, "--calibration", tokens, "-o", out
+    return list(map(str, arguments))
+
+
+def test_a_dry_run_says_what_would_be_done_and_writes_nothing(command, tmp_path):
+    before = sorted(tmp_path.iterdir())
+    result = CliRunner().invoke(cli, [*command, "--dry-run"])
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    assert lines[0] == "LlamaForCausalLM: 3 blocks in model.layers"
+    assert lines[1].startswith("21 layers to prune")
+    assert lines[1].endswith("50.00%")
+    assert "2:4; masks chosen in the solve" in lines[2]
+    assert lines[3] == "Calibration: 12 samples, 288 tokens"
+    plan = json.loads(CliRunner().invoke(cli, [*command, "--dry-run", "--json"]).output)
+    assert (plan["blocks"], plan["finished"], plan["memory"] > 0) == (3, 0, True)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_without_transformers_the_extra_is_named(command, monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    result = CliRunner().invoke(cli, command)
+    assert "pip install 'prune-gui[reconstruct]'" in str(result.exception)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "wanted"),
     [
         ("none.txt", None, "none.txt cannot be read"),
         ("short.txt", b"a few words", "fewer than 512 tokens"),
+        ("empty.txt", b" \n", "has no text"),
+        ("raising.py", b"def batches(): raise ValueError('no data')", "raised ValueError: no data"),
+        ("nothing.py", b"def batches(): return []", "must return at least one dict"),
+        ("lists.py", b"def batches(): return [1]", "must return at least one dict"),
+        ("wrong.py", b"batches = lambda: [{'ids': 1}]", "cannot run the first batch"),
+        (
+            "negative.py",
+            b"import torch\nbatches = lambda: [{'input_ids': torch.tensor([[-1]])}]",
+            "another model",
+        ),
         ("latin.txt", b"\xff\xfe\xe4", "is not UTF-8 text"),
         ("own.py", b"x = 1", "defines no function batches()"),
         (
@@ -158,3 +313,17 @@ def test_a_folder_without_a_model_is_refused(tmp_path, tokens):
     save_file({"weight": torch.ones(4, 4)}, model / "model.safetensors")
     with pytest.raises(ReconstructionError, match="holds no model that transformers"):
         run(model, tokens, tmp_path / "out")
+
+
+def test_an_encoder_gets_all_lines_up_to_the_number_of_tokens(tmp_path):
+    from small_tokenizers import tokenizer_json
+    from transformers import PreTrainedTokenizerFast
+
+    file, text = tmp_path / "tokenizer.json", tmp_path / "lines.txt"
+    file.write_text(tokenizer_json("byte_bpe"))
+    text.write_text("one line\n\n" * 200)
+    tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(file))
+    count = len(tokenizer("one line")["input_ids"])
+    for samples, lines in ((200, 200), (2, 20 // count)):
+        data = read_calibration(text, tokenizer, samples=samples, length=10, is_causal=False)
+        assert sum(len(batch["input_ids"]) for batch in data.batches) == lines

@@ -116,6 +116,21 @@ def test_tuning_brings_the_outputs_of_blocks_closer_and_leaves_the_masks(network
     assert torch.equal(solved.blocks[0].first.weight != 0, network.blocks[0].first.weight != 0)
 
 
+def test_a_block_that_tuning_makes_worse_is_as_solved(network, batches):
+    solved = copy.deepcopy(network)
+    reconstruct(solved, recipe(**STEPS["2:4"]), batches)
+    found = reconstruct(network, recipe(**STEPS["2:4"]), batches, tuning_steps=5, rate=1e3)
+    assert all(block.after == block.before for block in found.blocks)
+    for name, value in solved.state_dict().items():
+        assert torch.equal(network.state_dict()[name], value)
+
+
+def test_inputs_that_are_not_finite_are_refused(network, batches):
+    batches[0][0, 0] = float("inf")
+    with pytest.raises(ReconstructionError, match=r"inputs of first\.weight are not finite"):
+        reconstruct(network, recipe(**STEPS["2:4"]), batches)
+
+
 def test_blocks_may_return_their_output_in_a_tuple(batches):
     torch.manual_seed(0)
     plain = Network().eval()
@@ -171,24 +186,163 @@ def test_it_can_be_cancelled_between_blocks(network, batches):
 @pytest.mark.parametrize(
     ("targets", "blocks", "wanted"),
     [
-        (["embed.weight"], None, "No step of the recipe prunes a parameter of the blocks"),
-        (["blocks.*.weight"], [], "No step of the recipe"),
+        (["embed.weight"], slice(None), "No step of the recipe prunes a parameter of the blocks"),
+        (["blocks.*.weight"], slice(0), "No step of the recipe"),
     ],
 )
 def test_what_prunes_no_block_is_refused(network, batches, targets, blocks, wanted):
     step = {"method": "l1_unstructured", "targets": targets}
     with pytest.raises(ReconstructionError, match=wanted):
-        reconstruct(network, Recipe.model_validate({"steps": [step]}), batches, blocks=blocks)
+        reconstruct(
+            network,
+            Recipe.model_validate({"steps": [step]}),
+            batches,
+            blocks=network.blocks[blocks],
+        )
 
 
-def test_networks_with_other_lists_are_refused_before_anything_is_pruned(network, batches):
-    two = nn.ModuleDict({"a": network, "b": copy.deepcopy(network)})
-    with pytest.raises(ReconstructionError, match=r"ModuleDict has 2 lists of blocks \(a.blocks"):
-        reconstruct(two, recipe(**STEPS["uniform"]), batches)
+class Towers(nn.Module):
+    """An encoder, and a decoder whose blocks get the output of the encoder, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.decoder, self.encoder = Network(), Network()
+        self.norm = nn.LayerNorm(WIDTH)
+
+    def forward(self, inputs):
+        scale = self.norm(self.encoder(inputs)).sigmoid()
+        hidden = self.decoder.embed(inputs)
+        for block in self.decoder.blocks:
+            hidden = block(hidden, scale)
+        return hidden
+
+
+def test_lists_of_blocks_are_pruned_in_the_order_in_which_they_run(batches):
+    torch.manual_seed(0)
+    network = Towers().eval()
+    dense, corrected = copy.deepcopy(network), copy.deepcopy(network)
+    step = Recipe.model_validate({"steps": [{"method": "n_m", "targets": ["*.blocks.*.weight"]}]})
+    reconstruct(corrected, step, batches, choose=False)
+    found = reconstruct(network, step, batches)
+    assert [block.number for block in found.blocks] == [3, 4, 5, 0, 1, 2]
+    assert found.layers[0].name == "encoder.blocks.0.first.weight"
+    assert loss(network, dense, batches) < loss(corrected, dense, batches)
+    # the last block was solved for what the pruned encoder gives
+    with torch.no_grad():
+        outputs, wanted = [], []
+        for batch in batches:
+            outputs.append(network(batch))
+            wanted.append(dense(batch))
+    lost = (torch.cat(outputs) - torch.cat(wanted)).square().sum()
+    error = lost / torch.cat(wanted).square().sum()
+    torch.testing.assert_close(torch.tensor(found.blocks[-1].after), error)
+
+
+def test_a_network_whose_blocks_depend_on_one_another_otherwise_is_one_block(network, batches):
+    class Skipping(Network):
+        def forward(self, inputs):
+            first = self.blocks[0](self.embed(inputs), scale=0.5)
+            second = self.blocks[1](first, scale=0.5)
+            return self.blocks[2](second + first, scale=0.5)
+
+    skipping = Skipping().eval()
+    skipping.load_state_dict(network.state_dict())
+    dense = copy.deepcopy(skipping)
+    found = reconstruct(skipping, recipe(**STEPS["2:4"]), batches)
+    assert len(found.blocks) == 1
+    assert len(found.layers) == 9
+    with torch.no_grad():
+        energy = sum(float(dense(batch).square().sum()) for batch in batches)
+    assert loss(skipping, dense, batches) < 0.5 * energy
+
+
+def test_layers_outside_of_the_blocks_are_pruned_with_the_network_as_one_block(network, batches):
+    step = Recipe.model_validate(
+        {"steps": [{"method": "l1_unstructured", "amount": 0.5, "targets": ["*.weight"]}]}
+    )
+    found = reconstruct(network, step, batches)
+    assert [layer.name for layer in found.layers][:2] == ["embed.weight", "blocks.0.first.weight"]
+    assert all(layer.error is not None for layer in found.layers)
+
+
+def test_convolutions_of_a_sequence_are_pruned_block_by_block():
+    torch.manual_seed(0)
+    network = nn.Sequential(
+        nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU6()),
+        nn.Sequential(nn.Conv2d(8, 8, 3, stride=2, groups=8), nn.ReLU6(inplace=True)),
+        nn.Sequential(nn.Conv2d(8, 12, 3, groups=2), nn.ReLU6()),
+        nn.AdaptiveAvgPool2d(1),
+    ).eval()
+    images = [torch.randn(8, 3, 12, 12) for _ in range(4)]
+    dense, corrected = copy.deepcopy(network), copy.deepcopy(network)
+    step = Recipe.model_validate(
+        {"steps": [{"method": "l1_unstructured", "amount": 0.5, "targets": ["*.0.weight"]}]}
+    )
+    reconstruct(corrected, step, images, choose=False)
+    found = reconstruct(network, step, images)
+    assert [layer.name for layer in found.layers] == ["0.0.weight", "1.0.weight", "2.0.weight"]
+    assert loss(network, dense, images) < loss(corrected, dense, images)
+
+
+class Attention(nn.Module):
+    """Blocks with attention, as an encoder has them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(50, WIDTH)
+        self.layers = nn.ModuleList(AttentionBlock() for _ in range(2))
+
+    def forward(self, input_ids, attention_mask):
+        hidden = self.embed(input_ids)
+        for block in self.layers:
+            hidden = block(hidden, attention_mask[:, None, :].bool())
+        return hidden
+
+
+class AttentionBlock(nn.Module):
+    """Attention over positions that are no padding, and a layer after it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, hidden, mask):
+        q, k, v = self.qkv(hidden).chunk(3, -1)
+        scores = (q @ k.mT).masked_fill(~mask, -torch.inf)
+        return hidden + self.out(torch.relu(scores.softmax(-1) @ v))
+
+
+def test_padding_counts_neither_in_the_solution_nor_in_the_errors():
+    torch.manual_seed(0)
+    network = Attention().eval()
+    other = copy.deepcopy(network)
+    ids = [torch.randint(1, 50, (6, length)) for length in (5, 9, 12)]
+    plain = [{"input_ids": one, "attention_mask": torch.ones_like(one)} for one in ids]
+    padded = [
+        {key: nn.functional.pad(value, (0, 4), value=0) for key, value in batch.items()}
+        for batch in plain
+    ]
+    step = Recipe.model_validate({"steps": [{"method": "n_m", "targets": ["layers.*.weight"]}]})
+    found, expected = (
+        reconstruct(model, step, data, forward=lambda model, b: model(**b))
+        for model, data in ((network, padded), (other, plain))
+    )
+    for ours, theirs in zip(found.layers, expected.layers, strict=True):
+        assert ours.error == pytest.approx(theirs.error, rel=1e-3)
+    for ours, theirs in zip(found.blocks, expected.blocks, strict=True):
+        assert ours.before == pytest.approx(theirs.before, rel=1e-3)
+    for ours, theirs in zip(network.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
+
+
+def test_what_cannot_run_is_refused_before_anything_is_pruned(network, batches):
     before = copy.deepcopy(network.state_dict())
-    with pytest.raises(ReconstructionError, match="does not pass the output"):
-        reconstruct(network, recipe(**STEPS["uniform"]), batches, blocks=list(network.blocks)[::-1])
+    reversed_blocks = list(network.blocks)[::-1]
+    with pytest.raises(ReconstructionError, match=r"block by block: blocks.0 does not get"):
+        reconstruct(network, recipe(**STEPS["uniform"]), batches, blocks=reversed_blocks)
     with pytest.raises(ReconstructionError, match="no calibration data"):
         reconstruct(network, recipe(**STEPS["uniform"]), [])
+    with pytest.raises(ReconstructionError, match=r"cannot run the first batch.*shapes"):
+        reconstruct(network, recipe(**STEPS["uniform"]), [torch.ones(2, 5)])
     for name, value in network.state_dict().items():
         assert torch.equal(value, before[name])

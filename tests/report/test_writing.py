@@ -64,6 +64,7 @@ def report(*layers: Layer, name="model.safetensors", **fields) -> Report:
         "recorded": (),
         "steps": (),
         "retraced": False,
+        "calibration": "",
     }
     values |= {"recipe": "", "load_code": ("import torch",), "layers": layers, "warnings": ()}
     file = FileRecord(label="A", name=name, **(values | fields))

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 ANY_FINGERPRINT: Final = f"{FINGERPRINT_PREFIX}{'0' * 64}"
 """A fingerprint of the usual length."""
-CHECKSUMS_KEY: Final = "prune_gui.crc32"
+OWN_PREFIX: Final = "prune_gui."
+"""Begins the metadata that tell how this program made a file."""
+CHECKSUMS_KEY: Final = f"{OWN_PREFIX}crc32"
 """Metadata: a JSON object with the CRC-32 of each tensor's bytes, as eight hexadecimal digits.
 
 CRC-32 detects accidental damage. It is also computed for the comparison with the written file, at

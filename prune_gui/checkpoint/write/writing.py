@@ -18,6 +18,7 @@ from prune_gui.checkpoint.source import CHUNK_BYTES, crc32_of
 from prune_gui.checkpoint.tensor_info import QUANTIZED_TYPES
 from prune_gui.checkpoint.write.atomic import rehearse, replacing_together, write_files
 from prune_gui.checkpoint.write.content import (
+    OWN_PREFIX,
     FileContent,
     KeyedWriter,
     Metadata,
@@ -109,7 +110,11 @@ class FileOutput:
         return compressing(file_format, self.path) if self.compressed else file_format
 
     def _metadata(self, metadata: Metadata) -> Metadata:
-        return metadata if self.source is None else {**self.source.metadata, **metadata}
+        inherited = self.source.metadata.items() if self.source is not None else ()
+        return {
+            **{key: text for key, text in inherited if not key.startswith(OWN_PREFIX)},
+            **metadata,
+        }
 
     @contextmanager
     def _replacing(self, nbytes: int) -> Iterator[Mapping[str, Path]]:

@@ -3,35 +3,37 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
+import numpy as np
 import shiboken6
-from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QComboBox, QLineEdit, QSpinBox, QWidget
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QComboBox, QLabel, QLineEdit, QSpinBox, QWidget
 
 from prune_gui.engine import Event, Job, Progressed, Reported
+from prune_gui.evaluation.evaluation_jobs import MetricCurve
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.dialogs.job_sequence import JobSequenceButtons, JobSequenceDialog
+from prune_gui.gui.evaluate.plots import MetricPlot
 from prune_gui.gui.evaluate.tab import side_by_side
 from prune_gui.gui.views.overview.block_grid import BlockGrid
-from prune_gui.gui.views.overview.grid_painter import Cell
+from prune_gui.gui.views.overview.grid_painter import error_cells
 from prune_gui.gui.views.overview.layout import Arrangement
-from prune_gui.gui.views.plot import Plot, pen
 from prune_gui.gui.widgets import layouts
+from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.theme import colours
 from prune_gui.language import deferred, tr
-from prune_gui.number_formats import duration, sparsity_share
+from prune_gui.number_formats import duration, short_bytes, sparsity, sparsity_share
 from prune_gui.recipe.output import with_ending
 from prune_gui.worker.jobs import reconstruct_job
 
 if TYPE_CHECKING:
-    import pyqtgraph as pg
-
     from prune_gui.gui.workbench import Workbench
     from prune_gui.reconstruction.block import LayerError
-    from prune_gui.reconstruction.running import BlockError
+    from prune_gui.reconstruction.running import BlockError, Pace
     from prune_gui.session.changes import Changes
 
 CALIBRATION: Final = questions.FileQuestion(
@@ -47,6 +49,7 @@ class ReconstructDialog(JobSequenceDialog):
     """Runs a reconstruction with the stack; what is finished of a stopped one is kept."""
 
     open_wanted = Signal(object)  # (path) the user wants to see the result
+    compare_wanted = Signal(object)  # (path) the user wants to compare it with the open checkpoint
 
     def __init__(self, workbench: Workbench, folder: Path, parent: QWidget) -> None:
         super().__init__(workbench, tr("Reconstruct the model"), parent)
@@ -57,6 +60,7 @@ class ReconstructDialog(JobSequenceDialog):
         self._errors: dict[str, LayerError] = {}
         self._blocks: list[BlockError] = []
         self._count, self._started = 0, 0.0
+        self._pace: Pace | None = None
         self._told = ""  # the problem that is shown
         self.calibration = layouts.described(QLineEdit(), tr("Calibration data"))
         self.calibration.setPlaceholderText(
@@ -96,17 +100,20 @@ class ReconstructDialog(JobSequenceDialog):
             (tr("Samples"), counts),
         )
         self.grid = BlockGrid(tr("Errors of layers"))
-        self.plot = Plot()
-        self.plot.setAccessibleName(tr("Errors of blocks"))
-        self.plot.label("bottom", tr("block"))
-        self.plot.label("left", tr("error, %"))
-        self.plot.hide()  # until there is an error
-        self._curve: pg.PlotDataItem = self.plot.plot([], [], symbol="o")
+        self.grid.tip_of = self._describe
+        self.plot = MetricPlot(tr("Errors by block"), tr("block"))
+        self.plot.pointed.connect(self._point)
+        self.legend = QLabel(textFormat=Qt.TextFormat.RichText, wordWrap=True)
+        self.pointed = ElidedLabel(tr("Layer under the cursor"))
+        self._curves = QWidget()
+        layouts.column((self.plot, 1), self.legend, self.pointed, of=self._curves, margin=0)
+        self._curves.hide()  # until there is an error
         self.message = Message()
         self._buttons = JobSequenceButtons(self, self._sequence, tr("Re&construct"), self._run)
         self.run = self._buttons.run
         self.show_result = self._buttons.add(tr("&Open the result"), self._open)
-        pictures = side_by_side(self.grid, self.plot)
+        self.compare_result = self._buttons.add(tr("Co&mpare"), self._compare)
+        pictures = side_by_side(self.grid, self._curves)
         layouts.column(form, (pictures, 1), self.message, self._buttons, of=self)
         self.resize(900, 600)
         self._sequence.came.connect(self._finish)
@@ -167,7 +174,8 @@ class ReconstructDialog(JobSequenceDialog):
             self._told = problem
         for widget in self._inputs:
             widget.setEnabled(not running)
-        self.show_result.setEnabled(self._written is not None)
+        for button in (self.show_result, self.compare_result):
+            button.setEnabled(self._written is not None)
         self._buttons.follow(ready=not problem, running=running)
 
     def _run(self) -> None:
@@ -176,7 +184,7 @@ class ReconstructDialog(JobSequenceDialog):
             return
         out = Path(self.out.text().strip()).absolute()
         self._errors, self._blocks, self._written, self._count = {}, [], None, 0
-        self._started = time.monotonic()
+        self._pace, self._started = None, time.monotonic()
         self._job = reconstruct_job(
             session.checkpoint.path.parent,
             session.recipe,
@@ -204,8 +212,10 @@ class ReconstructDialog(JobSequenceDialog):
             self._show()
 
     def _take(self, found: LayerError | BlockError) -> None:
-        from prune_gui.reconstruction.running import BlockError  # torch: slow to import
+        from prune_gui.reconstruction.running import BlockError, Pace  # torch: slow to import
 
+        self._pace = self._pace or Pace(self._started)
+        self._pace.take(found)
         if isinstance(found, BlockError):
             self._blocks.append(found)
             self._errors |= {layer.name: layer for layer in found.layers}  # also of an earlier run
@@ -214,15 +224,22 @@ class ReconstructDialog(JobSequenceDialog):
             self._errors[found.name] = found
 
     def _say_progress(self, block: BlockError) -> None:
-        done, seconds = block.number + 1, time.monotonic() - self._started
-        left = seconds / len(self._blocks) * (self._count - done)
+        from prune_gui.pruning.devices import chosen_device  # torch: slow to import
+        from prune_gui.reconstruction.running import memory_in_use
+
+        assert self._pace is not None
+        done = block.number + 1
+        left = self._pace.seconds_left(self._count - done)
         text = tr(
-            "Block {done:,} of {total:,}: error {error}; about {left} left",
+            "Block {done:,} of {total:,}: error {error}",
             done=done,
             total=self._count,
-            error=sparsity_share(block.after),
-            left=duration(left),
+            error=_error_text(block),
         )
+        if left and done < self._count:
+            text = tr("{text}; about {left} left", text=text, left=duration(left))
+        memory = short_bytes(memory_in_use(chosen_device()))
+        text = tr("{text}; {memory} of memory", text=text, memory=memory)
         self.message.say(text, warning=False)
 
     def _arrange(self, arrangement: Arrangement) -> None:
@@ -232,22 +249,51 @@ class ReconstructDialog(JobSequenceDialog):
 
     def _show(self) -> None:
         shades = colours(self.palette())
-        largest = max((one.error or 0.0 for one in self._errors.values()), default=0.0)
-
-        def cell(name: str) -> Cell:
-            layer = self._errors.get(name)
-            if layer is None or layer.error is None:
-                return Cell("")
-            return Cell(sparsity_share(layer.error), shades.share(layer.error / (largest or 1.0)))
-
+        known = {
+            name: layer.error for name, layer in self._errors.items() if layer.error is not None
+        }
         if self._arrangement is not None:
-            self.grid.show_cells(self._arrangement, cell, shades)
-        self.plot.setVisible(bool(self._blocks))
-        self._curve.setPen(pen(shades.foreground))
-        self._curve.setData(
-            [block.number for block in self._blocks],
-            [100 * block.after for block in self._blocks],
+            self.grid.show_cells(self._arrangement, error_cells(known, shades), shades)
+        curves = list(self._error_curves())
+        self._curves.setVisible(bool(curves))
+        self.plot.show_curves(curves, {}, tr("error, %"), shades)
+        self.legend.setText(self.plot.legend().replace("<br>", " &nbsp; "))
+
+    def _error_curves(self) -> Iterator[MetricCurve]:
+        """Yield the errors of the blocks, and of the layers of each role, by block."""
+        if self._blocks:
+            numbers = [block.number for block in self._blocks]
+            values = [100 * block.after for block in self._blocks]
+            yield _curve(tr("block"), self._blocks, numbers, values)
+        for section in self._arrangement.sections if self._arrangement is not None else ():
+            for column, role in enumerate(section.roles):
+                found = {
+                    row: layer
+                    for row, one in enumerate(section.rows)
+                    if (layer := self._errors.get(one.names[column] or "")) is not None
+                    and layer.error is not None
+                }
+                values = [100 * (layer.error or 0.0) for layer in found.values()]
+                yield _curve(role.label, list(found.values()), list(found), values)
+
+    def _describe(self, name: str) -> str:
+        layer = self._errors.get(name)
+        return name if layer is None else self._described(layer)
+
+    def _described(self, found: LayerError | BlockError) -> str:
+        from prune_gui.reconstruction.running import BlockError  # torch: slow to import
+
+        if isinstance(found, BlockError):
+            return tr("block {number:,}: {error}", number=found.number, error=_error_text(found))
+        pruned = sparsity(found.total - found.kept, found.total)
+        error = "" if found.error is None else sparsity_share(found.error)
+        text = tr(
+            "{name}: error {error}, {pruned} pruned", name=found.name, error=error, pruned=pruned
         )
+        return f"{text}\n{found.note}" if found.note else text
+
+    def _point(self, found: LayerError | BlockError | None) -> None:
+        self.pointed.say("" if found is None else self._described(found))
 
     def _finish(self, _index: int, out: Path) -> None:
         self._written = out
@@ -281,3 +327,23 @@ class ReconstructDialog(JobSequenceDialog):
     def _open(self) -> None:
         if self._written is not None:
             self.open_wanted.emit(self._written)
+
+    def _compare(self) -> None:
+        if self._written is not None:
+            self.compare_wanted.emit(self._written)
+
+
+def _error_text(block: BlockError) -> str:
+    if block.after == block.before:
+        return sparsity_share(block.after)
+    return tr(
+        "{error}, {before} before training",
+        error=sparsity_share(block.after),
+        before=sparsity_share(block.before),
+    )
+
+
+def _curve(
+    label: str, points: Sequence[object], numbers: Sequence[int], values: Sequence[float]
+) -> MetricCurve:
+    return MetricCurve(label, tuple(points), np.array(numbers, float), np.array(values, float))

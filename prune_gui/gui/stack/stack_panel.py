@@ -240,6 +240,9 @@ class StartPanel(QWidget):
         ]
         more = len(lines) - MAX_STEPS
         rest = [tr("and {more:,} more", more=more)] if more > 0 else []
+        if session is not None and session.made is not None and session.made.calibration:
+            digest = session.made.calibration
+            rest.append(tr("Reconstructed with calibration data {digest}", digest=digest))
         tip = "\n".join(map(formatting.wrapped, lines))
         self._steps.say("\n".join(lines[:MAX_STEPS] + rest), tip=tip)
 

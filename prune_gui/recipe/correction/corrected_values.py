@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import threading
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Final
 
 import torch
 from cachetools import LRUCache
 from torch import Tensor
 
-from prune_gui.checkpoint import Checkpoint, TensorInfo, open_checkpoint
-from prune_gui.errors import CheckpointError, RecipeError
+from prune_gui.checkpoint import Checkpoint, TensorInfo
+from prune_gui.errors import RecipeError
 from prune_gui.language import tr
 from prune_gui.pruning.devices import chosen_device
 from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.methods.correction import BiasCorrection, CorrectionMethod, Refit
 from prune_gui.pruning.selection.scores import wide_dtype
-from prune_gui.recipe.auxiliary_files import RecordedScores, recorded_tensor
+from prune_gui.recipe.auxiliary_files import (
+    RecordedScores,
+    recorded_tensor,
+    recordings_beside,
+)
 from prune_gui.recipe.correction import least_squares
 from prune_gui.recipe.recipe import Step
 from prune_gui.recipe.stack import Masks
@@ -177,7 +179,6 @@ def values_key(
 
 
 WEIGHT, BIAS = "weight", "bias"
-log = logging.getLogger(__name__)
 CORRECTIONS: Final[Mapping[str, Callable[[str], CorrectionMethod]]] = {
     Refit.statistic: lambda path: Refit(moments=path),
     BiasCorrection.statistic: lambda path: BiasCorrection(means=path),
@@ -313,38 +314,11 @@ def _check_shape(method: CorrectionMethod, source: CorrectionSource, file: Check
 
 
 def correction_beside(checkpoint: Checkpoint) -> Step | None:
-    """Return a step that uses a recording in the folder of a checkpoint, or in one within it.
-
-    None if no file with a name of `prune_gui.record` has the shapes of the checkpoint; headers are
-    read.
-    """
-    try:
-        for statistic, path in _candidates(checkpoint):
-            if _fits(path, statistic, checkpoint):
-                return Step(method=CORRECTIONS[statistic](str(path)), targets=(TARGETS,))
-    except OSError as error:
-        log.warning("Recordings of %s cannot be looked for: %s", checkpoint.path, error)
-    return None
+    """Return the best correction with a recording beside a checkpoint; None if there is none."""
+    return next(corrections_beside(checkpoint), None)
 
 
-def _candidates(checkpoint: Checkpoint) -> Iterator[tuple[str, Path]]:
-    path = checkpoint.path.absolute()
-    folder = path if path.is_dir() else path.parent
-    for statistic in CORRECTIONS:
-        name = f"{statistic}.safetensors"
-        for candidate in (folder / name, *sorted(folder.glob(f"*/{name}"))):
-            if candidate.is_file():
-                yield statistic, candidate
-
-
-def _fits(path: Path, statistic: str, checkpoint: Checkpoint) -> bool:
-    try:
-        with open_checkpoint(path) as file:
-            recorded = RecordedScores.of(file)
-    except CheckpointError:
-        return False
-    if recorded is None or recorded.statistic != statistic:
-        return False
-    names = ((info, recorded.name_of(info)) for info in checkpoint.tensors.values())
-    shapes = [recorded.shapes[name] == info.shape for info, name in names if name is not None]
-    return bool(shapes) and all(shapes)
+def corrections_beside(checkpoint: Checkpoint) -> Iterator[Step]:
+    """Yield steps that use recordings beside a checkpoint, the best one first; headers are read."""
+    for statistic, path in recordings_beside(checkpoint, CORRECTIONS).items():
+        yield Step(method=CORRECTIONS[statistic](str(path)), targets=(TARGETS,))

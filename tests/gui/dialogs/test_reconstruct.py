@@ -60,10 +60,14 @@ def test_the_errors_come_in_and_the_result_can_be_opened(of_llama, qtbot, tmp_pa
     with qtbot.waitSignal(dialog._sequence.came, timeout=100_000):
         dialog.run.click()
     assert dialog.message.text().startswith("Saved out. Largest error: model.layers.")
-    assert dialog._curve.getData()[0].tolist() == [0, 1, 2]
+    assert [curve.label for curve in dialog.plot.curves][:3] == ["block", "q", "k"]
+    assert [curve.sparsity.tolist() for curve in dialog.plot.curves[:2]] == [[0, 1, 2]] * 2
     assert dialog.grid.painter is not None
     with qtbot.waitSignal(dialog.open_wanted) as wanted:
         dialog.show_result.click()
+    assert wanted.args == [out]
+    with qtbot.waitSignal(dialog.compare_wanted) as wanted:
+        dialog.compare_result.click()
     assert wanted.args == [out]
     with open_checkpoint(out) as pruned:
         weight = pruned.read("model.layers.0.mlp.up_proj.weight")

@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import numpy as np
 from PySide6.QtCore import Qt
 
 from prune_gui.comparison.state_losses import StateLosses
-from prune_gui.gui.views.compare.text import LOSS_COLUMNS, LOST, UNDEFINED, UNKNOWN
+from prune_gui.gui.views.compare.text import ERROR, LOSS_COLUMNS, LOST, UNDEFINED, UNKNOWN
 from prune_gui.gui.views.overview.grid_painter import Cell
 from prune_gui.gui.widgets.table_widgets import ParameterTable
 from prune_gui.language import tr
@@ -48,6 +49,8 @@ class LossTable(ParameterTable[str]):
 
     def show_rows(self, rows: Sequence[str], marked: Callable[[str], bool] | None = None) -> None:
         super().show_rows(rows, marked)
+        assert isinstance(rows, StateLosses)
+        self.setColumnHidden(ERROR, bool(np.isnan(rows.errors).all()))
         if self.horizontalHeader().sortIndicatorSection() < 0:
             self.sortByColumn(LOST, Qt.SortOrder.DescendingOrder)
 

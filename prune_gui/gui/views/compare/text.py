@@ -158,7 +158,16 @@ LOSS_COLUMNS: Final[tuple[Column[Any], ...]] = (
         partial(format_number, spec=".3f"),
         deferred("Number of zeros on both sides, divided by number of zeros on either"),
     ),
+    _column(
+        deferred("Error"),
+        "errors",
+        sparsity_share,
+        deferred("Error of the layer's outputs on the calibration data of the reconstruction"),
+        is_relative=True,
+    ),
 )
+ERROR: Final = len(LOSS_COLUMNS) - 1
+"""The column that is shown only if there is a reconstruction."""
 
 
 def legend(overlap: Overlap, colours: Colours, *, corrected: bool = False) -> str:

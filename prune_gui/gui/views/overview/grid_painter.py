@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 from math import ceil
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
@@ -23,6 +23,7 @@ from prune_gui.gui.views.overview.layout import (
     TextSizes,
 )
 from prune_gui.gui.widgets.theme import SMALL, bold, scaled
+from prune_gui.number_formats import sparsity_share
 
 if TYPE_CHECKING:
     import numpy as np
@@ -91,6 +92,19 @@ class Head(NamedTuple):
 
 
 CellOf = Callable[[str], Cell]
+
+
+def error_cells(errors: Mapping[str, float], colours: Colours) -> CellOf:
+    """Return a function from names to cells, coloured relative to the largest error."""
+    largest = max(errors.values(), default=0.0) or 1.0
+
+    def cell_of(name: str) -> Cell:
+        error = errors.get(name)
+        return (
+            Cell() if error is None else Cell(sparsity_share(error), colours.share(error / largest))
+        )
+
+    return cell_of
 
 
 class GridPainter:

@@ -40,11 +40,12 @@ class Shading(StrEnum):
     STEP = "step"
     DENSITY = "density"
     ENERGY = "energy"
+    ERROR = "error"
 
     @property
     def measure(self) -> Shading:
         """The first shading that shows the same numbers."""
-        return Shading.STEP if self is Shading.DENSITY else self
+        return Shading.STEP if self in (Shading.DENSITY, Shading.ERROR) else self
 
 
 @dataclass(frozen=True, eq=False, slots=True)

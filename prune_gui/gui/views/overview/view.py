@@ -19,7 +19,7 @@ from prune_gui.gui.views.overview.data import (
     compute_overview,
     parameter_subject,
 )
-from prune_gui.gui.views.overview.grid_painter import Cell
+from prune_gui.gui.views.overview.grid_painter import Cell, error_cells
 from prune_gui.gui.views.overview.text import badge
 from prune_gui.gui.views.overview.thumbnail import MAX_CELLS, Shading, magnitude_marks, proportions
 from prune_gui.gui.views.view import Legend, View
@@ -29,6 +29,7 @@ from prune_gui.gui.workbench import Workbench
 from prune_gui.language import format_number, tr
 from prune_gui.monitor import Monitor
 from prune_gui.number_formats import sparsity
+from prune_gui.recipe.recipe import reconstruction_errors
 from prune_gui.session.changes import Changes
 from prune_gui.session.draft_request import StepRequest, TargetsRequest, dead_units
 from prune_gui.session.subjects import ModelSubject
@@ -53,15 +54,14 @@ class OverviewView(View[ModelSubject]):
         self._data: OverviewData | None = None
         self._limit = DEFAULT_LIMIT
         self._chose_shading = False
+        self._shadings = [
+            (tr("Weight magnitude"), Shading.MAGNITUDE),
+            (tr("Sparsity by step"), Shading.STEP),
+            (tr("Sparsity"), Shading.DENSITY),
+            (tr("Pruned energy"), Shading.ENERGY),
+        ]
         self._shading_box = Choice(
-            tr("What the colours show"),
-            [
-                (tr("Weight magnitude"), Shading.MAGNITUDE),
-                (tr("Sparsity by step"), Shading.STEP),
-                (tr("Sparsity"), Shading.DENSITY),
-                (tr("Pruned energy"), Shading.ENERGY),
-            ],
-            self._choose_shading,
+            tr("What the colours show"), self._shadings, self._choose_shading
         )
         tip = tr("Also show parameters with less than two dimensions")
         self._vectors_box = switch(tr("Biases and norms"), tip, self.refresh)
@@ -100,7 +100,13 @@ class OverviewView(View[ModelSubject]):
         self.refresh()
 
     def _follow_sparsity(self, subject: ModelSubject) -> None:
-        """Show magnitudes while nothing is pruned, then sparsity; unless the user chose."""
+        """Show magnitudes while nothing is pruned, then sparsity; unless the user chose.
+
+        Errors are offered for a file that was reconstructed.
+        """
+        error = (tr("Error of the reconstruction"), Shading.ERROR)
+        errors = reconstruction_errors(subject.resolution.checkpoint.metadata)
+        self._shading_box.offer([*self._shadings, *([error] if errors else [])], Shading.STEP)
         pruned = subject.resolution.total[0] or self._workbench.unpruned_zeros
         is_near = subject.resolution.checkpoint.is_fetched  # nothing is fetched for a picture
         if not self._chose_shading:
@@ -127,7 +133,8 @@ class OverviewView(View[ModelSubject]):
 
     def _show(self, data: OverviewData) -> None:
         before, self._data = self._data, data
-        self._grid.show_cells(data.arrangement, _cell_of(data, self.colours()), self.colours())
+        cell_of = _error_of if self._shading is Shading.ERROR else _cell_of
+        self._grid.show_cells(data.arrangement, cell_of(data, self.colours()), self.colours())
         self._grid.tip_of = data.describe
         self._grid.choose(self._workbench.chosen)
         if before is None or before.card is not data.card:
@@ -145,6 +152,11 @@ class OverviewView(View[ModelSubject]):
             self._legend.setText(scale(what, magnitude_marks(colours)))
         elif self._shading is Shading.DENSITY:
             self._legend.setText(share_scale(tr("sparsity"), colours))
+        elif self._shading is Shading.ERROR:
+            largest = max(
+                reconstruction_errors(data.subject.resolution.checkpoint.metadata).values()
+            )
+            self._legend.setText(share_scale(tr("error of the layer"), colours, largest))
         else:
             self._legend.setText(share_scale(tr("pruned share of the energy"), colours))
 
@@ -203,6 +215,11 @@ def _cell_of(data: OverviewData, colours: Colours) -> Callable[[str], Cell]:
         return cell._replace(text=text, pixels=picture.pixels, is_faint=not zeros)
 
     return cell_of
+
+
+def _error_of(data: OverviewData, colours: Colours) -> Callable[[str], Cell]:
+    """Return a function that returns the cell of a parameter with its error."""
+    return error_cells(reconstruction_errors(data.subject.resolution.checkpoint.metadata), colours)
 
 
 REMOVAL: Final = "removal"

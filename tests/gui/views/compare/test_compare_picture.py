@@ -136,7 +136,8 @@ def _click(qtbot, table, column):
 def test_the_largest_loss_is_first_and_unknown_ones_are_last(table, losses):
     model = table.model()
     headings = [model.headerData(i, Qt.Orientation.Horizontal) for i in range(model.columnCount())]
-    assert headings == ["Parameter", "Lost", "Before", "After", "Change", "IoU"]
+    assert headings == ["Parameter", "Lost", "Before", "After", "Change", "IoU", "Error"]
+    assert table.isColumnHidden(6)  # nothing was reconstructed
     cells = [model.index(0, i).data() for i in range(6)]
     assert cells == ["b", "20.0 %", "0.0 %", "50.0 %", "1.00", "0.000"]
     assert _names(table) == ["b", "a", "c", "d"]
@@ -172,9 +173,10 @@ def test_headings_sort_numbers_descending_and_names_ascending(table, qtbot):
     _click(qtbot, table, 0)
     assert _names(table) == ["a", "b", "c", "d"]
     taken = table.as_table("compared")
-    assert taken.headers == ("Parameter", "Lost", "Before", "After", "Change", "IoU")
+    headings = ("Parameter", "Lost", "Before", "After", "Change", "IoU", "Error")
+    assert taken.headers == headings
     rows = list(taken.rows)
-    assert rows[1] == ("b", 0.2, 0.0, 0.5, 1.0, 0.0)
+    assert rows[1] == ("b", 0.2, 0.0, 0.5, 1.0, 0.0, None)
     assert rows[3][1] is None
 
 

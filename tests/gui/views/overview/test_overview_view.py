@@ -1,14 +1,17 @@
 """The overview in the tabs of a window, by mouse and keyboard."""
 
+import json
+
 import pytest
 import torch
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor, QPalette
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from prune_gui.gui.views import ViewTabs
+from prune_gui.gui.views.controls import Choice
 from prune_gui.gui.views.overview.block_grid import BlockGrid
 from prune_gui.gui.views.overview.thumbnail import Shading
 from prune_gui.gui.views.overview.view import CardPanel
@@ -55,6 +58,22 @@ def prune(bench):
         bench.add(bench.step(amount=0.5, **{"targets": ["layer.0.*"], **fields}))
 
     return add
+
+
+def test_the_errors_of_a_reconstructed_file_can_be_shown(bench, checkpoint, view, grid, tmp_path):
+    box = view.findChild(Choice)
+    assert Shading.ERROR not in [value for _, value in box.items]
+    name = "layer.0.attention.query.weight"
+    blocks = [{"layers": [{"name": name, "error": 0.25}]}]
+    metadata = {"prune_gui.version": "1", "prune_gui.reconstruction": json.dumps(blocks)}
+    path = tmp_path / "reconstructed.safetensors"
+    save_file(load_file(checkpoint), path, metadata)
+    bench.open_and_choose(path, name)
+    box.setCurrentIndex(box.count() - 1)
+    assert box.value == Shading.ERROR
+    bench.until_idle()
+    assert grid.painter.cell_of(name).text == "25.0 %"
+    assert grid.painter.cell_of("layer.1.attention.query.weight").text == ""
 
 
 def dark_palette():

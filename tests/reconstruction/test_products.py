@@ -1,0 +1,50 @@
+"""Products by oneDNN have the values, the gradients and the accuracy of those of torch."""
+
+import pytest
+import torch
+from torch import nn
+
+from prune_gui.reconstruction.products import fast_products
+
+
+@pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("function", [torch.mm, torch.matmul])
+def test_products_are_as_accurate_as_those_of_torch(function, transposed):
+    torch.manual_seed(0)
+    first, second = torch.randn(150, 130), torch.randn(130, 140)
+    first, second = (
+        one.mT.contiguous().mT if is_transposed else one
+        for one, is_transposed in zip((first, second), transposed, strict=True)
+    )
+    with fast_products():
+        found = function(first, second)
+        batched = torch.zeros(1, 150, 140).baddbmm_(first[None], second[None])
+    expected = first.double() @ second.double()
+    torch.testing.assert_close(found, expected.float(), rtol=1e-5, atol=1e-4)
+    torch.testing.assert_close(batched[0], expected.float(), rtol=1e-5, atol=1e-4)
+
+
+def test_products_with_repeated_rows_and_with_sparse_matrices():
+    torch.manual_seed(0)
+    repeated, second = torch.randn(1, 130).expand(150, 130), torch.randn(130, 140)
+    with fast_products():
+        found, of_sparse = repeated @ second, torch.eye(130).to_sparse() @ second
+    torch.testing.assert_close(
+        found, (repeated[:1] @ second).expand(150, 140), rtol=1e-5, atol=1e-4
+    )
+    torch.testing.assert_close(of_sparse, second)
+
+
+@pytest.mark.parametrize("shape", [(300, 96), (3, 100, 96)])
+def test_layers_have_the_same_outputs_and_gradients(shape):
+    torch.manual_seed(0)
+    layer, inputs = nn.Linear(96, 90), torch.randn(shape, requires_grad=True)
+    parameters = (*layer.parameters(), inputs)
+    expected = layer(inputs)
+    gradients = torch.autograd.grad(expected.square().sum(), parameters)
+    with fast_products():
+        found = layer(inputs)
+        found_gradients = torch.autograd.grad(found.square().sum(), parameters)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-4)
+    for one, other in zip(found_gradients, gradients, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-3)

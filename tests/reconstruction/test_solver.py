@@ -1,0 +1,83 @@
+"""Masks that are chosen in the solve lose less than those of scores, in each pattern."""
+
+from functools import partial
+
+import hypothesis.strategies as st
+import torch
+from hypothesis import given, settings
+
+from prune_gui.recipe.correction.least_squares import fit_rows
+from prune_gui.reconstruction.patterns import largest
+from prune_gui.reconstruction.solver import choose_masks, damped
+
+DAMPING = 0.01
+
+
+def two_of_four(scores):
+    order = scores.view(-1, 4).topk(2, dim=1).indices
+    return (
+        torch.zeros(scores.numel() // 4, 4, dtype=torch.bool)
+        .scatter_(1, order, True)
+        .view_as(scores)
+    )
+
+
+def problem(seed, rows=12, columns=32, tokens=200, decay=1.0):
+    """Return a weight and the second moments of inputs with a spectrum that falls."""
+    generator = torch.Generator().manual_seed(seed)
+    mixing = torch.randn(columns, columns, generator=generator)
+    spectrum = torch.arange(1, columns + 1) ** -decay
+    inputs = torch.randn(tokens, columns, generator=generator) * spectrum @ mixing
+    inputs = inputs * torch.exp(torch.randn(columns, generator=generator) / 2)
+    return torch.randn(1, rows, columns, generator=generator), (inputs.T @ inputs)[None]
+
+
+def loss(weight, kept, moments):
+    """Return the damped loss of the best values of the kept weights."""
+    system, _ = damped(moments, DAMPING)
+    delta = fit_rows(weight, kept, moments, DAMPING).delta
+    lost = (weight + delta).masked_fill(~kept, 0.0) - weight
+    return float(((lost @ system) * lost).sum())
+
+
+@settings(max_examples=20)
+@given(
+    seed=st.integers(0, 2**31),
+    rows=st.integers(4, 24),
+    tokens=st.sampled_from([8, 40, 400]),
+    decay=st.floats(0, 2),
+    pattern=st.sampled_from(["2:4", 0.4, 0.6, 0.8]),
+)
+def test_the_mask_is_never_worse_than_that_of_wanda(seed, rows, tokens, decay, pattern):
+    weight, moments = problem(seed, rows, tokens=tokens, decay=decay)
+    choose = two_of_four
+    if pattern != "2:4":
+        choose = partial(largest, weight.numel() - round(pattern * weight.numel()))
+    system, _ = damped(moments, DAMPING)
+    [kept] = choose_masks([weight], system, [choose])
+    scores = weight.abs() * system.diagonal(dim1=1, dim2=2).sqrt()[:, None]
+    wanda = choose(scores[0])[None]
+    assert kept.sum() == wanda.sum()
+    assert loss(weight, kept, moments) <= 1.0001 * loss(weight, wanda, moments)
+
+
+@given(seed=st.integers(0, 2**31), damping=st.sampled_from([0.0, 1e-6, 0.01]))
+@settings(max_examples=20)
+def test_moments_of_few_tokens_and_unused_inputs_can_be_solved(seed, damping):
+    weight, moments = problem(seed, tokens=5)
+    moments[:, :, 3] = moments[:, 3] = 0  # an input that was always 0
+    system, factor = damped(moments, damping)
+    torch.testing.assert_close(factor @ factor.mT, system, rtol=1e-4, atol=1e-4)
+    [kept] = choose_masks([weight], system, [two_of_four])
+    assert (kept.view(-1, 4).sum(1) == 2).all()
+
+
+def test_layers_with_the_same_inputs_get_the_masks_of_their_own_patterns():
+    weight, moments = problem(0, rows=20)
+    system, _ = damped(moments, DAMPING)
+    half = partial(largest, 8 * 32 // 2)
+    first, second = choose_masks([weight[:, :12], weight[:, 12:]], system, [two_of_four, half])
+    assert (first.view(-1, 4).sum(1) == 2).all()
+    assert second.sum() == 8 * 32 // 2
+    assert (second.sum(2) != 16).any()
+    assert choose_masks([], system, []) == []

@@ -42,6 +42,7 @@ COMMANDS: Final = {
     "reconstruct": "reconstruct:reconstruct",
     "report": "report:report",
     "search": "recipe_search:search",
+    "trace": "trace:trace",
     "verify": "verify:verify",
 }
 """The function of each command, as "module:name" in this package; imported when it is needed."""

@@ -271,8 +271,7 @@ def pruned_units(size: int, members: Sequence[Member], pruned: PrunedChannels) -
 
 
 def _units(member: Member, size: int, channels: Units) -> Units:
-    stop = member.offset + size * member.width
-    slices: Units = np.all(channels[member.offset : stop].reshape(size, member.width), axis=1)
+    slices: Units = channels[member.channels(size)].all(axis=1)
     return slices
 
 
@@ -313,8 +312,7 @@ def _spans(member: Member, size: int) -> Iterator[tuple[int, slice]]:
     if member.dim is None:
         yield member.offset, slice(0, 1)
         return
-    for unit in range(size):
-        start = member.offset + unit * member.width
+    for unit, start in enumerate(member.channels(size)[:, 0].tolist()):
         yield unit, slice(start, start + member.width)
 
 

@@ -131,10 +131,10 @@ class Checker:
         if len(groups) == 1:
             [group] = groups
             for pattern in self._candidates(group):
-                known = [self._with(group, pattern)]
-                if self.difference(known) is not None:
-                    self.patterns.append(pattern)
-                    return known
+                if self.difference([self._with(group, pattern)]) is not None:
+                    [needed] = self._needed([self._with(group, pattern)])
+                    self.patterns.append(frozenset(map(self._kind_of, needed.attributes)))
+                    return [needed]
             self._failed.add(self._kind(group))
             return []
         middle = (len(groups) + 1) // 2
@@ -143,17 +143,38 @@ class Checker:
     def settle_together(self, groups: Sequence[CoupledGroup]) -> list[CoupledGroup]:
         """Return groups of which the same share must go; none if that does not run either."""
         for is_equal in (True, False):
-            known = [
-                replace(group, attributes=tuple(
+            taken: set[str] = set()
+            known = []
+            for group in groups:
+                own = [
                     f"{path}.{name}".lstrip(".")
                     for path, name, value in self._integers(group)
                     if value == group.size or not is_equal
-                ))
-                for group in groups
-            ]  # fmt: skip
+                ]
+                known.append(
+                    replace(group, attributes=tuple(one for one in own if one not in taken))
+                )
+                taken.update(own)
             if self.difference(known) is not None:
-                return known
+                return self._needed(known)
         return []
+
+    def _needed(self, groups: list[CoupledGroup]) -> list[CoupledGroup]:
+        """Return groups without attributes that only happen to have a number that fits."""
+        best = self.difference(groups)
+        kinds = {self._kind_of(one) for group in groups for one in group.attributes}
+        for kind in sorted(kinds):
+            fewer = [
+                replace(
+                    group,
+                    attributes=tuple(one for one in group.attributes if self._kind_of(one) != kind),
+                )
+                for group in groups
+            ]
+            found = self.difference(fewer)
+            if found is not None and best is not None and found <= max(best, EXACT):
+                groups, best = fewer, found
+        return groups
 
     def _candidates(self, group: CoupledGroup) -> Iterator[frozenset[tuple[str, str]]]:
         found = list(self._integers(group))
@@ -201,6 +222,10 @@ class Checker:
         """Return what groups of modules alike have in common."""
         paths = {member.name.rpartition(".")[0].rpartition(".")[0] for member in group.members}
         return group.space, frozenset(map(self._class_of, paths))
+
+    def _kind_of(self, attribute: str) -> tuple[str, str]:
+        path, _, name = attribute.rpartition(".")
+        return self._class_of(path), name
 
     def _class_of(self, path: str) -> str:
         return type(self.model.get_submodule(path)).__qualname__

@@ -96,9 +96,15 @@ def without(layer: torch.Tensor, dims: Iterable[int]) -> torch.Tensor:
     return layer
 
 
+def divided(layer: torch.Tensor, dim: int, parts: int) -> torch.Tensor:
+    """Return labels with a dimension divided in two: (parts, length of a part)."""
+    return layer.reshape(*layer.shape[:dim], parts, -1, *layer.shape[dim + 1 :])
+
+
 def _without_repeats(first: torch.Tensor, second: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Return flat labels of both, broadcast, without dimensions along which they do not differ."""
-    both = torch.broadcast_tensors(first, second)
+    shape = np.broadcast_shapes(first.shape, second.shape)
+    both: tuple[torch.Tensor, ...] = first.expand(shape), second.expand(shape)
     for dim, length in enumerate(both[0].shape):
         if length > 1 and not any(one.stride(dim) for one in both):
             both = tuple(one.narrow(dim, 0, 1) for one in both)

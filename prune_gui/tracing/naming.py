@@ -17,34 +17,48 @@ def as_yaml(table: ArchitectureTable) -> str:
 
 
 def named_as_in(
-    checkpoint: Checkpoint, table: ArchitectureTable, shapes: Mapping[str, Sequence[int]]
+    checkpoint: Checkpoint,
+    table: ArchitectureTable,
+    shapes: Mapping[str, Sequence[int]],
+    tied: Mapping[str, Sequence[str]],
 ) -> ArchitectureTable:
     """Return a table with the names of a checkpoint in place of those of the network.
 
     A name of the checkpoint may have another prefix. Groups with a tensor that the checkpoint lacks
     are left out, and listed.
+
+    Args:
+        shapes: of the tensors of the network by name, tied ones under each name.
+        tied: by the name in the table, all names of a tensor that has several. The checkpoint may
+            have it under any of them, or a copy under each.
     """
     stored = {
         name: info for info in checkpoint.tensors.values() for name in (info.name, *info.aliases)
     }
-    names: dict[str, str] = {}
+    found: dict[str, str] = {}
     for name, shape in shapes.items():
         ends = [name] if name in stored else [
             one for one in stored if one.endswith(f".{name}") or name.endswith(f".{one}")
         ]  # fmt: skip
         fitting = [one for one in ends if stored[one].shape == tuple(shape)]
         if len(fitting) == 1:
-            names[name] = stored[fitting[0]].name
+            found[name] = stored[fitting[0]].name
+    names = {
+        name: tuple(dict.fromkeys(found[one] for one in tied.get(name, (name,)) if one in found))
+        for name in shapes
+    }
     missing: dict[str, None] = {}
     spaces = {}
     for space, rule in table.spaces.items():
         groups = []
         for group in rule.groups:
-            lacking = [one.name for one in group.members if one.name not in names]
+            lacking = [one.name for one in group.members if not names[one.name]]
             missing.update(dict.fromkeys(lacking))
             if not lacking:
                 renamed = (
-                    one.model_copy(update={"name": names[one.name]}) for one in group.members
+                    one.model_copy(update={"name": name})
+                    for one in group.members
+                    for name in names[one.name]
                 )
                 groups.append(group.model_copy(update={"members": tuple(renamed)}))
         if groups:

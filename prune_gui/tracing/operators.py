@@ -16,13 +16,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from prune_gui.tracing.labels import LabelClasses, compact, varying, without
+from prune_gui.tracing.labels import LabelClasses, compact, divided, varying, without
 
 Layers = tuple[torch.Tensor, ...]
 Shape = Sequence[int]
 
 MOVES: Final = frozenset(
-    """_reshape_copy _to_copy _unsafe_view alias channel_shuffle clone constant_pad_nd contiguous
+    """_reshape_copy _to_copy _unsafe_view alias channel_shuffle clone contiguous
     detach expand_copy flip im2col index index_select lift_fresh native_channel_shuffle
     permute_copy pixel_shuffle pixel_unshuffle repeat repeat_interleave reshape roll rot90 tril triu
     view_copy""".split()  # noqa: SIM905
@@ -81,7 +81,7 @@ class Shadow:
 Rule = Callable[[Call], list[Layers] | None]
 
 
-class ChannelTrace(TorchDispatchMode):
+class ChannelTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Follows channels while a network runs.
 
     Attributes:
@@ -94,7 +94,7 @@ class ChannelTrace(TorchDispatchMode):
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.classes = LabelClasses()
         self.uneven: list[torch.Tensor] = []
         self.attended: list[torch.Tensor] = []
@@ -145,7 +145,10 @@ class ChannelTrace(TorchDispatchMode):
         layers: list[Layers] | None = [()] * len(call.outs)
         if any(one.layers for one in known):
             rule = self._rule(call)
-            layers = rule(call) if rule else None
+            try:
+                layers = rule(call) if rule else None
+            except (RuntimeError, IndexError, TypeError, ValueError):  # a form of it without a rule
+                layers = None
         if layers is None:
             self.unknown.add(call.name)
             for layer in (layer for one in known for layer in one.layers):
@@ -239,8 +242,6 @@ class ChannelTrace(TorchDispatchMode):
         name, args = call.name, call.args[1:]
         if name == "_to_copy":
             return [self.shadow(call.args[0]).layers]
-        if name == "constant_pad_nd":
-            args = args[:1]  # with zeros, which are channels that stay
         results: list[list[torch.Tensor]] = [[] for _ in call.outs]
         for layer in self.shadow(call.args[0]).layers:
             moved = (
@@ -253,8 +254,33 @@ class ChannelTrace(TorchDispatchMode):
             if name == "split" and len(call.outs) > 1 and len({o.shape for o in call.outs}) == 1:
                 dim = (args[1] if len(args) > 1 else call.kwargs.get("dim", 0)) % layer.ndim
                 # Of equal parts, each keeps as many.
-                self.uneven.append(compact(layer.unflatten(dim, (len(call.outs), -1))))
+                self.uneven.append(compact(divided(layer, dim, len(call.outs))))
         return [tuple(result) for result in results]
+
+    def _constant_pad_nd(self, call: Call) -> list[Layers]:
+        result = []
+        [out] = call.outs
+        for layer in self.shadow(call.args[0]).layers:
+            padded = [dim for dim, length in enumerate(out.shape) if length != layer.shape[dim]]
+            if set(padded).isdisjoint(varying(layer)):
+                result.append(without(layer, padded).expand(out.shape))
+            else:
+                result.append(call.func(layer, call.args[1]))  # with channels that stay
+        return [tuple(result)]
+
+    def _view_as_complex(self, call: Call) -> list[Layers]:
+        layers = self.shadow(call.args[0]).layers
+        last = call.outs[0].ndim
+        return [
+            tuple(
+                (self._keep_length(one, last) if last in varying(one) else one).select(last, 0)
+                for one in layers
+            )
+        ]
+
+    def _view_as_real(self, call: Call) -> list[Layers]:
+        layers = self.shadow(call.args[0]).layers
+        return [tuple(one.unsqueeze(-1).expand(call.outs[0].shape) for one in layers)]
 
     def _as_strided(self, call: Call) -> list[Layers] | None:
         return (
@@ -481,7 +507,7 @@ class ChannelTrace(TorchDispatchMode):
             if 1 not in varying(layer) or groups == 1:
                 self.normalized.append(layer)
             elif groups < channels:
-                grouped = layer.unflatten(1, (groups, -1))
+                grouped = divided(layer, 1, groups)
                 self.classes.join(grouped.narrow(2, 0, 1), grouped)
         return [self._of_channels(source, (weight, bias), 1)] + [()] * (len(call.outs) - 1)
 

@@ -82,4 +82,4 @@ def trace_file(builder: str, checkpoint: Checkpoint, monitor: Monitor) -> Archit
         told = one_line(answer["error"], MAX_TOLD)
         raise RecipeError("{told} ({place})", told=told, place=place)
     table = ArchitectureTable.model_validate(answer["table"])
-    return named_as_in(checkpoint, table, answer["shapes"])
+    return named_as_in(checkpoint, table, answer["shapes"], answer["tied"])

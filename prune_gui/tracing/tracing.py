@@ -68,6 +68,14 @@ def trace(model: torch.nn.Module, inputs: object, *, family: str = "traced") -> 
     return ArchitectureTable(family=family, spaces=spaces, unknown=tuple(unknown))
 
 
+def tied_names(model: torch.nn.Module) -> dict[str, list[str]]:
+    """Return all names of each tensor of a network that has several, by the first one."""
+    names: dict[int, list[str]] = {}
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        names.setdefault(id(tensor), []).append(name)
+    return {several[0]: several for several in names.values() if len(several) > 1}
+
+
 def _run(model: torch.nn.Module, inputs: object) -> object:
     if isinstance(inputs, Mapping):
         return model(**inputs)
@@ -142,13 +150,13 @@ def _tried(
         if found:
             difference = None if name in with_other else checker.difference(found)
             is_exact = difference is not None and difference < EXACT
-            space = _space(name, found, exact=is_exact)
-            spaces[name] = space.model_copy(update={"loadable_with": with_other.get(name, ())})
+            rule = _space(name, found, exact=is_exact)
+            spaces[name] = rule.model_copy(update={"loadable_with": with_other.get(name, ())})
     return {
-        name: space.model_copy(
-            update={"loadable_with": tuple(one for one in space.loadable_with if one in spaces)}
+        name: rule.model_copy(
+            update={"loadable_with": tuple(one for one in rule.loadable_with if one in spaces)}
         )
-        for name, space in spaces.items()
+        for name, rule in spaces.items()
     }
 
 

@@ -38,7 +38,9 @@ def make_even(classes: LabelClasses, uneven: Sequence[torch.Tensor]) -> None:
         dims = varying(now)
         if len(dims) < 2:
             continue
-        kept = max(dims, key=lambda dim: len(now.movedim(dim, 0).flatten(1)[:, 0].unique()))
+        kept = max(
+            dims, key=lambda dim: len(np.unique(now.movedim(dim, 0).flatten(1)[:, 0].numpy()))
+        )
         rows = now.movedim(kept, 0).flatten(1)
         classes.join(rows[:, :1], rows)
 

@@ -12,19 +12,20 @@ import torch
 
 from prune_gui.errors import PruneGuiError
 from prune_gui.evaluation.function_worker import FunctionFault, described, load
-from prune_gui.tracing.tracing import trace
+from prune_gui.tracing.tracing import tied_names, trace
 
 
 def _traced(path: str, function: str) -> dict[str, Any]:
     source = Path(path).read_bytes().decode("latin-1")
-    built = load({"path": path, "function": function, "source": source})()
+    built: Any = load({"path": path, "function": function, "source": source})()
     is_pair = isinstance(built, tuple) and len(built) == 2
     if not is_pair or not isinstance(built[0], torch.nn.Module):
         raise FunctionFault("no_network")
     model, inputs = built
     table = trace(model, inputs, family=f"{Path(path).name}:{function}")
     shapes = {name: list(tensor.shape) for name, tensor in model.state_dict().items()}
-    return {"table": table.model_dump(mode="json"), "shapes": shapes}
+    tied = tied_names(model)
+    return {"table": table.model_dump(mode="json"), "shapes": shapes, "tied": tied}
 
 
 def main() -> None:

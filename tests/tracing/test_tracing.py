@@ -17,6 +17,7 @@ import prune_gui
 from prune_gui.architecture.tables import load_table
 from prune_gui.cli.program import cli
 from prune_gui.tracing.naming import as_yaml, named_as_in
+from prune_gui.tracing.tracing import tied_names
 
 TOLERANCE = 1e-5
 
@@ -122,6 +123,18 @@ def test_a_gated_layer_has_a_neuron_in_both_halves(tables):
     ]
 
 
+def test_padding_of_images_keeps_no_channel():
+    class Padded(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.two = nn.Conv2d(3, 6, 3), nn.Conv2d(6, 2, 3)
+
+        def forward(self, x):
+            return self.two(nn.functional.pad(self.one(x), (1, 1, 1, 1)))
+
+    assert list(groups_of(prune_gui.trace(Padded(), torch.randn(1, 3, 6, 6)))) == ["one"]
+
+
 def test_channels_over_which_a_norm_is_computed_are_not_exact():
     torch.manual_seed(0)
     layers = nn.Linear(4, 8), nn.LayerNorm(8), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3)
@@ -160,12 +173,36 @@ def test_an_operator_that_is_not_understood_keeps_its_channels_and_is_named():
 
 
 def test_names_follow_the_checkpoint(tables, tmp_path):
-    model, inputs = NETWORKS["dense"]()
+    model, _ = NETWORKS["dense"]()
     path = saved(nn.ModuleDict({"net": model}), tmp_path / "model.safetensors")
     shapes = {name: tuple(one.shape) for name, one in model.state_dict().items()}
     with prune_gui.open_checkpoint(path) as checkpoint:
-        table = named_as_in(checkpoint, tables["dense"], shapes)
+        table = named_as_in(checkpoint, tables["dense"], shapes, {"stem.weight": ["stem.weight"]})
     assert table.spaces["channels"].groups[0].members[0].name == "net.stem.weight"
+
+
+def test_a_tied_tensor_is_cut_under_each_name_that_the_file_has(tmp_path):
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding, self.head = nn.Embedding(9, 6), nn.Linear(6, 9, bias=False)
+            self.head.weight = self.embedding.weight
+            self.scale = nn.Parameter(torch.rand(6))
+
+        def forward(self, ids):
+            return self.head(self.embedding(ids) * self.scale)
+
+    model = Tied()
+    table = prune_gui.trace(model, torch.tensor([[1, 2]]))
+    shapes = {name: tuple(one.shape) for name, one in model.state_dict().items()}
+    with prune_gui.open_checkpoint(saved(model, tmp_path / "tied.safetensors")) as checkpoint:
+        named = named_as_in(checkpoint, table, shapes, tied_names(model))
+    [group] = named.spaces["channels"].groups
+    assert {(one.name, one.dim) for one in group.members} == {
+        ("embedding.weight", 1),
+        ("head.weight", 1),
+        ("scale", 0),
+    }
 
 
 BUILDER = """

@@ -46,7 +46,8 @@ EXPERTS_PER_TOKEN: Final = ("num_experts_per_tok", "num_experts_per_token", "exp
 class Figures:
     """Figures of a network; its multiply-adds are per token, or per image.
 
-    `parameters` is the number of elements that can be pruned: indices, for instance, are none.
+    `parameters` is the number of elements that can be pruned: indices and the statistics of norms,
+    for instance, are none.
     """
 
     tensors: int
@@ -75,7 +76,9 @@ def figures(
     )
     return Figures(
         tensors=len(every),
-        parameters=sum(math.prod(shape) for info, shape in every if not info.not_prunable),
+        parameters=sum(
+            math.prod(shape) for info, shape in every if not (info.not_prunable or info.kind)
+        ),
         nbytes=sum(size_in_bytes(shape, info.dtype) for info, shape in every),
         multiply_adds=round(work) if is_known else None,
     )
@@ -271,7 +274,7 @@ def pruned_units(size: int, members: Sequence[Member], pruned: PrunedChannels) -
 
 
 def _units(member: Member, size: int, channels: Units) -> Units:
-    slices: Units = channels[member.channels(size)].all(axis=1)
+    slices: Units = np.all(channels[member.channels(size)], axis=1)
     return slices
 
 

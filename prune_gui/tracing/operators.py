@@ -90,6 +90,7 @@ class ChannelTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         attended: labels of which inner products of activations were made.
         normalized: labels over which a norm, a mean or a softmax was computed.
         read: dimensions of parameters that were contracted with channels.
+        embedded: dimensions of parameters whose rows are the channels of tokens.
         unknown: the operators that are not understood; the channels that they saw stay.
     """
 
@@ -100,6 +101,7 @@ class ChannelTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.attended: list[torch.Tensor] = []
         self.normalized: list[torch.Tensor] = []
         self.read: set[tuple[str, int]] = set()
+        self.embedded: set[tuple[str, int]] = set()
         self.unknown: set[str] = set()
         self.used: set[str] = set()
         self._names: Any = WeakTensorKeyDictionary()
@@ -529,6 +531,8 @@ class ChannelTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for layer in self.shadow(call.args[0]).layers:
             if varying(layer) == [1]:
                 layers.append(layer[0].expand(call.outs[0].shape))
+                if label := int(layer.max()):
+                    self.embedded.add(self.classes.owner(label))
             else:
                 self.classes.fix(layer)  # which rows are read depends on the input
         return [tuple(layers)]

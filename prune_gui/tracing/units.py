@@ -78,7 +78,7 @@ def units_of(trace: ChannelTrace, shapes: Mapping[str, tuple[int, ...]]) -> list
             member
             for name, dim in owners
             for member in members_of(
-                name, dim, _role(name, dim, shapes[name], trace.read),
+                name, dim, _role(name, dim, shapes[name], trace.read - trace.embedded),
                 np.stack([places[unit][name, dim] for unit in units]),
             )
         ]  # fmt: skip

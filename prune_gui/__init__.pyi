@@ -15,3 +15,4 @@ from .recipe.recipe import Step as Step
 from .recipe.resolution import Resolution as Resolution
 from .recipe.resolution import resolve as resolve
 from .reconstruction.in_memory import reconstruct as reconstruct
+from .tracing.tracing import trace as trace

@@ -87,9 +87,11 @@ def load_yaml(text: str) -> object:
     return document[0] if document else None
 
 
-def dump_yaml(value: object) -> str:
-    """Return plain values as YAML that `load_yaml` reads."""
-    options = {"Dumper": DUMPER, "sort_keys": False, "width": 100}
+def dump_yaml(value: object, *, compact: bool = False) -> str:
+    """Return plain values as YAML that `load_yaml` reads; a line for each record if `compact`."""
+    options: dict[str, Any] = {"Dumper": DUMPER, "sort_keys": False, "width": 100}
+    if compact:
+        options["default_flow_style"] = None
     try:
         text: str = yaml.dump(value, allow_unicode=True, **options)
         if "\x85" in text:  # PyYAML writes this line break unescaped, and reads it as a space

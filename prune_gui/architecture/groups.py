@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 from weakref import WeakKeyDictionary
@@ -195,10 +196,12 @@ def _analyze(checkpoint: Checkpoint, path: Path | None) -> Analysis:
         guessed = not chains.confirmed
         return Analysis(None, rules, groups, {}, guessed, chains.readings, chains.windows)
     known = evaluate_counts(table.counts, checkpoint.hf_config)
-    blocks = matching.blocks_of(table, _named(checkpoint.tensors.values()))
+    blocks = matching.blocks_of(table, _named(checkpoint.tensors.values())) if table.stacks else []
     slots, refused = {}, {}
     candidates = matching.slots_of(table, blocks)
     for name, space in table.spaces.items():
+        if space.groups:
+            continue
         if space.outside and blocks:
             outside = matching.network_slot(space, _named(checkpoint.tensors.values()))
             candidates[name] = [outside] if outside else []
@@ -217,6 +220,9 @@ def _analyze(checkpoint: Checkpoint, path: Path | None) -> Analysis:
         if kept:
             slots[name] = kept
     groups = {name: _lazy_groups(checkpoint, table, name, slots[name], known) for name in slots}
+    for name, space in table.spaces.items():
+        if space.groups:
+            groups[name] = Lazy(partial(matching.written_groups, checkpoint, name, space.groups))
     return Analysis(table, table.spaces, groups, refused)
 
 

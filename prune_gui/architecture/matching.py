@@ -12,10 +12,12 @@ from typing import Final, NamedTuple
 from prune_gui.architecture.tables import (
     UNIT,
     ArchitectureTable,
+    GroupRule,
     MemberRule,
     SpaceRule,
     name_pattern,
 )
+from prune_gui.checkpoint import Checkpoint
 from prune_gui.checkpoint.tensor_info import TensorInfo
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
@@ -135,7 +137,7 @@ def slots_of(table: ArchitectureTable, blocks: Sequence[RepeatedModule]) -> dict
                 found = Found(f"{block_path}.{rest}", unit, info)
                 of_block[key].found.setdefault(rule, []).append(found)
     for name, space in table.spaces.items():
-        if not space.members:
+        if space.of_blocks:
             slots[name] = _slots_of_blocks(space, blocks)
         else:
             slots[name].sort(key=order)
@@ -319,6 +321,35 @@ def build_group(
         key = member.name, member.dim, member.offset, member.width
         by_slice.setdefault(key, member)
     return CoupledGroup(name, slot.label, size, tuple(by_slice.values()))
+
+
+def written_groups(
+    checkpoint: Checkpoint, space: str, rules: Sequence[GroupRule]
+) -> list[CoupledGroup]:
+    """Return the groups that a table has written out, whose slices the tensors must have."""
+    infos = {
+        name: info for info in checkpoint.tensors.values() for name in (info.name, *info.aliases)
+    }
+    groups = []
+    for rule in rules:
+        members = []
+        for one in rule.members:
+            info = infos.get(one.name)
+            if info is None:
+                raise RecipeError(
+                    "{file} has no tensor {name}, which the table of the architecture names. "
+                    "Name the file of a table that fits.",
+                    file=checkpoint.path.name,
+                    name=one.name,
+                )
+            member = Member(info.name, one.dim, one.offset, one.width, one.role, starts=one.starts)
+            length = info.shape[one.dim] if one.dim < len(info.shape) else 0
+            last = max(one.starts, default=one.offset + (rule.size - 1) * one.width)
+            if last + one.width > length:
+                raise _misfit(checkpoint.path.name, info, rule.label)
+            members.append(member)
+        groups.append(CoupledGroup(space, rule.label, rule.size, tuple(members), rule.attributes))
+    return groups
 
 
 def group_of_blocks(file: str, name: str, slot: Slot) -> CoupledGroup:

@@ -39,6 +39,7 @@ Count = Annotated[
 ]
 Positive = Annotated[int, Field(ge=1, le=1 << 20)]
 Dimension = Annotated[int, Field(ge=0, le=7)]
+Index = Annotated[int, Field(ge=0, le=1 << 40)]
 
 
 class _Model(BaseModel):
@@ -62,6 +63,40 @@ class MemberRule(_Model):
             raise ValueError(
                 tr("{name!r} needs either a dim or one {unit}", name=self.name, unit=UNIT)
             )
+        return self
+
+
+class SliceRule(_Model):
+    """The slices of one tensor that belong to the units of a group; see `Member`."""
+
+    name: Text
+    dim: Dimension = 0
+    role: MemberRole = "produces"
+    offset: Index = 0
+    width: Positive = 1
+    starts: tuple[Index, ...] = ()
+
+
+class GroupRule(_Model):
+    """A group that is written out, with the whole names of its tensors."""
+
+    label: Text
+    size: Positive
+    members: Annotated[tuple[SliceRule, ...], Field(min_length=1)]
+    attributes: tuple[Path_, ...] = ()
+
+    @validator(mode="after")
+    def _check(self) -> Self:
+        for member in self.members:
+            if member.starts and len(member.starts) != self.size:
+                raise ValueError(
+                    tr(
+                        "{name}: starts has {count:,} numbers for {size:,} units",
+                        name=member.name,
+                        count=len(member.starts),
+                        size=self.size,
+                    )
+                )
         return self
 
 
@@ -101,10 +136,14 @@ class ConfigRule(_Model):
 
 
 class SpaceRule(_Model):
-    """The units of one kind in each block; without members, the blocks are the units."""
+    """The units of one kind in each block, or in `groups` that are written out.
+
+    Without members and groups, the blocks are the units.
+    """
 
     title: Text
     members: tuple[MemberRule, ...] = ()
+    groups: tuple[GroupRule, ...] = ()
     size: str = ""
     stacks: tuple[Path_, ...] = ()
     across: bool = False
@@ -120,6 +159,11 @@ class SpaceRule(_Model):
     activation: tuple[Text, ...] = ()
     gate: Path_ | Literal[""] = ""
 
+    @property
+    def of_blocks(self) -> bool:
+        """Whether the blocks are the units."""
+        return not self.members and not self.groups
+
     def count_names(self) -> Iterable[str]:
         """Return the names of the counts that the rule refers to."""
         used: list[int | str] = [self.size, self.minimum, self.runs]
@@ -134,14 +178,24 @@ class ArchitectureTable(_Model):
 
     family: Text
     model_types: tuple[Text, ...] = ()
-    stacks: Annotated[tuple[Path_, ...], Field(min_length=1)]
-    signature: Annotated[tuple[Text, ...], Field(min_length=1)]
+    stacks: tuple[Path_, ...] = ()
+    signature: tuple[Text, ...] = ()
     counts: dict[str, tuple[Count, ...]] = {}
     spaces: Annotated[dict[Text, SpaceRule], Field(min_length=1)]
+    unknown: tuple[str, ...] = ()
 
     @validator(mode="after")
     def _check(self) -> Self:
         for name, space in self.spaces.items():
+            if not space.groups and not (self.stacks and self.signature):
+                raise ValueError(
+                    tr(
+                        "{space}: without groups, the table needs stacks and a signature",
+                        space=name,
+                    )
+                )
+            if space.groups and space.members:
+                raise ValueError(tr("{space}: members and groups exclude each other", space=name))
             for count in space.count_names():
                 if count not in self.counts:
                     raise ValueError(

@@ -42,6 +42,7 @@ COMMANDS: Final = {
     "reconstruct": "reconstruct:reconstruct",
     "report": "report:report",
     "search": "recipe_search:search",
+    "trace": "trace:trace",
     "training": "methods:training",
     "verify": "verify:verify",
 }

@@ -27,7 +27,7 @@ from prune_gui.resources import is_shipped, resource
 from prune_gui.session import Settings
 from prune_gui.session.changes import Changes
 from prune_gui.session.session import start_folder
-from prune_gui.worker.jobs import mask_step_job, open_job, table_job
+from prune_gui.worker.jobs import mask_step_job, open_job, table_job, trace_job
 
 if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
@@ -190,6 +190,23 @@ class Commands:
                 self._workbench.edit(lambda session: session.use_table(path))
 
         self._workbench.bridge.run(table_job(session, path), checked)
+
+    def trace_network(self) -> None:
+        code = questions.ask_file(self.window, questions.NETWORK, self.folder)
+        session = self._workbench.session
+        if code is None or session is None or not questions.agree_to_trace(self.window, code):
+            return
+        suggested = code.with_name(f"{code.stem}.yaml")
+        table = questions.ask_target(self.window, questions.TRACED_TABLE, suggested)
+        if table is None:
+            return
+
+        def traced(unknown: Sequence[str]) -> None:
+            if self._workbench.session is session:
+                self._workbench.edit(lambda session: session.use_table(table))
+                questions.tell_unknown(self.window, unknown)
+
+        self._workbench.bridge.run(trace_job(session, f"{code}:build", table), traced)
 
     def save_recipe(self) -> bool:
         session = self._workbench.session

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from prune_gui.language import tr
-from prune_gui.pruning.arrays import Flags
+from prune_gui.pruning.arrays import Flags, Ints
 
 MemberRole = Literal["produces", "consumes", "bias", "norm"]
 """What a tensor does with a unit: computes it, reads it, or shifts or scales it per channel."""
@@ -24,9 +24,10 @@ MemberRole = Literal["produces", "consumes", "bias", "norm"]
 class Member:
     """A tensor of a group, and the slice of it that belongs to each unit.
 
-    Unit i has the channels ``offset + i * width`` and so on along `dim`. If `dim` is None, the
-    whole tensor belongs to the unit `offset`, and `number_at` is the dot-separated component of
-    `name` with its number, which changes if earlier units are removed.
+    Unit i has `width` channels along `dim`, from ``starts[i]`` on, or from ``offset + i * width``
+    on if there are no `starts`. If `dim` is None, the whole tensor belongs to the unit `offset`,
+    and `number_at` is the dot-separated component of `name` with its number, which changes if
+    earlier units are removed.
     """
 
     name: str
@@ -35,16 +36,27 @@ class Member:
     width: int = 1
     role: MemberRole = "produces"
     number_at: int | None = None
+    starts: tuple[int, ...] = ()
+
+    def channels(self, size: int) -> Ints:
+        """Return the channels of each of `size` units along `dim`, int64 (size, width)."""
+        starts = self.starts or self.offset + self.width * np.arange(size)
+        return np.asarray(starts)[:, None] + np.arange(self.width)
 
 
 @dataclass(frozen=True, slots=True)
 class CoupledGroup:
-    """The units of one kind (`space`, such as "ffn") in one layer, whose path is the `label`."""
+    """The units of one kind (`space`, such as "ffn") in one layer, whose path is the `label`.
+
+    `attributes` are the paths of integers of the modules in proportion to the number of units,
+    such as "blocks.0.attn.num_heads", as far as no shape of a tensor tells them.
+    """
 
     space: str
     label: str
     size: int
     members: tuple[Member, ...]
+    attributes: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -67,8 +79,7 @@ class CoupledGroup:
         marked = np.zeros(length, np.bool_)
         for member in self.members:
             if (member.name, member.dim) == (name, dim):
-                end = member.offset + self.size * member.width
-                marked[member.offset : end] |= np.repeat(units, member.width)
+                marked[member.channels(self.size)[units]] = True
         return marked
 
 

@@ -281,8 +281,13 @@ def loader_script(
     checkpoint, name = resolution.checkpoint, extra_files.loader_path(target).name
     if options.form == "reparametrized":
         return {name: extra_files.loader_text(checkpoint, target).encode()}
-    if options.form == "compact" and _plan(resolution, options).needs_loader:
-        return {name: extra_files.loader_text(checkpoint, target, compact=True).encode()}
+    if options.form == "compact":
+        plan = _plan(resolution, options)
+        if plan.needs_loader:
+            text = extra_files.loader_text(
+                checkpoint, target, compact=True, attributes=plan.attributes
+            )
+            return {name: text.encode()}
     return {}
 
 

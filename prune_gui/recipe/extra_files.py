@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from pprint import pformat
 from string import Template
 from typing import Final
 
@@ -19,7 +20,7 @@ from prune_gui.errors import CheckpointError, valid_text
 from prune_gui.language import listed, tr
 from prune_gui.location import Location
 from prune_gui.recipe.compaction.network import Json
-from prune_gui.recipe.compaction.plan import CompactPlan
+from prune_gui.recipe.compaction.plan import Attributes, CompactPlan
 from prune_gui.recipe.output import Form, OutputOptions, OutputPath
 from prune_gui.resources import resource
 
@@ -132,8 +133,17 @@ def script_beside(checkpoint: Checkpoint) -> Path | None:
     return None
 
 
-def loader_text(checkpoint: Checkpoint, target: OutputPath, *, compact: bool = False) -> str:
-    """Return a script whose `load(model)` loads the checkpoint that is written to `target`."""
+def loader_text(
+    checkpoint: Checkpoint,
+    target: OutputPath,
+    *,
+    compact: bool = False,
+    attributes: Attributes | None = None,
+) -> str:
+    """Return a script whose `load(model)` loads the checkpoint that is written to `target`.
+
+    `attributes` are those of the plan of the compact form.
+    """
     main, load_code = ascii(target.main), target.format.load_code
     reader = [target.format.load_import] if target.format.load_import else []
     imports = ["import warnings", "from pathlib import Path", "", "import torch", *reader]
@@ -157,6 +167,7 @@ def loader_text(checkpoint: Checkpoint, target: OutputPath, *, compact: bool = F
         imports="\n".join(imports),
         reading="\n".join(f"    {line}" for line in reading),
         filling=shipped_script("fill.py.template"),
+        attributes=pformat(attributes, width=96),
     )
 
 

@@ -158,9 +158,8 @@ def units_of_step(resolution: Resolution, group: CoupledGroup, step: int) -> Pru
         for cut in _unit_cuts(predicates.get(member.name)):
             for one in cut.slices:
                 if (
-                    member.dim == (cut.dim if one.owner is None else None)
+                    one.member == member
                     and one.label == group.label
-                    and (one.offset, one.width) == (member.offset, member.width)
                     and len(one.units.pruned) == group.size
                 ):
                     return one.units

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from prune_gui.checkpoint import open_checkpoint
+from prune_gui.checkpoint.write.documents import write_documents
 from prune_gui.engine import Job
 from prune_gui.errors import PruneGuiError, RecipeError, StepError
 from prune_gui.executor import Executor, current_executor, use_executor
@@ -250,6 +251,20 @@ def table_job(session: Session, path: Path) -> Job:
         check_table(session.checkpoint, path)
 
     return Job(deferred("Reading the table {name}", name=path.name), work)
+
+
+def trace_job(session: Session, builder: str, out: Path) -> Job:
+    """Trace the network that code builds, and write its table; the result is what is not known."""
+
+    def work(monitor: Monitor) -> tuple[str, ...]:
+        from prune_gui.tracing.naming import as_yaml  # yaml: slow to import
+        from prune_gui.tracing.process import trace_file
+
+        table = trace_file(builder, session.checkpoint, monitor)
+        write_documents({out: as_yaml(table).encode()})
+        return table.unknown
+
+    return Job(deferred("Tracing {name}", name=Path(builder).name), work, long=True)
 
 
 def export_job(session: Session, out: Path, options: OutputOptions) -> Job:

@@ -75,7 +75,7 @@ MENUS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
             "clear_stack",
         ),
         ("protect", "start_from_zeros", "own_recipe"),
-        ("use_table", "use_built_in_table"),
+        ("use_table", "trace_network", "use_built_in_table"),
         (PRESETS, "save_preset", "manage_presets"),
         ("evaluate", "sweep", "batch", "reconstruct"),
         ("load_methods",),

@@ -210,6 +210,11 @@ PRUNING_ACTIONS: Final[dict[str, ActionSpec]] = {
         deferred("Take the coupled units from a table of your own, a YAML file"),
         lambda w: w.commands.use_table(),
     ),
+    "trace_network": when_open(
+        deferred("&Trace the network…"),
+        deferred("Find the coupled units of any network by running its code once"),
+        lambda w: w.commands.trace_network(),
+    ),
     "use_built_in_table": ActionSpec(
         deferred("Use built-&in table"),
         deferred("Take the coupled units from the tables of this program again"),

@@ -47,6 +47,10 @@ ARCHITECTURE: Final = FileQuestion(
     deferred("Use architecture table"),
     deferred("Architecture tables (*.yaml *.yml);;All files (*)"),
 )
+NETWORK: Final = FileQuestion(deferred("Trace the network that a file builds"), PYTHON_FILES)
+TRACED_TABLE: Final = FileQuestion(
+    deferred("Save the architecture table"), deferred("Architecture tables (*.yaml *.yml)"), "yaml"
+)
 EVALUATOR: Final = FileQuestion(deferred("Choose an evaluator"), PYTHON_FILES)
 NEW_EVALUATOR: Final = FileQuestion(
     deferred("New evaluator"), deferred("Python files (*.py)"), "py"
@@ -182,6 +186,25 @@ def agree_to_run(parent: QWidget, path: Path) -> bool:
         path=one_line(str(path.absolute()), MAX_PATH),
     )
     return agree(parent, tr("Run this file?"), text, tr("&Run and load"), icon=Icon.Warning)
+
+
+def agree_to_trace(parent: QWidget, path: Path) -> bool:
+    """Ask whether to run the code of a network."""
+    text = tr(
+        "Tracing runs the function build of this file with all your rights:\n\n{path}\n\n"
+        "It returns the network and an example input. Run it only if you wrote it, or trust "
+        "whoever did.",
+        path=one_line(str(path.absolute()), MAX_PATH),
+    )
+    return agree(parent, tr("Run this file?"), text, tr("&Run and trace"), icon=Icon.Warning)
+
+
+def tell_unknown(parent: QWidget, unknown: Sequence[str]) -> None:
+    """Tell what tracing did not understand, if anything."""
+    if unknown:
+        buttons = {"ok": (Standard.Ok, "")}
+        text = tr("The table is used. Some units are not in it, and stay.")
+        ask(parent, tr("Traced"), text, buttons, default="ok", details="\n\n".join(unknown))
 
 
 def agree_to_evaluate(parent: QWidget, spec: EvaluatorSpec) -> bool:

@@ -75,8 +75,7 @@ class Members:
                 if note:
                     note_of[member.name] = note
                 if units.pruned.any() or units.ranks is not None:
-                    owner = member.offset if member.dim is None else None
-                    one = UnitSlices(group.label, units, member.offset, member.width, owner)
+                    one = UnitSlices(group.label, units, member)
                     slices[member.name][member.dim or 0].append(one)
         decisions = []
         for name, target in monitor.each(self.targets.items()):
@@ -210,8 +209,7 @@ def without_effect(remaining: Mapping[MemberRole, Ints], size: int) -> tuple[Fla
 
 def by_unit(channels: NDArray[np.generic], member: Member, size: int) -> NDArray[np.generic]:
     """Return values per channel as an array of shape (units, channels of a unit)."""
-    stop = member.offset + size * member.width
-    return channels[member.offset : stop].reshape(size, member.width)
+    return channels[member.channels(size)]
 
 
 def _count(target: Target, predicate: Predicate) -> int:

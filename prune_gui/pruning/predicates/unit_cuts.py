@@ -13,6 +13,7 @@ from prune_gui.parallel import CHUNK_ELEMENTS, chunks
 from prune_gui.pruning.arrays import Codes, Flags, Ints, Values
 from prune_gui.pruning.kernels import group_loops as group_kernels
 from prune_gui.pruning.kernels import key_loops as key_kernels
+from prune_gui.pruning.layouts import Member
 from prune_gui.pruning.lazy import Lazy
 from prune_gui.pruning.predicates.predicate import ElementRank, Predicate
 from prune_gui.pruning.selection.keys import RemainingMask
@@ -100,16 +101,14 @@ class UnitSlices:
 
     label: str
     units: PrunedUnits
-    offset: int  # the first channel of the first unit
-    width: int
-    owner: int | None = None  # the unit of all channels, if they are not divided
+    member: Member
 
     def mark_pruned(self, channels: Flags) -> None:
-        if self.owner is not None:
-            channels |= self.units.pruned[self.owner]
-            return
-        stop = self.offset + self.width * len(self.units.pruned)
-        channels[self.offset : stop] |= np.repeat(self.units.pruned, self.width)
+        pruned = self.units.pruned
+        if self.member.dim is None:
+            channels |= pruned[self.member.offset]
+        else:
+            channels[self.member.channels(len(pruned))[pruned]] = True
 
     def describe(self, unit: int) -> str:
         if self.units.source:
@@ -122,10 +121,11 @@ class UnitSlices:
         return tr("unit {number:,} of {group}", number=unit, group=self.label)
 
     def unit_of(self, channel: int) -> int | None:
-        if self.owner is not None:
-            return self.owner
-        unit, inside = divmod(channel - self.offset, self.width)
-        return unit if 0 <= unit < len(self.units.pruned) and inside >= 0 else None
+        if self.member.dim is None:
+            return self.member.offset
+        inside = channel - self.member.channels(len(self.units.pruned))[:, 0]
+        found = np.flatnonzero((inside >= 0) & (inside < self.member.width))
+        return int(found[0]) if found.size else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -58,9 +58,9 @@ class AdaptedConfig:
             try:
                 key, holder = self._find(each)
                 old = holder.get(key)
-                if each.value == "units" and rule.members and key not in self.changes:
+                if each.value == "units" and not rule.of_blocks and key not in self.changes:
                     _check_size(each, old, groups)
-                if each.value == "units" and not rule.members and type(old) is int:
+                if each.value == "units" and rule.of_blocks and type(old) is int:
                     value: object = int((~groups[0][1][:old]).sum())  # later ones are extra
                     if not value:
                         problem = tr(

@@ -230,7 +230,9 @@ class _Folder:
                     names=listed(sorted(unknown)),
                 )
             )
-        vectors = Counter(one.name for one in group.members if (one.dim, one.width) == (0, 1))
+        vectors = Counter(
+            one.name for one in group.members if (one.dim, one.width, one.starts) == (0, 1, ())
+        )
         if any(vectors[name] != 1 for name in tensors_of(value)):
             raise _KeptError(tr(UNKNOWN))
         if reading.padded:
@@ -253,7 +255,11 @@ class _Folder:
     def _shifts(
         self, group: CoupledGroup, readers: Sequence[_Reader], numbers: NDArray[np.intp]
     ) -> dict[str, NDArray[np.float64]]:
-        offsets = {one.name: one.offset for one in group.members if (one.dim, one.width) == (0, 1)}
+        offsets = {
+            one.name: one.offset
+            for one in group.members
+            if (one.dim, one.width, one.starts) == (0, 1, ())
+        }
 
         @cache
         def vector(name: str) -> torch.Tensor:
@@ -280,8 +286,7 @@ class _Folder:
     ) -> torch.Tensor:
         """Return the constants that a layer adds up, float64 (outputs,)."""
         assert member.dim is not None
-        width = np.arange(member.width)
-        channels = (member.offset + numbers[:, None] * member.width + width).reshape(-1)
+        channels = member.channels(int(numbers.max()) + 1)[numbers].reshape(-1)
         columns = self._read(member.name, {member.dim: channels}).movedim(member.dim, 0)
         return emitted.repeat_interleave(member.width) @ columns.reshape(len(channels), -1)
 

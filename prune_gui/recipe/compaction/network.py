@@ -46,7 +46,8 @@ EXPERTS_PER_TOKEN: Final = ("num_experts_per_tok", "num_experts_per_token", "exp
 class Figures:
     """Figures of a network; its multiply-adds are per token, or per image.
 
-    `parameters` is the number of elements that can be pruned: indices, for instance, are none.
+    `parameters` is the number of elements that can be pruned: indices and the statistics of norms,
+    for instance, are none.
     """
 
     tensors: int
@@ -75,7 +76,9 @@ def figures(
     )
     return Figures(
         tensors=len(every),
-        parameters=sum(math.prod(shape) for info, shape in every if not info.not_prunable),
+        parameters=sum(
+            math.prod(shape) for info, shape in every if not (info.not_prunable or info.kind)
+        ),
         nbytes=sum(size_in_bytes(shape, info.dtype) for info, shape in every),
         multiply_adds=round(work) if is_known else None,
     )
@@ -271,8 +274,7 @@ def pruned_units(size: int, members: Sequence[Member], pruned: PrunedChannels) -
 
 
 def _units(member: Member, size: int, channels: Units) -> Units:
-    stop = member.offset + size * member.width
-    slices: Units = np.all(channels[member.offset : stop].reshape(size, member.width), axis=1)
+    slices: Units = np.all(channels[member.channels(size)], axis=1)
     return slices
 
 
@@ -313,8 +315,7 @@ def _spans(member: Member, size: int) -> Iterator[tuple[int, slice]]:
     if member.dim is None:
         yield member.offset, slice(0, 1)
         return
-    for unit in range(size):
-        start = member.offset + unit * member.width
+    for unit, start in enumerate(member.channels(size)[:, 0].tolist()):
         yield unit, slice(start, start + member.width)
 
 

@@ -53,6 +53,10 @@ plans: WeakKeyDictionary[Resolution, dict[bool, CompactPlan]] = WeakKeyDictionar
 """By resolution and `allow_unloadable`."""
 
 
+Attributes = tuple[tuple[str, int, int], ...]
+"""Paths of integers of modules, each with the kept and the old number of units."""
+
+
 @dataclass(frozen=True, slots=True)
 class KeptTensor:
     """A tensor that remains; `shift` (float64) is added before channels are removed."""
@@ -86,6 +90,7 @@ class CompactPlan:
     """What remains of a checkpoint.
 
     Attributes:
+        attributes: None if the table of the architecture has no groups written out.
         image_size: height and width in pixels for multiply-adds, with the strides of torchvision.
     """
 
@@ -95,6 +100,7 @@ class CompactPlan:
     config: network.Json | None
     changes: Mapping[str, object]
     needs_loader: bool
+    attributes: Attributes | None
     tokens: RemovedTokens | None
     folded: tuple[Folded, ...]
     unfolded: tuple[Unfolded, ...]
@@ -162,7 +168,7 @@ def planned(
         loadable = allow_unloadable or spaces[group.space].loadable
         (removable if loadable else masked).append(group)
     # The units in a block that can only be masked would all be removed, too.
-    blocks = [group for group in masked if not spaces[group.space].members]
+    blocks = [group for group in masked if spaces[group.space].of_blocks]
     _check_unpruned(resolution, spaces, blocks, monitor)
     groups = list(
         zip(removable, network.removable_units(resolution, removable, monitor), strict=True)
@@ -213,7 +219,7 @@ def planned(
     problems += [
         tr("All {title} would be removed. Prune fewer.", title=tr(spaces[space].title))
         for space in spaces
-        if space in changed and space not in by_space and not spaces[space].members
+        if space in changed and space not in by_space and spaces[space].of_blocks
     ]
     loose = [  # no field of config.json says the new sizes of the groups that remain
         space
@@ -235,8 +241,13 @@ def planned(
             title=tr(spaces[space].title),
         )
         for space in loose
-        if not can_resize(by_space[space], checkpoint.tensors, experts)
+        if not spaces[space].groups and not can_resize(by_space[space], checkpoint.tensors, experts)
     ]
+    attributes = tuple(
+        (attribute, int((~units).sum()), group.size)
+        for group, units in remaining
+        for attribute in (group.attributes if units.any() else ())
+    )
     image_size = architecture.integers.get("image_size", IMAGE_SIZE)
     sizes = output_sizes(architecture.windows, image_size)
     every, integers = checkpoint.tensors, architecture.integers
@@ -252,6 +263,7 @@ def planned(
         config=config.content,
         changes=config.changes,
         needs_loader=bool(loose),
+        attributes=attributes if any(rule.groups for rule in spaces.values()) else None,
         tokens=tokens,
         folded=folding.folded,
         unfolded=folding.unfolded,

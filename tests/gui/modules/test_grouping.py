@@ -11,6 +11,7 @@ from small_bert import EMBEDDINGS, write_bert
 from view_page import tree_names
 from waiting import change
 
+from prune_gui.architecture.groups import coupled_groups
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.modules.tree_model import TreeModel
@@ -200,6 +201,32 @@ def own_table(tmp_path):
     text = (resource("architectures") / "bert.yaml").read_text()
     path.write_text(text.replace("title: FFN neurons", "title: cells"))
     return path
+
+
+BUILDER = """
+import torch
+from torch import nn
+
+def build():
+    return nn.Sequential(nn.Linear(3, 8), nn.LayerNorm(8), nn.Linear(8, 2)), torch.zeros(1, 3)
+"""
+
+
+def test_a_traced_network_has_units(bert, open_file, tmp_path, workbench, monkeypatch, qtbot):
+    tensors = {"0.weight": (8, 3), "0.bias": (8,), "1.weight": (8,), "1.bias": (8,)}
+    tensors |= {"2.weight": (2, 8), "2.bias": (2,)}
+    save_file({k: torch.ones(v) for k, v in tensors.items()}, tmp_path / "net.safetensors")
+    (tmp_path / "net.py").write_text(BUILDER)
+    open_file(tmp_path / "net.safetensors")
+    monkeypatch.setattr(questions, "ask_file", lambda *_: tmp_path / "net.py")
+    monkeypatch.setattr(questions, "ask_target", lambda *_: tmp_path / "net.yaml")
+    monkeypatch.setattr(questions, "agree_to_trace", lambda *_: True)
+    bert.menu_actions["trace_network"].trigger()
+    session = workbench.session
+    qtbot.waitUntil(lambda: session.recipe.table_path is not None, timeout=200_000)
+    assert session.recipe.table_path == tmp_path / "net.yaml"
+    [group] = coupled_groups(session.checkpoint, "hidden", session.recipe.table_path)
+    assert group.size == 8
 
 
 def test_a_table_of_the_user_is_used_undone_and_part_of_the_recipe(

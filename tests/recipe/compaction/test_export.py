@@ -205,8 +205,8 @@ def test_the_loader_script_gives_each_layer_its_width_and_is_strict(source, tmp_
     with pytest.raises(RuntimeError, match=r"Missing key.*layers\.3"):
         load(Mlp(widths=(8, 8, 8, 8)))
     odd = Mlp()
-    odd.layers[0].up = torch.nn.Embedding(8, 6)
-    with pytest.raises(RuntimeError, match=r"layers\.0\.up\.weight of a Embedding cannot"):
+    odd.layers[0].up = torch.nn.EmbeddingBag(8, 6)
+    with pytest.raises(RuntimeError, match=r"layers\.0\.up\.weight of a EmbeddingBag cannot"):
         load(odd)
 
 

@@ -1,0 +1,1 @@
+"""Which channels of which tensors go together, from a run of the network (may import torch)."""

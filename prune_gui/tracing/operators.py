@@ -1,0 +1,566 @@
+"""Follows channels through a network: a rule for each kind of operator of torch.
+
+Each tensor has layers of labels. A layer has the shape of the tensor, and says of each element
+with which channel it goes. Operators that only move elements move the labels in the same way, so
+that the rules for views, concatenation, splitting, shuffling and flattening are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from prune_gui.tracing.labels import LabelClasses, compact, divided, varying, without
+
+Layers = tuple[torch.Tensor, ...]
+Shape = Sequence[int]
+
+MOVES: Final = frozenset(
+    """_reshape_copy _to_copy _unsafe_view alias channel_shuffle clone contiguous
+    detach expand_copy flip im2col index index_select lift_fresh native_channel_shuffle
+    permute_copy pixel_shuffle pixel_unshuffle repeat repeat_interleave reshape roll rot90 tril triu
+    view_copy""".split()  # noqa: SIM905
+)
+VIEWS: Final = frozenset(["view", "_unsafe_view", "_reshape_alias", "reshape"])
+POINTWISE: Final = frozenset(
+    ["hardswish", "prelu", "_prelu_kernel", "rrelu_with_noise", "dropout", "native_dropout"]
+)
+"""Operators that torch does not tag as elementwise."""
+LIKE: Final = ("_like", "new_zeros", "new_ones", "new_empty", "new_full", "new_empty_strided")
+REDUCTIONS: Final = frozenset(
+    """sum mean var std amax amin max min prod logsumexp norm linalg_vector_norm var_mean std_mean
+    argmax argmin any all count_nonzero""".split()  # noqa: SIM905
+)
+EXACT_REDUCTIONS: Final = frozenset(["sum", "norm", "linalg_vector_norm"])
+ALONG: Final = frozenset(["_softmax", "_log_softmax", "softmax", "log_softmax", "cumsum"])
+LOCAL: Final = ("pool", "upsample", "reflection_pad", "replication_pad", "grid_sampler")
+"""Parts of the names of operators on positions of images and sequences, channel by channel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of an operator, and the tensors that it returned."""
+
+    func: Any
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    outs: Sequence[torch.Tensor]
+
+    @property
+    def name(self) -> str:
+        """The name of the operator; that of one in place has no underscore at its end."""
+        name: str = self.func._schema.name
+        return name.removeprefix("aten::").rstrip("_")
+
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        """All tensors among the arguments."""
+        return _tensors((self.args, self.kwargs))
+
+    @property
+    def dim(self) -> int:
+        """The second argument, a dimension; it is not negative."""
+        dim: int = self.args[1] if len(self.args) > 1 else self.kwargs.get("dim", 0)
+        return dim % self.outs[0].ndim
+
+
+@dataclass(frozen=True, slots=True)
+class Shadow:
+    """The labels of a tensor; `constant` if it depends on no input of the network."""
+
+    layers: Layers = ()
+    constant: bool = True
+
+
+Rule = Callable[[Call], list[Layers] | None]
+
+
+class ChannelTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Follows channels while a network runs.
+
+    Attributes:
+        classes: the labels of the channels, joined as the operators demand.
+        uneven: layers that differ along several dimensions: of one of them whole slices go.
+        attended: labels of which inner products of activations were made.
+        normalized: labels over which a norm, a mean or a softmax was computed.
+        read: dimensions of parameters that were contracted with channels.
+        embedded: dimensions of parameters whose rows are the channels of tokens.
+        unknown: the operators that are not understood; the channels that they saw stay.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.classes = LabelClasses()
+        self.uneven: list[torch.Tensor] = []
+        self.attended: list[torch.Tensor] = []
+        self.normalized: list[torch.Tensor] = []
+        self.read: set[tuple[str, int]] = set()
+        self.embedded: set[tuple[str, int]] = set()
+        self.unknown: set[str] = set()
+        self.used: set[str] = set()
+        self._names: Any = WeakTensorKeyDictionary()
+        self._shadows: Any = WeakTensorKeyDictionary()
+
+    def parameter(self, name: str, tensor: torch.Tensor) -> None:
+        """Give the channels of a parameter or buffer labels."""
+        layers = []
+        for dim, length in enumerate(tensor.shape):
+            if length > 1:
+                labels = self.classes.add(name, dim, length)
+                shape = [length if d == dim else 1 for d in range(tensor.ndim)]
+                layers.append(labels.reshape(shape).expand(tensor.shape))
+        self._names[tensor] = name
+        self._shadows[tensor] = Shadow(tuple(layers), True)
+
+    def input(self, tensor: torch.Tensor) -> None:
+        """Note that a tensor is an input, all channels of which stay."""
+        self._shadows[tensor] = Shadow((), False)
+
+    def output(self, tensor: torch.Tensor) -> None:
+        """Let the channels of an output stay."""
+        for layer in self.shadow(tensor).layers:
+            self.classes.fix(layer)
+
+    def shadow(self, tensor: torch.Tensor) -> Shadow:
+        """Return the labels of a tensor; a tensor that the code makes has none."""
+        found: Shadow | None = self._shadows.get(tensor)
+        return found or Shadow()
+
+    def __torch_dispatch__(
+        self,
+        func: Any,  # noqa: ANN401 - an operator of torch
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:  # noqa: ANN401 - what the operator returns
+        out = func(*args, **(kwargs or {}))
+        call = Call(func, args, kwargs or {}, _tensors(out))
+        tensors = [] if call.name.endswith(LIKE) else call.tensors
+        self.used.update(self._names[one] for one in tensors if one in self._names)
+        known = [self.shadow(one) for one in tensors]
+        layers: list[Layers] | None = [()] * len(call.outs)
+        if any(one.layers for one in known):
+            rule = self._rule(call)
+            try:
+                layers = rule(call) if rule else None
+            except (RuntimeError, IndexError, TypeError, ValueError):  # a form of it without a rule
+                layers = None
+        if layers is None:
+            self.unknown.add(call.name)
+            for layer in (layer for one in known for layer in one.layers):
+                self.classes.fix(layer)
+            layers = [()] * len(call.outs)
+        constant = all(one.constant for one in known)
+        for one, of_one in zip(call.outs, layers, strict=True):
+            self._shadows[one] = Shadow(self._normal(of_one), constant)
+        return out
+
+    def _rule(self, call: Call) -> Rule | None:
+        name = call.name
+        rule: Rule | None = getattr(self, f"_{name.lstrip('_')}", None)
+        if rule is not None:
+            return rule
+        if "batch_norm" in name:
+            return self._batch_norm
+        if "scaled_dot_product" in name:
+            return self._attention
+        if name in ALONG:
+            return self._along
+        if name in REDUCTIONS:
+            return self._reduce
+        if name in POINTWISE or (torch.Tag.pointwise in call.func.tags and name not in MOVES):
+            return self._pointwise
+        if call.func.is_view or name in MOVES:
+            return self._move
+        return self._local if any(part in name for part in LOCAL) else None
+
+    def _normal(self, layers: Iterable[torch.Tensor]) -> Layers:
+        """Return layers of which at most one differs along each dimension."""
+        kept: list[torch.Tensor] = []
+        for layer in sorted(map(compact, layers), key=lambda one: len(varying(one))):
+            dims = varying(layer)
+            if not dims:
+                self.classes.fix(layer)
+                continue
+            alike = [one for one in kept if set(varying(one)) & set(dims)]
+            for one in alike:
+                self.classes.join(one, layer)
+            if not alike:
+                kept.append(layer)
+            if len(dims) > 1:
+                self.uneven.append(layer)
+        return tuple(kept)
+
+    def _keep_length(self, layer: torch.Tensor, dim: int) -> torch.Tensor:
+        """Let a dimension keep its length; return the labels without it, with the length 1."""
+        first = without(layer, [dim])
+        self.classes.join(first, layer)
+        if varying(layer) == [dim]:
+            self.classes.fix(first)
+        return first
+
+    def _joined(
+        self, shape: Sequence[int], shadows: Iterable[Shadow], shapes: Iterable[Sequence[int]]
+    ) -> Layers:
+        """Return the layers of an elementwise result, whose operands are broadcast."""
+        rank = len(shape)
+        operands = []
+        for shadow, own in zip(shadows, shapes, strict=True):
+            lengths = (1,) * (rank - len(own)) + tuple(own)
+            layers = [one.reshape(lengths) if one.ndim < rank else one for one in shadow.layers]
+            operands.append((layers, lengths, shadow.constant))
+        result = []
+        for layers, _, _ in operands:
+            for layer in layers:
+                for dim in varying(layer):
+                    is_fixed = any(
+                        lengths[dim] > 1
+                        and not constant
+                        and not any(dim in varying(one) for one in others)
+                        for others, lengths, constant in operands
+                    )
+                    if is_fixed:
+                        self._keep_length(layer, dim)
+                result.append(layer.expand(shape))
+        return tuple(result)
+
+    def _pointwise(self, call: Call) -> list[Layers]:
+        shadows, shapes = map(self.shadow, call.tensors), [one.shape for one in call.tensors]
+        return [self._joined(call.outs[0].shape, shadows, shapes)] * len(call.outs)
+
+    def _copy(self, call: Call) -> list[Layers] | None:
+        target, source = call.args[:2]
+        if target._is_view():  # the tensor that it is a view of changes, too
+            return None
+        return [self._joined(target.shape, [self.shadow(source)], [source.shape])]
+
+    def _move(self, call: Call) -> list[Layers]:
+        name, args = call.name, call.args[1:]
+        if name == "_to_copy":
+            return [self.shadow(call.args[0]).layers]
+        results: list[list[torch.Tensor]] = [[] for _ in call.outs]
+        for layer in self.shadow(call.args[0]).layers:
+            moved = (
+                layer.reshape(call.outs[0].shape)
+                if name in VIEWS
+                else call.func(layer, *args, **call.kwargs)
+            )
+            for result, one in zip(results, _tensors(moved), strict=True):
+                result.append(one)
+            if name == "split" and len(call.outs) > 1 and len({o.shape for o in call.outs}) == 1:
+                dim = (args[1] if len(args) > 1 else call.kwargs.get("dim", 0)) % layer.ndim
+                # Of equal parts, each keeps as many.
+                self.uneven.append(compact(divided(layer, dim, len(call.outs))))
+        return [tuple(result) for result in results]
+
+    def _constant_pad_nd(self, call: Call) -> list[Layers]:
+        result = []
+        [out] = call.outs
+        for layer in self.shadow(call.args[0]).layers:
+            padded = [dim for dim, length in enumerate(out.shape) if length != layer.shape[dim]]
+            if set(padded).isdisjoint(varying(layer)):
+                result.append(without(layer, padded).expand(out.shape))
+            else:
+                result.append(call.func(layer, call.args[1]))  # with channels that stay
+        return [tuple(result)]
+
+    def _view_as_complex(self, call: Call) -> list[Layers]:
+        layers = self.shadow(call.args[0]).layers
+        last = call.outs[0].ndim
+        return [
+            tuple(
+                (self._keep_length(one, last) if last in varying(one) else one).select(last, 0)
+                for one in layers
+            )
+        ]
+
+    def _view_as_real(self, call: Call) -> list[Layers]:
+        layers = self.shadow(call.args[0]).layers
+        return [tuple(one.unsqueeze(-1).expand(call.outs[0].shape) for one in layers)]
+
+    def _as_strided(self, call: Call) -> list[Layers] | None:
+        return (
+            [self.shadow(call.args[0]).layers] if call.outs[0].shape == call.args[0].shape else None
+        )
+
+    def _cat(self, call: Call) -> list[Layers]:
+        dim = call.dim
+        tensors = [one for one in call.args[0] if one.ndim == call.outs[0].ndim]
+        along, across = [], []
+        for tensor in tensors:
+            shadow = self.shadow(tensor)
+            of_dim = [one for one in shadow.layers if dim in varying(one)]
+            others = tuple(one for one in shadow.layers if dim not in varying(one))
+            zeros = torch.zeros(1, dtype=torch.int64).expand(tensor.shape)
+            along.append(of_dim[0] if of_dim else zeros)
+            across.append(Shadow(tuple(without(one, [dim]) for one in others), shadow.constant))
+        shapes = [[1 if d == dim else n for d, n in enumerate(one.shape)] for one in tensors]
+        shape = [1 if d == dim else n for d, n in enumerate(call.outs[0].shape)]
+        joined = tuple(
+            one.expand(call.outs[0].shape) for one in self._joined(shape, across, shapes)
+        )
+        return [(torch.cat(along, dim), *joined)]
+
+    def _stack(self, call: Call) -> list[Layers]:
+        dim = call.dim
+        shadows = [self.shadow(one) for one in call.args[0]]
+        joined = self._joined(call.args[0][0].shape, shadows, [one.shape for one in call.args[0]])
+        return [tuple(one.unsqueeze(dim).expand(call.outs[0].shape) for one in joined)]
+
+    def _local(self, call: Call) -> list[Layers]:
+        result: list[Layers] = []
+        for out in call.outs:
+            layers = []
+            for layer in self.shadow(call.args[0]).layers:
+                changed = [d for d, n in enumerate(out.shape) if n != layer.shape[d]]
+                for dim in changed:
+                    if dim in varying(layer):
+                        layer = self._keep_length(layer, dim)
+                layers.append(without(layer, changed).expand(out.shape))
+            result.append(tuple(layers))
+        return result
+
+    def _reduce(self, call: Call) -> list[Layers]:
+        source = call.args[0]
+        given = {
+            one.name: value
+            for one, value in zip(call.func._schema.arguments, call.args, strict=False)
+        } | dict(call.kwargs)
+        dims = given.get("dim")
+        dims = (
+            range(source.ndim) if dims in (None, []) else [dims] if isinstance(dims, int) else dims
+        )
+        dims = [dim % source.ndim for dim in dims] if source.ndim else []
+        layers = []
+        for layer in self.shadow(source).layers:
+            reduced = [dim for dim in varying(layer) if dim in dims]
+            if reduced and call.name not in EXACT_REDUCTIONS:
+                self.normalized.append(layer)
+            others = [dim for dim in varying(layer) if dim not in dims]
+            if reduced and not others:
+                continue
+            for dim in reduced:
+                layer = self._keep_length(layer, dim)
+            first = without(layer, dims)
+            kept = given.get("keepdim", False)
+            layers.append(first if kept else first.reshape(call.outs[0].shape))
+        return [tuple(layers)] * len(call.outs)
+
+    def _along(self, call: Call) -> list[Layers]:
+        layers = self.shadow(call.args[0]).layers
+        self.normalized += [one for one in layers if call.dim in varying(one)]
+        return [layers]
+
+    def _glu(self, call: Call) -> list[Layers]:
+        dim = call.args[1] if len(call.args) > 1 else -1
+        halves = [one.chunk(2, dim) for one in self.shadow(call.args[0]).layers]
+        for first, second in halves:
+            self.classes.join(first, second)
+        return [tuple(first for first, _ in halves)]
+
+    def _contract(self, first: Shadow, second: Shadow, shape: Sequence[int]) -> Layers:
+        """Return the layers of a product (..., n, k) @ (..., k, m), and join both along k."""
+        of_first = [one.unsqueeze(-1) for one in first.layers]  # (..., n, k, 1)
+        of_second = [one.unsqueeze(-3) for one in second.layers]  # (..., 1, k, m)
+        inner = len(shape) - 1
+        along = [[one for one in side if inner in varying(one)] for side in (of_first, of_second)]
+        both_change = not first.constant and not second.constant
+        rest = []
+        for own, others, is_parameter in (
+            (along[0], along[1], first.constant),
+            (along[1], along[0], second.constant),
+        ):
+            for layer in own:
+                if not others and len(varying(layer)) == 1:
+                    self.classes.fix(layer)
+                if is_parameter:
+                    self._note_read(layer)
+                if both_change or not others:
+                    self.attended.append(layer)
+                    if len(varying(layer)) > 1:
+                        rest.append(self._keep_length(layer, inner))
+        for one in along[0]:
+            for other in along[1]:
+                self.classes.join(one, other)
+        rest += [one for one in (*of_first, *of_second) if inner not in varying(one)]
+        return tuple(without(one, [inner]).squeeze(inner).expand(shape) for one in rest)
+
+    def _mm(self, call: Call) -> list[Layers]:
+        return [
+            self._contract(self.shadow(call.args[0]), self.shadow(call.args[1]), call.outs[0].shape)
+        ]
+
+    _bmm = _mm
+
+    def _mv(self, call: Call) -> list[Layers]:
+        vector = self.shadow(call.args[1])
+        column = Shadow(tuple(one.unsqueeze(-1) for one in vector.layers), vector.constant)
+        layers = self._contract(self.shadow(call.args[0]), column, (*call.outs[0].shape, 1))
+        return [tuple(one.squeeze(-1) for one in layers)]
+
+    def _addmm(self, call: Call) -> list[Layers]:
+        shape = call.outs[0].shape
+        first, second = self.shadow(call.args[1]), self.shadow(call.args[2])
+        product = Shadow(
+            self._normal(self._contract(first, second, shape)), first.constant and second.constant
+        )
+        shadows = [self.shadow(call.args[0]), product]
+        return [self._joined(shape, shadows, [call.args[0].shape, shape])]
+
+    _baddbmm = _addmm
+
+    def _attention(self, call: Call) -> list[Layers] | None:
+        query, key, value = call.args[:3]
+        mask = call.kwargs.get("attn_mask", call.kwargs.get("attn_bias"))
+        if len(call.args) > 3 and isinstance(call.args[3], torch.Tensor):
+            mask = call.args[3]
+        heads = query.shape[:-2]
+        shape = (*heads, query.shape[-2], key.shape[-2])
+
+        def spread(tensor: torch.Tensor) -> Shadow:
+            shadow = self.shadow(tensor)
+            if tensor.shape[:-2] == heads:
+                return shadow
+            times = heads[-1] // tensor.shape[-3]
+            layers = tuple(one.repeat_interleave(times, -3) for one in shadow.layers)
+            return Shadow(tuple(map(compact, layers)), shadow.constant)
+
+        swapped = spread(key)
+        swapped = Shadow(tuple(one.transpose(-1, -2) for one in swapped.layers), swapped.constant)
+        scores = Shadow(self._normal(self._contract(self.shadow(query), swapped, shape)), False)
+        if mask is not None:
+            both = self._joined(shape, [scores, self.shadow(mask)], [shape, mask.shape])
+            scores = Shadow(self._normal(both), False)
+        layers = self._contract(scores, spread(value), call.outs[0].shape)
+        return [layers] + [()] * (len(call.outs) - 1)
+
+    def _convolution(self, call: Call) -> list[Layers]:
+        source, weight, bias = call.args[:3]
+        is_transposed, groups = call.args[6], call.args[8]
+        shape = call.outs[0].shape
+        of_weight: dict[int, torch.Tensor] = {}
+        for layer in self.shadow(weight).layers:
+            if (dims := varying(layer)) in ([0], [1]):
+                of_weight[dims[0]] = layer.movedim(dims[0], 0).flatten(1)[:, 0]
+            else:
+                self.classes.fix(layer)  # the kernel
+        into, out_of = (0, 1) if is_transposed else (1, 0)
+        if into in of_weight:
+            self._note_read(of_weight[into])
+        inputs = []
+        for layer in self.shadow(source).layers:
+            for dim in [dim for dim in varying(layer) if dim != 1]:
+                layer = self._keep_length(layer, dim)
+            if varying(layer):
+                inputs.append(layer.movedim(1, 0).flatten(1)[:, 0])
+        outputs = [of_weight[out_of]] if out_of in of_weight else []
+        if groups == 1:
+            for labels in of_weight.values() if not inputs else ():
+                if labels is of_weight.get(into):
+                    self.classes.fix(labels)
+            for labels in inputs:
+                self.classes.join(labels, of_weight.get(into, torch.zeros(1, dtype=torch.int64)))
+        else:  # a group goes as a whole
+            if 1 in of_weight:
+                self.classes.fix(of_weight[1])
+            sides = [*inputs, *([of_weight[0]] if 0 in of_weight else [])]
+            of_groups = [one.reshape(groups, -1) for one in sides]
+            for one in of_groups:
+                self.classes.join(of_groups[0][:, :1], one)
+            if not inputs and 0 in of_weight:
+                self.classes.fix(of_weight[0])
+            outputs = [
+                one[:, :1].expand(groups, shape[1] // groups).reshape(-1) for one in of_groups
+            ]
+        view = (1, -1, *(1,) * (len(shape) - 2))
+        made = Shadow(tuple(one.reshape(view).expand(shape) for one in outputs), False)
+        vector = Shadow() if bias is None else self.shadow(bias)
+        shifts = Shadow(tuple(one.reshape(view) for one in vector.layers))
+        return [self._joined(shape, [made, shifts], [shape, (1, shape[1], *view[2:])])]
+
+    def _note_read(self, labels: torch.Tensor) -> None:
+        if label := int(labels.max()):
+            self.read.add(self.classes.owner(label))
+
+    def _of_channels(self, source: torch.Tensor, vectors: Iterable[Any], dim: int) -> Layers:
+        """Return the layers of a tensor that vectors scale and shift along a dimension."""
+        shadows, shapes = [self.shadow(source)], [tuple(source.shape)]
+        view = [-1 if d == dim else 1 for d in range(source.ndim)]
+        for one in vectors:
+            if isinstance(one, torch.Tensor):
+                shadow = self.shadow(one)
+                layers = tuple(each.reshape(view) for each in shadow.layers)
+                shadows.append(Shadow(layers, True))
+                shapes.append(tuple(source.shape[d] if d == dim else 1 for d in range(source.ndim)))
+        return self._joined(source.shape, shadows, shapes)
+
+    def _batch_norm(self, call: Call) -> list[Layers]:
+        return [self._of_channels(call.args[0], call.args[1:5], 1)] + [()] * (len(call.outs) - 1)
+
+    def _native_group_norm(self, call: Call) -> list[Layers]:
+        source, weight, bias, _, channels, _, groups = call.args[:7]
+        for layer in self.shadow(source).layers:
+            if 1 not in varying(layer) or groups == 1:
+                self.normalized.append(layer)
+            elif groups < channels:
+                grouped = divided(layer, 1, groups)
+                self.classes.join(grouped.narrow(2, 0, 1), grouped)
+        return [self._of_channels(source, (weight, bias), 1)] + [()] * (len(call.outs) - 1)
+
+    def _native_layer_norm(self, call: Call) -> list[Layers]:
+        source, over, *vectors = call.args[:4]
+        first = source.ndim - len(over)
+        self.normalized += [
+            one for one in self.shadow(source).layers if any(dim >= first for dim in varying(one))
+        ]
+        tensors = [source, *(one for one in vectors if isinstance(one, torch.Tensor))]
+        shapes = [one.shape for one in tensors]
+        joined = self._joined(source.shape, map(self.shadow, tensors), shapes)
+        return [joined] + [()] * (len(call.outs) - 1)
+
+    _fused_rms_norm = _native_layer_norm
+
+    def _embedding(self, call: Call) -> list[Layers]:
+        layers = []
+        for layer in self.shadow(call.args[0]).layers:
+            if varying(layer) == [1]:
+                layers.append(layer[0].expand(call.outs[0].shape))
+                if label := int(layer.max()):
+                    self.embedded.add(self.classes.owner(label))
+            else:
+                self.classes.fix(layer)  # which rows are read depends on the input
+        return [tuple(layers)]
+
+    def _gather(self, call: Call) -> list[Layers]:
+        source, dim = call.args[0], call.args[1] % call.args[0].ndim
+        layers = []
+        for layer in self.shadow(source).layers:
+            if dim in varying(layer):
+                self.classes.fix(layer)
+            else:
+                layers.append(without(layer, [dim]).expand(call.outs[0].shape))
+        return [tuple(layers)]
+
+
+def _tensors(value: object) -> list[torch.Tensor]:
+    return [one for one in tree_leaves(value) if isinstance(one, torch.Tensor)]
+
+
+def tensors_in(value: object) -> Iterable[torch.Tensor]:
+    """Yield the tensors in what a network returns: tensors, sequences, mappings or objects."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from tensors_in(each)
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from tensors_in(each)
+    elif hasattr(value, "__dict__"):
+        yield from tensors_in(vars(value))

@@ -1,0 +1,110 @@
+"""Small networks with concatenations, splits, shuffles, groups, heads, scans and the like."""
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+
+class Dense(nn.Module):
+    """Layers that read the concatenation of all before, as in DenseNet, then a flattened head."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 6, 3, padding=1)
+        self.norm = nn.BatchNorm2d(6)
+        self.one = nn.Conv2d(6, 4, 3, padding=1)
+        self.two = nn.Conv2d(10, 4, 1)
+        self.three = nn.ConvTranspose2d(14, 6, 2, 2)
+        self.head = nn.Linear(6 * 16, 5)
+
+    def forward(self, x):
+        x = self.norm(self.stem(x)).relu()
+        x = torch.cat([self.one(x).relu(), x], 1)
+        x = torch.cat([x, self.two(x)], 1)
+        return self.head(functional.max_pool2d(self.three(x), 4).flatten(1))
+
+
+class Shuffled(nn.Module):
+    """Halves of which one is changed, shuffled, then groups and a pixel shuffle."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 1)
+        self.depthwise = nn.Conv2d(4, 4, 3, padding=1, groups=4)
+        self.point = nn.Conv2d(4, 4, 1)
+        self.mix = nn.Conv2d(8, 8, 1)
+        self.grouped = nn.Conv2d(8, 16, 3, padding=1, groups=4)
+        self.norm = nn.GroupNorm(4, 16)
+        self.up = nn.Conv2d(16, 12, 1)
+        self.last = nn.Conv2d(3, 2, 1)
+
+    def forward(self, x):
+        x = self.stem(x)
+        for _ in range(2):
+            first, second = x.chunk(2, 1)
+            x = torch.cat([first, self.point(self.depthwise(second)).relu()], 1)
+            n, channels, *sides = x.shape
+            x = x.view(n, 2, channels // 2, *sides).transpose(1, 2).flatten(1, 2)
+        x = functional.pixel_shuffle(self.up(self.norm(self.grouped(self.mix(x)))), 2)
+        return self.last(x)
+
+
+class Attention(nn.Module):
+    """Heads in one matrix, a gated feed-forward layer, a bias for each head."""
+
+    def __init__(self, heads=4, width=6):
+        super().__init__()
+        self.heads, self.width = heads, width
+        inner = heads * width
+        self.inputs = nn.Linear(10, 8)
+        self.qkv = nn.Linear(8, 3 * inner)
+        self.bias = nn.Parameter(torch.randn(heads, 5, 5))
+        self.out = nn.Linear(inner, 8)
+        self.up = nn.Linear(8, 24)
+        self.down = nn.Linear(12, 8)
+        self.last = nn.Linear(8, 3)
+
+    def forward(self, x):
+        x = self.inputs(x)
+        n, length, _ = x.shape
+        qkv = self.qkv(x).view(n, length, 3, self.heads, self.width).permute(2, 0, 3, 1, 4)
+        q, k, v = qkv.unbind(0)
+        scores = q @ k.transpose(-1, -2) / self.width**0.5 + self.bias
+        mixed = torch.einsum("nhst,nhtd->nshd", scores.softmax(-1), v)
+        x = x + self.out(mixed.reshape(n, length, -1))
+        up, gate = self.up(x).split(self.up.weight.shape[0] // 2, -1)
+        return self.last(x + self.down(up * functional.gelu(gate)))
+
+
+class Scan(nn.Module):
+    """A state-space model: a recurrence with a state for each channel."""
+
+    def __init__(self):
+        super().__init__()
+        self.inputs = nn.Linear(6, 16)
+        self.conv = nn.Conv1d(8, 8, 3, padding=2, groups=8)
+        self.step = nn.Linear(8, 3 + 2 * 4)
+        self.rates = nn.Linear(3, 8)
+        self.decay = nn.Parameter(torch.rand(8, 4))
+        self.skip = nn.Parameter(torch.rand(8))
+        self.out = nn.Linear(8, 6)
+
+    def forward(self, x):
+        x, gate = self.inputs(x).chunk(2, -1)
+        x = self.conv(x.transpose(1, 2))[..., : x.shape[1]].transpose(1, 2)
+        low, read, write = self.step(x).split([3, 4, 4], -1)
+        rate = functional.softplus(self.rates(low))
+        state, outputs = torch.zeros(x.shape[0], x.shape[2], 4), []
+        for t in range(x.shape[1]):
+            state = state * torch.exp(-rate[:, t, :, None] * self.decay)
+            state = state + (rate[:, t] * x[:, t])[..., None] * write[:, t, None]
+            outputs.append((state @ read[:, t, :, None])[..., 0])
+        return self.out((torch.stack(outputs, 1) + x * self.skip) * functional.silu(gate))
+
+
+NETWORKS = {
+    "dense": lambda: (Dense(), torch.randn(2, 3, 8, 8)),
+    "shuffled": lambda: (Shuffled(), torch.randn(2, 3, 6, 6)),
+    "attention": lambda: (Attention(), torch.randn(2, 5, 10)),
+    "scan": lambda: (Scan(), torch.randn(2, 5, 6)),
+}

@@ -101,7 +101,6 @@ def main() -> int:
             for figure in PARTS[name](window, path):
                 print(figure, flush=True)
                 held &= figure.held is not False
-        mark_saved(window)
     return 0 if held else 1
 
 
@@ -291,13 +290,6 @@ def open_file(
     else:
         bench.edit(lambda session: session.add(step))
     until_idle(window)
-
-
-def mark_saved(window: MainWindow) -> None:
-    """Mark the session as saved, so that closing asks no question."""
-    session = window.workbench.session
-    if session is not None:
-        session.mark_saved(session.recipe)
 
 
 def show(window: MainWindow, view: View[Any]) -> None:

@@ -131,6 +131,6 @@ def opened_window() -> Iterator[MainWindow]:
         try:
             yield window
         finally:
-            window.close()
+            window.leave()  # without questions about a draft or unsaved steps
             bench.close()
             gc_timer.stop()

@@ -97,7 +97,7 @@ def make(name: str, folder: Path) -> None:
     """Make one picture."""
     sys.path.insert(0, str(ROOT / "benchmarks"))
     from PySide6.QtWidgets import QApplication
-    from views import mark_saved, until_idle
+    from views import until_idle
     from window import opened_window, wait_for
 
     from prune_gui.gui.widgets.theme import Theme
@@ -110,7 +110,6 @@ def make(name: str, folder: Path) -> None:
         grabbed = SCENES[name](window, folder)
         until_idle(window)
         save(grabbed.grab(), PICTURES / f"{name}.png")
-        mark_saved(window)
     if name == "window":
         shutil.copy(PICTURES / "window.png", README_PICTURE)
 

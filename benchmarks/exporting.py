@@ -85,9 +85,20 @@ def _anonymous_memory() -> int:
     return 0
 
 
-def _measure(name: str, source: Path, target: Path) -> None:
-    import prune_gui.pruning  # noqa: F401 - common libraries are loaded before the timing
+def _warm_up() -> None:
+    """Prune a small checkpoint by all methods, so that libraries and compiled loops are loaded."""
+    import torch
+    from safetensors.torch import save_file
 
+    with tempfile.TemporaryDirectory() as folder:
+        small = Path(folder) / "small.safetensors"
+        save_file({"w": torch.ones(1024, 1024).bfloat16()}, small)
+        for name in STEPS:
+            prune(name, small, Path(folder) / f"{name}.safetensors")
+
+
+def _measure(name: str, source: Path, target: Path) -> None:
+    _warm_up()
     before = peak = _anonymous_memory()
     is_done = threading.Event()
 

@@ -1,11 +1,11 @@
 """Time to prune and save a large checkpoint, beside a plain copy of its file.
 
 Usage: ``python benchmarks/exporting.py [GIGABYTES] [--folder FOLDER] [--only SUFFIX]``. The default
-size is 2. The checkpoint is bfloat16, the step L1 global 0.5. The first checkpoint is a safetensors
-file; the second is a torch file of the same size, of which one half is optimizer state. Each side
-runs in a process of its own, until its file is on the disk. CPU seconds are those of all threads,
-which do not depend on the number of cores. Memory is anonymous memory, without
-pages of mapped files.
+size is 2. The checkpoint is bfloat16, and half of its weights are pruned. The first checkpoint is a
+safetensors file, pruned by several methods; the second is a torch file of the same size, of which
+one half is optimizer state. Each side runs twice in a process of its own, until its file is on the
+disk. CPU seconds are those of all threads, which do not depend on the number of cores; the figure
+per GB is of the input. Memory is anonymous memory, without pages of mapped files.
 """
 
 from __future__ import annotations
@@ -18,11 +18,18 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 ROWS, COLUMNS = 8192, 4096
-SUFFIXES = (".safetensors", ".pt")
+STEPS = {
+    "L1, global": {"method": "l1_unstructured", "scope": "global", "amount": 0.5},
+    "2:4": {"method": "n_m"},
+    "rows": {"method": "ln_structured", "amount": 0.5, "dim": 0},
+    "balanced": {"method": "balanced", "amount": 0.5},
+    "random": {"method": "random_unstructured", "amount": 0.5},
+}
+METHODS = {".safetensors": tuple(STEPS), ".pt": ("L1, global",)}
+COPY = "copy"
 
 
 def make_checkpoint(path: Path, gigabytes: float) -> None:
@@ -61,17 +68,13 @@ def copy(source: Path, target: Path) -> None:
         os.fsync(new.fileno())
 
 
-def prune(source: Path, target: Path) -> None:
-    """Prune half of all weights and save the checkpoint."""
+def prune(name: str, source: Path, target: Path) -> None:
+    """Prune half of all weights by the method of this name and save the checkpoint."""
     import prune_gui
 
-    step = {"method": "l1_unstructured", "targets": ["*"], "scope": "global", "amount": 0.5}
-    recipe = prune_gui.Recipe.model_validate({"steps": [step]})
-    start = time.perf_counter()
+    recipe = prune_gui.Recipe.model_validate({"steps": [{**STEPS[name], "targets": ["*"]}]})
     with prune_gui.open_checkpoint(source) as checkpoint:
-        resolution = prune_gui.resolve(recipe, checkpoint)
-        print(f"        resolved in {time.perf_counter() - start:.1f} s")
-        prune_gui.export(resolution, target)
+        prune_gui.export(prune_gui.resolve(recipe, checkpoint), target)
 
 
 def _anonymous_memory() -> int:
@@ -82,9 +85,20 @@ def _anonymous_memory() -> int:
     return 0
 
 
-def _measure(work: Callable[[Path, Path], None], source: Path, target: Path) -> None:
-    import prune_gui.pruning  # noqa: F401 - common libraries are loaded before the timing
+def _warm_up() -> None:
+    """Prune a small checkpoint by all methods, so that libraries and compiled loops are loaded."""
+    import torch
+    from safetensors.torch import save_file
 
+    with tempfile.TemporaryDirectory() as folder:
+        small = Path(folder) / "small.safetensors"
+        save_file({"w": torch.ones(1024, 1024).bfloat16()}, small)
+        for name in STEPS:
+            prune(name, small, Path(folder) / f"{name}.safetensors")
+
+
+def _measure(name: str, source: Path, target: Path) -> None:
+    _warm_up()
     before = peak = _anonymous_memory()
     is_done = threading.Event()
 
@@ -96,13 +110,13 @@ def _measure(work: Callable[[Path, Path], None], source: Path, target: Path) -> 
     watcher = threading.Thread(target=watch)
     watcher.start()
     start, cpu = time.perf_counter(), time.process_time()
-    work(source, target)
+    copy(source, target) if name == COPY else prune(name, source, target)
     seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     is_done.set()
     watcher.join()
     row = (
-        f"{source.suffix:<13} {work.__name__:<6} {seconds:6.1f} s  {cpu:6.1f} CPU s  "
-        f"{(peak - before) / 1e6:6.0f} MB"
+        f"{source.suffix:<13} {name:<10} {seconds:6.1f} s  {cpu:6.1f} CPU s  "
+        f"{cpu / source.stat().st_size * 1e9:5.2f} CPU s per GB  {(peak - before) / 1e6:6.0f} MB"
     )
     print(row, flush=True)
 
@@ -112,18 +126,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("gigabytes", nargs="?", type=float, default=2.0)
     parser.add_argument("--folder", type=Path, default=None, help="folder for the files")
-    parser.add_argument("--only", choices=SUFFIXES, help="measure one file format only")
+    parser.add_argument("--only", choices=METHODS, help="measure one file format only")
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
         name, source, target = options.one
-        _measure({"copy": copy, "prune": prune}[name], Path(source), Path(target))
+        _measure(name, Path(source), Path(target))
         return
-    for suffix in [options.only] if options.only else SUFFIXES:
+    for suffix in [options.only] if options.only else METHODS:
         with tempfile.TemporaryDirectory(dir=options.folder) as folder:
             source, target = Path(folder) / f"model{suffix}", Path(folder) / f"out{suffix}"
             make_checkpoint(source, options.gigabytes)
-            for name in ("copy", "prune", "copy", "prune"):
+            for name in (COPY, *METHODS[suffix]) * 2:
                 command = [sys.executable, __file__, "--one", name, str(source), str(target)]
                 subprocess.run(command, check=True)
                 target.unlink()

@@ -84,6 +84,20 @@ def test_a_file_that_is_replaced_during_opening_is_read_from_one_file_only(
         assert checkpoint.fingerprint(Monitor()) == f"sha256:{first}"
 
 
+def test_the_fingerprint_is_that_of_the_file_while_tensors_are_viewed(tmp_path):
+    path = tmp_path / "m.safetensors"
+    tensors = {name: torch.randn(n) for name, n in {"a": 90_001, "b": 5, "c": 300_000}.items()}
+    save_file({**tensors, "d": torch.ones(400_001, dtype=torch.uint8)}, path)
+    expected = f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
+    with open_checkpoint(path) as checkpoint:
+        assert checkpoint.fingerprint(Monitor()) == expected
+        views = [checkpoint.view(name) for name in checkpoint.tensors]
+        read: list[int] = []
+        assert checkpoint.fingerprint(Monitor(lambda done, _: read.append(done))) == expected
+        assert read[-1] == path.stat().st_size
+        assert torch.equal(views[0], checkpoint.read("a"))
+
+
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_tensor_is_a_copy_of_the_file_that_outlives_the_checkpoint(tmp_path, name):
     path = tmp_path / name

@@ -288,6 +288,16 @@ def test_mark_below_sets_the_codes_of_unmarked_elements_below_the_cut(drawn, las
         np.testing.assert_array_equal(found, expected)
 
 
+@given(bits_and_key_range(), st.integers(1, 3))
+def test_copy_kept_sets_the_elements_with_a_code_to_zero(drawn, period):
+    bits = drawn[0]
+    codes = (np.arange(bits.size) % period).astype(np.uint8)
+    for run in (key_kernels.copy_kept, key_kernels.copy_kept._interpret):
+        out = np.full(bits.size, 9, bits.dtype)
+        run(bits, codes, out)
+        np.testing.assert_array_equal(out, np.where(codes == 0, bits, 0))
+
+
 @given(bits_and_key_range(), st.booleans(), st.integers(0, 7))
 def test_count_leading_counts_the_leading_digits_of_remaining_bits(drawn, masked, shift):
     bits = drawn[0].astype(np.uint16) & np.uint16(0xFFF)

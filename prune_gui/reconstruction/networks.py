@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from prune_gui.errors import PruneGuiError, ReconstructionError
 from prune_gui.evaluation.calibration.layer_inputs import has_rows
+from prune_gui.language import deferred, tr
 
 Forward = Callable[[nn.Module, Any], object]
 """Runs a model on a batch."""
@@ -205,11 +206,15 @@ class Network:
         for one in lists:
             missing = next((block for block in one if block not in self._seen), None)
             if missing is not None:
-                raise self._refusal("{name} does not run with these calibration data", missing)
+                raise self._refusal(
+                    deferred("{name} does not run with these calibration data"), missing
+                )
         order = list(self._seen)
         self.lists = sorted(lists, key=lambda one: order.index(one.blocks[0]))
         if order != [block for one in self.lists for block in one]:
-            raise self._refusal("the lists of blocks do not run one after another", order[0])
+            raise self._refusal(
+                deferred("the lists of blocks do not run one after another"), order[0]
+            )
         self.exposed = {one.blocks[-1] for one in self.lists[:-1]}
         for one in self.lists:
             self._check_calls(one)
@@ -228,7 +233,7 @@ class Network:
                 outputs = {block: by_batch[number] for block, by_batch in known.items()}
                 found = self._pass_through(blocks, batch, outputs)
                 if found is None:
-                    reason = "its blocks run in another order for some batches"
+                    reason = deferred("its blocks run in another order for some batches")
                     raise self._refusal(reason, blocks.blocks[0])
                 inputs, of_block = found
                 calls.inputs.append(inputs)
@@ -245,13 +250,15 @@ class Network:
         def run(block: nn.Module, forward: Forward, *args: Any, **kwargs: Any) -> object:  # noqa: ANN401
             inputs, call = _split(args, kwargs)
             if block in self._seen:
-                raise self._refusal("{name} runs more than once", block)
+                raise self._refusal(deferred("{name} runs more than once"), block)
             if not isinstance(inputs, Tensor):
-                raise self._refusal("{name} gets no tensor as its first input", block)
+                raise self._refusal(deferred("{name} gets no tensor as its first input"), block)
             before = follows.get(block)
             is_first = before is None or self._list_of(before) != self._list_of(block)
             if not is_first and (before not in latest or latest[before] is not inputs):
-                raise self._refusal("{name} does not get the output of the block before", block)
+                raise self._refusal(
+                    deferred("{name} does not get the output of the block before"), block
+                )
             latest.clear()
             with self._load(block):
                 output = forward(*args, **kwargs)
@@ -299,7 +306,8 @@ class Network:
                 self.exposed |= more
                 return
         raise self._refusal(
-            "what {name} gets depends on other blocks than the one before", blocks.blocks[-1]
+            deferred("what {name} gets depends on other blocks than the one before"),
+            blocks.blocks[-1],
         )
 
     @torch.no_grad()
@@ -352,11 +360,10 @@ class Network:
 
     def _refusal(self, reason: str, block: nn.Module) -> ReconstructionError:
         return ReconstructionError(
-            "{model} cannot be reconstructed block by block: "
-            + reason
-            + ". Give modules that run one after another as blocks in prune_gui.reconstruct.",
+            "{model} cannot be reconstructed block by block: {reason}. Give modules that run one "
+            "after another as blocks in prune_gui.reconstruct.",
             model=type(self._model).__name__,
-            name=self._names[block] or type(block).__name__,
+            reason=tr(reason, name=self._names[block] or type(block).__name__),
         )
 
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.errors import ReconstructionError
-from prune_gui.language import join_items, tr
+from prune_gui.language import join_clauses, join_items, tr
 from prune_gui.monitor import Monitor
 from prune_gui.recipe.exporting import write
 from prune_gui.recipe.output import OutputOptions
@@ -157,7 +157,9 @@ class StoredBlocks:
             for own, pattern in self.patterns(number).items():
                 name = self.full_name(number, own)
                 methods = [steps[one.step - 1].method for one in self._resolution.layers[name]]
-                texts = (f"{tr(one.title)}, {one.options_text()}" for one in methods)
+                texts = (
+                    join_clauses((tr(method.title), method.options_text())) for method in methods
+                )
                 is_chosen = pattern.choose is not None
                 counts = self._resolution.counts[name]
                 yield PlannedLayer(name, "; ".join(texts), is_chosen, *counts)

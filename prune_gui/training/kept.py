@@ -131,7 +131,8 @@ class Kept:
                 "Nothing is stored of step {step}. It must be a step that the schedule rewinds to.",
                 step=step,
             )
-        stored = torch.load(io.BytesIO(self._snapshots[step]), map_location="cpu")
+        octets = io.BytesIO(self._snapshots[step])
+        stored = torch.load(octets, map_location="cpu", weights_only=True)
         state = self._optimizer.state_dict()
         if what != "learning_rate":
             self._model.load_state_dict(stored["model"])

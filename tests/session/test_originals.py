@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import save_file
 
 from prune_gui.checkpoint import open_checkpoint
-from prune_gui.checkpoint.base import FileCheckpoint
+from prune_gui.checkpoint.spans import MappedCheckpoint
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, export, resolve
 from prune_gui.session import Session
@@ -44,13 +44,13 @@ def pruned(tmp_path):
 @pytest.fixture
 def hashed(monkeypatch):
     """The names of the files that are read as a whole."""
-    names, fingerprint = [], FileCheckpoint.fingerprint
+    names, fingerprint = [], MappedCheckpoint.fingerprint
 
     def read(self, monitor):
         names.append(self.path.name)
         return fingerprint(self, monitor)
 
-    monkeypatch.setattr(FileCheckpoint, "fingerprint", read)
+    monkeypatch.setattr(MappedCheckpoint, "fingerprint", read)
     return names
 
 

@@ -35,7 +35,7 @@ DOCUMENT_ACTIONS: Final[dict[str, ActionSpec]] = {
         lambda w: w.commands.open_folder(),
     ),
     "open_run": ActionSpec(
-        deferred("Open ru&n…"),
+        deferred("O&pen run…"),
         deferred("Show the masks of a run of training over its steps, also while it runs"),
         lambda w: w.show_run(),
     ),
@@ -86,7 +86,7 @@ DOCUMENT_ACTIONS: Final[dict[str, ActionSpec]] = {
         lambda w: w.commands.save_recipe_as(),
     ),
     "save_checkpoint": when_open(
-        deferred("Save &pruned checkpoint…"),
+        deferred("Save prune&d checkpoint…"),
         deferred("Write the pruned checkpoint to a file"),
         lambda w: w.commands.save_checkpoint(),
         "Ctrl+Shift+S",

@@ -211,7 +211,7 @@ PRUNING_ACTIONS: Final[dict[str, ActionSpec]] = {
         lambda w: w.commands.use_table(),
     ),
     "trace_network": when_open(
-        deferred("&Trace the network…"),
+        deferred("Trace the network…"),
         deferred("Find the coupled units of any network by running its code once"),
         lambda w: w.commands.trace_network(),
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
+from html import escape
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
@@ -199,6 +200,7 @@ class FilmWindow(QDialog):
 
     def _draw_curves(self) -> None:
         shades, labels = colours(self.palette()), []
+        everything, changed = tr("all"), tr("changed")
         self.plot.recolour(shades)
         self.plot.clear()
         self._cursor.setPen(pen(shades.foreground, dashed=True))
@@ -209,20 +211,20 @@ class FilmWindow(QDialog):
             totals = [sum(frame.pruned.values()) for frame in run.frames]
             whole = max(sum(map(run.total, run.frames[-1].pruned)), 1)
             curves: list[tuple[str, Any, bool]] = [
-                (tr("all"), np.array(totals) / whole, False),
+                (everything, np.array(totals) / whole, False),
             ]
             if self.parameter in run.shapes:
                 curves.append((self.parameter, run.sparsity(self.parameter), True))
-                curves.append((tr("changed"), run.churn(self.parameter), True))
+                curves.append((changed, run.churn(self.parameter), True))
             for label, values, dashed in curves:
-                is_churn = label == tr("changed")
+                is_churn = label == changed
                 line = pen(shades.draft if is_churn else shade, width=2, dashed=dashed)
                 self.plot.plot(steps, 100 * values, pen=line, stepMode=None)
+            names = escape(run.folder.name), escape(self.parameter)
             labels.append(
-                f'<span style="color: {shade}">■</span> {run.folder.name}: {tr("all")} —, '
-                f"{self.parameter} - -"
+                f'<span style="color: {shade}">■</span> {names[0]}: {everything} —, {names[1]} - -'
             )
-        labels.append(f'<span style="color: {shades.draft}">■</span> {tr("changed")}')
+        labels.append(f'<span style="color: {shades.draft}">■</span> {changed}')
         self.legend.setText(" &nbsp; ".join(labels))
 
     def _show(self, _: int = 0) -> None:

@@ -370,7 +370,7 @@ def test_the_fingerprint_has_the_length_of_its_placeholder(checkpoint):
 def test_an_error_in_the_block_ends_the_computation(checkpoint, monkeypatch):
     started = Event()
 
-    def endless(_, monitor):
+    def endless(_, monitor, _chunks):
         while True:
             monitor.advance(1)
             started.set()

@@ -17,7 +17,7 @@ import torch
 
 from prune_gui.pruning.layouts import CoupledGroup
 from prune_gui.recipe.extra_files import shipped_script
-from prune_gui.tracing.operators import tensors_in
+from prune_gui.tracing.labelled_tensors import tensors_in
 
 EXACT: Final = 1e-4
 """The limit of what is rounding, relative to the largest output."""

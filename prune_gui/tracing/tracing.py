@@ -14,7 +14,8 @@ from prune_gui.errors import RecipeError
 from prune_gui.language import deferred, listed, tr
 from prune_gui.pruning.layouts import CoupledGroup
 from prune_gui.tracing.checking import EXACT, Checker, Run
-from prune_gui.tracing.operators import ChannelTrace, tensors_in
+from prune_gui.tracing.labelled_tensors import tensors_in
+from prune_gui.tracing.operators import ChannelTrace
 from prune_gui.tracing.traced_units import units_of
 
 TITLES: Final = {

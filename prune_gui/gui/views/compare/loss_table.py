@@ -16,6 +16,7 @@ from prune_gui.gui.widgets.table_widgets import ParameterTable
 from prune_gui.language import tr
 from prune_gui.number_formats import sparsity_share
 from prune_gui.raster.colours import Colours
+from prune_gui.table import Table
 
 MIN_COLUMN_WIDTH_PX: Final = 48
 MIN_NAME_WIDTH_PX: Final = 176
@@ -53,6 +54,11 @@ class LossTable(ParameterTable[str]):
         self.setColumnHidden(ERROR, bool(np.isnan(rows.errors).all()))
         if self.horizontalHeader().sortIndicatorSection() < 0:
             self.sortByColumn(LOST, Qt.SortOrder.DescendingOrder)
+
+    def as_table(self, title: str) -> Table:
+        table = super().as_table(title)
+        hidden = tr(LOSS_COLUMNS[ERROR].file_title) if self.isColumnHidden(ERROR) else None
+        return Table(title, {head: each for head, each in table.columns.items() if head != hidden})
 
     def _follow_order(self) -> None:
         """Keep the place: the order changes while weights are read."""

@@ -49,7 +49,7 @@ def _rows(compare):
 def _row(compare, name):
     """Return the sparsity before and after, and the IoU."""
     shown = name.removesuffix(".weight")
-    _, _, before, after, _, iou = next(row for row in _rows(compare) if row[0] == shown)
+    _, _, before, after, _, iou, _ = next(row for row in _rows(compare) if row[0] == shown)
     return [before, after, iou]
 
 

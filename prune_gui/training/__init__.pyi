@@ -1,6 +1,6 @@
 from .kept import Kept as Kept
 from .kept import keep as keep
-from .report import MaskReport as MaskReport
+from .mask_report import MaskReport as MaskReport
 from .run_folder import Run as Run
 from .schedules import Schedule as Schedule
 from .schedules import Update as Update

@@ -21,10 +21,10 @@ from prune_gui.errors import TrainingError
 from prune_gui.recipe.recipe import Recipe, pruned_before
 from prune_gui.recipe.resolution import resolve
 from prune_gui.training import cuts
+from prune_gui.training.mask_report import MaskReport
 from prune_gui.training.names import named_parameters, plain_name
 from prune_gui.training.packed_mask import PackedMask
 from prune_gui.training.ranks import Ranks, local, local_part, whole
-from prune_gui.training.report import MaskReport
 from prune_gui.training.run_folder import Event, RunWriter
 from prune_gui.training.schedules import Schedule, Update, one_shot
 

@@ -173,10 +173,10 @@ def test_headings_sort_numbers_descending_and_names_ascending(table, qtbot):
     _click(qtbot, table, 0)
     assert _names(table) == ["a", "b", "c", "d"]
     taken = table.as_table("compared")
-    headings = ("Parameter", "Lost", "Before", "After", "Change", "IoU", "Error")
+    headings = ("Parameter", "Lost", "Before", "After", "Change", "IoU")
     assert taken.headers == headings
     rows = list(taken.rows)
-    assert rows[1] == ("b", 0.2, 0.0, 0.5, 1.0, 0.0, None)
+    assert rows[1] == ("b", 0.2, 0.0, 0.5, 1.0, 0.0)
     assert rows[3][1] is None
 
 

@@ -176,25 +176,6 @@ class FolderRun:
         return result
 
 
-def reconstruct_folder(
-    folder: Path,
-    recipe: Recipe,
-    calibration: CalibrationFile,
-    out: Path,
-    *,
-    options: Options,
-    output: OutputOptions,
-    device: torch.device,
-    monitor: Monitor,
-    report: Callable[[LayerError | BlockError], object] = lambda _: None,
-) -> Reconstruction:
-    """Prune the model of a folder; see `FolderRun.opened` and `FolderRun.run`."""
-    with FolderRun.opened(
-        folder, recipe, calibration, out, options=options, output=output, device=device
-    ) as run:
-        return run.run(monitor, report)
-
-
 def _read(
     calibration: CalibrationFile,
     model: PreTrainedModel,

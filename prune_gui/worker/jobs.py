@@ -313,10 +313,10 @@ def reconstruct_job(
         # torch: slow to import
         from prune_gui.pruning.devices import chosen_device
         from prune_gui.recipe.output import OutputOptions
-        from prune_gui.reconstruction.folder import CalibrationFile, reconstruct_folder
+        from prune_gui.reconstruction.folder import CalibrationFile, FolderRun
         from prune_gui.reconstruction.running import Options
 
-        reconstruct_folder(
+        with FolderRun.opened(
             folder,
             recipe,
             CalibrationFile(calibration, samples, length),
@@ -324,9 +324,8 @@ def reconstruct_job(
             options=Options(choose=choose, tuning_steps=tuning_steps),
             output=OutputOptions(),
             device=chosen_device(),
-            monitor=monitor,
-            report=monitor.report,
-        )
+        ) as run:
+            run.run(monitor, monitor.report)
         with open_checkpoint(folder) as original:
             _remember_original(original, out)
         return out

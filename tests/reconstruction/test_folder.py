@@ -21,7 +21,7 @@ from prune_gui.errors import CheckpointError, ReconstructionError
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import OutputOptions, Recipe
 from prune_gui.reconstruction.calibration import read_calibration
-from prune_gui.reconstruction.folder import CalibrationFile, reconstruct_folder
+from prune_gui.reconstruction.folder import CalibrationFile, FolderRun
 from prune_gui.reconstruction.running import BlockError, Options
 
 pytestmark = pytest.mark.slow  # transformers is slow to import
@@ -43,7 +43,7 @@ def tokens(tmp_path):
 
 
 def run(folder, tokens, out, *, recipe=RECIPE, report=lambda _: None, **options):
-    return reconstruct_folder(
+    with FolderRun.opened(
         folder,
         recipe,
         CalibrationFile(tokens),
@@ -51,9 +51,8 @@ def run(folder, tokens, out, *, recipe=RECIPE, report=lambda _: None, **options)
         options=Options(**options),
         output=OutputOptions(overwrite=True),
         device=torch.device("cpu"),
-        monitor=Monitor(),
-        report=report,
-    )
+    ) as opened:
+        return opened.run(Monitor(), report)
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:

@@ -38,6 +38,19 @@ def test_inspect_marks_module_types_as_inferred_and_shows_roles_of_tensors(train
 
 
 @pytest.mark.slow
+def test_sizes_count_parameters_and_no_running_statistics(tmp_path):
+    norm = torch.nn.BatchNorm2d(4)
+    save_file(
+        {f"bn.{name}": one for name, one in norm.state_dict().items()}, tmp_path / "m.safetensors"
+    )
+    text = prune_gui("inspect", tmp_path / "m.safetensors").stdout
+    assert "5 tensors, 8 prunable parameters" in text
+    assert "Zeros: 4 of 8" in text
+    printed = json.loads(prune_gui("inspect", tmp_path / "m.safetensors", "--json").stdout)
+    assert (printed["parameters"], printed["zeros"]) == (8, 4)
+
+
+@pytest.mark.slow
 def test_a_state_dict_is_chosen_by_its_name(training, tmp_path):
     printed = json.loads(prune_gui("inspect", training, "--json").stdout)
     assert (printed["state_dict"], printed["state_dicts"]) == ("model", ["model", "ema"])

@@ -8,6 +8,7 @@ import hashlib
 import io
 import mmap
 import os
+import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -146,7 +147,9 @@ class Source:
         self.file.close()
 
     def _open(self) -> BinaryIO:
-        return open_regular(self.path)
+        file = open_regular(self.path)
+        weakref.finalize(self, file.close).atexit = False  # workers of a cluster drop checkpoints
+        return file
 
     def _map(self, start: int, stop: int, first: int) -> mmap.mmap:
         """Map the bytes from `start` to `stop`; the mapping starts at `first`, a page before."""

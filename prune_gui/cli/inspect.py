@@ -56,6 +56,7 @@ def inspect(checkpoint: Location, state: str | None, cluster: str | None, *, as_
 
 def _checkpoint_json(checkpoint: Checkpoint, zeros: FileZeros) -> dict[str, object]:
     layouts, patterns = weight_layouts(checkpoint), zeros.patterns
+    parameters, zero_count = _totals(checkpoint, zeros)
     return {
         "path": str(checkpoint.location),
         "format": checkpoint.format,
@@ -66,8 +67,8 @@ def _checkpoint_json(checkpoint: Checkpoint, zeros: FileZeros) -> dict[str, obje
         "foreign": list(checkpoint.foreign),
         "warnings": _warnings(checkpoint),
         "metadata": dict(checkpoint.metadata),
-        "parameters": zeros.elements,
-        "zeros": zeros.zeros,
+        "parameters": parameters,
+        "zeros": zero_count,
         "tensors": [
             {
                 "name": info.name,
@@ -115,12 +116,13 @@ def _lines(checkpoint: Checkpoint, zeros: FileZeros) -> Iterator[str]:
         patterns.append(zeros.describe(node.tensor.name) if node.tensor else "")
         stack += [(depth + 1, child) for child in reversed(node.children)]
     size = sum(info.nbytes for info in checkpoint.tensors.values())
+    parameters, zero_count = _totals(checkpoint, zeros)
     shards = f"{len(checkpoint.files):,} shards, " if len(checkpoint.files) > 1 else ""
     yield (
         f"{checkpoint.location}: {checkpoint.format}, {shards}{len(checkpoint.tensors):,} tensors, "
-        f"{zeros.elements:,} prunable parameters, {size:,} bytes"
+        f"{parameters:,} prunable parameters, {size:,} bytes"
     )
-    yield f"Zeros: {zeros.zeros:,} of {zeros.elements:,} ({_share(zeros.zeros, zeros.elements)})"
+    yield f"Zeros: {zero_count:,} of {parameters:,} ({_share(zero_count, parameters)})"
     if checkpoint.description:
         yield f"Model: {checkpoint.description}"
     for line, pattern in zip(aligned(lines), patterns, strict=True):
@@ -134,6 +136,13 @@ def _lines(checkpoint: Checkpoint, zeros: FileZeros) -> Iterator[str]:
     yield from _role_lines(checkpoint)
     for warning in _warnings(checkpoint):
         yield f"Warning: {warning}"
+
+
+def _totals(checkpoint: Checkpoint, zeros: FileZeros) -> tuple[int, int]:
+    """Return the numbers of elements and of zeros of the prunable parameters, without buffers."""
+    tensors = checkpoint.tensors
+    names = [name for name in zeros.counts if tensors[name].kind is None]
+    return sum(tensors[name].numel for name in names), sum(zeros.counts[name] for name in names)
 
 
 def _tree(checkpoint: Checkpoint) -> ModuleNode:

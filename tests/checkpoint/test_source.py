@@ -393,3 +393,13 @@ def test_a_source_that_changes_during_writing_is_detected_at_the_end(opened, tmp
     with pytest.raises(CheckpointError, match="was changed by another program"):
         output.write({}, Monitor())
     assert temp_files(tmp_path) == []
+
+
+def test_the_file_is_closed_after_its_last_user(tmp_path):
+    (tmp_path / "m.bin").write_bytes(b"1")
+    source = Source(tmp_path / "m.bin")
+    file = source.file
+    assert not file.closed
+    del source
+    gc.collect()
+    assert file.closed

@@ -342,10 +342,11 @@ def test_a_late_picture_says_so_and_the_wait_ends_when_the_preview_is_turned_off
 ):
     select(demo_window, "features.conv2")
     settle()
+    view = demo_window.views.front
+    qtbot.waitUntil(lambda: view.picture() is not None, timeout=30_000)  # which can become late
     gate = threading.Event()
     workbench.bridge.run_job("gate", lambda monitor: gate.wait(60), lambda _: None)
     slide(draft, 30)
-    view = demo_window.views.front
 
     def is_late() -> bool:
         return any(text.startswith("Out of date") for text in visible_texts(view))

@@ -19,6 +19,7 @@ from prune_gui.language import deferred
 from prune_gui.pruning.decisions.target import Content, GroupScores, Target
 from prune_gui.pruning.layouts import CoupledGroup, WeightLayout
 from prune_gui.pruning.methods import Method
+from prune_gui.pruning.methods.correction import Refit
 from prune_gui.pruning.methods.fields import OPTIMIZER
 from prune_gui.pruning.selection.scores import Scores, TensorScores, wide_dtype
 from prune_gui.recipe.auxiliary_files import (
@@ -27,6 +28,7 @@ from prune_gui.recipe.auxiliary_files import (
     scores_tensor,
     weight_reader,
 )
+from prune_gui.recipe.correction.unit_errors import UnitErrors
 
 SQUARES: Final = "exp_avg_sq"
 """The moving average of squared gradients, as `Adam` and `AdamW` of torch call it."""
@@ -49,6 +51,12 @@ def group_scores(
     weights.
     """
     file = files.file(path)
+    recorded = RecordedScores.of(file)
+    if recorded is not None and recorded.statistic == Refit.statistic:
+        return [
+            GroupScores(path, UnitErrors.of(group, checkpoint, file, recorded), {})
+            for group in groups
+        ]
     keys = {group.key for group in coupled_groups(checkpoint, groups[0].space)}
     if keys.isdisjoint(file.tensors):
         return [_of_weights(path, group, checkpoint, files) for group in groups]

@@ -141,7 +141,9 @@ class Coupled(CoupledMethod):
     (see `CoupledGroup.key`), with one score >= 0 per unit, or tensors with the names of parameters,
     as other methods take them. Of these, absolute values are taken, zero where pruned: mean and
     max join the mean of each slice, sum adds all of them up. Such tensors may have any number of
-    dimensions; of the members of a group, those in the file count.
+    dimensions; of the members of a group, those in the file count. With the second moments of
+    `prune_gui.record`, the score is the error that the removal of the unit causes in the layers
+    that read it, if the step `refit` lets their kept weights make up for it.
     """
 
     name = "coupled"
@@ -215,7 +217,8 @@ class Coupled(CoupledMethod):
         path_field(
             deferred(
                 "A file of scores that rank the units: one number per unit under the name of the "
-                "group, such as encoder.layer.0.ffn, or scores of weights by parameter name."
+                "group, such as encoder.layer.0.ffn, or scores of weights by parameter name; or "
+                "recorded second moments, for the error that the removal of a unit causes."
             )
         ),
         FieldText(

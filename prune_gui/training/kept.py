@@ -26,7 +26,7 @@ from prune_gui.training.names import named_parameters, plain_name
 from prune_gui.training.packed_mask import PackedMask
 from prune_gui.training.ranks import Ranks, local, local_part, whole
 from prune_gui.training.run_folder import Event, RunWriter
-from prune_gui.training.schedules import Schedule, Update, one_shot
+from prune_gui.training.schedules import Rewind, Schedule, Update, one_shot
 
 MASKS: Final = "masks.safetensors"
 STEP: Final = "step"
@@ -116,7 +116,7 @@ class Kept:
         """
         self._use(cuts.prune(recipe, named_parameters(self._model), self.masks), "pruned")
 
-    def rewind(self, step: int, what: str = "weights") -> None:
+    def rewind(self, step: int, what: Rewind = "weights") -> None:
         """Restore what the model was trained to at a step, under the masks of now.
 
         Args:

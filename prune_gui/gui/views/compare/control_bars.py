@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final, Literal
 
@@ -17,6 +18,7 @@ from PySide6.QtWidgets import (
     QToolButton,
     QWidget,
 )
+from shiboken6 import isValid
 
 from prune_gui.errors import one_line
 from prune_gui.gui.dialogs.questions import ask_checkpoint
@@ -209,9 +211,16 @@ class SidePicker(Choice):
     def showPopup(self) -> None:  # noqa: N802
         session = self._workbench.session
         opened = session and session.checkpoint.path.absolute()
-        recent = (Path(path) for path in Settings.load().recent)
-        self._recent = [path for path in recent if path != opened][:MAX_RECENT]
-        self.offer_sides()
+        settings = Settings.load()
+
+        def offer(gone: Collection[str] = ()) -> None:
+            if isValid(self):
+                recent = (Path(path) for path in settings.recent if path not in gone)
+                self._recent = [path for path in recent if path != opened][:MAX_RECENT]
+                self.offer_sides()
+
+        offer()
+        self._workbench.bridge.run_job("recent", lambda _: settings.gone(), offer)
         self.view().setMinimumWidth(self.view().sizeHintForColumn(0) + LIST_MARGIN_PX)
         super().showPopup()
 

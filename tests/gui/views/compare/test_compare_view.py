@@ -186,12 +186,17 @@ def test_the_total_says_how_many_parameters_are_left_out(compare, bench, other):
     assert "both sides" not in text(compare, "All parameters that can be compared")
 
 
-def test_recent_files_are_offered_when_the_list_opens(compare, bench, other, checkpoint):
-    Settings().with_recent(other).with_recent(checkpoint).save()
+def test_recent_files_that_exist_are_offered_when_the_list_opens(
+    compare, bench, other, checkpoint, tmp_path
+):
+    gone = tmp_path / "gone.safetensors"
+    Settings().with_recent(other).with_recent(gone).with_recent(checkpoint).save()
     box = _box(compare, "right")
     box.showPopup()
+    bench.until_idle()
     box.hidePopup()
     assert file_text(other) in _offered(compare, "right")
+    assert file_text(gone) not in _offered(compare, "right")
     assert file_text(checkpoint) not in _offered(compare, "right")
     _choose(compare, bench, file_text(other), "right")
     assert bench.comparison.chosen["right"] == OtherCheckpoint(other)

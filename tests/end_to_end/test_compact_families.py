@@ -172,19 +172,22 @@ def check_units(family, source, space, steps, folder):
     masks, loaders = compacted(source, steps, folder / "compact")
     assert digests(source) == before
     if loaders:
-        model = script(folder / "compact").load()
-        assert type(model).__name__ == FAMILIES[family][0]
-        model.set_attn_implementation("eager")
-        model.config._experts_implementation = "eager"
+        load = script(folder / "compact").load
+        models = [load(), load(load_model(family, source))]
+        for model in models:
+            assert type(model).__name__ == FAMILIES[family][0]
+            model.set_attn_implementation("eager")
+            model.config._experts_implementation = "eager"
     else:
-        model = load_model(family, folder / "compact")
+        models = [load_model(family, folder / "compact")]
     masked = masked_model(family, source, steps, folder)
     original = load_model(family, source)
     with Unpicked(unpicked(masked, masks) if space == "experts" else []):
         expected = outputs(masked.float())
     assert not torch.allclose(expected, outputs(original.float()), rtol=1e-3, atol=1e-3)
-    torch.testing.assert_close(outputs(model.float()), expected, rtol=1e-4, atol=1e-5)
-    assert number_of(model) < number_of(original)
+    for model in models:
+        torch.testing.assert_close(outputs(model.float()), expected, rtol=1e-4, atol=1e-5)
+        assert number_of(model) < number_of(original)
     return loaders
 
 

@@ -159,7 +159,10 @@ class ModelFilesBox(QWidget):
         self._wanted = wanted
         self._code.setEnabled(wanted)
         if wanted and self._target is not None and not self._target.is_folder:
-            self.folder_wanted.emit(str(model_folder(self._checkpoint, "pruned")))
+            folder = self._target.path.absolute().parent
+            if self._target.url is not None or folder == self._checkpoint.path.absolute().parent:
+                folder = model_folder(self._checkpoint, "pruned")
+            self.folder_wanted.emit(str(folder))
 
 
 def _short(names: Sequence[str]) -> str:

@@ -144,6 +144,14 @@ def test_checking_the_box_for_a_single_file_suggests_a_folder(make_dialog, one_f
     assert saved_names(dialog, save) == set(DATA)
 
 
+def test_checking_the_box_keeps_a_folder_that_was_typed(make_dialog, one_file, tmp_path):
+    dialog = make_dialog(one_file)
+    chosen = tmp_path / "chosen"
+    dialog._path.setText(str(chosen / "model.safetensors"))
+    boxes(dialog)[0].click()
+    assert dialog.path == chosen
+
+
 def test_masks_get_none_of_them(make_dialog, shards):
     dialog = make_dialog(shards)
     choose(dialog, "masks")

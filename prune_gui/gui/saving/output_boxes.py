@@ -160,7 +160,8 @@ class ModelFilesBox(QWidget):
         self._code.setEnabled(wanted)
         if wanted and self._target is not None and not self._target.is_folder:
             folder = self._target.path.absolute().parent
-            if self._target.url is not None or folder == self._checkpoint.path.absolute().parent:
+            is_suggested = folder == pruned_path(self._checkpoint.path).parent
+            if is_suggested or self._target.url is not None:
                 folder = model_folder(self._checkpoint, "pruned")
             self.folder_wanted.emit(str(folder))
 

@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.errors import RecipeError
 from prune_gui.monitor import check_cancelled
@@ -94,7 +93,10 @@ class UnitErrors:
             info = checkpoint.tensors[name]
             moments = recorded_tensor(file, recorded, info)
             transposed = recorded.name_of(info) in recorded.transposed
-            if moments is None or len(moments.shape) != 2:
+            is_read = any(
+                (one.name, one.dim) == (name, int(not transposed)) for one in group.members
+            )
+            if moments is None or len(moments.shape) != 2 or not is_read:
                 sources.clear()
                 break
             sources.append((info, moments, transposed))
@@ -156,7 +158,7 @@ class UnitErrors:
     ) -> _Reader:
         weight = self.checkpoint.read_values(info.name)
         [rows] = least_squares.rows_of(weight, 1, transposed=transposed)
-        dim = weight_layout(self.checkpoint, info.name).input_dim
+        dim = int(not transposed)
         channels = np.concatenate(
             [
                 member.channels(self.group.size)

@@ -12,7 +12,7 @@ from prune_gui.errors import RecipeError
 from prune_gui.recipe.correction.unit_errors import DAMPING
 
 CONSUMERS = {"ffn": "output.dense", "heads": "attention.output.dense"}
-REMOVED = {"ffn": FFN // 8, "heads": HEADS // 2}
+REMOVED = {"ffn": FFN // 2, "heads": HEADS // 2}
 WIDTH = {"ffn": 1, "heads": HIDDEN // HEADS}
 
 
@@ -63,7 +63,7 @@ def least_error(weight, moments, kept):
 
 
 def harmless_units(weight, moments, space):
-    """Return the units to remove: one by one, or all at once where one eighth is more than one."""
+    """Return the units to remove: an eighth at a time, or one by one if there are fewer."""
     width, removed = WIDTH[space], []
     units = weight.shape[1] // width
 
@@ -71,10 +71,10 @@ def harmless_units(weight, moments, space):
         kept = [one for one in range(weight.shape[1]) if one // width not in {*removed, unit}]
         return least_error(weight, moments, torch.tensor(kept))
 
-    at_once = max(1, units // 8)
-    while len(removed) < REMOVED[space]:
+    rounds = min(8, units)
+    for later in reversed(range(rounds // 2, rounds)):
         left = [unit for unit in range(units) if unit not in removed]
-        removed += sorted(left, key=error)[:at_once]
+        removed += sorted(left, key=error)[: len(left) - units * later // rounds]
     return removed
 
 

@@ -346,6 +346,6 @@ def _unfinished(session: Session) -> str:
                 )
             )
         draft = draft.aside
-    if draft is not None and draft.previewed:
+    if draft is not None and draft.is_set_up:
         lost.append(tr("The draft is not added to the stack, and is not saved."))
     return "\n".join(lost)

@@ -32,6 +32,7 @@ class DraftState:
         step: the step that it makes; None if it is incomplete.
         values: of the fields of the method, not validated.
         follows: whether the targets follow the selection.
+        is_set_up: whether the user set it up and has not added it: closing asks about it.
         editing: index of the step that the draft is to replace.
         aside: the draft that returns when editing ends, or when the step of a view is added.
     """
@@ -42,6 +43,7 @@ class DraftState:
     targets: tuple[str, ...]
     follows: bool = False
     previewed: bool = True
+    is_set_up: bool = True
     made_by_view: bool = False
     editing: int | None = None
     aside: DraftState | None = None
@@ -61,9 +63,13 @@ class DraftState:
     def is_unfinished(self, steps: Sequence[Step]) -> bool:
         """Return whether closing a session with these steps loses what the user set up."""
         if self.editing is None:
-            return self.previewed
+            return self.is_set_up
         is_changed = self.step != steps[self.editing]
         return is_changed or (self.aside is not None and self.aside.is_unfinished(steps))
+
+    def done(self) -> Self:
+        """Return what the form keeps for the next step, after this one was added or applied."""
+        return replace(self, editing=None, previewed=False, is_set_up=False)
 
     def anchored(self) -> Self:
         """Return an equal draft whose paths are absolute; see `Recipe.anchored`."""
@@ -77,7 +83,7 @@ class DraftState:
         edited = before[self.editing]
         same = [index for index, step in enumerate(after) if _prunes_same(step, edited)]
         if not same:
-            return self.aside or replace(self, editing=None, previewed=False)
+            return self.aside or self.done()
         index = self.editing if self.editing in same else same[0]
         if self.step is None:
             return replace(self, editing=index)

@@ -160,7 +160,7 @@ class Session:
 
     @property
     def has_unfinished_draft(self) -> bool:
-        """Whether the draft is previewed, or a step is edited and differs."""
+        """Whether a draft is set up and not added, or a step is edited and differs."""
         return self.draft is not None and self.draft.is_unfinished(self.steps)
 
     def bring_back(self, recipe: Recipe, path: Path | None, draft: DraftState | None) -> None:
@@ -280,7 +280,7 @@ class Session:
         draft = self.draft
         if draft is None or draft.step is None:
             return
-        next_draft = draft.aside or replace(draft, previewed=False)
+        next_draft = draft.aside or draft.done()
         if draft.editing is None:
             label = tr("Add {method}", method=tr(draft.step.method.title))
             steps = (*self.steps, draft.step)

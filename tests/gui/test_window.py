@@ -211,18 +211,30 @@ def test_closing_asks_about_an_unsaved_recipe(changed, answer, tmp_path, reply, 
     assert (tmp_path / "a.yaml").exists() is bool(name)
 
 
+@pytest.mark.parametrize("previewed", [False, True])
 @pytest.mark.parametrize("agreed", [False, True])
 def test_closing_and_opening_ask_about_a_draft(
-    demo_window, draft, answer, demo_checkpoint, qtbot, agreed
+    demo_window, draft, answer, demo_checkpoint, qtbot, agreed, previewed
 ):
     asked = answer("agree_to_drop_draft", agreed)
     slide(draft, 25)
+    draft.preview.setChecked(previewed)
     before = demo_window.workbench.session
     drop(demo_window, demo_checkpoint)
     qtbot.waitUntil(lambda: bool(asked))
     assert (demo_window.workbench.session is before) is not agreed
     assert asked[0][1:] == ("The draft is not added to the stack, and is not saved.",)
     assert demo_window.close() is agreed
+
+
+def test_closing_does_not_ask_about_a_draft_that_was_added(demo_window, draft, answer, tmp_path):
+    asked = answer("ask_unsaved", "save")
+    answer("ask_target", tmp_path / "a.yaml")
+    slide(draft, 25)
+    draft.add()
+    draft.preview.setChecked(False)
+    assert demo_window.close()
+    assert [arguments[2] for arguments in asked] == [""]
 
 
 def test_closing_names_changes_of_a_step_that_are_not_applied(changed, draft, answer):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 
 from pytestqt.qtbot import QtBot
 from pytestqt.wait_signal import SignalBlocker
@@ -27,6 +26,6 @@ def draft_step(workbench: Workbench, step: Step | None) -> None:
         if step is not None:
             session.note_draft(DraftState.of(step))
         elif session.draft is not None:
-            session.note_draft(replace(session.draft, previewed=False))
+            session.note_draft(session.draft.done())
 
     workbench.draft.change(change)

@@ -30,6 +30,7 @@ BLANK = replace(
     DraftState.of(Step(method=METHODS["l1_unstructured"](), targets=("*",))),
     follows=True,
     previewed=False,
+    is_set_up=False,
 )
 AMOUNTS = st.integers(1, 9)
 INDEX = st.integers(0, 9)
@@ -66,7 +67,7 @@ class Edits(RuleBasedStateMachine):
         draft = self.session.draft
         made = step(amount, draft.targets) if amount % 3 else None  # or an incomplete one
         values = {"amount": amount}
-        return replace(draft, step=made, values=values, previewed=True)
+        return replace(draft, step=made, values=values, previewed=True, is_set_up=True)
 
     @rule(amounts=st.lists(AMOUNTS, min_size=1, max_size=3))
     def drag_or_type(self, amounts):
@@ -110,7 +111,7 @@ class Edits(RuleBasedStateMachine):
             return
         place = count if draft.editing is None else draft.editing
         assert self.session.steps[place] == draft.step
-        assert self.session.draft == (draft.aside or replace(draft, previewed=False))
+        assert self.session.draft == (draft.aside or draft.done())
 
     @precondition(lambda self: self.session.steps)
     @rule(index=INDEX, to=INDEX, how=st.sampled_from(["remove", "move", "duplicate", "replace"]))

@@ -90,6 +90,9 @@ def test_a_draft_and_a_step_in_editing_are_kept_with_their_values(session, tmp_p
         session.end_draft()
     session.note_draft(replace(session.draft, previewed=False))
     journal.keep(session)
+    assert kept_in(tmp_path).draft == session.draft.anchored()
+    session.note_draft(session.draft.done())
+    journal.keep(session)
     assert not list(tmp_path.iterdir())
 
 

@@ -196,13 +196,15 @@ class DraftPanel(QWidget):
 
     def _state(self, before: DraftState | None) -> DraftState:
         """Return what the form shows, as a change of a draft; None: as a new one."""
+        is_previewed = self.preview.isChecked()
         made = DraftState(
             self._step(),
             self.method.currentData(),
             self.form.values,
             self.targets.typed,
             follows=self.targets.following.isChecked(),
-            previewed=self.preview.isChecked(),
+            previewed=is_previewed,
+            is_set_up=is_previewed or (before is not None and before.is_set_up),
         )
         if before is None:
             return made

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from pytestqt.qtbot import QtBot
 from pytestqt.wait_signal import SignalBlocker
 

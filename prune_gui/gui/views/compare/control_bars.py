@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Final, Literal
 
@@ -209,20 +209,25 @@ class SidePicker(Choice):
             comparison.choose(self._which, choice)
 
     def showPopup(self) -> None:  # noqa: N802
-        session = self._workbench.session
-        opened = session and session.checkpoint.path.absolute()
         settings = Settings.load()
-
-        def offer(gone: Collection[str] = ()) -> None:
-            if isValid(self):
-                recent = (Path(path) for path in settings.recent if path not in gone)
-                self._recent = [path for path in recent if path != opened][:MAX_RECENT]
-                self.offer_sides()
-
-        offer()
-        self._workbench.bridge.run_job("recent", lambda _: settings.gone(), offer)
+        self._offer_recent(settings.recent)
+        self._workbench.bridge.run_job(
+            "recent", lambda _: settings.gone(), lambda gone: self._drop(settings.recent, gone)
+        )
         self.view().setMinimumWidth(self.view().sizeHintForColumn(0) + LIST_MARGIN_PX)
         super().showPopup()
+
+    def _offer_recent(self, recent: Iterable[str]) -> None:
+        session = self._workbench.session
+        opened = session and session.checkpoint.path.absolute()
+        self._recent = [path for path in map(Path, recent) if path != opened][:MAX_RECENT]
+        self.offer_sides()
+
+    def _drop(self, recent: Iterable[str], gone: Collection[str]) -> None:
+        if gone and isValid(self):
+            self._offer_recent(path for path in recent if path not in gone)
+            if self.view().isVisible():
+                super().showPopup()  # as high as the list is now
 
 
 class SidesBar(QWidget):

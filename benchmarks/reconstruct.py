@@ -22,6 +22,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from fnmatch import fnmatch
 from pathlib import Path
 from statistics import fmean, stdev
@@ -35,7 +36,7 @@ from torch import Tensor, nn
 
 from prune_gui import Recipe, reconstruct
 from prune_gui.reconstruction.block import run_through
-from prune_gui.reconstruction.networks import calls_of, find_blocks
+from prune_gui.reconstruction.networks import Network, find_blocks
 
 PATTERNS = ("2:4", "0.5", "0.6", "0.7", "0.8")
 BLOCK = 128
@@ -101,13 +102,14 @@ def pruned_by(
     prune: Prune, model: nn.Module, batches: list[Tensor], targets: Sequence[str], pattern: str
 ) -> None:
     """Prune the linear layers of a model block by block with a reference."""
-    prefix, blocks = find_blocks(model)
-    calls = calls_of(model, blocks, batches, forward)
-    for number, block in enumerate(blocks):
+    [blocks] = find_blocks(model)
+    network = Network(model, [blocks], batches, forward, load=lambda _: nullcontext())
+    calls = network.calls(blocks, known={})
+    for name, block, of_block in zip(blocks.names, blocks, calls.of_block, strict=True):
         layers: dict[nn.Module, Tensor] = {
             layer: torch.zeros(layer.in_features, layer.in_features)
-            for name, layer in block.named_modules()
-            if isinstance(layer, nn.Linear) and matches(f"{prefix}.{number}.{name}.weight", targets)
+            for own, layer in block.named_modules()
+            if isinstance(layer, nn.Linear) and matches(f"{name}.{own}.weight", targets)
         }
 
         def add(layer: nn.Module, args: tuple[Any, ...]) -> None:
@@ -115,12 +117,12 @@ def pruned_by(
             layers[layer].addmm_(rows.T, rows)  # noqa: B023 - used within this iteration
 
         hooks = [layer.register_forward_pre_hook(add) for layer in layers]
-        run_through(block, list(calls.inputs), calls.of_block[number])
+        run_through(block, list(calls.inputs), of_block)
         for hook in hooks:
             hook.remove()
         for layer, moments in layers.items():
             prune(layer.get_parameter("weight"), moments, pattern)
-        run_through(block, calls.inputs, calls.of_block[number])
+        run_through(block, calls.inputs, of_block)
 
 
 def forward(model: nn.Module, batch: Tensor) -> object:

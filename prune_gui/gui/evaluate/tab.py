@@ -254,8 +254,12 @@ def side_by_side(*parts: QWidget) -> QSplitter:
 
 
 def value_text(value: float) -> str:
-    """Return a value with up to 6 significant digits; "" for NaN."""
-    return "" if math.isnan(value) else format_number(value, ".6g")
+    """Return a value of a metric, with equal digits in a column: 0.9940, 20.63; "" for NaN."""
+    if math.isnan(value):
+        return ""
+    size = abs(value)
+    is_usual = size == 0 or 0.001 <= size < 1e6
+    return format_number(value, (".4f" if size < 10 else ",.2f") if is_usual else ".4g")
 
 
 def share_text(share: float) -> str:

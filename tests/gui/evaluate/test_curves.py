@@ -142,7 +142,7 @@ def test_each_chosen_ranking_is_a_curve_exported_with_its_legend_and_all_metrics
     curves = sweep.plot.curves
     assert [curve.label for curve in curves] == ["global L1", "LAMP"]
     assert [curve.values.tolist() for curve in curves] == [[0.5, 0.25]] * 2
-    assert sweep.plot.levels == {"unpruned 1": 1.0}
+    assert sweep.plot.levels == {"unpruned 1.0000": 1.0}
     assert sweep.legend().count("■") == 2
     monkeypatch.setattr(questions, "ask_target", lambda *_: tmp_path / "curve.csv")
     export_figure(sweep.save_picture.trigger, tmp_path / "curve.svg")
@@ -172,10 +172,10 @@ def test_a_scan_is_curves_and_a_heat_map_whose_cells_choose_their_parameter(
         ("features.conv3.weight", (1.0,)),
     ]
     cells = [tab.grid.painter.cell_of(row.label) for row in tab.rows]
-    assert [cell.text for cell in cells] == ["1", "0.5", "1"]
+    assert [cell.text for cell in cells] == ["1.0000", "0.5000", "1.0000"]
     assert cells[0].colour == cells[2].colour != cells[1].colour
     assert tab.headline.text() == (
-        "Most sensitive: features.conv2.weight, kept 0.5 at 50 %, measured on: the file"
+        "Most sensitive: features.conv2.weight, kept 0.5000 at 50 %, measured on: the file"
     )
     tab.plot.taken.emit(tab.plot.curves[2].points[0])
     assert workbench.chosen == "features.conv3.weight"
@@ -189,7 +189,7 @@ def test_a_scan_is_curves_and_a_heat_map_whose_cells_choose_their_parameter(
     ]  # fmt: skip
     panel.start.setCurrentIndex(1)
     run(tab)
-    assert tab.plot.levels == {"unpruned 1": 1.0, "stack 0.5": 0.5}
+    assert tab.plot.levels == {"unpruned 1.0000": 1.0, "stack 0.5000": 0.5}
     assert "measured on: the stack (2.6 %)" in tab.headline.text()
 
 

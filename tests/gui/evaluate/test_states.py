@@ -59,14 +59,14 @@ def test_states_are_evaluated_and_stored_results_appear_at_once(
     assert str(panel.evaluations.choice.text) in asked[0]
     assert "SHA-256" in asked[0]
     assert shown(panel, STATE, VALUE, SHARE, STATUS) == [
-        ("File", "1", "100.0 %", "Evaluated"),
-        ("Stack", "0.5", "50.0 %", "Evaluated"),
-        ("half", "0.5", "50.0 %", "Evaluated"),
+        ("File", "1.0000", "100.0 %", "Evaluated"),
+        ("Stack", "0.5000", "50.0 %", "Evaluated"),
+        ("half", "0.5000", "50.0 %", "Evaluated"),
     ]
     workbench.edit(lambda session: session.add(make_step(amount=0.5)))
     assert shown(panel, STATUS)[1] == ("Out of date: the stack has changed",)
     workbench.edit(lambda session: session.undo())
-    assert shown(panel, VALUE, STATUS)[1] == ("0.5", "Evaluated")
+    assert shown(panel, VALUE, STATUS)[1] == ("0.5000", "Evaluated")
     choice = panel.evaluations.choice
     panel.evaluations.choose(None)
     panel.evaluations.choose(choice)
@@ -81,7 +81,7 @@ def test_another_metric_changes_the_values_without_another_evaluation(panel, cho
     box = panel.chooser.metric_box
     assert [box.itemText(at) for at in range(box.count())] == ["kept", "loss"]
     box.activated.emit(1)
-    assert shown(panel, VALUE)[0] == ("2",)
+    assert shown(panel, VALUE)[0] == ("2.0000",)
     assert panel.evaluations.choice.metric == "loss"
 
 
@@ -109,11 +109,11 @@ def test_the_draft_is_evaluated_where_runs_start(panel, choose, run, workbench, 
     draft_step(workbench, make_step(amount=0.5))
     settle()
     run(panel.states)
-    assert shown(panel, STATE, VALUE)[1:] == [("Stack", "0.5"), ("Draft", "0.5")]
+    assert shown(panel, STATE, VALUE)[1:] == [("Stack", "0.5000"), ("Draft", "0.5000")]
     assert [panel.start.itemText(at) for at in range(2)] == ["the file", "the stack (12.9 %)"]
     panel.start.setCurrentIndex(1)
     run(panel.states)
-    assert shown(panel, STATE, VALUE)[1:] == [("Stack", "0.5"), ("Draft", "0.25")]
+    assert shown(panel, STATE, VALUE)[1:] == [("Stack", "0.5000"), ("Draft", "0.2500")]
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
@@ -215,7 +215,7 @@ def test_another_checkpoint_ends_the_run_and_clears_the_results(
     choose("hangs")
     workbench.edit(lambda session: session.add(make_step(amount=0.5)))
     panel.states.run.click()
-    qtbot.waitUntil(lambda: shown(panel, VALUE)[0] == ("1",), timeout=60_000)
+    qtbot.waitUntil(lambda: shown(panel, VALUE)[0] == ("1.0000",), timeout=60_000)
     old = workbench.session.checkpoint
     with change(qtbot, workbench, "file"):
         workbench.files.open(demo_checkpoint)

@@ -140,15 +140,20 @@ def prune_block(
     groups = _in_order(block, list(modules), data)
     for group in groups:
         twin = dense.get_submodule(modules[group.modules[0]])
-        sums = _moments(block, group, dense, twin, data, to_the_end=group is groups[-1])
-        if sums is None:
-            continue
-        layers = []
-        for module in group.modules:
-            name = names[module.get_parameter("weight")]
-            if name in left:  # else it is the weight of a module before, too
-                layers.append(_Layer(name, module, left.pop(name)))
-        for found, mask in _prune(layers, *sums, damping, iterations):
+        layers = {
+            name: _Layer(name, module, left[name])
+            for module in group.modules
+            if (name := names[module.get_parameter("weight")]) in left
+        }
+        # what nothing here refers to can be released while the layers are pruned
+        pruned = _prune(
+            [*layers.values()],
+            *_moments(block, group, dense, twin, data, to_the_end=group is groups[-1]),
+            damping,
+            iterations,
+        )
+        for found, mask in pruned:
+            del left[found.name]
             masks[found.name] = mask
             report(found)
     if not groups:
@@ -164,13 +169,13 @@ def prune_block(
 
 def _prune(
     layers: Sequence[_Layer],
-    moments: Tensor,
+    moments: Tensor | None,
     lag: Tensor | None,
     damping: float,
     iterations: int,
 ) -> Iterator[tuple[LayerError, Tensor]]:
     """Prune layers with the same inputs in place; yield the error and the mask of each."""
-    if not layers:
+    if moments is None or not layers:
         return
     if not bool(moments.isfinite().all()):
         raise ReconstructionError(
@@ -184,6 +189,8 @@ def _prune(
     if lag is not None:
         catch_up = CATCH_UP * torch.cholesky_solve(lag.mT, factor).mT
         wanted = [rows + rows @ catch_up for rows in dense]
+        del lag, catch_up
+    del factor
     masks = [layer.pattern.mask.to(moments.device) for layer in layers]
     chooses = {n: one for n, layer in enumerate(layers) if (one := layer.pattern.choose)}
     rows_to_choose = [wanted[number] for number in chooses]
@@ -245,7 +252,7 @@ def _moments(
     data: BlockData,
     *,
     to_the_end: bool,
-) -> tuple[Tensor, Tensor | None] | None:
+) -> tuple[Tensor | None, Tensor | None]:
     """Return second moments of what modules read, and of what it lacks; None if it is nothing.
 
     With the inputs X in the pruned block, and Y of the same module in the dense one, they are
@@ -275,9 +282,7 @@ def _moments(
                 sums.add("lag", second_moments(first, read, dense_read - read))
     found = {key: sums.total(key, None) for key in sums.keys}
     found = {key: one if one.dim() == 3 else one[None] for key, one in found.items()}
-    if "moments" not in found:
-        return None
-    return found["moments"], found.get("lag") if has_lag else None
+    return found.get("moments"), found.get("lag") if has_lag else None
 
 
 def _reads(

@@ -80,31 +80,33 @@ def choose_masks(
     sizes = [weight.shape[1] for weight in weights]
 
     def chosen(values: Tensor) -> Tensor:
-        parts = zip(chooses, torch.split(values.abs(), sizes, 1), strict=True)
-        return torch.cat([one(part.flatten(0, 1)).view(part.shape) for one, part in parts], 1)
+        parts = zip(chooses, torch.split(values, sizes, 1), strict=True)
+        return torch.cat([one(part.abs().flatten(0, 1)).view(part.shape) for one, part in parts], 1)
 
     scale = moments.diagonal(dim1=-2, dim2=-1).rsqrt()[:, None]  # (groups, 1, columns)
-    moments = moments * scale * scale.mT
-    weight = torch.cat(list(weights), 1) / scale
+    moments = (moments * scale).mul_(scale.mT)
+    weight = torch.cat(list(weights), 1).div_(scale)
     wanted = weight @ moments
     penalty = FIRST_PENALTY
     inverse = _inverse(moments, penalty)
     kept = last = chosen(weight)
     dual = torch.zeros_like(weight)  # divided by the penalty
-    target = weight * kept  # the pruned copy, less the dual
+    target = weight.mul_(kept)  # the pruned copy, less the dual
     for iteration in range(1, iterations + 1):
         check_cancelled()
-        shifted = torch.add(wanted, target, alpha=penalty) @ inverse + dual
+        torch.add(wanted, target, alpha=penalty, out=target)
+        shifted = (target @ inverse).add_(dual)
         kept = chosen(shifted)
-        dual = shifted.masked_fill(kept, 0.0)
-        target = torch.where(kept, shifted, -shifted)
+        torch.mul(shifted, ~kept, out=dual)
+        target = shifted.sub_(dual, alpha=2)
         if iteration % CHECK_EVERY == 0:
             if torch.equal(kept, last):
                 break
             last = kept
             penalty *= GROWTH
-            dual = dual / GROWTH
-            target = torch.where(kept, target, target / GROWTH)
+            dual /= GROWTH
+            torch.where(kept, target, target / GROWTH, out=target)
+            del inverse
             inverse = _inverse(moments, penalty)
     return list(torch.split(kept, sizes, 1))
 
@@ -112,4 +114,4 @@ def choose_masks(
 def _inverse(moments: Tensor, penalty: float) -> Tensor:
     shifted = moments.clone()
     shifted.diagonal(dim1=-2, dim2=-1).add_(penalty)
-    return torch.cholesky_inverse(torch.linalg.cholesky(shifted))
+    return torch.cholesky_inverse(torch.linalg.cholesky(shifted), out=shifted)

@@ -34,8 +34,9 @@ class Density:
 
     Attributes:
         share: float32, the pruned share of each cell.
-        step: uint8, the step that pruned the most elements of the cell (of equals the lowest
-            number); 0 where none is pruned.
+        step: uint8, a step that pruned elements of the cell; 0 where none is pruned. Of cells that
+            several steps prune, each step gets as many as its share of the pruned elements, so
+            that the cells together show every step.
     """
 
     share: NDArray[np.float32]
@@ -55,11 +56,11 @@ def density(resolution: Resolution, name: str, grid: CellGrid[Layout], monitor: 
     def take(tile: Tile, counts: NDArray[np.int64], elements: NDArray[np.int64]) -> None:
         if len(codes) == 1:
             return
-        pruned = highest = counts[1]
-        np.copyto(step[tile], codes[1], where=highest > 0)
-        for code, of_code in zip(codes[2:], counts[2:], strict=True):
-            np.copyto(step[tile], code, where=of_code > highest)
-            pruned, highest = pruned + of_code, np.maximum(highest, of_code)
+        pruned = counts[1]
+        np.copyto(step[tile], codes[1], where=pruned > 0)
+        if len(codes) > 2:
+            _choose_steps(codes, counts, _noise(grid, tile), step[tile])
+            pruned = counts[1:].sum(0)
         np.divide(pruned, elements, out=share[tile], casting="same_kind")
 
     def take_with_gaps(tile: Tile, counts: NDArray[np.int64], elements: NDArray[np.int64]) -> None:
@@ -75,6 +76,31 @@ def density(resolution: Resolution, name: str, grid: CellGrid[Layout], monitor: 
         count_in_cells(within, code_index, sliced, take, monitor)
     share.flags.writeable = step.flags.writeable = False
     return Density(share, step)
+
+
+def _choose_steps(
+    codes: NDArray[np.uint8],
+    counts: NDArray[np.int64],
+    noise: NDArray[np.float64],
+    step: NDArray[np.uint8],
+) -> None:
+    """Set the step of each cell to that of one of its pruned elements, chosen by the noise."""
+    chosen = (noise * counts[1:].sum(0)).astype(np.int64)
+    before = np.zeros_like(chosen)
+    for code, of_code in zip(codes[1:], counts[1:], strict=True):
+        np.copyto(step, code, where=(before <= chosen) & (of_code > 0))
+        before += of_code
+
+
+def _noise(grid: CellGrid[Layout], tile: Tile) -> NDArray[np.float64]:
+    """Return a number in [0, 1) for each cell: always the same for its first row and column."""
+    down, across = tile
+    rows = grid.row_edges[down].astype(np.uint64)[:, None] * np.uint64(0x9E3779B97F4A7C15)
+    columns = grid.column_edges[across].astype(np.uint64) * np.uint64(0xC2B2AE3D27D4EB4F)
+    mixed = rows ^ columns
+    mixed = (mixed ^ (mixed >> np.uint64(31))) * np.uint64(0x94D049BB133111EB)
+    noise: NDArray[np.float64] = (mixed >> np.uint64(32)) / 2.0**32
+    return noise
 
 
 def head_shares(

@@ -182,8 +182,19 @@ def _check_cells(found, codes, cells):
             assert np.isnan(found.share[i, j])
             continue
         assert found.share[i, j] == np.float32(np.count_nonzero(inside) / len(inside))
-        counts = np.bincount(inside, minlength=256)[1:]
-        assert found.step[i, j] == (counts.argmax() + 1 if counts.any() else 0)
+        assert found.step[i, j] in ({*inside} - {0} or {0})
+
+
+def test_cells_show_steps_in_proportion_to_what_they_pruned(resolved):
+    weights = torch.randn(400, 400, generator=torch.Generator().manual_seed(0))
+    resolution = resolved({"method": "n_m"}, RANDOM, w=weights)
+    found = density(resolution, "w", grid((400, 400), (50, 50)), Monitor())
+    counts = resolution.pruned_by("w").flatten().bincount()[1:].numpy()
+    for step, count in enumerate(counts, start=1):
+        share = np.count_nonzero(found.step == step) / found.step.size
+        assert share == pytest.approx(count / counts.sum(), abs=0.03)
+    part = grid((400, 400), (10, 50), rows=range(80, 160))
+    assert np.array_equal(density(resolution, "w", part, Monitor()).step, found.step[10:20])
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pages import errors
 from PySide6.QtCore import QSize
+from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import QApplication, QDockWidget
 
 from prune_gui.errors import CheckpointError
@@ -80,6 +81,14 @@ def test_actions_choose_the_next_and_the_previous_parameter(demo_window, workben
     assert workbench.chosen == names[-1]
     demo_window.menu_actions["previous_parameter"].trigger()
     assert workbench.chosen == names[-2]
+
+
+def test_keys_of_the_system_give_way_to_the_keys_of_other_actions(window, monkeypatch):
+    keys = [QKeySequence("Del"), QKeySequence("Ctrl+D")]  # what X11 has for deleting
+    monkeypatch.setattr(QKeySequence, "keyBindings", lambda _: keys)
+    actions = menus.Actions(window)
+    assert [one.toString() for one in actions["remove"].shortcuts()] == ["Del"]
+    assert actions["duplicate"].shortcut().toString() == "Ctrl+D"
 
 
 def test_every_action_is_in_one_menu_and_shortcuts_are_unique(window):

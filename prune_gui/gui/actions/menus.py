@@ -154,7 +154,9 @@ def _make(name: str, spec: ActionSpec, parent: QObject) -> QAction:
     if isinstance(spec.key, str):
         action.setShortcut(QKeySequence(spec.key))
     elif spec.key is not None:
-        action.setShortcuts(spec.key)  # all standard keys: Ctrl+Y and Ctrl+Shift+Z
+        # all standard keys, as Ctrl+Y and Ctrl+Shift+Z, unless they are those of another action
+        own = {QKeySequence(one.key) for one in ACTIONS.values() if isinstance(one.key, str)}
+        action.setShortcuts([one for one in QKeySequence.keyBindings(spec.key) if one not in own])
     if spec.in_stack:
         action.setShortcutContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
     keys = action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)

@@ -39,7 +39,7 @@ from prune_gui.recipe.selector import patterns_in
 from prune_gui.table import Column
 
 if TYPE_CHECKING:
-    from prune_gui.evaluation import Trial
+    from prune_gui.evaluation import Evaluation, Trial
     from prune_gui.evaluation.metrics import Metric
     from prune_gui.gui.figures.exporter import Exporter
     from prune_gui.session import Session
@@ -185,6 +185,25 @@ class SearchTab(EvaluationTab):
         if result.best is None:
             self.note.say(tr("No ranking holds the value at any sparsity."))
         self.refresh()
+
+    def _end(self, error: str, details: str) -> None:
+        if self._best is None and self._dense is not None:
+            self._best = self._best_so_far(self._dense)
+        super()._end(error, details)
+        self.refresh()
+
+    def _best_so_far(self, dense: Evaluation) -> Trial | None:
+        """Return what a search that was cancelled would have found; None without any."""
+        metric = self._evaluations.metric
+        sign = 1 if metric.higher_is_better(dense) else -1
+        limit = -math.inf if self._goal.at_least is None else sign * self._goal.limit(dense, metric)
+        holding = [
+            (one.evaluation.sparsity if self._goal.at_least else value, at)
+            for at, one in enumerate(self._found)
+            if one.evaluation is not None
+            and (value := sign * metric.value(one.evaluation)) >= limit
+        ]
+        return self._found[max(holding)[1]] if holding else None
 
     @property
     def _chosen(self) -> Trial | None:

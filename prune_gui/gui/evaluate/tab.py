@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QLineEdit, QMenu, QSplitter, QWidget
 from prune_gui import number_formats
 from prune_gui.errors import PruneGuiError
 from prune_gui.evaluation.evaluation_jobs import Dense, EvaluatedRecipe
-from prune_gui.gui.evaluate.evaluations import Evaluations, MakeJob
+from prune_gui.gui.evaluate.evaluations import EvaluationRun, Evaluations, MakeJob
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.message import Message
@@ -57,6 +57,7 @@ class EvaluationTab(QWidget):
         self._start: Evaluation | None = None  # that of the recipe that the run started with
         self._base: Recipe | None = None  # that recipe
         self._found: list[Any] = []
+        self._job: EvaluationRun | None = None  # that of this page
         self.run = layouts.button(tr(self.title), self._on_run)
         self.note = Message()
         self.headline = ElidedLabel(tr("Result"), wrapped=True)
@@ -108,9 +109,10 @@ class EvaluationTab(QWidget):
         return self._table(session.checkpoint.path.stem)
 
     def _on_run(self) -> None:
-        """Start a run, or cancel the one of any page; what it has found is kept."""
-        if self._evaluations.run is not None:
+        """Start a run, or cancel it; what it has found is kept."""
+        if self._job is not None:
             self._evaluations.cancel()
+            self.note.say(tr("Cancelled. What was found is kept."), warning=False)
         elif self._workbench.session is not None:
             try:
                 self._run(self._workbench.session)
@@ -205,9 +207,11 @@ class EvaluationTab(QWidget):
             return False
         self.note.say("")
         self._results_widget.setFocus()  # else it would move to any input
+        self._job = run
         run.found.connect(self._take)
         run.finished.connect(self._finish)
         run.ended.connect(self._end)
+        self._enable()
         return True
 
     def _finish(self, result: object) -> None:
@@ -215,6 +219,7 @@ class EvaluationTab(QWidget):
 
     def _end(self, error: str, details: str) -> None:
         """Show why the run has failed, or else why the first of its results has."""
+        self._job = None
         failed = next((each for each in self._found if each.error), None)
         if failed is not None and not error:
             error, details = failed.error, failed.details
@@ -225,8 +230,10 @@ class EvaluationTab(QWidget):
     def _enable(self) -> None:
         evaluations = self._evaluations
         is_ready = self._workbench.session is not None and evaluations.choice is not None
-        self.run.setEnabled(is_ready)
-        self.run.setText(tr(self.title) if evaluations.run is None else tr("Cancel"))
+        is_busy = evaluations.run is not None and self._job is None
+        self.run.setEnabled(is_ready and not is_busy)
+        self.run.setText(tr(self.title) if self._job is None else tr("Cancel"))
+        self.run.setToolTip(tr("Another page evaluates now. It can be cancelled there.") * is_busy)
         for action in self.menu.actions():
             action.setEnabled(self._has_results())
 

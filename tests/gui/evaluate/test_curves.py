@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from PySide6.QtCore import QPointF, Qt
@@ -60,7 +62,7 @@ def test_a_point_names_itself_and_becomes_the_draft_at_a_click(
     run(sweep)
     viewport = sweep.plot.viewport()
     qtbot.mouseMove(viewport, place(sweep, 0, 1))
-    qtbot.waitUntil(lambda: "at 75 %: kept 0.25, 25.0 % of the unpruned" in sweep.headline.text())
+    qtbot.waitUntil(lambda: "at 75 %: kept 0.2500, 25.0 % of the unpruned" in sweep.headline.text())
     qtbot.mouseClick(viewport, Qt.MouseButton.LeftButton, pos=place(sweep, 0, 1))
     qtbot.waitUntil(lambda: workbench.draft.current is not None)
     step = workbench.draft.current.step
@@ -218,6 +220,28 @@ def test_the_best_trial_of_a_search_is_told_and_its_recipe_replaces_the_stack(
     assert len(workbench.session.steps) == 1
 
 
+def test_the_best_trial_of_a_search_that_was_cancelled_can_be_used(panel, choose, qtbot):
+    choose()
+    tab = panel.search
+    tab.targets.setText(TARGETS)
+    tab.share.setText("60 %")
+    tab.run.click()
+    assert tab.run.text() == "Cancel"
+    assert not panel.sweep.run.isEnabled()
+
+    def holding():
+        limit = tab.plot.levels.get("limit 0.6000", math.inf)
+        return [one for one in tab.model.rows if one.value >= limit]
+
+    qtbot.waitUntil(lambda: bool(holding()), timeout=60_000)
+    tab.run.click()
+    assert tab.note.text() == "Cancelled. What was found is kept."
+    best = max(holding(), key=lambda one: one.evaluation.sparsity)
+    assert tab.headline.text().startswith(f"Best, {best.label}: ")
+    assert tab.take.isEnabled()
+    assert panel.sweep.run.isEnabled()
+
+
 def test_points_and_rows_of_a_search_select_each_other_in_any_order(search, qtbot):
     QAbstractItemModelTester(
         search.model, QAbstractItemModelTester.FailureReportingMode.Fatal, search.model
@@ -271,7 +295,7 @@ def test_a_search_after_the_stack_keeps_a_share_of_the_unpruned_value(
     run(tab)
     assert tab.headline.text().startswith("Best, ")
     assert "kept 0.6" in tab.headline.text()
-    assert tab.plot.levels["limit 0.6"] == 0.6
+    assert tab.plot.levels["limit 0.6000"] == 0.6
     tab.take.click()
     assert len(workbench.session.steps) == 2
     tab.take.click()

@@ -163,7 +163,8 @@ def test_cancel_ends_a_hanging_evaluator_with_its_children(
     choose("hangs")
     workbench.edit(lambda session: session.add(make_step(amount=0.5)))
     panel.states.run.click()
-    assert panel.search.run.text() == "Cancel"
+    assert panel.search.run.text() == "Search"
+    assert not panel.search.run.isEnabled()
 
     def started():
         return len(set(psutil.Process().children(recursive=True)) - before) >= 3
@@ -172,6 +173,7 @@ def test_cancel_ends_a_hanging_evaluator_with_its_children(
     panel.states.run.click()
     assert panel.evaluations.run is None
     assert panel.states.run.text() == "Evaluate"
+    assert panel.search.run.isEnabled()
 
     def ended():
         return not set(psutil.Process().children(recursive=True)) - before
@@ -205,7 +207,7 @@ def test_a_changed_file_is_asked_for_and_evaluated_again(panel, choose, run, cod
     code.write_text(code.read_text().replace("1 - share", "5 - share"))
     run(panel.states)
     assert len(asked) == 2
-    assert shown(panel, VALUE)[0] == ("5",)
+    assert shown(panel, VALUE)[0] == ("5.0000",)
 
 
 @pytest.mark.slow

@@ -250,22 +250,27 @@ class GridPainter:
             painter.setPen(self._faint)
             self._write(painter, text, captions[position.column], CENTRE)
         if cell.badge:
-            self._draw_badge(painter, area, cell.badge)
+            self._draw_badge(painter, area, tile, cell.badge)
         if cell.is_locked:
             self._draw_lock(painter, QPointF(area.left() - 2, area.top() - 2))
 
     def _row(self, position: Position) -> BlockRow:
         return self.arrangement.sections[position.section].rows[position.row]
 
-    def _draw_badge(self, painter: QPainter, picture: QRectF, text: str) -> None:
-        """Draw a badge in the corner of a picture, unless it would hide it."""
+    def _draw_badge(self, painter: QPainter, picture: QRectF, tile: QRectF, text: str) -> None:
+        """Draw a badge in the corner of a picture, or beside or above it if it would hide it."""
         painter.setFont(scaled(self._font, SMALL))
         metrics = painter.fontMetrics()
         size = QSizeF(metrics.horizontalAdvance(text) + 6, metrics.height())
-        room = picture.size() * MAX_BADGE_SHARE
+        area, room = QRectF(QPointF(), size), picture.size() * MAX_BADGE_SHARE
+        corner = picture.topRight() + QPointF(2, -2)
         if size.boundedTo(room) == size:
-            area = QRectF(QPointF(), size)
-            area.moveTopRight(picture.topRight() + QPointF(2, -2))
+            area.moveTopRight(corner)
+        elif tile.right() - corner.x() >= size.width():
+            area.moveTopLeft(corner)
+        else:
+            area.moveBottomRight(corner)
+        if tile.adjusted(-2, -2, 2, 2).contains(area):
             self._draw_pill(painter, area)
             painter.drawText(area, Qt.AlignmentFlag.AlignCenter, text)
         painter.setFont(self._font)

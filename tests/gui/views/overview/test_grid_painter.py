@@ -55,9 +55,11 @@ def test_outlines_frames_locks_and_badges_are_drawn(drawn):
 
 
 @pytest.mark.parametrize("proportions", [(0.1, 1.0), (1.0, 0.1)])
-def test_a_badge_that_would_hide_its_picture_is_left_out(drawn, proportions):
+def test_a_badge_that_would_hide_its_picture_is_beside_or_above_it(drawn, proportions):
     small = Cell(colour=RED, proportions=proportions)
-    assert drawn(small._replace(badge="2:4"), RED) == drawn(small, RED)
+    badged = small._replace(badge="2:4")
+    assert drawn(badged, RED) == pytest.approx(drawn(small, RED), rel=0.01)
+    assert drawn(badged, LIGHT.foreground) > drawn(small, LIGHT.foreground)
 
 
 def test_a_grid_without_parameters_is_empty(qtbot):

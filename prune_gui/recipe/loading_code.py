@@ -21,6 +21,7 @@ OF_TRANSFORMERS: Final = frozenset(
     for end in ("", ".index.json")
 )
 """The names of the files that from_pretrained loads from a folder."""
+GIVEN: Final = "# model is your network as it was before pruning, just built"
 OF_TORCH: Final = (SAFETENSORS.name, TORCH.name)
 
 
@@ -44,11 +45,12 @@ def loading_code(checkpoint: Checkpoint, changes: Mapping[str, object] | None = 
     if script is not None:
         built = "" if network and form == "compact" else "model"
         run = f'model = run_path({str(script)!a})["load"]({built})'
-        lines = ["from runpy import run_path\n", run]
+        lines = ["from runpy import run_path\n", *([GIVEN] if built else []), run]
     elif form == "masks":
         if "import torch" not in lines:
             lines.insert(0, "import torch")
         lines += [
+            GIVEN,
             "for name, mask in state.items():",
             '    path, _, name = name.rpartition(".")',
             "    torch.nn.utils.prune.custom_from_mask(model.get_submodule(path), name, mask)",
@@ -56,7 +58,7 @@ def loading_code(checkpoint: Checkpoint, changes: Mapping[str, object] | None = 
     elif network and checkpoint.path.name in OF_TRANSFORMERS and not fields:
         load = f"model = {network}.from_pretrained({str(folder)!a})"
         lines = [f"from transformers import {network}\n", load]
-    elif network and form == "compact":
+    elif network and form != "reparametrized":
         values = "".join(f", {key}={value!r}" for key, value in fields.items())
         lines = [
             f"from transformers import AutoConfig, {network}",
@@ -65,7 +67,7 @@ def loading_code(checkpoint: Checkpoint, changes: Mapping[str, object] | None = 
             f"model = {network}.from_pretrained(None, config=config, state_dict=state)",
         ]
     elif checkpoint.format in OF_TORCH:
-        lines.append("model.load_state_dict(state)")
+        lines += [GIVEN, "model.load_state_dict(state)"]
     return "\n".join(lines) + "\n"
 
 

@@ -14,7 +14,7 @@ from prune_gui.checkpoint import open_checkpoint
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, export, resolve
 from prune_gui.recipe.compaction.plan import compact_plan
-from prune_gui.recipe.loading_code import loading_code
+from prune_gui.recipe.loading_code import GIVEN, loading_code
 
 UNITS = {"method": "channels", "targets": ["0.weight", "0.bias"], "dim": 0, "channels": "0-3"}
 READERS = {"method": "channels", "targets": ["2.weight"], "dim": 1, "channels": "0-3"}
@@ -120,7 +120,9 @@ def test_the_code_builds_a_model_of_transformers(tmp_path, bert, form, out, othe
     with open_checkpoint(tmp_path / out) as saved:
         code = loading_code(saved, changes)
         stored = saved.read("encoder.layer.1.output.dense.bias")
-    found = loaded(code, BertModel.from_pretrained(bert))
+    given = BertModel.from_pretrained(bert) if GIVEN in code else None
+    assert (given is None) == (form != "reparametrized")
+    found = loaded(code, given)
     width = found.encoder.layer[0].intermediate.dense.weight.shape[0]
     assert width == (8 if form == "compact" else 12)
     assert torch.equal(found.encoder.layer[1].output.dense.bias, stored)

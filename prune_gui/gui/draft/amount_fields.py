@@ -139,7 +139,9 @@ class AmountField(Field):
         self._kind = layouts.described(QComboBox(), tr("Share or number"), tip)
         self._kind.addItems([tr("share"), tr(UNITS[unit])])
         self._kind.activated.connect(self._change_kind)
-        self._lay_out(self._slider, self._box, self._kind)
+        numbers = layouts.row((self._box, 1), self._kind)
+        layouts.column(self._slider, numbers, of=self, margin=0)  # above: wide enough to be exact
+        self._take_inputs(self._slider, self._box, self._kind)
         self.setAutoFillBackground(True)  # else moving the slider repaints all that is behind
         self.focus_input = self._box
         self.set_value(0.5)

@@ -124,16 +124,19 @@ class Field(QWidget):
         self.inputs[0].setAccessibleDescription(description)
 
     def _lay_out(self, *inputs: QWidget) -> QHBoxLayout:
+        layout = layouts.row(*inputs, of=self, margin=0)
+        self._take_inputs(*inputs)
+        return layout
+
+    def _take_inputs(self, *inputs: QWidget) -> None:
         self.inputs = inputs
         self.focus_input = inputs[0]
-        layout = layouts.row(*inputs, of=self, margin=0)
         wheel = WheelToScroll(self)
         for one in inputs:
             wheel.watch(one)
         for line in self.findChildren(QLineEdit):
             line.setAcceptDrops(False)  # the window handles dropped files
             UndoBeyond(line)
-        return layout
 
 
 class ChoiceField(Field):

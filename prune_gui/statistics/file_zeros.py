@@ -154,7 +154,8 @@ class FileZeros:
         """
         pruned = {name: count for name, (count, _) in in_file.items() if count}
         left = self.zeros - sum(count for name, count in pruned.items() if name in self.counts)
-        is_noticeable = left >= NOTICEABLE_SHARE * max(1, self.elements) or any(
+        in_all = self.elements * self.total / max(1, self.done)  # about, until all are read
+        is_noticeable = left >= NOTICEABLE_SHARE * max(1, in_all) or any(
             found.zeros - pruned.get(name, 0) >= NOTICEABLE_SHARE * found.total
             for name, found in self.patterns.items()
         )

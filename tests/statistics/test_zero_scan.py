@@ -11,6 +11,7 @@ from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, resolve
+from prune_gui.statistics.file_zeros import FileZeros
 from prune_gui.statistics.zero_scan import ZeroScan
 
 MASK = torch.tensor([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]).repeat(100, 50)
@@ -97,6 +98,11 @@ def test_a_cancelled_count_can_be_continued(path):
             scan.advance(inf, Monitor(cancel=cancel))
         whole = ZeroScan(checkpoint).advance(inf, Monitor())
         assert scan.advance(inf, Monitor()) == whole
+
+
+def test_zeros_of_the_first_weights_that_are_read_are_few_in_the_file():
+    assert not FileZeros({"w": 10}, done=8, total=800, elements=100).is_noticeable
+    assert FileZeros({"w": 10}, done=800, total=800, elements=100).is_noticeable
 
 
 def test_zeros_are_noticeable_unless_they_count_as_pruned_or_are_few(in_memory):

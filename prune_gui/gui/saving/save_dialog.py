@@ -136,7 +136,7 @@ class SaveDialog(QDialog):
         self._moments = QCheckBox(tr("Also &zero the optimizer's moments of pruned elements"))
         self._tensors_only = QCheckBox(tr("&Tensors only, without the code that the file names"))
         self._path = QLineEdit(self._suggested)
-        self._make_folder = QCheckBox()
+        self._make_folder = QCheckBox(checked=True)
         self._replace = QCheckBox(tr("Rep&lace the remote file if it exists"))
         self.model_files = ModelFilesBox(checkpoint)
         path_row = self._make_path_row()

@@ -280,12 +280,13 @@ def test_too_little_space_on_disk_is_shown(dialog, shown_sizes, monkeypatch):
         assert (message in problem(dialog)) is is_short
 
 
-def test_a_missing_folder_is_made_if_the_user_says_so(dialog, shown_sizes, save, tmp_path):
+def test_a_missing_folder_is_made_unless_the_user_declines(dialog, shown_sizes, save, tmp_path):
     shown_sizes(dialog)
     out = tmp_path / "new" / "deep" / "out.safetensors"
     dialog._path.setText(str(out))
     [box] = [box for box in dialog.findChildren(QCheckBox) if str(out.parent) in box.text()]
     assert box.isVisible()
+    box.click()
     assert not save_button(dialog).isEnabled()
     box.click()
     assert not out.parent.exists()
@@ -298,7 +299,6 @@ def test_a_folder_that_cannot_be_made_is_explained_in_the_dialog(dialog, shown_s
     shown_sizes(dialog)
     (tmp_path / "file").touch()
     dialog._path.setText(str(tmp_path / "file" / "new" / "out.safetensors"))
-    dialog._make_folder.click()
     save_button(dialog).click()
     assert dialog.isVisible()
     assert "The folder cannot be created: Not a directory" in problem(dialog)

@@ -6,10 +6,14 @@ import base64
 import binascii
 import logging
 from collections.abc import Mapping
+from typing import Final
 
 from PySide6.QtCore import QByteArray, Qt
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QDockWidget, QMainWindow, QWidget
+
+THREE_COLUMNS_PX: Final = 900
+"""Width of a screen from which the docks have room on both sides of the views."""
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +50,11 @@ class Docks:
     @property
     def actions(self) -> list[QAction]:
         return [dock.toggleViewAction() for dock in self._docks.values()]
+
+    @property
+    def share_a_place(self) -> bool:
+        """Whether the screen is too narrow for docks on both sides of the views."""
+        return self._window.screen().availableSize().width() < THREE_COLUMNS_PX
 
     def resize(self, widths: Mapping[str, int]) -> None:
         """Set the widths of some docks, in pixels."""
@@ -94,16 +103,19 @@ class Docks:
 
     def layout(self) -> tuple[str, str]:
         """Return the geometry of the window and the layout, in base64."""
-        return _text(self._window.saveGeometry()), _text(self._window.saveState())
+        return _text(self._window.saveGeometry()), _text(
+            self._window.saveState(int(self.share_a_place))
+        )
 
     def restore(self, *layout: str) -> None:
+        """Restore a layout; that of the docks only if it is of as narrow or as wide a screen."""
         try:
             geometry, state = map(base64.b64decode, layout)
         except binascii.Error:
             log.warning("The layout of the window cannot be read; using the default layout.")
             return
         self._window.restoreGeometry(QByteArray(geometry))
-        self._window.restoreState(QByteArray(state))
+        self._window.restoreState(QByteArray(state), int(self.share_a_place))
 
 
 def _text(state: QByteArray) -> str:

@@ -20,8 +20,6 @@ from prune_gui.gui.workbench import Workbench
 from prune_gui.pruning.methods import Method
 from prune_gui.session import Crash
 
-THREE_COLUMNS_PX: Final = 900
-"""Width of a screen from which the docks have room on both sides of the views."""
 CASCADE_PX: Final = QPoint(32, 32)
 """Offset between the top left corners of successive windows."""
 
@@ -101,7 +99,7 @@ class Windows(QObject):
             window.log.add(front.log.model.rows)
         else:
             free = window.screen().availableSize()
-            if free.width() < THREE_COLUMNS_PX:
+            if window.docks.share_a_place:
                 window.docks.stack("Modules", "Pruning")
             fit(window, free)
         self._open.append(window)

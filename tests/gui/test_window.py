@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from pages import errors, slide
-from PySide6.QtCore import QEvent, QMimeData, QObject, QPoint, QPointF, Qt, QTimer, QUrl
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QTimer, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent
 from PySide6.QtWidgets import (
     QApplication,
@@ -429,28 +429,6 @@ def test_a_file_dropped_on_any_line_is_opened_except_in_path_fields(demo_window,
     assert [line.text() for line in files] == ["/models/a.pt"] * 2
     assert opened == [Path("/models/a.pt")] * (len(lines) - len(files))
     assert not any("a.pt" in line.text() for line in lines if line not in files)
-
-
-def test_floating_docks_are_shown_after_the_window(window, qtbot):
-    dock = window.findChild(QDockWidget, "Pruning")
-    dock.setFloating(True)
-    kept = window.docks.layout()
-    window.hide()
-    shown = []
-
-    class Watch(QObject):
-        def eventFilter(self, _, event):  # noqa: N802 - as Qt has it
-            if event.type() == QEvent.Type.Show:
-                shown.append(window.windowHandle().isVisible())
-            return False
-
-    watch = Watch()
-    dock.installEventFilter(watch)
-    window.docks.restore(*kept)
-    window.show()
-    dock.removeEventFilter(watch)
-    assert dock.isVisible()
-    assert shown[-1]
 
 
 def test_a_dropped_recipe_replaces_the_steps_and_can_be_undone(demo_window, tmp_path):

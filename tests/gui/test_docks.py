@@ -1,0 +1,42 @@
+"""The docks of a window, and their layout between runs."""
+
+from PySide6.QtCore import QEvent, QObject
+from PySide6.QtWidgets import QDockWidget
+
+from prune_gui.gui.docks import Docks
+
+
+def test_floating_docks_are_shown_after_the_window(window, qtbot):
+    dock = window.findChild(QDockWidget, "Pruning")
+    dock.setFloating(True)
+    kept = window.docks.layout()
+    window.hide()
+    shown = []
+
+    class Watch(QObject):
+        def eventFilter(self, _, event):  # noqa: N802 - as Qt has it
+            if event.type() == QEvent.Type.Show:
+                shown.append(window.windowHandle().isVisible())
+            return False
+
+    watch = Watch()
+    dock.installEventFilter(watch)
+    window.docks.restore(*kept)
+    window.show()
+    dock.removeEventFilter(watch)
+    assert dock.isVisible()
+    assert shown[-1]
+
+
+def test_the_layout_of_a_narrow_screen_is_not_that_of_a_wide_one(window, monkeypatch):
+    modules, pruning = (window.findChild(QDockWidget, name) for name in ("Modules", "Pruning"))
+    monkeypatch.setattr(Docks, "share_a_place", True)
+    window.docks.stack("Modules", "Pruning")
+    kept = window.docks.layout()
+    window.docks.reset()
+    monkeypatch.setattr(Docks, "share_a_place", False)
+    window.docks.restore(*kept)
+    assert window.tabifiedDockWidgets(modules) == []
+    monkeypatch.setattr(Docks, "share_a_place", True)
+    window.docks.restore(*kept)
+    assert window.tabifiedDockWidgets(modules) == [pruning]

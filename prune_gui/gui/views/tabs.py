@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from PySide6.QtCore import QSignalBlocker, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QSignalBlocker, Qt, QTimer, Signal
 from PySide6.QtGui import QAction, QShowEvent
 from PySide6.QtWidgets import QLabel, QSizePolicy, QTabWidget, QWidget
 
@@ -206,6 +206,11 @@ class ViewTabs(QWidget):
         self._lock.setPixmap(icon("lock").pixmap(LOCK_PX))
         for label, text in ((self._name, one_line(name or "")), (self._facts, facts)):
             label.say(text, tip=text)
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.PaletteChange and hasattr(self, "_lock"):
+            self._update_header()  # draws the lock
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
         super().showEvent(event)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QCheckBox, QComboBox, QLabel, QTabWidget
+from PySide6.QtWidgets import QApplication, QCheckBox, QComboBox, QLabel, QTabWidget
 from safetensors.torch import save_file
 from small_bert import write_bert
 from view_page import text
@@ -12,6 +12,7 @@ from prune_gui.gui.draft.draft_panel import DraftPanel
 from prune_gui.gui.views import ViewTabs, registry, tabs
 from prune_gui.gui.views.registry import VIEWS, ViewSpec
 from prune_gui.gui.views.view import View
+from prune_gui.gui.widgets.theme import Theme
 from prune_gui.session.draft_request import ChannelRequest
 from prune_gui.session.subjects import Subject
 
@@ -39,6 +40,17 @@ def test_a_lock_in_the_header_marks_a_protected_parameter(bench, checkpoint, sho
         bench.edit(lambda session, on=on: session.protect(["conv.weight"], on=on))
         assert tabs._lock.isVisible() is on
         assert tabs.findChild(QTabWidget).geometry() == tab_bar
+
+
+def test_the_lock_is_drawn_again_when_the_theme_changes(bench, checkpoint, shown, qapp):
+    theme, tabs = Theme(qapp, "light"), shown(ViewTabs(bench))
+    bench.open_and_choose(checkpoint, "conv.weight")
+    light = tabs._lock.pixmap().toImage()
+    theme.use("dark")
+    QApplication.sendPostedEvents()
+    assert tabs._lock.pixmap().toImage() != light
+    theme.use("light")
+    theme.deleteLater()
 
 
 def test_the_tabs_do_not_move_when_the_choice_changes(bench, checkpoint, shown):

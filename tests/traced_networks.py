@@ -49,6 +49,28 @@ class Shuffled(nn.Module):
         return self.last(x)
 
 
+class Grouped(nn.Module):
+    """Groups of several lengths, one after another, with a shortcut, and a flattened head."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 12, 1)
+        self.wide = nn.Conv2d(12, 24, 3, padding=1, groups=3)
+        self.norm = nn.BatchNorm2d(24)
+        self.depthwise = nn.Conv2d(24, 24, 3, padding=1, groups=24)
+        self.other = nn.Conv2d(24, 24, 1, groups=2)
+        self.back = nn.Conv2d(24, 12, 1)
+        self.image = nn.Conv2d(6, 8, 1, groups=2)
+        self.head = nn.Linear(12 * 16 + 8 * 16, 5)
+
+    def forward(self, image):
+        x = self.stem(image)
+        y = self.depthwise(self.norm(self.wide(x)).relu())
+        x = x + self.back(self.other(y).relu())
+        y = self.image(torch.cat([image, image], 1))
+        return self.head(torch.cat([x.flatten(1), y.flatten(1)], 1))
+
+
 class Attention(nn.Module):
     """Heads in one matrix, a gated feed-forward layer, a bias for each head."""
 
@@ -105,6 +127,7 @@ class Scan(nn.Module):
 NETWORKS = {
     "dense": lambda: (Dense(), torch.randn(2, 3, 8, 8)),
     "shuffled": lambda: (Shuffled(), torch.randn(2, 3, 6, 6)),
+    "grouped": lambda: (Grouped(), torch.randn(2, 3, 4, 4)),
     "attention": lambda: (Attention(), torch.randn(2, 5, 10)),
     "scan": lambda: (Scan(), torch.randn(2, 5, 6)),
 }

@@ -118,7 +118,7 @@ def _chain_groups(shapes: Shapes) -> tuple[CoupledGroup, ...]:
         # Inputs and outputs may be swapped if kernels are even, as those that upsample often are.
         is_even = outputs == inputs and any(kernel) and not any(size % 2 for size in kernel)
         if is_even or is_grouped(shape[0], layer):
-            flow.fix_sizes({outputs, inputs})
+            flow.fix_sizes({outputs, inputs, shape[0]})
     return flow.groups()
 
 

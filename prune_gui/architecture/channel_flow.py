@@ -6,7 +6,8 @@ set and makes a new set; an addition of two sets, channel by channel, makes them
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+import math
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
@@ -27,6 +28,8 @@ class _Channels:
     """A set of channels.
 
     Attributes:
+        members: the slices of tensors, each with the number of channels that it has.
+        places: channels go together if the remainders of their numbers divided by it are equal.
         output: what the last layer emits for channels of which no weights remain, before the
             activation function; None if that is not known.
         reader: the name of the weight of the layer that made the channels, if nothing follows yet.
@@ -34,11 +37,18 @@ class _Channels:
 
     size: int
     spatial_dims: int
-    members: list[Member] = field(default_factory=list)
+    places: int
+    members: dict[Member, int] = field(default_factory=dict)
     fixed: bool = False
     output: Value | None = None
     value: Value | None = None
     reader: str = ""
+
+    def slices(self) -> Iterator[Member]:
+        """Yield the slices, each with one channel of each unit."""
+        for member, count in self.members.items():
+            for start in range(0, count, self.places):
+                yield replace(member, offset=start * member.width)
 
     def emit(self, output: Value | None, reader: str = "") -> None:
         """Set what is emitted before an activation function that is not known yet."""
@@ -86,32 +96,36 @@ class ChannelFlow:
     def layer(self, module: str, inputs: int | None = None) -> int:
         """Let a linear layer or convolution read some channels, and return those that it makes.
 
-        A depthwise convolution keeps the channels of its input. The channels before and after any
-        other grouped convolution are fixed.
+        A depthwise convolution keeps the channels of its input. Those at the same place of each
+        group of another grouped convolution go together, so that all groups keep equally many.
         """
         shape = self._take(module, "weight")
         if len(shape) < 2 or 0 in shape:
             raise MisfitError(module)
         if inputs is None:
-            inputs = self._add_set(_Channels(shape[1], len(shape) - 2, fixed=True))
+            inputs = self._add_set(_Channels(shape[1], len(shape) - 2, shape[1], fixed=True))
         source = self._set(inputs)
         if not fits(source.size, source.spatial_dims, shape):
             raise MisfitError(module)
         if _is_depthwise(source.size, shape):
             outputs = inputs
         else:
-            fixed = is_grouped(source.size, shape)
-            outputs = self._add_set(_Channels(shape[0], len(shape) - 2, fixed=fixed))
+            groups = source.size // shape[1] if is_grouped(source.size, shape) else 1
+            places = shape[0] // groups
+            fixed = groups > 1 and 1 in (shape[1], places)
+            outputs = self._add_set(_Channels(shape[0], len(shape) - 2, places, fixed=fixed))
             source.fixed |= fixed
-            width = shape[1] // source.size
-            source.members.append(self._member(module, "weight", "consumes", dim=1, width=width))
+            source.places = math.gcd(source.places, shape[1])
+            width = max(1, shape[1] // source.size)
+            read = self._member(module, "weight", "consumes", dim=1, width=width)
+            source.members[read] = shape[1] // width
         target, weight = self._set(outputs), self._name(module, "weight")
-        target.members.append(self._member(module, "weight", "produces"))
+        target.members[self._member(module, "weight", "produces")] = shape[0]
         bias = None
         if self._has(module, "bias"):
             bias = self._name(module, "bias")
             self._take_vector(module, "bias", shape[0])
-            target.members.append(self._member(module, "bias", "bias"))
+            target.members[self._member(module, "bias", "bias")] = shape[0]
         if target is not source:
             is_padded = any(size > 1 for size in shape[2:])
             self.readings[weight] = Reading(source.value, bias, padded=is_padded)
@@ -124,7 +138,7 @@ class ChannelFlow:
         for leaf in ("weight", "bias", *STATISTICS):
             if leaf in STATISTICS or self._has(module, leaf):
                 self._take_vector(module, leaf, target.size)
-                target.members.append(self._member(module, leaf, "norm"))
+                target.members[self._member(module, leaf, "norm")] = target.size
                 names[leaf] = self._name(module, leaf)
         mean, variance = (names[leaf] for leaf in STATISTICS)
         if target.reader in self.readings:
@@ -150,7 +164,8 @@ class ChannelFlow:
         kept.emit(both)
         if (kept.size, kept.spatial_dims) != (gone.size, gone.spatial_dims):
             raise MisfitError
-        kept.members += gone.members
+        kept.members |= gone.members
+        kept.places = math.gcd(kept.places, gone.places)
         kept.fixed |= gone.fixed
         self._merged_into[newer] = older
         return older
@@ -178,9 +193,9 @@ class ChannelFlow:
             raise MisfitError(next(iter(self._shapes)))
         roots = (self._sets[i] for i, parent in enumerate(self._merged_into) if i == parent)
         return tuple(
-            CoupledGroup(SPACE, _label(found.members), found.size, tuple(found.members))
+            CoupledGroup(SPACE, _label(found.members), found.places, tuple(found.slices()))
             for found in roots
-            if not found.fixed
+            if not found.fixed and (found.places > 1 or found.size == 1)
         )
 
     def _add_set(self, channels: _Channels) -> int:
@@ -224,6 +239,6 @@ def is_counter(name: str) -> bool:
     return name.rpartition(".")[2] == COUNTER
 
 
-def _label(members: list[Member]) -> str:
+def _label(members: Iterable[Member]) -> str:
     """Return the path of the first layer that makes the channels."""
     return next(m.name for m in members if m.role == "produces").removesuffix(".weight")

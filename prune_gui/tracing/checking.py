@@ -151,9 +151,8 @@ class Checker:
                     for path, name, value in self._integers(group)
                     if value == group.size or not is_equal
                 ]
-                known.append(
-                    replace(group, attributes=tuple(one for one in own if one not in taken))
-                )
+                added = (one for one in own if one not in taken)
+                known.append(replace(group, attributes=(*group.attributes, *added)))
                 taken.update(own)
             if self.difference(known) is not None:
                 return self._needed(known)
@@ -211,12 +210,12 @@ class Checker:
                     yield path, name, value
 
     def _with(self, group: CoupledGroup, pattern: frozenset[tuple[str, str]]) -> CoupledGroup:
-        attributes = [
+        attributes = (
             f"{path}.{name}".lstrip(".")
             for path, name, _ in (self._integers(group) if pattern else ())
             if (self._class_of(path), name) in pattern
-        ]
-        return replace(group, attributes=tuple(attributes))
+        )
+        return replace(group, attributes=(*group.attributes, *attributes))
 
     def _kind(self, group: CoupledGroup) -> object:
         """Return what groups of modules alike have in common."""

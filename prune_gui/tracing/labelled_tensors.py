@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -54,6 +54,17 @@ class Shadow:
     constant: bool = True
 
 
+class GroupedChannels(NamedTuple):
+    """The labels of a convolution with groups: (groups, channels of a group) on both sides.
+
+    `kernel` are the labels of the inputs in its weight, (channels of a group,).
+    """
+
+    inputs: torch.Tensor
+    outputs: torch.Tensor
+    kernel: torch.Tensor
+
+
 Rule = Callable[[Call], list[Layers] | None]
 
 
@@ -63,6 +74,7 @@ class LabelledTensors(TorchDispatchMode, ABC):  # type: ignore[no-untyped-call]
     Attributes:
         classes: the labels of the channels, joined as the operators demand.
         uneven: layers that differ along several dimensions: of one of them whole slices go.
+        grouped: channels of which groups go whole, or lose equally many each.
         attended: labels of which inner products of activations were made.
         normalized: labels over which a norm, a mean or a softmax was computed.
         read: dimensions of parameters that were contracted with channels.
@@ -74,6 +86,7 @@ class LabelledTensors(TorchDispatchMode, ABC):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.classes = LabelClasses()
         self.uneven: list[torch.Tensor] = []
+        self.grouped: list[GroupedChannels] = []
         self.attended: list[torch.Tensor] = []
         self.normalized: list[torch.Tensor] = []
         self.read: set[tuple[str, int]] = set()

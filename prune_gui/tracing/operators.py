@@ -14,6 +14,7 @@ import torch
 
 from prune_gui.tracing.labelled_tensors import (
     Call,
+    GroupedChannels,
     LabelledTensors,
     Layers,
     Rule,
@@ -297,12 +298,20 @@ class ChannelTrace(LabelledTensors):  # type: ignore[no-untyped-call]
             if varying(layer):
                 inputs.append(layer.movedim(1, 0).flatten(1)[:, 0])
         outputs = [of_weight[out_of]] if out_of in of_weight else []
+        stays = torch.zeros(1, dtype=torch.int64)
         if groups == 1:
             for labels in of_weight.values() if not inputs else ():
                 if labels is of_weight.get(into):
                     self.classes.fix(labels)
             for labels in inputs:
-                self.classes.join(labels, of_weight.get(into, torch.zeros(1, dtype=torch.int64)))
+                self.classes.join(labels, of_weight.get(into, stays))
+        elif not is_transposed and weight.shape[1] > 1 and weight.shape[0] > groups:
+            into_groups, out_of_groups = (
+                (labels[0] if labels else stays.expand(count)).reshape(groups, -1)
+                for labels, count in ((inputs, source.shape[1]), (outputs, shape[1]))
+            )
+            kernel = of_weight.get(1, stays)
+            self.grouped.append(GroupedChannels(into_groups, out_of_groups, kernel))
         else:  # a group goes as a whole
             if 1 in of_weight:
                 self.classes.fix(of_weight[1])

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from prune_gui.pruning.layouts import CoupledGroup, Member, MemberRole
+from prune_gui.tracing.labelled_tensors import GroupedChannels
 from prune_gui.tracing.labels import FIXED, LabelClasses, compact, varying
 from prune_gui.tracing.operators import ChannelTrace
 
@@ -45,6 +46,34 @@ def make_even(classes: LabelClasses, uneven: Sequence[torch.Tensor]) -> None:
         classes.join(rows[:, :1], rows)
 
 
+def divide_groups(classes: LabelClasses, convolutions: Sequence[GroupedChannels]) -> dict[str, str]:
+    """Join labels so that the groups of each convolution keep equally many channels.
+
+    The channels at the same place of all groups go together. Whole groups go where no channel goes
+    without the others of its group, such as before a group norm.
+
+    Returns:
+        The path of the number of groups of each convolution whose groups go whole, by its weight.
+    """
+    whole = {}
+    for inputs, outputs, kernel in convolutions:
+        roots = classes.roots()
+        differ = [
+            varying(compact(torch.from_numpy(roots[side.numpy()]))) for side in (inputs, outputs)
+        ]
+        if all(1 in dims for dims in differ) or not all(0 in dims for dims in differ):
+            for side in (inputs, outputs):
+                classes.join(side[:1], side)
+            classes.join(inputs[0], kernel)
+        else:
+            for side in (inputs, outputs):
+                classes.join(inputs[:, :1], side)
+            classes.fix(kernel)
+            name, _ = classes.owner(int(outputs.max()))
+            whole[name] = f"{name.rpartition('.')[0]}.groups"
+    return whole
+
+
 def units_of(trace: ChannelTrace, shapes: Mapping[str, tuple[int, ...]]) -> list[CoupledGroup]:
     """Return the groups of units of the parameters with these shapes.
 
@@ -52,6 +81,7 @@ def units_of(trace: ChannelTrace, shapes: Mapping[str, tuple[int, ...]]) -> list
     a mean is computed are hidden channels.
     """
     classes = trace.classes
+    whole = divide_groups(classes, trace.grouped)
     make_even(classes, trace.uneven)
     roots = classes.roots()
     attended = _classes_in(roots, trace.attended)
@@ -94,7 +124,8 @@ def units_of(trace: ChannelTrace, shapes: Mapping[str, tuple[int, ...]]) -> list
         path = (of_layers or made)[0].removesuffix(".weight")
         labels[path, space] += 1
         label = path if labels[path, space] == 1 else f"{path}.part{labels[path, space]}"
-        groups.append(CoupledGroup(space, label, len(units), tuple(members)))
+        attributes = tuple(whole[name] for name, dim in owners if name in whole and dim == 0)
+        groups.append(CoupledGroup(space, label, len(units), tuple(members), attributes))
     return groups
 
 

@@ -12,6 +12,7 @@ from slicing import assert_slicing_changes_nothing, randomize, shapes_of
 from torch import nn
 
 from prune_gui.architecture.chains import Chains, channel_groups
+from prune_gui.architecture.channel_flow import ChannelFlow
 from prune_gui.pruning.layouts import Member
 
 NOTHING = Chains((), confirmed=False)
@@ -233,6 +234,30 @@ def test_a_very_long_chain_is_not_searched():
     assert len(channel_groups(sorted_by_name(longest)).groups) == 498
 
 
+@settings(max_examples=10)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([1, 2, 3, 4, 6]), st.integers(1, 4)), min_size=1, max_size=3
+    ),
+    st.integers(0, 99),
+)
+def test_groups_of_convolutions_keep_equally_many_channels(layers, seed):
+    channels, model = 12, nn.Sequential(nn.Conv2d(3, 12, 1))
+    for groups, dozens in layers:
+        model.extend([nn.Conv2d(channels, 12 * dozens, 3, groups=groups), nn.ReLU()])
+        channels = 12 * dozens
+    model.extend([nn.BatchNorm2d(channels), nn.Flatten(), nn.Linear(channels * 4, 2)])
+    model = randomize(model.to(torch.float64), seed)
+    flow, made = ChannelFlow(shapes_of(model)), None
+    for path, module in model.named_children():
+        made = flow.step(path, made) if list(module.parameters()) else made
+    flow.fix(made)
+    side = 2 + 2 * len(layers)
+    inputs = torch.rand(2, 3, side, side, dtype=torch.float64)
+    change, _ = assert_slicing_changes_nothing(model, flow.groups(), inputs, seed)
+    assert (change > 0) == bool(flow.groups())
+
+
 GROUP_COUNTS = {
     "alexnet": 7,
     "vgg11": 10,
@@ -241,7 +266,7 @@ GROUP_COUNTS = {
     "resnet18": 4 + 8,  # a group per stage, and the inner channels of each block
     "resnet34": 4 + 16,
     "resnet50": 1 + 4 + 2 * 16,  # the stem is in no stage
-    "resnext50_32x4d": 1 + 4,  # the inner channels belong to grouped convolutions
+    "resnext50_32x4d": 1 + 4 + 2 * 16,
     "mobilenet_v2": 1 + 7 + 16 + 1,  # stem, stages, expansions, last convolution
     "mobilenet_v3_small": 26,
     "mobilenet_v3_large": 30,

@@ -95,9 +95,22 @@ def test_a_flattened_channel_has_a_column_for_each_position(tables):
     assert (size, members["head.weight", 1]) == (6, (0, 16))
 
 
-def test_groups_of_a_convolution_go_as_a_whole(tables):
+def test_groups_of_a_convolution_lose_equally_many_channels(tables):
+    groups = groups_of(tables["grouped"])
+    size, members = groups["stem"]
+    assert (size, members["wide.weight", 1]) == (4, (0, 1))
+    assert next(size for size, slices in groups.values() if ("image.weight", 0) in slices) == 4
+    wide = next(g for g in tables["grouped"].spaces["channels"].groups if g.label == "wide")
+    assert wide.size == 4  # of 8 in each of 3 groups, which the next layer divides in 2
+    starts = [one.offset for one in wide.members if one.name == "norm.bias"]
+    assert starts == [0, 4, 8, 12, 16, 20]
+
+
+def test_groups_of_a_convolution_go_as_a_whole_before_a_group_norm(tables):
     size, members = groups_of(tables["shuffled"])["mix"]
     assert size == 4
+    [group] = [g for g in tables["shuffled"].spaces["channels"].groups if g.label == "mix"]
+    assert group.attributes == ("grouped.groups",)
     assert members["mix.weight", 0] == (0, 2)
     assert members["grouped.weight", 0] == (0, 4)
     assert ("grouped.weight", 1) not in members

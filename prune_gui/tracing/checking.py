@@ -7,6 +7,7 @@ units, such as `num_heads`, which no tensor tells; they are found by trying.
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from string import Template
@@ -119,26 +120,41 @@ class Checker:
                     state[name].copy_(tensor)
 
     def settle(self, groups: Sequence[CoupledGroup]) -> list[CoupledGroup]:
-        """Return the groups that can be removed, with the attributes that they need."""
+        """Return the groups that can be removed, with the attributes that they need.
+
+        A network may run with a wrong number of heads, for instance: attributes with which the
+        outputs are those with zeros come first. Without hidden channels they never are.
+        """
+        exact = self._settle([one for one in groups if one.space != "hidden"], EXACT)
+        known = {one.label for one in exact}
+        return exact + self._settle([one for one in groups if one.label not in known], math.inf)
+
+    def _settle(self, groups: Sequence[CoupledGroup], limit: float) -> list[CoupledGroup]:
+        """Return the groups without which the outputs differ by less than a limit."""
         if not groups:
             return []
         for pattern in self.patterns:
             known = [self._with(group, pattern) for group in groups]
-            if self.difference(known) is not None:
+            if self._differs_less(known, limit):
                 return known
-        if self._kind(groups[0]) in self._failed:
-            return self.settle([one for one in groups if self._kind(one) not in self._failed])
+        failed = [one for one in groups if (self._kind(one), limit) in self._failed]
+        if failed:
+            return self._settle([one for one in groups if one not in failed], limit)
         if len(groups) == 1:
             [group] = groups
             for pattern in self._candidates(group):
-                if self.difference([self._with(group, pattern)]) is not None:
+                if self._differs_less([self._with(group, pattern)], limit):
                     [needed] = self._needed([self._with(group, pattern)])
                     self.patterns.append(frozenset(map(self._kind_of, needed.attributes)))
                     return [needed]
-            self._failed.add(self._kind(group))
+            self._failed.add((self._kind(group), limit))
             return []
         middle = (len(groups) + 1) // 2
-        return self.settle(groups[:middle]) + self.settle(groups[middle:])
+        return self._settle(groups[:middle], limit) + self._settle(groups[middle:], limit)
+
+    def _differs_less(self, groups: Sequence[CoupledGroup], limit: float) -> bool:
+        difference = self.difference(groups)
+        return difference is not None and difference < limit
 
     def settle_together(self, groups: Sequence[CoupledGroup]) -> list[CoupledGroup]:
         """Return groups of which the same share must go; none if that does not run either."""

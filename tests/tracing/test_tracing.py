@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from torch import nn
-from traced_networks import NETWORKS
+from traced_networks import NETWORKS, Attention
 
 import prune_gui
 from prune_gui.architecture.tables import load_table
@@ -63,6 +63,22 @@ def test_a_traced_network_without_units_computes_what_zeros_compute(
     with torch.no_grad():
         torch.testing.assert_close(small(inputs), model(inputs), rtol=TOLERANCE, atol=TOLERANCE)
     assert sum(p.numel() for p in small.parameters()) < sum(p.numel() for p in model.parameters())
+
+
+def test_a_network_that_refuses_a_state_without_versions_is_traced_and_loaded(tmp_path):
+    class Versioned(nn.Sequential):
+        _version = 2
+
+        def _load_from_state_dict(self, state, prefix, metadata, *others):
+            assert metadata["version"] == 2
+            super()._load_from_state_dict(state, prefix, metadata, *others)
+
+    def build():
+        return Versioned(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+
+    table = prune_gui.trace(build(), torch.randn(2, 4))
+    _, load = pruned(tmp_path, build(), table, 0.5)
+    assert load(build())[0].weight.shape == (4, 4)
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +142,20 @@ def test_heads_in_one_matrix_have_a_slice_in_each_third(tables):
     slices = [(one.offset, one.width) for one in heads.members if one.name == "qkv.weight"]
     assert (heads.size, slices) == (4, [(0, 6), (24, 6), (48, 6)])
     assert heads.attributes == ("heads",)
+
+
+def test_heads_are_counted_where_a_network_runs_with_a_wrong_number_of_them():
+    class Divided(Attention):
+        def forward(self, x):
+            self.width = self.out.weight.shape[1] // self.heads
+            return super().forward(x)
+
+    torch.manual_seed(0)
+    model = Divided(heads=4, width=8)
+    model.bias = nn.Parameter(torch.zeros(1, 5, 5))  # does not tell the number
+    space = prune_gui.trace(model, torch.randn(2, 5, 10)).spaces["heads"]
+    assert space.exact
+    assert space.groups[0].attributes == ("heads",)
 
 
 def test_a_gated_layer_has_a_neuron_in_both_halves(tables):

@@ -43,13 +43,15 @@ Read = Callable[[str], Iterator[memoryview]]
 class Surroundings:
     """What the files and folders around a checkpoint say about it; see `Checkpoint`.
 
-    `models` are the names of the models of a pipeline, including the open one, which is `model`.
+    `models` are the names of the models of a pipeline, including the open one, which is `model`;
+    `pipeline` is its folder if that was opened, and not one of the models.
     """
 
     description: str = ""
     remarks: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
     model: str = ""
+    pipeline: Path | None = None
     hf_config: Mapping[str, int] = field(default_factory=dict)
     model_types: tuple[str, ...] = ()
 
@@ -72,6 +74,7 @@ class Checkpoint(ABC):
             around the file.
         candidates: the names of the state dicts of a torch file, or of the models of a pipeline,
             including the open one, `state_dict`; () if there is no choice.
+        pipeline: the folder of a pipeline that was opened, of which this is one model; else None.
         root: the keys, indices and attributes that lead from the top of each file to the state
             dict.
         description: a few words on the model from the config.json beside the file, or "".
@@ -123,6 +126,7 @@ class Checkpoint(ABC):
         self.warnings = tuple(dict.fromkeys(all_remarks))
         self.candidates = candidates
         self.state_dict = state_dict
+        self.pipeline = surroundings.pipeline
         self.root = root
         self.description = surroundings.description
         self.hf_config: Mapping[str, int] = MappingProxyType(dict(surroundings.hf_config))

@@ -169,7 +169,12 @@ def _main_model(folder: Path, names: tuple[str, ...]) -> str:
     return next((name for name in DENOISERS if name in names), max(names, key=nbytes))
 
 
-def look_around(path: Path, remarks: Iterable[str], component: Component | None) -> Surroundings:
+def look_around(
+    path: Path,
+    remarks: Iterable[str],
+    component: Component | None,
+    pipeline: Path | None = None,
+) -> Surroundings:
     """Return what is around a file or an index of shards, without opening it."""
     config, config_remarks = _read_hf_config(path.parent)
     configs = config, _text_config(config)
@@ -180,6 +185,7 @@ def look_around(path: Path, remarks: Iterable[str], component: Component | None)
         (*remarks, *_index_remarks(path), *config_remarks),
         component.names if component else (),
         component.name if component else "",
+        pipeline,
         positive_integers(config),
         tuple(dict.fromkeys(types)),
     )

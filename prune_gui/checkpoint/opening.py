@@ -71,14 +71,15 @@ def _open(location: Location, state: str | None) -> Checkpoint:
         fetch_surroundings(location)
     component = find_component(path, state)
     remarks: tuple[str, ...] = ()
+    pipeline = None
     if component is not None:
-        if component.folder == path and state is None:
-            remarks = component.remarks
+        if component.folder == path:
+            pipeline, remarks = path, component.remarks if state is None else ()
         path, state = component.path, None
     if path.is_dir():
         path, variants = find_checkpoint(path)
         remarks += variants
-    surroundings = look_around(path, remarks, component)
+    surroundings = look_around(path, remarks, component, pipeline)
     if is_index(path):
         _check_state(path, state, has_states=False)
         return ShardedCheckpoint(read_index(path), open_file, surroundings)

@@ -83,7 +83,8 @@ class SessionFiles(QObject):
                 session.checkpoint.close()
 
         checkpoint = before.checkpoint
-        self._bridge.run(open_job(checkpoint.path, state=checkpoint.state_dict or None), reloaded)
+        path = checkpoint.pipeline or checkpoint.path
+        self._bridge.run(open_job(path, state=checkpoint.state_dict or None), reloaded)
 
     def switch_to(self, session: Session) -> None:
         """Switch to another session; keep the recipe, its history and the chosen parameter."""

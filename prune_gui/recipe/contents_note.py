@@ -24,6 +24,7 @@ from prune_gui.recipe.compaction.network import read_config
 from prune_gui.recipe.compaction.plan import CompactPlan, compact_plan
 from prune_gui.recipe.extra_files import model_files_note
 from prune_gui.recipe.output import DEFAULTS, Form, OutputOptions, OutputPath
+from prune_gui.recipe.pipelines import pipeline_note
 from prune_gui.recipe.resolution import Resolution
 
 
@@ -38,6 +39,7 @@ def contents_note(
     notes = (
         _weights_note(resolution, target, form, tensors, options or DEFAULTS),
         model_files_note(resolution.checkpoint, target, form, options),
+        pipeline_note(resolution.checkpoint, target, options or DEFAULTS),
     )
     return " ".join(filter(None, notes))
 

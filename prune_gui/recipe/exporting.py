@@ -34,6 +34,7 @@ from prune_gui.recipe.compaction.plan import (
 from prune_gui.recipe.correction.corrected_values import check_uncorrected
 from prune_gui.recipe.form_tensors import parts, with_zeroed_moments
 from prune_gui.recipe.output import Form, OutputOptions, OutputPath
+from prune_gui.recipe.pipelines import whole_pipeline
 from prune_gui.recipe.recipe import INPUT_KEY, metadata_of
 from prune_gui.recipe.resolution import Resolution
 
@@ -74,7 +75,8 @@ def export(
             (``.safetensors``, ``.pt``, ...) determines the format; any other suffix of the input,
             such as ``.pth.tar``, or none, keeps its format. A folder (it exists, or the name has
             none of these suffixes): shards as in the input, each with the same tensors, and
-            their index; of a single file in the folder of a model, a file with its name.
+            their index; of a single file in the folder of a model, a file with its name. If the
+            folder of a diffusers pipeline was opened, the whole pipeline, with the other models.
         form: ``finalized``: same keys, order and dtypes, pruned elements exactly +0.
             ``reparametrized``: ``X_orig`` and ``X_mask`` in place of each pruned ``X``, as
             `torch.nn.utils.prune` keeps them, and a Python script that loads the file into a model
@@ -159,6 +161,7 @@ def write(
     with (
         use_executor(current_executor() if on_executor else None),
         monitor.in_charge(),
+        whole_pipeline(checkpoint, target, options, monitor) as target,
         _upload_to(checkpoint, target, overwrite=options.overwrite) as upload,
     ):
         if upload is not None:

@@ -54,6 +54,7 @@ class OutputPath:
 
     Attributes:
         main: the name of the file; for shards, of their index.
+        pipeline: the folder to which the whole pipeline is written, of which this is one model.
     """
 
     location: Location
@@ -62,6 +63,7 @@ class OutputPath:
     main: str
     shard_size: int | None = None
     is_single: bool = False
+    pipeline: Path | None = None
 
     @property
     def is_sharded(self) -> bool:
@@ -98,7 +100,13 @@ class OutputPath:
         cls, checkpoint: Checkpoint, out: str | os.PathLike[str], options: OutputOptions = DEFAULTS
     ) -> OutputPath:
         """Return the output path that `out` means for a pruned `checkpoint`; see `export`."""
-        target, tensors_only = cls._of(checkpoint, out, options), options.tensors_only
+        is_local = Location.of(out).url is None and checkpoint.url is None
+        if checkpoint.pipeline and is_local and options.form != "masks" and is_folder(out):
+            model = cls._of(checkpoint, f"{Path(out, checkpoint.state_dict)}{os.sep}", options)
+            target = replace(model, pipeline=Path(out))
+        else:
+            target = cls._of(checkpoint, out, options)
+        tensors_only = options.tensors_only
         if tensors_only is None:
             tensors_only = bool(runs_programs(checkpoint.foreign))
         is_torch = target.format is TORCH

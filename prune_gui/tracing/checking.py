@@ -85,7 +85,6 @@ class Checker:
         for name, tensor in state.items():  # tied ones have several names
             same = (small[one] for one in removed if state[one] is tensor)
             small[name] = next(same, small[name])
-        expected = self._masked(removed, state)
         try:
             compact = copy.deepcopy(self.model, {id(one): one for one in state.values()})
             functions = _loader(attributes)
@@ -94,6 +93,7 @@ class Checker:
             found = outputs(self.run, compact)
         except Exception:  # noqa: BLE001 - whatever the code of the network raises
             return None
+        expected = self._masked(removed, state)
         if [one.shape for one in found] != [one.shape for one in expected]:
             return None
         differences = [
@@ -131,15 +131,13 @@ class Checker:
 
     def _settle(self, groups: Sequence[CoupledGroup], limit: float) -> list[CoupledGroup]:
         """Return the groups without which the outputs differ by less than a limit."""
+        groups = [one for one in groups if (self._kind(one), limit) not in self._failed]
         if not groups:
             return []
         for pattern in self.patterns:
             known = [self._with(group, pattern) for group in groups]
             if self._differs_less(known, limit):
                 return known
-        failed = [one for one in groups if (self._kind(one), limit) in self._failed]
-        if failed:
-            return self._settle([one for one in groups if one not in failed], limit)
         if len(groups) == 1:
             [group] = groups
             for pattern in self._candidates(group):

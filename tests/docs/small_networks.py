@@ -66,7 +66,12 @@ def _write_diffusers(folder: Path) -> None:
     for name in names:
         (folder / name).mkdir(parents=True)
         save_file(
-            {"conv.weight": torch.randn(4, 4, 3, 3)},
+            {
+                "conv_in.weight": torch.randn(8, 4, 3, 3),
+                "conv_in.bias": torch.randn(8),
+                "conv_out.weight": torch.randn(4, 8, 3, 3),
+                "conv_out.bias": torch.randn(4),
+            },
             folder / name / "diffusion_pytorch_model.safetensors",
         )
     index = {name: ["diffusers", of] for name, of in names.items()}

@@ -172,10 +172,16 @@ def anonymous_memory() -> int:
     raise OSError("/proc/self/status has no RssAnon on this system")
 
 
-def run_in_new_process(script: str, *arguments: str) -> dict[str, Any]:
+def run_in_new_process(
+    script: str, *arguments: str, timeout_s: float | None = None
+) -> dict[str, Any]:
     """Run a script in a new process and return the JSON object that it prints."""
     run = subprocess.run(
-        [sys.executable, script, *arguments], check=True, stdout=subprocess.PIPE, text=True
+        [sys.executable, script, *arguments],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=timeout_s,
     )
     result: dict[str, Any] = json.loads(run.stdout)
     return result

@@ -130,7 +130,11 @@ def _tried(
     with_other: dict[str, tuple[str, ...]] = {}
     heads, hidden = by_space["heads"], by_space["hidden"]
     if heads and hidden and any(len(settled[s]) < len(by_space[s]) for s in ("heads", "hidden")):
-        both = checker.settle_together([*heads, *hidden])
+        both = checker.settle_together([*heads, *hidden]) or [
+            one
+            for group in hidden  # a stage whose heads are few may not run with half of them
+            for one in checker.settle_together([*_sharing(heads, group), group])
+        ]
         if both:
             for space, other in (("heads", "hidden"), ("hidden", "heads")):
                 if len(settled[space]) < len(by_space[space]):
@@ -159,6 +163,12 @@ def _tried(
         )
         for name, rule in spaces.items()
     }
+
+
+def _sharing(groups: Sequence[CoupledGroup], other: CoupledGroup) -> list[CoupledGroup]:
+    """Return the groups that share a tensor with another one."""
+    names = {member.name for member in other.members}
+    return [one for one in groups if any(member.name in names for member in one.members)]
 
 
 def _space(name: str, groups: Sequence[CoupledGroup], *, exact: bool) -> SpaceRule:

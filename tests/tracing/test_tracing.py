@@ -158,6 +158,28 @@ def test_heads_are_counted_where_a_network_runs_with_a_wrong_number_of_them():
     assert space.groups[0].attributes == ("heads",)
 
 
+def test_a_stage_whose_heads_cannot_be_halved_keeps_its_hidden_channels():
+    class Stage(nn.Module):
+        def __init__(self, heads, width):
+            super().__init__()
+            self.heads = heads
+            self.norm, self.qkv = nn.LayerNorm(width), nn.Linear(width, 3 * width)
+            self.out = nn.Linear(width, width)
+
+        def forward(self, x):
+            n, length, width = x.shape
+            qkv = self.qkv(self.norm(x)).view(n, length, 3, self.heads, width // self.heads)
+            q, k, v = qkv.permute(2, 0, 3, 1, 4)
+            mixed = (q @ k.transpose(-1, -2)).softmax(-1) @ v
+            return x + self.out(mixed.transpose(1, 2).reshape(n, length, width))
+
+    torch.manual_seed(0)
+    layers = nn.Linear(3, 12), Stage(3, 12), nn.Linear(12, 16), Stage(4, 16), nn.Linear(16, 2)
+    table = prune_gui.trace(nn.Sequential(*layers), torch.randn(2, 5, 3))
+    assert [group.label for group in table.spaces["heads"].groups] == ["3.qkv"]
+    assert [group.label for group in table.spaces["hidden"].groups] == ["2"]
+
+
 def test_a_gated_layer_has_a_neuron_in_both_halves(tables):
     members = next(g for g in tables["attention"].spaces["channels"].groups if g.size == 12).members
     assert [(one.offset, one.width) for one in members if one.name == "up.weight"] == [

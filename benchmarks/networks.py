@@ -42,7 +42,7 @@ TORCHVISION = """alexnet vgg11_bn resnet18 resnet50 resnext50_32x4d densenet121 
 googlenet inception_v3 shufflenet_v2_x1_0 mobilenet_v2 mobilenet_v3_large efficientnet_b0
 efficientnet_v2_s mnasnet1_0 regnet_x_400mf regnet_y_400mf convnext_tiny vit_b_16
 swin_t""".split()  # noqa: SIM905
-SEGMENTATION = ["fcn_resnet50", "deeplabv3_mobilenet_v3_large", "lraspp_mobilenet_v3_large"]
+SEGMENTATION = ["deeplabv3_mobilenet_v3_large", "lraspp_mobilenet_v3_large"]
 TIMM = """vit_tiny_patch16_224 efficientnet_lite0 mixer_s32_224 ghostnet_100 res2net50_26w_4s
 cspdarknet53""".split()  # noqa: SIM905
 

@@ -7,7 +7,7 @@ space are built when they are first needed.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,10 @@ from prune_gui.pruning.layouts import CoupledGroup
 from prune_gui.pruning.lazy import Lazy
 
 CHANNELS: Final = "channels"  # the space of `channel_groups`
+NEURONS: Final = "ffn"
+VISION_NEURONS: Final = "vision_ffn"
+VISION_TITLE: Final = "FFN neurons of the image model"
+VISION_CONFIG: Final = "vision_config"
 OPERATIONS: Final[Mapping[str, Callable[[int, int], int]]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
@@ -76,6 +80,8 @@ def _checked(found: Analysis, name: str, checkpoint: Checkpoint, *, own: bool) -
     the file may have the same channels; an unknown type may have other activation functions.
     """
     space = found.rules[name]
+    if found.table and name not in found.table.spaces:  # of a model of images, which is plain
+        return space
     types = found.table.model_types if found.table else ()
     known = [each in types for each in checkpoint.model_types]
     if any(known[:1]):
@@ -219,21 +225,73 @@ def _analyze(checkpoint: Checkpoint, path: Path | None) -> Analysis:
                 continue
         if kept:
             slots[name] = kept
-    groups = {name: _lazy_groups(checkpoint, table, name, slots[name], known) for name in slots}
+    rules = dict(table.spaces)
+    groups = {
+        name: _lazy_groups(checkpoint, rules[name], name, slots[name], known) for name in slots
+    }
     for name, space in table.spaces.items():
         if space.groups:
             groups[name] = Lazy(partial(matching.written_groups, checkpoint, name, space.groups))
-    return Analysis(table, table.spaces, groups, refused)
+    if path is None and VISION_NEURONS not in rules:
+        _add_vision_neurons(checkpoint, {block.stack for block in blocks}, rules, groups)
+    return Analysis(table, rules, groups, refused)
+
+
+def _add_vision_neurons(
+    checkpoint: Checkpoint,
+    stacks: Set[str],
+    rules: dict[str, SpaceRule],
+    groups: dict[str, Lazy[list[CoupledGroup]]],
+) -> None:
+    """Add the neurons of the model of images beside a text model, whose stacks these are.
+
+    config.json gives their number if it has the field, and no other tensor of that model has so
+    many channels; else a program must set it in the layers.
+    """
+    named = {
+        name: info
+        for name, info in _named(checkpoint.tensors.values())
+        if matching.VISION_MODEL.search(name)
+        and not any(name.startswith(f"{stack}.") for stack in stacks)
+    }
+    table = _with_most_members(_examples(named.items())) if named else None
+    space = VISION_NEURONS if table and VISION_NEURONS in table.spaces else NEURONS
+    if table is None or space not in table.spaces:
+        return
+    rule = table.spaces[space]
+    slots = [
+        slot
+        for slot in matching.slots_of(table, matching.blocks_of(table, named.items()))[space]
+        if matching.is_complete(rule, slot, {})
+    ]
+    if not slots:
+        return
+    members = {
+        found.name: found.info.shape[rule.members[index].dim or 0]
+        for slot in slots
+        for index, several in slot.found.items()
+        for found in several
+    }
+    others = {length for name in named.keys() - members.keys() for length in named[name].shape}
+    is_alone = others.isdisjoint(members.values())
+    fields = [
+        field.model_copy(update={"section": VISION_CONFIG})
+        for field in rule.config
+        if is_alone and f"{VISION_CONFIG}.{field.field}" in checkpoint.hf_config
+    ]
+    changes = {"title": VISION_TITLE, "config": tuple(fields), "activation": ()}
+    rules[VISION_NEURONS] = rule.model_copy(update=changes)
+    groups[VISION_NEURONS] = _lazy_groups(checkpoint, rule, VISION_NEURONS, slots, {})
 
 
 def _lazy_groups(
     checkpoint: Checkpoint,
-    table: ArchitectureTable,
+    space: SpaceRule,
     name: str,
     slots: Sequence[matching.Slot],
     known: Mapping[str, int],
 ) -> Lazy[list[CoupledGroup]]:
-    file, space = checkpoint.path.name, table.spaces[name]
+    file = checkpoint.path.name
 
     @gc_paused()
     def build() -> list[CoupledGroup]:
@@ -255,21 +313,28 @@ def _named(tensors: Iterable[TensorInfo]) -> Iterable[tuple[str, TensorInfo]]:
 
 
 def _recognized(checkpoint: Checkpoint) -> ArchitectureTable | None:
-    tables = own_tables()
     for model_type in checkpoint.model_types:
-        for table in tables:
+        for table in own_tables():
             if model_type in table.model_types:
                 return table
-    # Blocks are alike: one name for each pattern of names is enough, as if all were in block 0.
-    examples: dict[str, TensorInfo] = {}
-    for name, info in _named(checkpoint.tensors.values()):
-        examples.setdefault(matching.NUMBER.sub("0", name), info)
+    examples = _examples(_named(checkpoint.tensors.values()))
     of_text = {
         name: info for name, info in examples.items() if not matching.OTHER_MODEL.search(name)
     }
-    sizes = [_member_count(table, of_text) for table in tables]
-    if not any(sizes):
-        sizes = [_member_count(table, examples) for table in tables]
+    return _with_most_members(of_text) or _with_most_members(examples)
+
+
+def _examples(named: Iterable[tuple[str, TensorInfo]]) -> dict[str, TensorInfo]:
+    """Return one name for each pattern of names, as if all blocks were block 0: they are alike."""
+    examples: dict[str, TensorInfo] = {}
+    for name, info in named:
+        examples.setdefault(matching.NUMBER.sub("0", name), info)
+    return examples
+
+
+def _with_most_members(examples: Mapping[str, TensorInfo]) -> ArchitectureTable | None:
+    tables = own_tables()
+    sizes = [_member_count(table, examples) for table in tables]
     best = max(range(len(tables)), key=lambda i: (sizes[i], len(tables[i].signature)), default=0)
     return tables[best] if any(sizes) else None
 

@@ -28,6 +28,8 @@ OTHER_MODEL: Final = re.compile(
     r"vision|visual|image|pixel|video|audio|speech|qformer|perceiver|resampler|depth"
 )
 """In the path of a module, shows that it is no part of the text model."""
+VISION_MODEL: Final = re.compile(r"vision|visual|image")
+"""In the path of a module, shows that it is a part of a model of images."""
 
 
 class RepeatedModule(NamedTuple):

@@ -20,8 +20,11 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
 ]
-LIKE_OTHERS = ("esm", "umt5", "gpt-bigcode", "siglip-vision")
-"""Families that have the names of another one, so that only config.json tells which it is."""
+LIKE_OTHERS = (
+    *("esm", "umt5", "gpt-bigcode", "siglip-vision", "t5gemma"),  # have names of another family
+    *("resnet", "resnet-basic"),  # have numbers inside of blocks
+)
+"""Families that only config.json tells."""
 TOKENS = "tokens"
 
 

@@ -69,27 +69,33 @@ def outputs(model: Any, tokens: Any = None) -> Any:
     import torch
 
     generator = torch.Generator().manual_seed(1)
+    config, kind = model.config, model.config.model_type
+    with_images = hasattr(config, "vision_config") and (tokens is None or kind == "blip")
     if tokens is None:
         tokens = torch.randint(3, 32, (2, 7), generator=generator)
-    kind = model.config.model_type
     inputs = {"input_ids": tokens}
-    if kind in ("clip", "siglip"):
-        inputs["pixel_values"] = torch.randn(2, 3, 8, 8, generator=generator)
+
+    def values(*shape: int) -> Any:
+        return torch.randn(2, *shape, generator=generator)
+
+    if with_images:
+        inputs["pixel_values"] = values(3, 8, 8)
+        if kind in ("llava", "gemma3", "qwen2_vl"):  # an image takes the place of tokens
+            tokens[:, : 1 if kind == "qwen2_vl" else 4] = config.image_token_id
+        if kind == "qwen2_vl":
+            inputs["pixel_values"] = values(4, 96).flatten(0, 1)  # two frames of a patch
+            inputs["image_grid_thw"] = torch.tensor([[1, 2, 2]] * 2)
     elif model.main_input_name == "pixel_values":
-        size = model.config.image_size
-        inputs = {"pixel_values": torch.randn(2, 3, size, size, generator=generator)}
-    elif kind in ("wav2vec2", "hubert", "wavlm"):
-        inputs = {"input_values": torch.randn(2, 64, generator=generator)}
+        size = getattr(config, "image_size", 32)
+        inputs = {"pixel_values": values(3, *(size if isinstance(size, list) else (size, size)))}
+    elif model.main_input_name == "input_values":
+        shape = (config.max_length, config.num_mel_bins) if "spectrogram" in kind else (64,)
+        inputs = {"input_values": values(*shape)}
     elif kind == "whisper":
-        inputs = {
-            "input_features": torch.randn(2, 80, 16, generator=generator),
-            "decoder_input_ids": tokens,
-        }
-    elif model.config.is_encoder_decoder:
+        inputs = {"input_features": values(80, 16), "decoder_input_ids": tokens}
+    elif config.is_encoder_decoder:
         inputs["decoder_input_ids"] = tokens.flip(0)
-    elif model.config.to_dict().get("add_cross_attention"):
-        inputs["encoder_hidden_states"] = torch.randn(
-            2, 5, model.config.hidden_size, generator=generator
-        )
+    elif config.to_dict().get("add_cross_attention"):
+        inputs["encoder_hidden_states"] = values(5, config.hidden_size)
     with torch.no_grad():
         return model(**inputs)[0]

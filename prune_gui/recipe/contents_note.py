@@ -199,9 +199,8 @@ def loading_note(plan: CompactPlan, target: OutputPath | None = None) -> str:
     config_note = _config_note(plan, target.path.parent) if target and single else ""
     if plan.problems:
         return tr("No known program loads it: {problem}", problem=plan.problems[0])
-    if plan.needs_loader:
-        loader_note = tr("The loader script that is saved with it loads it.")
-        return f"{loader_note} {config_note}".rstrip()
+    if plan.needs_loader:  # it has the changes of config.json, too
+        return tr("The loader script that is saved with it loads it.")
     if plan.config is None and plan.changes:
         changes = _changes(plan)
         return tr("To load it, change these fields of the config: {changes}.", changes=changes)

@@ -288,7 +288,7 @@ def loader_script(
         plan = _plan(resolution, options)
         if plan.needs_loader:
             text = extra_files.loader_text(
-                checkpoint, target, compact=True, attributes=plan.attributes
+                checkpoint, target, compact=True, attributes=plan.attributes, fields=plan.fields
             )
             return {name: text.encode()}
     return {}

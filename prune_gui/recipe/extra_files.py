@@ -139,16 +139,19 @@ def loader_text(
     *,
     compact: bool = False,
     attributes: Attributes | None = None,
+    fields: Json | None = None,
 ) -> str:
     """Return a script whose `load(model)` loads the checkpoint that is written to `target`.
 
-    `attributes` are those of the plan of the compact form.
+    `attributes` and `fields` are those of the plan of the compact form.
     """
     main, load_code = ascii(target.main), target.format.load_code
     reader = [target.format.load_import] if target.format.load_import else []
     imports = ["import warnings", "from pathlib import Path", "", "import torch", *reader]
+    if compact:
+        imports.insert(0, "import copy")
     if target.is_sharded:
-        imports.insert(0, "import json")
+        imports.insert(1 if compact else 0, "import json")
         reading = [
             f"index = json.loads((folder / {main}).read_text(encoding='utf-8'))",
             "state = {}",
@@ -168,6 +171,7 @@ def loader_text(
         reading="\n".join(f"    {line}" for line in reading),
         filling=shipped_script("fill.py.template"),
         attributes=pformat(attributes, width=96),
+        fields=pformat(fields or {}, width=96, sort_dicts=False),
     )
 
 

@@ -251,6 +251,7 @@ def _loader(attributes: Sequence[tuple[str, int, int]]) -> Mapping[str, Any]:
         reading="    state = {}",
         filling=shipped_script("fill.py.template"),
         attributes=repr(list(attributes)),
+        fields="{}",
     )
     functions: dict[str, Any] = {"__file__": "load.py", "__name__": "load"}
     exec(compile(text, "load_compact.py.template", "exec"), functions)

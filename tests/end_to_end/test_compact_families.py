@@ -109,6 +109,33 @@ def test_a_model_with_other_widths_in_each_layer_equals_the_masked_one(
         assert not (tmp_path / "compact").exists()
 
 
+@pytest.mark.parametrize("name", ["compact", "in/compact.safetensors"])
+@pytest.mark.parametrize(
+    ("family", "step"),
+    [
+        ("llama", {"method": "coupled", "space": "kv_groups"}),
+        ("t5", {"method": "coupled", "space": "heads"}),
+        ("clip", {"method": "coupled", "space": "vision_ffn"}),
+        ("qwen2-moe", {"method": "experts", "experts": [0, 5]}),
+        ("vit", {"method": "layers", "layers": [1]}),
+    ],
+)
+def test_the_loader_also_makes_the_changes_of_the_config(family, step, name, tmp_path):
+    save_model(family, tmp_path / "in")
+    everywhere = {**step, "targets": ["*"]}
+    compacted(tmp_path / "in", everywhere, tmp_path / "uniform")
+    neuron = one_neuron(tmp_path / "uniform")
+    expected = outputs(masked_model(family, tmp_path / "uniform", neuron, tmp_path))
+    compacted(tmp_path / "in", [everywhere, *one_neuron(tmp_path / "in")], tmp_path / name)
+    model = load_model(family, tmp_path / "in")
+    load = script((tmp_path / name).parent if "/" in name else tmp_path / name).load
+    assert load(model) is model
+    for found in (load(), model):
+        found.set_attn_implementation("eager")
+        found.config._experts_implementation = "eager"
+        torch.testing.assert_close(outputs(found.eval()), expected, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("gone", [[0], [1]])
 @pytest.mark.parametrize(("family", "space"), STACKS)
 def test_a_model_with_fewer_layers_equals_the_one_that_skips_them(
@@ -201,6 +228,13 @@ def is_loadable(checkpoint, space):
     """Return whether programs can load fewer units of a space alone."""
     rule = spaces(checkpoint)[space]
     return rule.loadable and not rule.loadable_with
+
+
+def one_neuron(source):
+    """Return a step that prunes a neuron of the last FFN."""
+    with open_checkpoint(source) as checkpoint:
+        path = coupled_groups(checkpoint, "ffn")[-1].label
+    return [{"method": "listed_units", "space": "ffn", "units": [2], "targets": [f"{path}.*"]}]
 
 
 def compacted(source, steps, out, **options):

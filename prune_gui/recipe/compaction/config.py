@@ -48,17 +48,17 @@ class AdaptedConfig:
         if len({int((~units).sum()) for _, units in groups}) > 1:
             self.differing.add(space)
             return
-        by_field: dict[str, ConfigRule] = {}
+        by_field: dict[tuple[str, str], ConfigRule] = {}
         for each in rule.config:
             if not each.model_types or self._get(MODEL_TYPE) in each.model_types:
-                by_field.setdefault(each.field, each)
+                by_field.setdefault((each.section, each.field), each)
         for each in by_field.values():
             if each.unless and self._get(each.unless) is not None:
                 continue
             try:
-                key, holder = self._find(each)
+                path, key, holder = self._find(each)
                 old = holder.get(key)
-                if each.value == "units" and not rule.of_blocks and key not in self.changes:
+                if each.value == "units" and not rule.of_blocks and path not in self.changes:
                     _check_size(each, old, groups)
                 if each.value == "units" and rule.of_blocks and type(old) is int:
                     value: object = int((~groups[0][1][:old]).sum())  # later ones are extra
@@ -74,7 +74,8 @@ class AdaptedConfig:
                         by_period = _with_period(each, self._get(each.period))
                     value = _new_value(by_period, old, groups, counts)
                 if value is not None and value != old:
-                    self._set(key, holder, value)
+                    self._set(path, value)
+                    holder[key] = value
                 for name, is_multiple in ((each.divides, False), (each.multiple_of, True)):
                     if name and type(value) is int:
                         self._ratios.append((key, value, name, is_multiple))
@@ -92,14 +93,16 @@ class AdaptedConfig:
                     tr(problem, field=key, value=value, other=other, divided=other)
                 )
 
-    def _find(self, rule: ConfigRule) -> tuple[str, Json]:
-        """Return the key of a field and the mapping that has it, or that is to have it."""
-        holders = self._holders(rule.section)
+    def _find(self, rule: ConfigRule) -> tuple[str, str, Json]:
+        """Return the path and the key of a field, and the mapping that has it, or is to have it."""
+        *inner, content = self._holders(rule.section)
+        holders = [(f"{rule.section}.", one) for one in inner] + [("", content)]
         for key in (rule.field, *rule.aliases):
-            for holder in holders:
+            for prefix, holder in holders:
                 if key in holder:
-                    return key, holder
-        return rule.field, holders[0]
+                    return prefix + key, key, holder
+        prefix, holder = holders[0]
+        return prefix + rule.field, rule.field, holder
 
     def _get(self, key: str) -> object:
         values = (holder.get(key) for holder in self._holders())
@@ -110,16 +113,31 @@ class AdaptedConfig:
         inner = content.get(section)
         return [inner, content] if isinstance(inner, dict) else [content]
 
-    def _set(self, key: str, holder: Json, value: object) -> None:
-        if key in self.changes and self.changes[key] != value:
+    def _set(self, path: str, value: object) -> None:
+        if path in self.changes and self.changes[path] != value:
             raise RecipeError(
                 "config.json: {field} would have to be both {one} and {other}. Prune the units "
                 "of one kind only.",
-                field=key,
-                one=self.changes[key],
+                field=path,
+                one=self.changes[path],
                 other=value,
             )
-        self.changes[key] = holder[key] = value
+        self.changes[path] = value
+
+
+def differences(old: Json, new: Json) -> Json:
+    """Return the fields of a config that have other values in a new one, with these."""
+    found: Json = {}
+    for key, value in new.items():
+        before = old.get(key)
+        if isinstance(before, dict) and isinstance(value, dict):
+            value = differences(before, value)
+            if not value:
+                continue
+        elif key in old and before == value:
+            continue
+        found[key] = value
+    return found
 
 
 def _new_value(

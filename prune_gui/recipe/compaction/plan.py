@@ -31,6 +31,7 @@ from prune_gui.recipe.compaction import network
 from prune_gui.recipe.compaction.config import (
     AdaptedConfig,
     can_resize,
+    differences,
     held_spaces,
     rule_problems,
     unloadable,
@@ -90,6 +91,9 @@ class CompactPlan:
     """What remains of a checkpoint.
 
     Attributes:
+        config: the whole new config.json; None if there is none.
+        changes: the new values of its fields, by their paths.
+        fields: these in the mappings of config.json.
         attributes: None if the table of the architecture has no groups written out.
         image_size: height and width in pixels for multiply-adds, with the strides of torchvision.
     """
@@ -99,6 +103,7 @@ class CompactPlan:
     spaces: tuple[SpaceUnits, ...]
     config: network.Json | None
     changes: Mapping[str, object]
+    fields: network.Json
     needs_loader: bool
     attributes: Attributes | None
     tokens: RemovedTokens | None
@@ -262,6 +267,7 @@ def planned(
         spaces=tuple(_space_units(groups, remaining, spaces)),
         config=config.content,
         changes=config.changes,
+        fields=differences(architecture.config or {}, config.content or dict(config.changes)),
         needs_loader=bool(loose),
         attributes=attributes if any(rule.groups for rule in spaces.values()) else None,
         tokens=tokens,

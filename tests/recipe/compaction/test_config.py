@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from prune_gui.architecture.tables import SpaceRule
 from prune_gui.pruning.layouts import CoupledGroup
-from prune_gui.recipe.compaction.config import AdaptedConfig, held_spaces
+from prune_gui.recipe.compaction.config import AdaptedConfig, differences, held_spaces
 
 MEMBERS = [{"name": "w"}]
 
@@ -230,3 +230,18 @@ def test_groups_of_removed_layers_do_not_count():
 def test_units_that_depend_on_an_unknown_space_can_only_be_masked():
     problems = held_spaces({"heads": RULES["heads"]}, [units("heads", 4, 1)])
     assert problems["heads"].startswith("heads: no known program loads fewer.")
+
+
+def test_models_in_a_file_may_keep_different_numbers():
+    config = {"text_config": {"n": 8}, "vision_config": {"n": 6}}
+    result = AdaptedConfig(copy.deepcopy(config))
+    sections = (("text_config", group(8, {0})), ("vision_config", group(6, {0, 1})))
+    for section, found in sections:
+        result.apply(section, rule({"field": "n", "section": section}), [found], {})
+    assert not result.problems
+    assert result.changes == {"text_config.n": 7, "vision_config.n": 4}
+    assert differences(config, {**result.content, "added": 0}) == {
+        **{"text_config": {"n": 7}, "vision_config": {"n": 4}},
+        "added": 0,
+    }
+    assert differences(config, config) == {}

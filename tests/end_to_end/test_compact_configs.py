@@ -131,13 +131,14 @@ def test_all_layers_but_those_that_predict_further_tokens_are_not_removed(tmp_pa
 
 
 def test_layers_of_an_unknown_type_stay_and_their_neurons_go(tmp_path, monkeypatch):
-    monkeypatch.setitem(FAMILIES, "beit", ("BeitModel", FAMILIES["vit"][1]))
-    save_model("beit", tmp_path / "in")
+    config = {**FAMILIES["bert"][1], "visual_embedding_dim": 16}
+    monkeypatch.setitem(FAMILIES, "visual-bert", ("VisualBertModel", config))
+    save_model("visual-bert", tmp_path / "in")
     with pytest.raises(RecipeError, match="layers: no known program loads fewer"):
         without_layers(tmp_path / "in", tmp_path / "out", [1])
     config = compacted(tmp_path / "in", tmp_path / "out", {"method": "coupled", "space": "ffn"})
     assert config["intermediate_size"] == 6
-    load_model("beit", tmp_path / "out")
+    load_model("visual-bert", tmp_path / "out")
 
 
 UNEVEN = (

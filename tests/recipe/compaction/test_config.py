@@ -241,7 +241,8 @@ def test_models_in_a_file_may_keep_different_numbers():
     assert not result.problems
     assert result.changes == {"text_config.n": 7, "vision_config.n": 4}
     assert differences(config, {**result.content, "added": 0}) == {
-        **{"text_config": {"n": 7}, "vision_config": {"n": 4}},
+        "text_config": {"n": 7},
+        "vision_config": {"n": 4},
         "added": 0,
     }
     assert differences(config, config) == {}

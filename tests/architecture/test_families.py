@@ -23,6 +23,7 @@ pytestmark = [
 LIKE_OTHERS = (
     *("esm", "umt5", "gpt-bigcode", "siglip-vision", "t5gemma"),  # have names of another family
     *("resnet", "resnet-basic"),  # have numbers inside of blocks
+    "mamba2",  # has no units inside of blocks
 )
 """Families that only config.json tells."""
 TOKENS = "tokens"

@@ -13,7 +13,6 @@ from typing import Final
 import numpy as np
 
 from prune_gui.architecture.tables import ConfigRule, SpaceRule
-from prune_gui.checkpoint import TensorInfo
 from prune_gui.checkpoint.folder import MODEL_TYPE, TEXT_CONFIG
 from prune_gui.errors import RecipeError
 from prune_gui.language import deferred, join_items, tr
@@ -21,6 +20,8 @@ from prune_gui.pruning.layouts import Member
 from prune_gui.recipe.compaction.network import GroupUnits, Json, Units
 
 MAX_PERIOD: Final = 1 << 20
+RESIZABLE: Final = frozenset({"weight", "bias", "running_mean", "running_var"})
+"""The names of the parameters and buffers of layers and batch norms that have channels."""
 NO_MULTIPLE: Final = deferred(
     "config.json: {field} would be {value:,}, which is not a multiple of {other:,}. Keep another "
     "number."
@@ -332,23 +333,21 @@ def held_spaces(spaces: Mapping[str, SpaceRule], groups: Sequence[GroupUnits]) -
     return held
 
 
-def can_resize(
-    groups: Sequence[GroupUnits], tensors: Mapping[str, TensorInfo], experts: Set[str]
-) -> bool:
+def can_resize(groups: Sequence[GroupUnits], experts: Set[str]) -> bool:
     """Return whether the loader script can give each layer another number of units.
 
-    It can for single channels of layers and batch norms. Attributes of other modules count heads
-    and experts, and programs join the matrices of all experts of a layer.
+    It can for single channels of layers and batch norms. Attributes of other modules count heads,
+    experts and channels of states, and programs join the matrices of all experts of a layer.
     """
 
-    def is_resizable(member: Member, info: TensorInfo | None) -> bool:
+    def is_resizable(member: Member) -> bool:
         if member.dim is None or member.width != 1:
             # A channel of an image that is flattened before a linear layer has several columns.
             return member.dim == 1 and member.role == "consumes"
-        return info is None or len(info.shape) <= 2 or info.name.endswith(".weight")
+        return member.name.rpartition(".")[2] in RESIZABLE
 
     return all(
-        member.name not in experts and is_resizable(member, tensors.get(member.name))
+        member.name not in experts and is_resizable(member)
         for group, _ in groups
         for member in group.members
     )

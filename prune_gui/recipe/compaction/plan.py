@@ -246,7 +246,7 @@ def planned(
             title=tr(spaces[space].title),
         )
         for space in loose
-        if not spaces[space].groups and not can_resize(by_space[space], checkpoint.tensors, experts)
+        if not spaces[space].groups and not can_resize(by_space[space], experts)
     ]
     attributes = tuple(
         (attribute, int((~units).sum()), group.size)

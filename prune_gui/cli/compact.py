@@ -75,7 +75,7 @@ def compact(
     if as_json:
         print_json({"checkpoint": str(checkpoint), "warnings": opened.warnings, **_plan_json(plan)})
     else:
-        print_lines(_lines(plan))
+        print_lines(_lines(plan, opened.path.name))
 
 
 def _plan_json(plan: CompactPlan) -> dict[str, object]:
@@ -95,7 +95,7 @@ def _plan_json(plan: CompactPlan) -> dict[str, object]:
     }
 
 
-def _lines(plan: CompactPlan) -> Iterator[str]:
+def _lines(plan: CompactPlan, name: str) -> Iterator[str]:
     from prune_gui.recipe.compaction.folding import unfolded_notes  # torch: slow to import
     from prune_gui.recipe.contents_note import inexact_notes, loading_note
 
@@ -124,6 +124,6 @@ def _lines(plan: CompactPlan) -> Iterator[str]:
     for problem in plan.problems:
         yield f"Problem: {problem}"
     if not plan.problems:
-        yield f"Loading: {loading_note(plan)}"
+        yield f"Loading: {loading_note(plan, name=name)}"
     yield from inexact_notes(plan)
     yield from unfolded_notes(plan.unfolded)

@@ -11,6 +11,7 @@ import torch
 from prune_gui.checkpoint import Checkpoint, ShardedCheckpoint, TensorWriter
 from prune_gui.checkpoint.folder import CONFIG_NAME
 from prune_gui.checkpoint.named_code import code_statement
+from prune_gui.checkpoint.safetensors.format import SAFETENSORS
 from prune_gui.checkpoint.spans import SpanCheckpoint
 from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
 from prune_gui.checkpoint.torch.record_copy import copy_plan
@@ -23,6 +24,7 @@ from prune_gui.recipe.compaction.folding import unfolded_notes
 from prune_gui.recipe.compaction.network import read_config
 from prune_gui.recipe.compaction.plan import CompactPlan, compact_plan
 from prune_gui.recipe.extra_files import model_files_note
+from prune_gui.recipe.loading_code import OF_TRANSFORMERS
 from prune_gui.recipe.output import DEFAULTS, Form, OutputOptions, OutputPath
 from prune_gui.recipe.pipelines import pipeline_note
 from prune_gui.recipe.resolution import Resolution
@@ -193,18 +195,38 @@ def inexact_notes(plan: CompactPlan) -> list[str]:
     return [*([guess] if plan.guessed else []), *inexact]
 
 
-def loading_note(plan: CompactPlan, target: OutputPath | None = None) -> str:
-    """Return which programs load the result, in sentences; without a target, from a new folder."""
+def loading_note(plan: CompactPlan, target: OutputPath | None = None, name: str = "") -> str:
+    """Return which programs load the result, in sentences.
+
+    Without a target, it is from a new folder with a checkpoint of this name.
+    """
     single = target is not None and not target.is_folder
     config_note = _config_note(plan, target.path.parent) if target and single else ""
     if plan.problems:
         return tr("No known program loads it: {problem}", problem=plan.problems[0])
     if plan.needs_loader:  # it has the changes of config.json, too
-        return tr("The loader script that is saved with it loads it.")
+        config = plan.config or {}
+        if config.get("architectures") and "auto_map" not in config:
+            return tr("The loader script that is saved with it loads it.")
+        return tr(
+            "The loader script that is saved with it loads it into the original network, which "
+            "your code builds: load(model)."
+        )
     if plan.config is None and plan.changes:
         changes = _changes(plan)
         return tr("To load it, change these fields of the config: {changes}.", changes=changes)
-    return config_note if single else tr("from_pretrained loads the folder.")
+    if single:
+        return config_note
+    main = target.main if target else name
+    if main in OF_TRANSFORMERS:
+        return tr("from_pretrained loads the folder.")
+    usual = "model.safetensors" if SAFETENSORS.suffixes[0] in main else "pytorch_model.bin"
+    index = ".index.json" if main.endswith(".index.json") else ""
+    return tr(
+        "from_pretrained loads the folder if {name} is called {usual}.",
+        name=main,
+        usual=usual + index,
+    )
 
 
 def _multiply_adds_note(plan: CompactPlan) -> str:

@@ -31,7 +31,7 @@ from prune_gui.pruning.layouts import CoupledGroup, Member
 from prune_gui.recipe import OutputPath, export
 from prune_gui.recipe.compaction.network import Architecture, figures
 from prune_gui.recipe.compaction.plan import planned
-from prune_gui.recipe.contents_note import plan_note
+from prune_gui.recipe.contents_note import loading_note, plan_note
 
 LAYERS = SpaceRule.model_validate({"title": "layers", "config": [{"field": "n_layers"}]})
 SECOND_LAYER = [channels("layers.1.*", 0, range(6)), channels("layers.1.up.*", 0, range(8))]
@@ -71,6 +71,28 @@ def test_different_widths_need_the_loader_script_and_leave_the_config(plan_of):
     assert plan.needs_loader
     assert not plan.problems
     assert plan.config == CONFIG
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (CONFIG, "that is saved with it loads it."),
+        ({**CONFIG, "auto_map": {"AutoModel": "code.Mlp"}}, "which your code builds: load(model)."),
+        (None, "which your code builds: load(model)."),
+    ],
+)
+def test_the_note_tells_whether_the_script_builds_the_network(plan_of, config, expected):
+    plan = plan_of(neurons(1, [0]), ffn_architecture(config=config))
+    assert loading_note(plan).endswith(expected)
+
+
+def test_the_note_names_the_file_as_from_pretrained_looks_for_it(plan_of):
+    plan = plan_of(neurons("*", [0]))
+    found = [loading_note(plan, name=name) for name in ("model.safetensors", "a.safetensors")]
+    assert found == [
+        "from_pretrained loads the folder.",
+        "from_pretrained loads the folder if a.safetensors is called model.safetensors.",
+    ]
 
 
 def test_different_numbers_of_units_of_several_channels_load_nowhere(plan_of):

@@ -136,7 +136,7 @@ class SaveDialog(QDialog):
         self._moments = QCheckBox(tr("Also &zero the optimizer's moments of pruned elements"))
         self._tensors_only = QCheckBox(tr("&Tensors only, without the code that the file names"))
         self._path = QLineEdit(self._suggested)
-        self._make_folder = QCheckBox(checked=True)
+        self._make_folder = QCheckBox()
         self._replace = QCheckBox(tr("Rep&lace the remote file if it exists"))
         self.model_files = ModelFilesBox(checkpoint)
         path_row = self._make_path_row()
@@ -151,6 +151,7 @@ class SaveDialog(QDialog):
         layouts.column((scrolled, 1), layouts.STRETCH, buttons, of=self)
         self._forms.idToggled.connect(self._suggest)
         self._split.toggled.connect(self._change_files)
+        self._make_folder.setChecked(True)
         self._make_folder.toggled.connect(self._allow)
         self.model_files.folder_wanted.connect(self._path.setText)
         for changed in (

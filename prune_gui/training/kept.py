@@ -68,7 +68,8 @@ class Kept:
         self._snapshots: dict[int, bytes] = {}
         self._is_filmed = False
         self._run: RunWriter | None = None  # of the first process
-        self._hook = optimizer.register_step_post_hook(self._after_step)
+        hook = torch.compiler.disable(self._after_step)  # type: ignore[no-untyped-call]
+        self._hook = optimizer.register_step_post_hook(hook)
 
     def __enter__(self) -> Self:
         return self
@@ -222,6 +223,9 @@ class Kept:
                 self._snapshots[wanted] = stored.read_bytes()
 
     def _after_step(self, optimizer: Optimizer, args: object, kwargs: object) -> None:
+        found_inf = getattr(optimizer, "found_inf", None)  # of a GradScaler: a fused step skips
+        if found_inf is not None and found_inf.item():
+            return
         self.step += 1
         self._update()
         self.apply()

@@ -46,6 +46,12 @@ def train(network, optimizer, after=lambda: None, inputs=None):
         after()
 
 
+def multiply(network, masks):
+    with torch.no_grad():
+        for name, mask in masks.items():
+            network.get_parameter(name).mul_(mask)
+
+
 def revived(kept):
     return sum(one.revived for one in kept.report())
 
@@ -77,13 +83,8 @@ def test_training_equals_a_loop_that_multiplies_by_the_masks(make):
     masks = {name: (p != 0).float() for name, p in matrices(network).items()}
     train(network, optimizer)
 
-    def multiply():
-        with torch.no_grad():
-            for name, mask in masks.items():
-                reference.get_parameter(name).mul_(mask)
-
-    multiply()
-    train(reference, make(reference.parameters()), multiply)
+    multiply(reference, masks)
+    train(reference, make(reference.parameters()), lambda: multiply(reference, masks))
     for name, parameter in reference.named_parameters():
         assert torch.equal(parameter, network.get_parameter(name)), name
     assert revived(kept) == 0
@@ -260,22 +261,53 @@ def test_masks_of_a_checkpoint_hold(tmp_path):
         kept.close()
 
 
-def test_amp_accumulation_and_compilation():
-    network = make_network()
-    optimizer = torch.optim.AdamW(network.parameters(), 0.01)
-    kept = training.keep(network, optimizer, recipe())
-    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**120)  # the first steps overflow
-    skipped = kept.step
-    for batch in batches(8):
-        with torch.autocast("cpu", torch.bfloat16):
-            loss = network(batch).square().mean()
-        scaler.scale(loss * 1e30).backward()
-        scaler.step(optimizer)
-        scaler.update()
-        optimizer.zero_grad()
-    assert kept.step - skipped < 8
-    assert revived(kept) == 0
-    assert all(p.isfinite().all() for p in network.parameters())
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")  # imported to compile
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_amp_accumulation_and_averages_equal_a_loop_that_multiplies(compiled, fused):
+    schedule = training.iterative([0.3, 0.6], every=3)
+    masks_after = {}
+
+    def fit(keeps):
+        network = make_network()
+        average = torch.optim.swa_utils.AveragedModel(
+            network, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.5)
+        )
+        optimizer = torch.optim.AdamW(network.parameters(), 0.01, fused=fused)
+        kept = training.keep(network, optimizer, recipe(), schedule=schedule) if keeps else None
+        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**127)  # the first steps overflow
+        model = network
+        if compiled:
+            model, optimizer.step = torch.compile(network), torch.compile(optimizer.step)
+        if not keeps:
+            multiply(network, masks_after[0])
+        for number, batch in enumerate(batches(40)):
+            with torch.autocast("cpu", torch.bfloat16):
+                loss = model(batch).square().mean()
+            scaler.scale(loss * 1000).backward()
+            if number % 2 == 0:
+                continue
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+            state = optimizer.state.get(network[0].weight)
+            done = int(state["step"]) if state else 0
+            if kept is None:
+                multiply(network, masks_after[done])
+            else:
+                masks_after[done] = {name: ~mask.pruned() for name, mask in kept.masks.items()}
+            average.update_parameters(network)
+        if kept is None:
+            multiply(average.module, masks_after[done])
+        else:
+            assert 6 < kept.step == done < 20
+            assert revived(kept) == 0
+            kept.apply(average)
+        return [*network.parameters(), *average.parameters()]
+
+    for one, other in zip(fit(keeps=True), fit(keeps=False), strict=True):
+        assert one.isfinite().all()
+        assert torch.equal(one, other)
 
 
 def test_an_average_of_models_is_masked():

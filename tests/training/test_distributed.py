@@ -21,15 +21,26 @@ KINDS = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_two_processes_prune_as_one(kind, tmp_path):
+pytestmark = pytest.mark.slow
+
+
+def run_two(kind, folder):
     commands = [
-        [sys.executable, SCRIPT, str(rank), tmp_path / "meeting", kind, tmp_path] for rank in (0, 1)
+        [sys.executable, SCRIPT, str(rank), folder / "meeting", kind, folder] for rank in (0, 1)
     ]
     processes = [subprocess.Popen(command, stderr=subprocess.PIPE) for command in commands]
     errors = [process.communicate(timeout=120)[1].decode() for process in processes]
     assert [process.returncode for process in processes] == [0, 0], errors
+
+
+def test_adapters_of_peft_are_merged_under_the_masks_of_two_processes(tmp_path):
+    pytest.importorskip("peft")
+    run_two("adapters", tmp_path)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_processes_prune_as_one(kind, tmp_path):
+    run_two(kind, tmp_path)
     report = json.loads((tmp_path / "report.json").read_text())
     total = sum(elements for _, _, elements, _ in report)
     assert sum(pruned for _, pruned, _, _ in report) == pytest.approx(

@@ -1,3 +1,4 @@
+from .checkpoint_run import CheckpointRun as CheckpointRun
 from .kept import Kept as Kept
 from .kept import keep as keep
 from .mask_report import MaskReport as MaskReport

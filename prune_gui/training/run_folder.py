@@ -25,7 +25,10 @@ EVENTS: Final = "events.jsonl"
 SHAPES: Final = "shapes"
 
 Octets = NDArray[np.uint8]
-Event = Literal["start", "pruned", "replaced", "rewound"]
+Event = Literal["start", "pruned", "replaced", "rewound", "checkpoint"]
+Quantity = Literal["sparsity", "changed", "norm", "from_first", "from_previous"]
+"""What `Run.curve` shows: shares in [0, 1], and norms; the last two are norms of differences,
+relative to the norm of the values before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +127,18 @@ class Run:
         folder: the folder.
         frames: in order.
         shapes: of the parameters, by name.
+        quantities: what `curve` can show over the frames.
+        watched: the files and folders that change when there are more frames.
 
     Raises:
         TrainingError: it has no frames, or they cannot be read.
     """
 
+    quantities: tuple[Quantity, ...] = ("sparsity",)
+
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
+        self.watched = [self.folder / EVENTS]
         self.frames: list[Frame] = []
         self.shapes: dict[str, tuple[int, ...]] = {}
         self._read_to = 0
@@ -179,15 +187,25 @@ class Run:
         self._shown[name] = index, bits
         return bits
 
-    def sparsity(self, name: str) -> NDArray[np.float64]:
-        """Return the share of pruned elements of a parameter in each frame."""
-        counts = np.array([frame.pruned.get(name, 0) for frame in self.frames], np.float64)
-        return counts / max(self.total(name), 1)
+    def curve(self, quantity: Quantity, name: str | None = None) -> NDArray[np.float64]:
+        """Return a quantity of a parameter in each frame; of all parameters together if None.
 
-    def churn(self, name: str) -> NDArray[np.float64]:
-        """Return the share of elements of a parameter whose mask each frame changed."""
-        pairs = ((f.newly_pruned.get(name, 0), f.newly_kept.get(name, 0)) for f in self.frames)
-        return np.array([a + b for a, b in pairs], np.float64) / max(self.total(name), 1)
+        Args:
+            quantity: one of `quantities`, or "changed": the share of elements whose mask the frame
+                changed.
+            name: of the parameter.
+        """
+        if quantity == "changed":
+            changes = ((f.newly_pruned, f.newly_kept) for f in self.frames)
+            counts = [_sum(gained, name) + _sum(lost, name) for gained, lost in changes]
+        else:
+            counts = [_sum(frame.pruned, name) for frame in self.frames]
+        names = self.shapes if name is None else [name]
+        return np.array(counts, np.float64) / max(sum(map(self.total, names)), 1)
+
+
+def _sum(counts: Mapping[str, int], name: str | None) -> int:
+    return sum(counts.values()) if name is None else counts.get(name, 0)
 
 
 def _count(bits: Octets) -> int:

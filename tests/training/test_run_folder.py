@@ -43,11 +43,11 @@ def test_frames_are_the_masks_in_any_order(tmp_path):
     for index in (4, 1, 3, 2, 4, 2):
         for name in run.shapes:
             assert np.array_equal(run.bits(name, index), seen[run.frames[index].step][name])
-    sparsity = run.sparsity("0.weight")
+    sparsity = run.curve("sparsity", "0.weight")
     assert sparsity[0] == 0 < sparsity[1] < sparsity[2] < sparsity[3] == sparsity[4]
     last = run.frames[-1]
     assert last.newly_pruned == last.newly_kept
-    assert run.churn("0.weight")[-1] == 2 * last.newly_kept["0.weight"] / 252
+    assert run.curve("changed", "0.weight")[-1] == 2 * last.newly_kept["0.weight"] / 252
     assert run.frames[1].loss is None
     assert last.loss is not None
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.language import join_clauses, tr
+from prune_gui.language import deferred, join_clauses, tr
 from prune_gui.number_formats import sparsity, sparsity_share
 from prune_gui.raster.colours import Colours, mixed, rgb
 
 if TYPE_CHECKING:
-    from prune_gui.training.run_folder import Octets, Run
+    from prune_gui.training.run_folder import Octets, Quantity, Run
 
+QUANTITIES: Final[Mapping[Quantity, str]] = {
+    "sparsity": deferred("Sparsity"),
+    "norm": deferred("Norm"),
+    "from_first": deferred("Moved from the first"),
+    "from_previous": deferred("Moved since the last"),
+}
 EXACT: Final = 1 << 22
 """Elements up to which each column is counted; of larger matrices, 8 columns at a time."""
 LEVELS: Final = 255
@@ -58,9 +65,11 @@ def frame_text(run: Run, index: int) -> str:
     """Describe a frame: its step, the share that is pruned, what changed, and the loss."""
     frame = run.frames[index]
     total = sum(map(run.total, frame.pruned))
+    share = sparsity(sum(frame.pruned.values()), total)
+    is_checkpoint = frame.event == "checkpoint"
     parts = [
         tr("step {step:,}", step=frame.step),
-        tr("{share} pruned", share=sparsity(sum(frame.pruned.values()), total)),
+        tr("{share} zero", share=share) if is_checkpoint else tr("{share} pruned", share=share),
     ]
     if index:
         changed = sum(frame.newly_pruned.values()) + sum(frame.newly_kept.values())
@@ -68,6 +77,27 @@ def frame_text(run: Run, index: int) -> str:
     if frame.loss is not None:
         parts.append(tr("loss {loss:.4g}", loss=frame.loss))
     return join_clauses(parts)
+
+
+def values_at(run: Run, index: int, quantity: Quantity) -> Iterator[tuple[str, float, float]]:
+    """Yield name, value and its share of the largest one, in [0, 1], of each parameter in a frame.
+
+    Of a share of elements, the largest is 1; else, it is that of all frames and parameters.
+    """
+    if quantity == "sparsity":
+        for name in run.shapes:
+            share = run.frames[index].pruned.get(name, 0) / run.total(name)
+            yield name, share, share
+        return
+    curves = {name: run.curve(quantity, name) for name in run.shapes}
+    largest = max((float(np.nanmax(curve, initial=0.0)) for curve in curves.values()), default=0.0)
+    for name, curve in curves.items():
+        yield name, float(curve[index]), float(np.nan_to_num(curve[index])) / (largest or 1.0)
+
+
+def value_text(value: float, quantity: Quantity) -> str:
+    """Return a value as the cell of a parameter shows it."""
+    return f"{value:.3g}" if quantity == "norm" else sparsity_share(value)
 
 
 def survival_text(first: Octets, second: Octets, total: int) -> str:

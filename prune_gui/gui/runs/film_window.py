@@ -6,7 +6,6 @@ from bisect import bisect_right
 from collections.abc import Callable
 from html import escape
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -18,7 +17,16 @@ from PySide6.QtWidgets import QDialog, QLabel, QSlider, QWidget
 
 from prune_gui.engine import Job
 from prune_gui.gui.dialogs import questions
-from prune_gui.gui.runs.film import density, frame_text, pixels, survival_text
+from prune_gui.gui.runs.film import (
+    QUANTITIES,
+    density,
+    frame_text,
+    pixels,
+    survival_text,
+    value_text,
+    values_at,
+)
+from prune_gui.gui.views.controls import Choice
 from prune_gui.gui.views.overview.block_grid import BlockGrid
 from prune_gui.gui.views.overview.grid_painter import Cell
 from prune_gui.gui.views.overview.layout import Arrangement
@@ -28,11 +36,11 @@ from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.theme import colours
 from prune_gui.language import deferred, tr
-from prune_gui.number_formats import sparsity_share
 
 if TYPE_CHECKING:
     from prune_gui.gui.bridge import Bridge
-    from prune_gui.training.run_folder import Octets, Run
+    from prune_gui.monitor import Monitor
+    from prune_gui.training.run_folder import Octets, Quantity, Run
 
 FRAME_MS: Final = 33
 PLAY_MS: Final = 100
@@ -87,20 +95,17 @@ class RunPane(QWidget):
         layouts.column(self.name, (self.picture, 1), of=mask, margin=0)
         layouts.column(self.text, layouts.row((self.grid, 2), (mask, 3)), of=self, margin=0)
 
-    def show_frame(self, parameter: str) -> None:
-        """Show the sparsities of the current frame."""
-        frame, shades = self.run.frames[self.index], colours(self.palette())
+    def show_frame(self, parameter: str, quantity: Quantity) -> None:
+        """Show the values of the parameters in the current frame."""
+        shades = colours(self.palette())
         self.text.say(f"{self.run.folder.name}: {frame_text(self.run, self.index)}")
-        known = parameter in self.run.shapes
-        share = frame.pruned.get(parameter, 0) / self.run.total(parameter) if known else 0.0
-        text = tr("{name}: {share} pruned", name=parameter, share=sparsity_share(share))
-        self.name.say(text if known else "")
-
-        def cell_of(name: str) -> Cell:
-            share = frame.pruned.get(name, 0) / self.run.total(name)
-            return Cell(sparsity_share(share), shades.share(share))
-
-        self.grid.show_cells(self.arrangement, cell_of, shades)
+        cells = {
+            name: Cell(value_text(value, quantity), shades.share(share))
+            for name, value, share in values_at(self.run, self.index, quantity)
+        }
+        known = parameter in cells
+        self.name.say(f"{parameter}: {cells[parameter].text}" if known else "")
+        self.grid.show_cells(self.arrangement, cells.__getitem__, shades)
         self.grid.choose(parameter)
 
 
@@ -110,7 +115,8 @@ class FilmWindow(QDialog):
     def __init__(self, bridge: Bridge, run: Run, parent: QWidget) -> None:
         super().__init__(parent)
         self.setWindowTitle(tr("Run {name}", name=run.folder.name))
-        self._bridge, self._lock = bridge, Lock()
+        self._bridge = bridge
+        self._is_reading = self._reads_again = False
         self.panes: list[RunPane] = []
         self.parameter = next(iter(run.shapes), "")
         self._steps: list[int] = []
@@ -118,9 +124,9 @@ class FilmWindow(QDialog):
         self.plot.setAccessibleName(tr("Sparsity by step"))
         self.plot.setMouseEnabled(x=False, y=False)
         self.plot.label("bottom", tr("step"))
-        self.plot.label("left", tr("pruned, %"))
         self.plot.scene().sigMouseClicked.connect(self._go_to_click)
         self._cursor = pg.InfiniteLine(angle=90)
+        self.quantity = Choice(tr("Quantity"), changed=self._redraw)
         self.legend = QLabel(textFormat=Qt.TextFormat.RichText)
         self.survival = ElidedLabel(tr("What both runs keep"))
         self.slider = layouts.described(QSlider(Qt.Orientation.Horizontal), tr("Frame"))
@@ -135,7 +141,7 @@ class FilmWindow(QDialog):
             (self._row, 3),
             self.survival,
             (self.plot, 1),
-            self.legend,
+            layouts.row(self.quantity, (self.legend, 1)),
             layouts.row(self.play, (self.slider, 1), self.beside),
             self.message,
             of=self,
@@ -146,6 +152,7 @@ class FilmWindow(QDialog):
         self._later.timeout.connect(self._draw)
         self._watcher = QFileSystemWatcher(self)
         self._watcher.fileChanged.connect(self._read)
+        self._watcher.directoryChanged.connect(self._read)
         self.add(run)
         self.resize(1000, 680)
 
@@ -156,7 +163,13 @@ class FilmWindow(QDialog):
         pane.grid.chosen.connect(self._choose)
         self.panes.append(pane)
         self._row.addWidget(pane, 1)
-        self._watcher.addPath(str(run.folder / "events.jsonl"))
+        shown = [pane.run.quantities for pane in self.panes]
+        common = [
+            (tr(text), one) for one, text in QUANTITIES.items() if all(one in q for q in shown)
+        ]
+        self.quantity.offer(common)
+        self.quantity.setVisible(len(common) > 1)
+        self._watch()
         self.beside.setEnabled(len(self.panes) == 1)
         self._follow()
 
@@ -166,6 +179,9 @@ class FilmWindow(QDialog):
 
     def _choose(self, name: str) -> None:
         self.parameter = name
+        self._redraw()
+
+    def _redraw(self, _: int = 0) -> None:
         self._draw_curves()
         self._show()
 
@@ -177,30 +193,47 @@ class FilmWindow(QDialog):
         self.slider.setMaximum(len(self._steps) - 1)
         if at_end:
             self.slider.setValue(self.slider.maximum())
-        self._draw_curves()
-        self._show()
+        self._redraw()
 
-    def _read(self, path: str) -> None:
-        if path not in self._watcher.files():  # it was replaced, not appended to
-            self._watcher.addPath(path)
+    def _watch(self) -> None:
+        paths = {str(path) for pane in self.panes for path in pane.run.watched}
+        watched = {*self._watcher.files(), *self._watcher.directories()}
+        if new := paths - watched:
+            self._watcher.addPaths(sorted(new))
 
-        def update(_: object) -> int:
-            with self._lock:
-                return sum(pane.run.update() for pane in self.panes)
-
-        self._bridge.run(Job(deferred("Reading the run"), update), self._take, self._fail)
+    def _read(self, _: str = "") -> None:
+        """Read what was written, once more if more is written meanwhile."""
+        self._reads_again = self._is_reading
+        if self._is_reading:
+            return
+        self._is_reading = True
+        runs = [pane.run for pane in self.panes]
+        job = Job(
+            deferred("Reading the run"), lambda _: sum(run.update() for run in runs), long=True
+        )
+        self._bridge.run(job, self._take, self._fail)
 
     def _take(self, count: int) -> None:
-        if count and shiboken6.isValid(self):
+        if not shiboken6.isValid(self):
+            return
+        self._is_reading = False
+        self._watch()  # also a file that was replaced, not appended to
+        if count:
             self._follow()
+        if self._reads_again:
+            self._read()
 
     def _fail(self, error: BaseException) -> None:
         if shiboken6.isValid(self):
+            self._is_reading = False
             self.message.say_error(str(error), "")
 
     def _draw_curves(self) -> None:
         shades, labels = colours(self.palette()), []
         everything, changed = tr("all"), tr("changed")
+        quantity: Quantity = self.quantity.value
+        is_share, scale = quantity == "sparsity", 1 if quantity == "norm" else 100
+        self.plot.label("left", tr(QUANTITIES[quantity]) + (", %" if scale == 100 else ""))
         self.plot.recolour(shades)
         self.plot.clear()
         self._cursor.setPen(pen(shades.foreground, dashed=True))
@@ -208,23 +241,22 @@ class FilmWindow(QDialog):
         for number, pane in enumerate(self.panes):
             run, shade = pane.run, shades.steps[number]
             steps = [frame.step for frame in run.frames]
-            totals = [sum(frame.pruned.values()) for frame in run.frames]
-            whole = max(sum(map(run.total, run.frames[-1].pruned)), 1)
-            curves: list[tuple[str, Any, bool]] = [
-                (everything, np.array(totals) / whole, False),
-            ]
+            curves = [(run.curve(quantity), pen(shade, width=2))]
             if self.parameter in run.shapes:
-                curves.append((self.parameter, run.sparsity(self.parameter), True))
-                curves.append((changed, run.churn(self.parameter), True))
-            for label, values, dashed in curves:
-                is_churn = label == changed
-                line = pen(shades.draft if is_churn else shade, width=2, dashed=dashed)
-                self.plot.plot(steps, 100 * values, pen=line, stepMode=None)
+                dashed = pen(shade, width=2, dashed=True)
+                curves.append((run.curve(quantity, self.parameter), dashed))
+            if is_share and self.parameter in run.shapes:
+                line = pen(shades.draft, width=2, dashed=True)
+                curves.append((run.curve("changed", self.parameter), line))
+            for values, line in curves:
+                shown = scale * values[: len(steps)]  # frames may come meanwhile
+                self.plot.plot(steps, shown, pen=line, stepMode=None)
             names = escape(run.folder.name), escape(self.parameter)
             labels.append(
                 f'<span style="color: {shade}">■</span> {names[0]}: {everything} —, {names[1]} - -'
             )
-        labels.append(f'<span style="color: {shades.draft}">■</span> {changed}')
+        if is_share:
+            labels.append(f'<span style="color: {shades.draft}">■</span> {changed}')
         self.legend.setText(" &nbsp; ".join(labels))
 
     def _show(self, _: int = 0) -> None:
@@ -233,7 +265,7 @@ class FilmWindow(QDialog):
         for pane in self.panes:
             steps = [frame.step for frame in pane.run.frames]
             pane.index = max(bisect_right(steps, step) - 1, 0)
-            pane.show_frame(self.parameter)
+            pane.show_frame(self.parameter, self.quantity.value)
         self._draw()
 
     def _draw(self) -> None:
@@ -246,11 +278,10 @@ class FilmWindow(QDialog):
 
         def work(_: object) -> list[tuple[Octets, np.ndarray[Any, Any]]]:
             found = []
-            with self._lock:
-                for run, index, height, width in wanted:
-                    bits = run.bits(name, index)
-                    shares = density(bits, run.shapes[name], height, width)
-                    found.append((bits, pixels(shares, shades)))
+            for run, index, height, width in wanted:
+                bits = run.bits(name, index)
+                shares = density(bits, run.shapes[name], height, width)
+                found.append((bits, pixels(shares, shades)))
             return found
 
         self._bridge.run_job(f"film {id(self)}", work, self._take_pictures)
@@ -297,11 +328,15 @@ def open_run(
     then: Callable[[Run], None],
     failed: Callable[[BaseException], None] | None = None,
 ) -> None:
-    """Read a run on the engine; see `Bridge.run`."""
+    """Read a run, or the checkpoints of a training, on the engine; see `Bridge.run`."""
 
-    def work(_: object) -> Run:
-        from prune_gui.training.run_folder import Run
+    def work(monitor: Monitor) -> Run:
+        from prune_gui.training.run_folder import EVENTS, Run
 
-        return Run(folder)
+        if (folder / EVENTS).exists():
+            return Run(folder)
+        from prune_gui.training.checkpoint_run import CheckpointRun
 
-    bridge.run(Job(deferred("Reading the run"), work), then, failed)
+        return CheckpointRun(folder, monitor)
+
+    bridge.run(Job(deferred("Reading the run"), work, long=True), then, failed)

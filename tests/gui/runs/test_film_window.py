@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.runs.film import density, frame_text, pixels, survival_text
@@ -34,11 +35,19 @@ def run_folder(tmp_path):
 
 
 @pytest.fixture
-def film(window, run_folder, monkeypatch, qtbot):
-    monkeypatch.setattr(questions, "ask_folder", lambda *_: run_folder)
-    window.menu_actions["open_run"].trigger()
-    qtbot.waitUntil(lambda: window.findChild(FilmWindow) is not None)
-    return window.findChild(FilmWindow)
+def open_film(window, monkeypatch, qtbot):
+    def open_folder(folder):
+        monkeypatch.setattr(questions, "ask_folder", lambda *_: folder)
+        window.menu_actions["open_run"].trigger()
+        qtbot.waitUntil(lambda: window.findChild(FilmWindow) is not None, timeout=20_000)
+        return window.findChild(FilmWindow)
+
+    return open_folder
+
+
+@pytest.fixture
+def film(open_film, run_folder):
+    return open_film(run_folder)
 
 
 def test_a_run_opens_at_its_last_frame_and_shows_any_other(film, qtbot):
@@ -47,8 +56,8 @@ def test_a_run_opens_at_its_last_frame_and_shows_any_other(film, qtbot):
     film.slider.setValue(1)
     assert pane.text.text().startswith("run: step 100, 28.5 % pruned")
     film._choose("layers.1.weight")
-    shares = pane.run.sparsity("layers.1.weight")
-    assert pane.name.text() == f"layers.1.weight: {100 * shares[1]:.1f} % pruned"
+    shares = pane.run.curve("sparsity", "layers.1.weight")
+    assert pane.name.text() == f"layers.1.weight: {100 * shares[1]:.1f} %"
     qtbot.waitUntil(lambda: pane.picture.has_picture)
 
 
@@ -77,6 +86,31 @@ def test_a_second_run_is_compared_with_the_first(film, tmp_path, monkeypatch, qt
     qtbot.waitUntil(lambda: len(film.panes) == 2)
     assert not film.beside.isEnabled()
     qtbot.waitUntil(lambda: "by chance" in film.survival.text())
+
+
+def test_checkpoints_of_a_training_are_shown_and_followed(open_film, tmp_path, qtbot):
+    def save(step):
+        weights = {name: np.ones(shape, np.float32) for name, shape in SHAPES.items()}
+        weights["layers.0.weight"] *= step
+        weights["layers.1.weight"][:step] = 0
+        save_file(weights, tmp_path / f"model-{step}.safetensors")
+
+    save(1)
+    save(2)
+    film = open_film(tmp_path)
+    [pane] = film.panes
+    assert pane.text.text().endswith("step 2, 4.2 % zero, 2.1 % changed")
+    assert pane.name.text() == "layers.0.weight: 0.0 %"
+    qtbot.waitUntil(lambda: pane.picture.has_picture)
+    assert film.quantity.isVisible()
+    for quantity, text in (("norm", "62"), ("from_first", "100.0 %")):
+        film.quantity.setCurrentIndex(film.quantity.findData(quantity))
+        assert pane.name.text() == f"layers.0.weight: {text}"
+    save(4)
+    qtbot.waitUntil(lambda: film.slider.value() == 2)
+    assert pane.name.text() == "layers.0.weight: 300.0 %"
+    film._choose("layers.1.weight")
+    assert pane.name.text().startswith("layers.1.weight: 65.")
 
 
 def test_a_folder_without_a_run_is_told(window, tmp_path, monkeypatch, qtbot):

@@ -81,12 +81,9 @@ class RunPane(QWidget):
 
     def __init__(self, run: Run) -> None:
         super().__init__()
-        from prune_gui.architecture.blocks import sections
-
         self.run = run
         self.index = len(run.frames) - 1
-        self.bits: Octets | None = None
-        self.arrangement = Arrangement(tuple(sections(run.shapes, vectors=True)))
+        self.arrangement = Arrangement(())
         self.text = ElidedLabel(tr("Frame"))
         self.grid = BlockGrid(tr("Sparsity of the parameters of {name}", name=run.folder.name))
         self.picture = MaskPicture()
@@ -94,6 +91,12 @@ class RunPane(QWidget):
         mask = QWidget()
         layouts.column(self.name, (self.picture, 1), of=mask, margin=0)
         layouts.column(self.text, layouts.row((self.grid, 2), (mask, 3)), of=self, margin=0)
+
+    def arrange(self) -> None:
+        """Arrange the parameters that there are now: a gradual run begins without any mask."""
+        from prune_gui.architecture.blocks import sections
+
+        self.arrangement = Arrangement(tuple(sections(self.run.shapes, vectors=True)))
 
     def show_frame(self, parameter: str, quantity: Quantity) -> None:
         """Show the values of the parameters in the current frame."""
@@ -118,11 +121,12 @@ class FilmWindow(QDialog):
         self._bridge = bridge
         self._is_reading = self._reads_again = False
         self.panes: list[RunPane] = []
-        self.parameter = next(iter(run.shapes), "")
+        self.parameter = ""
         self._steps: list[int] = []
         self.plot = Plot()
         self.plot.setAccessibleName(tr("Sparsity by step"))
         self.plot.setMouseEnabled(x=False, y=False)
+        self.plot.setLimits(yMin=0)
         self.plot.label("bottom", tr("step"))
         self.plot.scene().sigMouseClicked.connect(self._go_to_click)
         self._cursor = pg.InfiniteLine(angle=90)
@@ -187,6 +191,9 @@ class FilmWindow(QDialog):
 
     def _follow(self) -> None:
         """Show the frames that there are now, the last one if the last one was shown."""
+        for pane in self.panes:
+            pane.arrange()
+        self.parameter = self.parameter or next(iter(self.panes[0].run.shapes), "")
         at_end = self.slider.value() == self.slider.maximum()
         frames = (frame for pane in self.panes for frame in pane.run.frames)
         self._steps = sorted({frame.step for frame in frames})
@@ -241,16 +248,17 @@ class FilmWindow(QDialog):
         for number, pane in enumerate(self.panes):
             run, shade = pane.run, shades.steps[number]
             steps = [frame.step for frame in run.frames]
-            curves = [(run.curve(quantity), pen(shade, width=2))]
+            holds = None if run.frames[0].event == "checkpoint" else "right"  # until the next frame
+            curves = [(run.curve(quantity), pen(shade, width=2), holds)]
             if self.parameter in run.shapes:
-                dashed = pen(shade, width=2, dashed=True)
-                curves.append((run.curve(quantity, self.parameter), dashed))
+                line = pen(shade, width=2, dashed=True)
+                curves.append((run.curve(quantity, self.parameter), line, holds))
             if is_share and self.parameter in run.shapes:
                 line = pen(shades.draft, width=2, dashed=True)
-                curves.append((run.curve("changed", self.parameter), line))
-            for values, line in curves:
+                curves.append((run.curve("changed", self.parameter), line, None))
+            for values, line, mode in curves:
                 shown = scale * values[: len(steps)]  # frames may come meanwhile
-                self.plot.plot(steps, shown, pen=line, stepMode=None)
+                self.plot.plot(steps, shown, pen=line, stepMode=mode)
             names = escape(run.folder.name), escape(self.parameter)
             labels.append(
                 f'<span style="color: {shade}">■</span> {names[0]}: {everything} —, {names[1]} - -'

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
+import torch
+from safetensors.torch import save_file
 
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.runs.film import density, frame_text, pixels, survival_text
@@ -79,6 +80,19 @@ def test_it_follows_a_run_that_is_written(film, run_folder, qtbot):
     assert len(run.frames) == 4
 
 
+def test_a_gradual_run_that_begins_without_masks_is_followed(open_film, tmp_path, qtbot):
+    writer = RunWriter(tmp_path, None)
+    add(writer, 0, {})
+    film = open_film(tmp_path)
+    [pane] = film.panes
+    assert "step 0, 0.0 % pruned" in pane.text.text()
+    add(writer, 100, {name: np.ones(shape, bool) for name, shape in SHAPES.items()})
+    qtbot.waitUntil(lambda: film.parameter == "layers.0.weight")
+    assert pane.name.text() == "layers.0.weight: 100.0 %"
+    qtbot.waitUntil(lambda: pane.picture.has_picture)
+    assert pane.arrangement.sections
+
+
 def test_a_second_run_is_compared_with_the_first(film, tmp_path, monkeypatch, qtbot):
     write(tmp_path / "second", seed=1)
     monkeypatch.setattr(questions, "ask_folder", lambda *_: tmp_path / "second")
@@ -90,7 +104,7 @@ def test_a_second_run_is_compared_with_the_first(film, tmp_path, monkeypatch, qt
 
 def test_checkpoints_of_a_training_are_shown_and_followed(open_film, tmp_path, qtbot):
     def save(step):
-        weights = {name: np.ones(shape, np.float32) for name, shape in SHAPES.items()}
+        weights = {name: torch.ones(shape) for name, shape in SHAPES.items()}
         weights["layers.0.weight"] *= step
         weights["layers.1.weight"][:step] = 0
         save_file(weights, tmp_path / f"model-{step}.safetensors")

@@ -43,8 +43,10 @@ if TYPE_CHECKING:
     from prune_gui.training.run_folder import Octets, Quantity, Run
 
 FRAME_MS: Final = 33
-PLAY_MS: Final = 100
-"""Time that a frame is shown while the film plays."""
+LONGEST_FRAME_MS: Final = 200
+FILM_MS: Final = 10_000
+"""Time in which a film plays, unless it has so many or so few frames."""
+DOT_PX: Final = 5
 FOLDER: Final = deferred("Open the folder of a run")
 
 
@@ -150,7 +152,7 @@ class FilmWindow(QDialog):
             self.message,
             of=self,
         )
-        self._timer = QTimer(self, interval=PLAY_MS)
+        self._timer = QTimer(self)
         self._timer.timeout.connect(self._advance)
         self._later = QTimer(self, interval=FRAME_MS, singleShot=True)
         self._later.timeout.connect(self._draw)
@@ -249,22 +251,20 @@ class FilmWindow(QDialog):
             run, shade = pane.run, shades.steps[number]
             steps = [frame.step for frame in run.frames]
             holds = None if run.frames[0].event == "checkpoint" else "right"  # until the next frame
-            curves = [(run.curve(quantity), pen(shade, width=2), holds)]
+            curves = [(run.curve(quantity), pen(shade, width=2))]
             if self.parameter in run.shapes:
                 line = pen(shade, width=2, dashed=True)
-                curves.append((run.curve(quantity, self.parameter), line, holds))
-            if is_share and self.parameter in run.shapes:
-                line = pen(shades.draft, width=2, dashed=True)
-                curves.append((run.curve("changed", self.parameter), line, None))
-            for values, line, mode in curves:
+                curves.append((run.curve(quantity, self.parameter), line))
+            for values, line in curves:
                 shown = scale * values[: len(steps)]  # frames may come meanwhile
-                self.plot.plot(steps, shown, pen=line, stepMode=mode)
-            names = escape(run.folder.name), escape(self.parameter)
-            labels.append(
-                f'<span style="color: {shade}">■</span> {names[0]}: {everything} —, {names[1]} - -'
-            )
-        if is_share:
-            labels.append(f'<span style="color: {shades.draft}">■</span> {changed}')
+                self.plot.plot(steps, shown, pen=line, stepMode=holds)
+            label = f"{escape(run.folder.name)}: {everything} —, {escape(self.parameter)} - -"
+            if is_share and self.parameter in run.shapes:
+                changes = scale * run.curve("changed", self.parameter)[: len(steps)]
+                dots = {"symbolSize": DOT_PX, "symbolBrush": shade, "symbolPen": None}
+                self.plot.plot(steps, changes, pen=None, symbol="o", **dots)
+                label += f", {changed} •"
+            labels.append(f'<span style="color: {shade}">■</span> {label}')
         self.legend.setText(" &nbsp; ".join(labels))
 
     def _show(self, _: int = 0) -> None:
@@ -310,7 +310,8 @@ class FilmWindow(QDialog):
         if self.play.isChecked():
             if self.slider.value() == self.slider.maximum():
                 self.slider.setValue(0)
-            self._timer.start()
+            share = FILM_MS // len(self._steps)
+            self._timer.start(max(FRAME_MS, min(share, LONGEST_FRAME_MS)))
         else:
             self._timer.stop()
 

@@ -242,7 +242,8 @@ class FilmWindow(QDialog):
         everything, changed = tr("all"), tr("changed")
         quantity: Quantity = self.quantity.value
         is_share, scale = quantity == "sparsity", 1 if quantity == "norm" else 100
-        self.plot.label("left", tr(QUANTITIES[quantity]) + (", %" if scale == 100 else ""))
+        texts = {"sparsity": tr("sparsity, %"), "norm": tr("norm")}
+        self.plot.label("left", texts.get(quantity, tr("moved, %")))
         self.plot.recolour(shades)
         self.plot.clear()
         self._cursor.setPen(pen(shades.foreground, dashed=True))

@@ -82,7 +82,9 @@ class RunWriter:
         run = Run(self._folder)
         frames = [frame for frame in run.frames if frame.step <= resumed_at]
         lines = "".join(json.dumps(asdict(frame)) + "\n" for frame in frames)
-        path.write_text(lines, encoding="utf-8")
+        part = path.with_suffix(".part")
+        part.write_text(lines, encoding="utf-8")
+        part.replace(path)  # a reader sees the old frames or the kept ones
         self._count = len(frames)
         if frames:
             self._bits = {name: run.bits(name, len(frames) - 1) for name in frames[-1].pruned}
@@ -154,6 +156,8 @@ class Run:
         path = self.folder / EVENTS
         try:
             with path.open("rb") as file:
+                if os.fstat(file.fileno()).st_size < self._read_to:  # resumed at an earlier step
+                    self.frames, self._read_to, self._shown = [], 0, {}
                 file.seek(self._read_to)
                 text = file.read()
             lines = text[: text.rfind(b"\n") + 1].splitlines()

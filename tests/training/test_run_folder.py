@@ -72,8 +72,10 @@ def test_a_resumed_run_goes_on_from_its_step(tmp_path):
     record_run(tmp_path, steps=3, resume=tmp_path)
     assert [frame.step for frame in training.Run(tmp_path).frames] == [0, 0, 2, 4, 6]
     kept.write_bytes(saved)
-    record_run(tmp_path, steps=1, resume=tmp_path)
     run = training.Run(tmp_path)
+    run.bits("0.weight", 4)
+    record_run(tmp_path, steps=1, resume=tmp_path)
+    run.update()
     assert [frame.step for frame in run.frames] == [0, 0, 2, 4]
     with safe_open(kept, "np") as file:
         assert np.array_equal(run.bits("0.weight", 3), file.get_tensor("0.weight"))

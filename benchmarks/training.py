@@ -67,7 +67,7 @@ def measure_cost() -> None:
     alone = best["alone"]
     for name, limit in (("with masks", COST_LIMIT), ("with a loop", None)):
         cost = best[name] / alone - 1
-        times = f"{1000 * best[name]:.0f} ms", f"{1000 * alone:.0f} ms", f"+{cost:.1%}"
+        times = f"{1000 * best[name]:.0f} ms", f"{1000 * alone:.0f} ms", f"{cost:+.1%}"
         wanted = ("", None) if limit is None else (f"< {limit:.0%} more", cost < limit)
         print(Figure(f"step of AdamW {name}", *times, *wanted))
 

@@ -24,7 +24,7 @@ from prune_gui.training import cuts
 from prune_gui.training.mask_report import MaskReport
 from prune_gui.training.names import named_parameters, plain_name
 from prune_gui.training.packed_mask import PackedMask
-from prune_gui.training.ranks import Ranks, local, local_part, whole
+from prune_gui.training.ranks import Ranks, is_sharded, local, local_part, whole
 from prune_gui.training.run_folder import Event, RunWriter
 from prune_gui.training.schedules import Rewind, Schedule, Update, one_shot
 
@@ -200,6 +200,8 @@ class Kept:
         if _rank() == 0:
             metadata = {STEP: str(self.step)}
             _replace(path / MASKS, lambda part: save_file(state["masks"], part, metadata))
+        if any(map(is_sharded, self._model.parameters())):
+            torch.distributed.barrier()  # any process may read them now
         return path / MASKS
 
     def load(self, folder: str | os.PathLike[str]) -> None:

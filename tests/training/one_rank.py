@@ -76,6 +76,8 @@ def main(rank, kind, folder):
     state = kept.state_dict()
     save({"kept": kept}, checkpoint_id=Path(folder, "checkpoint"))
     kept.save(Path(folder, "run"))
+    if kind != "ddp":  # its processes do not wait for each other
+        training.keep(model, optimizer, resume=Path(folder, "run")).close()
     kept.load_state_dict(first)
     load({"kept": kept}, checkpoint_id=Path(folder, "checkpoint"))
     assert kept.step == STEPS

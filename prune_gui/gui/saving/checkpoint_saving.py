@@ -64,11 +64,11 @@ class CheckpointSaving:
         self, session: Session, settings: Settings, then: Callable[[], object] | None = None
     ) -> None:
         """Ask where to save, and save; `then` is called after that, unless the user cancels."""
-        from prune_gui.gui.saving.output_boxes import pruned_path  # not needed at startup
+        from prune_gui.gui.saving.output_boxes import suggested_path  # not needed at startup
         from prune_gui.gui.saving.save_dialog import SaveDialog  # not needed at startup
 
         if self._dialog is None:
-            suggested = pruned_path(session.checkpoint.path)
+            suggested = suggested_path(session.checkpoint)
             self._dialog = SaveDialog(self._workbench, suggested, settings.form, self._window)
         self._then = then
         self._show(self._dialog)

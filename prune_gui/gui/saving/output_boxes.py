@@ -46,10 +46,20 @@ def pruned_path(checkpoint: Path) -> Path:
 
 
 def model_folder(checkpoint: Checkpoint, ending: str) -> Path:
-    """Return the suggested folder for a model, beside that of the input and named after it."""
-    folder = checkpoint.path.absolute().parent
+    """Return the suggested folder for a model, beside that of the input and named after it.
+
+    Of a model of a pipeline that was opened as a whole, it is that of the pipeline.
+    """
+    folder = (checkpoint.pipeline or checkpoint.path.parent).absolute()
     around = Path.home() if checkpoint.url else folder.parent
     return around / with_ending(folder.name, ending)
+
+
+def suggested_path(checkpoint: Checkpoint) -> Path:
+    """Return where to save a pruned checkpoint: of a pipeline that was opened, the whole of it."""
+    if checkpoint.pipeline is not None:
+        return model_folder(checkpoint, "pruned")
+    return pruned_path(checkpoint.path)
 
 
 def free_space(path: Path) -> tuple[Path, int] | None:

@@ -27,7 +27,7 @@ from prune_gui.checkpoint import open_checkpoint
 from prune_gui.gui.saving import output_boxes
 from prune_gui.gui.saving import save_dialog as save_dialog
 from prune_gui.gui.saving.checkpoint_saving import CheckpointSaving
-from prune_gui.gui.saving.output_boxes import pruned_path
+from prune_gui.gui.saving.output_boxes import pruned_path, suggested_path
 from prune_gui.gui.saving.save_dialog import SaveDialog
 from prune_gui.gui.widgets.message import Message
 from prune_gui.recipe import FORMS
@@ -315,6 +315,17 @@ def test_a_folder_that_cannot_be_made_is_explained_in_the_dialog(dialog, shown_s
 )
 def test_what_was_pruned_before_gets_the_next_number(tmp_path, name, suggested):
     assert pruned_path(tmp_path / name) == tmp_path / suggested
+
+
+def test_a_pipeline_is_to_be_saved_whole_and_its_model_alone(tmp_path):
+    weights = tmp_path / "sd" / "unet" / "diffusion_pytorch_model.safetensors"
+    weights.parent.mkdir(parents=True)
+    save_file({"w": torch.ones(2, 2)}, weights)
+    (tmp_path / "sd" / "model_index.json").write_text('{"_class_name": "Pipeline"}')
+    with open_checkpoint(tmp_path / "sd") as checkpoint:
+        assert suggested_path(checkpoint) == tmp_path / "sd-pruned"
+    with open_checkpoint(weights) as checkpoint:
+        assert suggested_path(checkpoint) == pruned_path(weights)
 
 
 def test_a_new_file_is_saved_without_a_question(dialog, tmp_path, answer_box):

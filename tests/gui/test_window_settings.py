@@ -55,7 +55,7 @@ def test_the_layout_is_saved_on_closing(window):
     window.findChildren(QDockWidget)[1].hide()
     assert window.close()
     geometry, state = Settings.load().window
-    assert base64.b64decode(state) == window.saveState().data()
+    assert (geometry, state) == window.docks.layout()
     assert base64.b64decode(geometry)
 
 

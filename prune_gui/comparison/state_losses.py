@@ -21,7 +21,8 @@ from prune_gui.statistics.losses import LOSSES, WeightState, energy_share, loss
 class StateLosses(Sequence[str]):
     """The names of the parameters that two states have in common, and what each of them loses.
 
-    `measures` has the `LOSSES` of each parameter; it is read-only.
+    `measures` has the `LOSSES` of each parameter; it is read-only. Tensors that are no weights have
+    no energy.
     """
 
     left: Resolution
@@ -41,6 +42,15 @@ class StateLosses(Sequence[str]):
     @cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(info.name for info in self.infos)
+
+    @cached_property
+    def listed(self) -> StateLosses:
+        """Those of weights, and of other tensors that differ (see `TensorInfo.kind`)."""
+        measures = self.measures
+        differs = (measures["change"] > 0) | (measures["left"] != measures["right"])
+        listed = differs | [info.kind is None for info in self.infos]
+        infos = tuple(self.infos[row] for row in np.flatnonzero(listed))
+        return replace(self, infos=infos, measures=measures[listed])
 
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
@@ -152,6 +162,8 @@ def compute_losses(
             break
         before, after = (WeightState.of(side, info.name) for side in (left, right))
         measures[row] = loss(before, after, info, monitor)
+        if info.kind is not None:
+            measures[["energy", "lost"]][row] = 0, 0
     for side in (left, right):
         side.checkpoint.check()  # values of a file that changed meanwhile are invalid
     measures.flags.writeable = False

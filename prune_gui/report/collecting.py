@@ -282,7 +282,7 @@ def _layers(subject: ReportSubject, monitor: Monitor) -> Iterator[Layer]:
         is_known = before is not None and info.name in index_of
         of, at = (before, index_of[info.name]) if before and is_known else (rows, row)
         codes, counts = of.codes, of.counts[:, at].tolist()
-        is_measured = is_known and subject.is_measured
+        is_measured = is_known and subject.is_measured and info.kind is None
         energy_kept = float(of.kept[at]) if is_measured else None
         energy_before = float(of.energy[at]) if is_measured else None
         by_code = {code: count for code, count in zip(codes, counts, strict=True) if count}
@@ -301,7 +301,7 @@ def _layers(subject: ReportSubject, monitor: Monitor) -> Iterator[Layer]:
             by_code=by_code,
             dead_channels=int(rows.dead[row]),
             patterns=patterns.get(info.name),
-            energy=energy_kept if info.not_prunable else float(rows.kept[row]),  # a mask
+            energy=energy_kept if info.not_prunable or info.kind else float(rows.kept[row]),
             energy_before=energy_before,
             energy_kept=energy_kept,
             warnings=tuple(rows.warnings(row, was_pruned=was_pruned)),

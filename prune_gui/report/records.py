@@ -34,7 +34,10 @@ class Layer:
         by_code: the zeros by the step that pruned them; 255 for those of no known step.
         dead_channels: number of channels along dim 0 that are all zero; 0 if it has one dim.
         patterns: the patterns in its zeros; None if it has no zeros, or fewer than two dims.
-        energy: energy of the nonzero elements; None if it is not known, as for a mask.
+        energy: energy of the nonzero elements; None if it is not known, as for a mask, or if there
+            are no weights.
+        energy_before: energy before pruning; None if it is not known, and for tensors that are no
+            weights (see `TensorInfo.kind`).
         energy_kept: energy before pruning of the elements that are nonzero now; None likewise.
         error: that of a reconstruction, see `LayerError.error`; None without one.
     """

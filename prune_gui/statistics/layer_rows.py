@@ -112,7 +112,8 @@ class Rows:
         size, total: numbers of parameters and of elements.
         codes: of each row of `counts`, int64 (codes, rows): steps that pruned something, then 255.
         energy, kept: sums of the squares of all finite weights of the reference, and of the kept
-            ones; NaN while not computed, 0 without a reference, infinite if they overflow float64.
+            ones; NaN while not computed, 0 without a reference or weights, infinite if they
+            overflow float64.
         nan, infinite: numbers of such weights; 0 while not computed.
         channels: number of channels along dim 0 of the parameters with at least two dims.
         dead: number of channels that keep only zeros; 0 while not computed.

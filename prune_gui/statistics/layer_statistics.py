@@ -51,7 +51,8 @@ class LayerStatistics:
     """The statistics of every prunable parameter, in file order. The arrays are read-only.
 
     `sizes` are bytes; `measures` are zeros where not computed yet. The energies are those of the
-    weights in the `reference`, and zero without one and for parameters that it does not have.
+    weights in the `reference`, and zero without one, for parameters that it does not have, and for
+    tensors that are no weights (see `TensorInfo.kind`): running statistics may be large numbers.
     """
 
     resolution: Resolution
@@ -205,6 +206,7 @@ def _measure(task: _Parameters, monitor: Monitor) -> tuple[list[int], NDArray[np
     if task.reference is not task.checkpoint:
         for row, info, applied in zip(measures, task.infos, task.stacks, strict=True):
             row["energy"], row["kept"] = _energies(task, info, applied, monitor)
+    measures[["energy", "kept"]][[info.kind is not None for info in task.infos]] = 0
     return task.indices, measures
 
 

@@ -94,3 +94,17 @@ def test_changed_parameters_are_read_first_and_after_an_edit_only_those(resolved
     assert np.isnan(first.after).tolist() == [True, False, True]
     known = empty_losses(left, left, _losses(left, right, first))
     assert known.measures["known"].tolist() == [True, False, True]
+
+
+def test_running_statistics_lose_no_energy_and_are_listed_where_they_differ(resolved):
+    norm = {"n__weight": torch.ones(2), "n__running_mean": torch.full((2,), 9.0)}
+    other = norm | {"n__running_mean": torch.zeros(2)}
+    step = {**HALF, "targets": ["n.weight"]}
+    same, changed = (_losses(resolved(**norm), resolved(step, **right)) for right in (norm, other))
+    assert list(same.listed) == ["n.weight"]
+    assert list(changed.listed) == ["n.weight", "n.running_mean"]
+    for found in (same, changed):
+        assert list(found) == ["n.weight", "n.running_mean"]
+        assert found.worst == ("n.weight", 0.5)
+        assert found.measures["energy"].sum() == 2
+        assert found.measures["lost"].sum() == 1

@@ -105,6 +105,14 @@ def test_what_was_zero_before_pruning_is_no_fault_of_it(report_on):
     assert "no weights remain" not in weights.warnings
 
 
+def test_running_statistics_have_no_energy(report_on):
+    before = {"w.weight": torch.ones(4), "w.running_var": torch.full((4,), 1e4)}
+    file = before | {"w.weight": torch.tensor([1.0, 0.0, 1.0, 0.0])}
+    found = report_on(file, reference=before).files[0]
+    assert found.kept_energy == 0.5
+    assert (found.layers[1].norm, found.layers[1].norm_before) == (None, None)
+
+
 def test_folders_are_left_out_unless_asked_for(in_memory):
     checkpoint = in_memory({"w": torch.ones(2)})
     without, named = (

@@ -154,6 +154,20 @@ def test_energies_are_those_of_the_reference(resolved, in_memory, monkeypatch, s
         assert (other.measures[name] == own.measures[name]).all()
 
 
+@pytest.mark.parametrize("small", [0, 1 << 14])
+def test_running_statistics_are_no_energy(resolved, in_memory, monkeypatch, small):
+    monkeypatch.setattr(layer_statistics, "MAX_SMALL_ELEMENTS", small)
+    tensors = {"a__weight": torch.ones(4, 2), "a__running_var": torch.full((4,), 1e4)}
+    resolution = resolved({**HALF, "targets": ["a.weight"]}, **tensors)
+    reference = in_memory({name.replace("__", "."): one for name, one in tensors.items()})
+    for found in (
+        weighed(resolution),
+        compute(empty_statistics(resolution, reference=reference), every, Monitor()),
+    ):
+        assert rows(found).energy.tolist() == [8, 0]
+        assert rows(found, 1).kept_share.tolist() == [0.5]
+
+
 def test_statistics_of_another_file_are_not_reused(resolved):
     before = weighed(resolved(w=torch.ones(2, 2)))
     other = resolved(w=torch.zeros(2, 2))

@@ -190,7 +190,7 @@ class CompareView(View[ModelSubject]):
     def _show(self, ranking: RankedLosses) -> None:
         self._ranking = ranking
         losses = ranking.losses
-        self.table_widget.show_rows(losses)
+        self.table_widget.show_rows(losses.listed)
         self.pictures.take_losses(losses)
         self._recolour()
         self.grid.choose(self._workbench.chosen)

@@ -494,3 +494,15 @@ def test_the_exported_table_has_what_every_parameter_loses(compare, bench, tmp_p
     taken = compare.table()
     assert taken.title == "wide.safetensors compared"
     assert list(taken.rows) == [("w", 0.5, 0.0, 0.5, 128**0.5, 0.0)]
+
+
+def test_equal_running_statistics_are_not_listed(compare, bench, tmp_path):
+    path = tmp_path / "norm.safetensors"
+    save_file({"n.weight": torch.ones(4), "n.running_var": torch.full((4,), 1e4)}, path)
+    bench.open_and_choose(path, "n.weight")
+    bench.add(bench.step(amount=2, targets=["n.weight"]))
+    compare.show_list()
+    assert [row[0] for row in _rows(compare)] == ["n"]
+    assert text(compare, "All parameters that can be compared").endswith(
+        "50.0 % of the energy lost"
+    )

@@ -1,19 +1,26 @@
-"""What every parameter loses from one state to another, computed as the weights are read."""
+"""What every parameter loses from one state to another, computed as the weights are read.
+
+A parameter that is smaller on one side, as in a compact file, counts as zero there where it lacks
+slices.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.checkpoint import TensorInfo
-from prune_gui.comparison.mask_overlap import Overlap, comparable
+from prune_gui.comparison.kept_slices import StoredTensor, find_kept, whole_reader
+from prune_gui.comparison.mask_overlap import Overlap
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Resolution
 from prune_gui.recipe.recipe import reconstruction_errors
+from prune_gui.statistics import weight_values
 from prune_gui.statistics.losses import LOSSES, WeightState, energy_share, loss
 
 
@@ -21,6 +28,7 @@ from prune_gui.statistics.losses import LOSSES, WeightState, energy_share, loss
 class StateLosses(Sequence[str]):
     """The names of the parameters that two states have in common, and what each of them loses.
 
+    `infos` are of the side with more elements.
     `measures` has the `LOSSES` of each parameter; it is read-only. Tensors that are no weights have
     no energy.
     """
@@ -58,8 +66,16 @@ class StateLosses(Sequence[str]):
 
     @property
     def omitted(self) -> int:
-        """The number of parameters that are not on both sides with the same shape."""
-        return len({**self.left.counts, **self.right.counts}) - len(self)
+        """The number of parameters that are not on both sides."""
+        tensors = {**self.left.checkpoint.tensors, **self.right.checkpoint.tensors}
+        names = self.left.counts.keys() ^ self.right.counts.keys()
+        return sum(tensors[name].kind is None for name in names)
+
+    @cached_property
+    def unmatched(self) -> NDArray[np.bool_]:
+        """Whether a parameter has another shape on one side, but not slices of the other side."""
+        unmatched: NDArray[np.bool_] = np.isnan(self.measures["change"])
+        return unmatched
 
     @property
     def is_complete(self) -> bool:
@@ -118,7 +134,7 @@ class StateLosses(Sequence[str]):
         return self[row], float(self.lost[row])
 
     def _where_known(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.where(self.measures["known"], values, np.nan)
+        return np.where(self.measures["known"] & ~self.unmatched, values, np.nan)
 
 
 def empty_losses(
@@ -128,8 +144,9 @@ def empty_losses(
 
     Earlier losses are reused for parameters of the same values and masks on both sides.
     """
-    names = [name for name in right.counts if comparable(left, right, name)]
-    infos = tuple(right.checkpoint.tensors[name] for name in names)
+    names = [name for name in right.counts if name in left.counts]
+    pairs = [[side.checkpoint.tensors[name] for side in (right, left)] for name in names]
+    infos = tuple(max(pair, key=attrgetter("numel")) for pair in pairs)
     measures = np.zeros(len(names), LOSSES)
     if before is not None:
         earlier = {name: row for row, name in enumerate(before)}
@@ -160,14 +177,37 @@ def compute_losses(
         info = losses.infos[row]
         if not wanted(info):
             break
-        before, after = (WeightState.of(side, info.name) for side in (left, right))
-        measures[row] = loss(before, after, info, monitor)
+        states = _of_one_shape(left, right, info)
+        if states is None:
+            measures[row] = True, *[np.nan] * 3, 0, 0, 0
+        else:
+            measures[row] = loss(*states, info, monitor)
         if info.kind is not None:
             measures[["energy", "lost"]][row] = 0, 0
     for side in (left, right):
         side.checkpoint.check()  # values of a file that changed meanwhile are invalid
     measures.flags.writeable = False
     return replace(losses, measures=measures)
+
+
+def _of_one_shape(
+    left: Resolution, right: Resolution, info: TensorInfo
+) -> tuple[WeightState, WeightState] | None:
+    """Return a parameter on both sides in the shape of the larger one; None without a match."""
+    name = info.name
+    sides = left.checkpoint, right.checkpoint
+    stored = [
+        StoredTensor(one.tensors[name].shape, weight_values.reader(one, name)) for one in sides
+    ]
+    before, after = (WeightState.of(side, name) for side in (left, right))
+    if stored[0].shape == stored[1].shape:
+        return before, after
+    is_whole = stored[0].shape == info.shape
+    kept = find_kept(*stored) if is_whole else find_kept(*reversed(stored))
+    if kept is None:
+        return None
+    part = whole_reader(info.shape, kept, (after if is_whole else before).remaining)
+    return (before, WeightState(part)) if is_whole else (WeightState(part), after)
 
 
 def _key(resolution: Resolution, name: str) -> tuple[Hashable, ...]:

@@ -13,6 +13,8 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Final
 
+import numpy as np
+
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.comparison import mask_overlap
 from prune_gui.comparison.state_losses import compute_losses, empty_losses
@@ -178,8 +180,8 @@ def _report(subjects: Sequence[ReportSubject], monitor: Monitor, *, with_folders
     pairs = []
     for (left, of_left), (right, of_right) in combinations(sides, 2):
         losses = compute_losses(empty_losses(of_left, of_right), lambda _: True, monitor)
-        rows = tuple(map(losses.overlap, range(len(losses))))
-        pairs.append(PairRecord(left, right, rows, losses.omitted))
+        rows = tuple(map(losses.overlap, np.flatnonzero(~losses.unmatched).tolist()))
+        pairs.append(PairRecord(left, right, rows, losses.omitted + int(losses.unmatched.sum())))
     for subject in subjects:
         subject.checkpoint.check()
     versions = {"Prune GUI": own_version(), "Python": platform.python_version()}

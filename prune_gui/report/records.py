@@ -150,7 +150,8 @@ class PairRecord:
     """The zeros of two of the checkpoints.
 
     Attributes:
-        layers: the overlap of each parameter that both have with the same shape.
+        layers: the overlap of each parameter that both have; what only one has of it, as a compact
+            file lacks slices, is zero in the other.
         omitted: number of parameters that are not compared.
     """
 

@@ -73,12 +73,30 @@ def test_the_parameter_that_lost_most_is_known_and_weights_that_are_not_finite_d
     assert _losses(left, left).worst is None
 
 
-def test_only_parameters_with_the_same_shape_on_both_sides_are_compared(resolved):
-    left = resolved(v=torch.ones(2), w=torch.ones(2))
-    right = resolved(w=torch.ones(3), v=torch.ones(2), x=torch.ones(1))
+def test_only_parameters_on_both_sides_are_compared_and_other_shapes_are_not_guessed(resolved):
+    left = resolved(v=torch.ones(2), w=torch.ones(2), y=torch.ones(1))
+    right = resolved(w=torch.full((3,), 2.0), v=torch.ones(2), x__running_mean=torch.ones(1))
     found = _losses(left, right)
-    assert list(found) == ["v"]
-    assert found.omitted == 2
+    assert list(found) == ["w", "v"]
+    assert found.omitted == 1
+    assert found.unmatched.tolist() == [True, False]
+    for measure in (found.lost, found.before, found.after, found.change, found.iou):
+        assert np.isnan(measure[0])
+
+
+def test_what_a_compact_file_lacks_is_lost(resolved):
+    weights = torch.arange(1.0, 7.0).view(3, 2)
+    whole = resolved(w=weights)
+    step = {"method": "channels", "channels": [0], "dim": 0}
+    smaller, pruned = resolved(step, w=weights[1:]), resolved(step, w=weights)
+    found = _losses(whole, smaller)
+    assert found.sizes.tolist() == [6]
+    assert found.lost[0] == pytest.approx((1 + 4 + 9 + 16) / 91)
+    assert (found.before[0], found.after[0]) == (0, pytest.approx(4 / 6))
+    back = _losses(smaller, pruned)
+    assert back.lost[0] == 0
+    assert (back.before[0], back.after[0]) == (pytest.approx(4 / 6), pytest.approx(2 / 6))
+    assert back.overlap(0).both == 2
 
 
 def test_changed_parameters_are_read_first_and_after_an_edit_only_those(resolved):

@@ -228,7 +228,7 @@ class ComparePictures(TiledView):
         elif isinstance(painter, ComparePainter) and losses is not None:
             names, name = losses.names, painter.subject.name
             row = names.index(name) if name in names else None
-            if row is not None and losses.measures["known"][row]:
+            if row is not None and losses.measures["known"][row] and not losses.unmatched[row]:
                 corrected = painter.has_corrected
                 text = compare_legend(losses.overlap(row), self.colours(), corrected=corrected)
         self._legend.setText(text)

@@ -41,7 +41,7 @@ def short_name(name: str) -> str:
 def headline(losses: StateLosses, colour: str, *, has_reference: bool = True) -> str:
     """Return rich text with the parameter that lost most as a link, which has its name."""
     if not losses:
-        return escape(tr("No parameter is on both sides with the same shape."))
+        return escape(tr("No parameter is on both sides."))
     if losses.worst is not None:
         (name, share), message = losses.worst, deferred("Most lost: {name}, {value}")
         value = sparsity_share(share)
@@ -49,12 +49,12 @@ def headline(losses: StateLosses, colour: str, *, has_reference: bool = True) ->
             message = deferred("Most lost so far: {name}, {value}")
     elif not losses.is_complete:
         return UNKNOWN
-    elif losses.change.any():
-        row = int(np.argmax(losses.change))
+    elif np.nan_to_num(losses.change).any():
+        row = int(np.nanargmax(losses.change))
         name, value = losses[row], format_number(float(losses.change[row]), ".3g")
         message = deferred("No energy is lost. Most changed: {name}, by {value}")
     elif has_reference:
-        if losses.omitted:
+        if losses.omitted or losses.unmatched.any():
             return escape(tr("No energy is lost in the parameters of equal shapes."))
         return escape(tr("No energy is lost from left to right."))
     else:
@@ -77,21 +77,33 @@ def total_text(losses: StateLosses) -> str:
         return tr("{percent:.0f} % of the weights read", percent=100 * losses.progress)
     measures, size = losses.measures, int(losses.sizes.sum())
     energy, lost = float(measures["energy"].sum()), float(measures["lost"].sum())
-    total = tr(
+    unmatched = int(losses.unmatched.sum())
+    before, after = (
+        UNDEFINED if unmatched else sparsity(int(measures[side].sum()), size)
+        for side in ("left", "right")
+    )
+    text = tr(
         "In all: sparsity {before} {arrow} {after}, {lost} of the energy lost",
-        before=sparsity(int(measures["left"].sum()), size),
+        before=before,
         arrow=ARROW,
-        after=sparsity(int(measures["right"].sum()), size),
+        after=after,
         lost=sparsity_share(lost / energy) if 0 < energy < np.inf else UNDEFINED,
     )
-    if not losses.omitted:
-        return total
-    omitted = trn(
-        "{count:,} parameter is not on both sides",
-        "{count:,} parameters are not on both sides",
-        losses.omitted,
-    )
-    return tr("{total}. {omitted}", total=total, omitted=omitted)
+    if unmatched:
+        remark = trn(
+            "{count:,} parameter has another shape: what it lost is not known",
+            "{count:,} parameters have other shapes: what they lost is not known",
+            unmatched,
+        )
+        text = tr("{total}. {omitted}", total=text, omitted=remark)
+    if losses.omitted:
+        omitted = trn(
+            "{count:,} parameter is not on both sides",
+            "{count:,} parameters are not on both sides",
+            losses.omitted,
+        )
+        text = tr("{total}. {omitted}", total=text, omitted=omitted)
+    return text
 
 
 def _column(

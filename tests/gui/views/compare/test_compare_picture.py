@@ -105,7 +105,14 @@ def test_the_headline_names_what_changed_most_where_nothing_is_lost(resolved):
     assert headline(same, "#000000") == "No energy is lost from left to right."
     smaller = resolved(v=torch.ones(2), w=torch.ones(4))
     less = compute_losses(empty_losses(left, smaller), lambda _: True, Monitor())
+    assert headline(less, "#000000").endswith('href="v">v</a>, 50.0 %')
+    other = resolved(v=torch.zeros(2), w=torch.ones(4))
+    less = compute_losses(empty_losses(left, other), lambda _: True, Monitor())
     assert headline(less, "#000000") == "No energy is lost in the parameters of equal shapes."
+    assert total_text(less) == (
+        "In all: sparsity – \N{RIGHTWARDS ARROW} –, – of the energy lost. "  # noqa: RUF001
+        "1 parameter has another shape: what it lost is not known"
+    )
 
 
 def test_bars_of_infinite_changes_are_full(resolved):

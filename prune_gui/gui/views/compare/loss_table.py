@@ -49,7 +49,10 @@ class LossTable(ParameterTable[str]):
         self.horizontalHeader().sortIndicatorChanged.connect(self.scrollToTop)
 
     def show_rows(self, rows: Sequence[str], marked: Callable[[str], bool] | None = None) -> None:
+        """Show rows without scrolling: the order changes while weights are read."""
+        before = self.verticalScrollBar().value()
         super().show_rows(rows, marked)
+        self.verticalScrollBar().setValue(before)
         assert isinstance(rows, StateLosses)
         self.setColumnHidden(ERROR, bool(np.isnan(rows.errors).all()))
         if self.horizontalHeader().sortIndicatorSection() < 0:
@@ -61,4 +64,4 @@ class LossTable(ParameterTable[str]):
         return Table(title, {head: each for head, each in table.columns.items() if head != hidden})
 
     def _follow_order(self) -> None:
-        """Keep the place: the order changes while weights are read."""
+        """Do not scroll, see `show_rows`."""

@@ -187,8 +187,8 @@ def legend(overlap: Overlap, colours: Colours, *, corrected: bool = False) -> st
     shades = Shades.of(colours)
     parts = (
         (shades.both, tr("pruned in both"), overlap.both),
-        (shades.left, tr("only left (revived)"), overlap.left),
-        (shades.right, tr("only right"), overlap.right),
+        (shades.left, tr("pruned only on the left (revived)"), overlap.left),
+        (shades.right, tr("pruned only on the right"), overlap.right),
         (shades.kept, tr("kept in both"), overlap.kept),
     )
     shown = (part for part in parts if part[2])

@@ -188,9 +188,12 @@ class CompareView(View[ModelSubject]):
         self._run_picture_job(subject, work, self._show)
 
     def _show(self, ranking: RankedLosses) -> None:
+        is_new = self._ranking is None or self._ranking.sides != ranking.sides
         self._ranking = ranking
         losses = ranking.losses
         self.table_widget.show_rows(losses.listed)
+        if is_new:
+            self.table_widget.scrollToTop()
         self.pictures.take_losses(losses)
         self._recolour()
         self.grid.choose(self._workbench.chosen)

@@ -48,9 +48,9 @@ def test_each_theme_has_four_distinct_shades():
 def test_the_legend_shows_only_colours_that_occur():
     text = legend(Overlap("w", 10, 0, 30, 100), LIGHT).replace("&nbsp;", " ")
     assert "pruned in both 10 (10.0 %)" in text
-    assert "only right 30 (30.0 %)" in text
+    assert "pruned only on the right 30 (30.0 %)" in text
     assert "kept in both 60 (60.0 %)" in text
-    assert "only left" not in text
+    assert "pruned only on the left" not in text
     assert "IoU 0.250" in text
 
 
@@ -216,6 +216,11 @@ def in_sight(table):
 
 def test_the_marked_row_is_scrolled_into_view_and_sorting_shows_the_top(table, qtbot, many):
     mark(table, "layer.290")
+    table.show_rows(many)
+    assert table.verticalScrollBar().value() == 0
+    assert table.currentIndex().data() == "layer.290"
+    mark(table, "layer.291")
+    assert in_sight(table)
     table.show_rows(many)
     assert in_sight(table)
     _click(qtbot, table, 0)

@@ -61,7 +61,7 @@ def test_the_file_is_on_the_left_and_the_stack_on_the_right(compare, bench, shar
     assert share_of(compare.pictures.pair.left, SHADES.kept) == pytest.approx(
         2 * share_of(compare.pictures.pair.right, SHADES.right), rel=0.1
     )
-    assert "only right 24 (50.0 %)" in text(compare.pictures, "Legend")
+    assert "pruned only on the right 24 (50.0 %)" in text(compare.pictures, "Legend")
     assert _row(compare, "fc.weight") == ["0.0 %", "50.0 %", "0.000"]
 
 
@@ -272,7 +272,7 @@ def test_the_reference_is_the_left_side_and_kept_energy_is_relative_to_it(
     assert _row(compare, "fc.weight") == ["0.0 %", "50.0 %", "0.000"]
     compare.show_pictures()
     bench.until_idle()
-    assert "only right 24" in text(compare.pictures, "Legend")
+    assert "pruned only on the right 24" in text(compare.pictures, "Legend")
     bench.comparison.open(checkpoint, "right")
     bench.until_idle()
     bench.open_and_choose(checkpoint, "fc.weight")
@@ -486,7 +486,7 @@ def test_the_export_contains_the_pictures_and_names_both_sides(compare, bench):
     assert taken.isAncestorOf(compare.pictures.pair.right)
     assert not taken.findChildren(QComboBox)
     assert not taken.findChildren(ParameterTable)
-    assert "only right" in compare.legend().replace("&nbsp;", " ")
+    assert "pruned only on the right" in compare.legend().replace("&nbsp;", " ")
 
 
 def test_the_exported_table_has_what_every_parameter_loses(compare, bench, tmp_path):
@@ -509,3 +509,15 @@ def test_equal_running_statistics_are_not_listed(compare, bench, tmp_path):
     assert text(compare, "All parameters that can be compared").endswith(
         "50.0 % of the energy lost"
     )
+
+
+def test_another_comparison_begins_at_the_top_of_the_list(compare, bench, tmp_path):
+    path = tmp_path / "deep.safetensors"
+    save_file({f"layer.{row}.weight": torch.ones(4) for row in range(200)}, path)
+    compare.show_list()
+    bench.open_and_choose(path, "layer.150.weight")
+    bar = compare.table_widget.verticalScrollBar()
+    bar.setValue(bar.maximum())
+    bench.add(bench.step(amount=2, targets=["layer.150.weight"]))
+    assert bar.value() == 0
+    assert _rows(compare)[0][0] == "layer.150"

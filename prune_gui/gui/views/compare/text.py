@@ -106,26 +106,48 @@ def total_text(losses: StateLosses) -> str:
     return text
 
 
+def equal_decimals(value: float, largest: float) -> str:
+    """Return a number with as many decimals as all others up to the largest of a column."""
+    if not 1e-4 <= largest < 1e6 or value > largest:
+        return format_number(value, "#.3g")
+    decimals = max(2, 2 - math.floor(math.log10(largest)))
+    smallest = 10**-decimals
+    if 0 < value < smallest / 2:
+        return tr("< {number}", number=format_number(smallest, f".{decimals}f"))
+    return format_number(value, f",.{decimals}f")
+
+
 def _column(
-    title: str, measure: str, text: Callable[[float], str], tip: str, *, is_relative: bool = False
+    title: str,
+    measure: str,
+    text: Callable[[float], str] | None,
+    tip: str,
+    *,
+    is_relative: bool = False,
 ) -> Column[Any]:
     """Return a column of numbers with a bar each, which may be relative to the largest.
 
     Args:
         measure: an attribute of `StateLosses`; NaN stands for what is not known.
+        text: of a number; None is for `equal_decimals`.
     """
     values: Callable[[StateLosses], NDArray[np.float64]] = attrgetter(measure)
 
-    def lengths(losses: StateLosses) -> NDArray[np.float64]:
+    def largest(losses: StateLosses) -> float:
         found = values(losses)
-        largest = found[np.isfinite(found)].max(initial=0.0) if is_relative else 1.0
-        return np.minimum(found / (largest or 1.0), 1.0)
+        return float(found[np.isfinite(found)].max(initial=0.0))
+
+    def lengths(losses: StateLosses) -> NDArray[np.float64]:
+        full = largest(losses) if is_relative else 1.0
+        return np.minimum(values(losses) / (full or 1.0), 1.0)
 
     def shown(losses: StateLosses, row: int) -> str:
         if not losses.measures["known"][row]:
             return UNKNOWN
         value = float(values(losses)[row])
-        return UNDEFINED if math.isnan(value) else text(value)
+        if math.isnan(value):
+            return UNDEFINED
+        return text(value) if text is not None else equal_decimals(value, largest(losses))
 
     return Column(
         title=title,
@@ -160,7 +182,7 @@ LOSS_COLUMNS: Final[tuple[Column[Any], ...]] = (
     _column(
         deferred("Change"),
         "change",
-        partial(format_number, spec="#.3g"),
+        None,
         deferred("L2 norm of the difference between both sides"),
         is_relative=True,
     ),

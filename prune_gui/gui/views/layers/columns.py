@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from prune_gui.errors import one_line
 from prune_gui.language import deferred, format_number, tr, trn
-from prune_gui.number_formats import percent, shape_text, sparsity
+from prune_gui.number_formats import shape_text, sparsity
 from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.session.subjects import by
 from prune_gui.statistics.file_zeros import FileZeros
@@ -30,7 +30,7 @@ def energy(rows: Rows, row: int) -> str:
     """Return the share of the energy that a row keeps, as text."""
     share = float(rows.kept_share[row])
     if np.isfinite(share):
-        return percent(1.0) if share == 1 else tr("{percent:.2f} %", percent=100 * share)
+        return tr("{percent:.2f} %", percent=100 * share)
     return UNKNOWN_TEXT if np.isnan(rows.energy[row]) else UNDEFINED_TEXT
 
 

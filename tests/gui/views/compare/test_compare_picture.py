@@ -9,7 +9,13 @@ from prune_gui.comparison.mask_overlap import Overlap
 from prune_gui.comparison.state_losses import compute_losses, empty_losses
 from prune_gui.gui.views.compare.data import Shades, paint, split
 from prune_gui.gui.views.compare.loss_table import LossTable
-from prune_gui.gui.views.compare.text import LOSS_COLUMNS, headline, legend, total_text
+from prune_gui.gui.views.compare.text import (
+    LOSS_COLUMNS,
+    equal_decimals,
+    headline,
+    legend,
+    total_text,
+)
 from prune_gui.monitor import Monitor
 from prune_gui.raster.colours import DARK, LIGHT
 
@@ -113,6 +119,19 @@ def test_the_headline_names_what_changed_most_where_nothing_is_lost(resolved):
         "In all: sparsity – \N{RIGHTWARDS ARROW} –, – of the energy lost. "  # noqa: RUF001
         "1 parameter has another shape: what it lost is not known"
     )
+
+
+@pytest.mark.parametrize(
+    ("values", "texts"),
+    [
+        ([0.933, 8.48, 11.1, 0.0], ["0.93", "8.48", "11.10", "0.00"]),
+        ([0.0123, 0.5, 1e-9], ["0.012", "0.500", "< 0.001"]),
+        ([1e-7, 2e-7], ["1.00e-07", "2.00e-07"]),
+        ([0.0], ["0.00"]),
+    ],
+)
+def test_changes_have_equal_decimals(values, texts):
+    assert [equal_decimals(value, max(values)) for value in values] == texts
 
 
 def test_bars_of_infinite_changes_are_full(resolved):

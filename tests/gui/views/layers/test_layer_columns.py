@@ -52,7 +52,7 @@ def texts(title, table_rows):
 
 def test_unknown_values_look_different_from_undefined_ones():
     assert texts("Kept energy", rows()) == ["75.00 %", "…", "\N{EN DASH}"]
-    assert texts("Kept energy", rows(kept=[8.0, np.nan, 0.0]))[0] == "100 %"
+    assert texts("Kept energy", rows(kept=[8.0, np.nan, 0.0]))[0] == "100.00 %"
     assert texts("Sparsity", rows()) == ["50.0 %", "2.0 %", "100.0 %"]
 
 

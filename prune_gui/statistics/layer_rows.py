@@ -200,7 +200,7 @@ def rows_of(statistics: LayerStatistics, groups: Grouping) -> Rows:
     number = len(groups.names)
 
     def gather(values: NDArray[Any]) -> NDArray[Any]:
-        return _summed_by_row(values, groups.places, number)
+        return summed_by_row(values, groups.places, number)
 
     pruned, total = np.array(list(resolution.counts.values()), np.int64).reshape(-1, 2).T
     by_step = _by_step(resolution, statistics.infos, pruned)
@@ -231,7 +231,7 @@ def _measured(statistics: LayerStatistics, groups: Grouping) -> dict[str, Any]:
     of_each = {name: np.where(is_known, measures[name], np.nan) for name in ("energy", "kept")}
     of_each |= {name: np.where(is_known, measures[name], 0) for name in ("dead", "dead_in_file")}
     of_each |= {name: measures[name] for name in ("nan", "infinite")}
-    return {name: _summed_by_row(one, groups.places, number) for name, one in of_each.items()}
+    return {name: summed_by_row(one, groups.places, number) for name, one in of_each.items()}
 
 
 def _by_step(
@@ -245,7 +245,8 @@ def _by_step(
     return {code: counts for code, counts in by_code.items() if counts.any()}
 
 
-def _summed_by_row(values: NDArray[Any], places: NDArray[np.intp], number: int) -> NDArray[Any]:
+def summed_by_row(values: NDArray[Any], places: NDArray[np.intp], number: int) -> NDArray[Any]:
+    """Return the sums of values of parameters by row; those at -1 are in none."""
     sums = np.zeros(number, values.dtype)
     has_row = places >= 0
     np.add.at(sums, places[has_row], values[has_row])

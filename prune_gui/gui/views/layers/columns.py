@@ -226,9 +226,10 @@ def zero_columns(
     """Return the columns of the zeros in the file; none if there are no noticeable zeros."""
     if not file_zeros.noticeable():
         return ()
-    counts = [file_zeros.counts.get(info.name, 0) for info in infos]
-    zeros = np.zeros(len(rows), np.int64)
-    np.add.at(zeros, rows.grouping.places, counts)
+    from prune_gui.statistics.layer_rows import summed_by_row  # torch: slow to import
+
+    counts = np.array([file_zeros.counts.get(info.name, 0) for info in infos], np.int64)
+    zeros = summed_by_row(counts, rows.grouping.places, len(rows))
     patterns = [
         file_zeros.describe(info.name) if size == 1 else ""
         for info, size in zip(rows.infos, rows.size.tolist(), strict=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 from prune_gui.architecture.blocks import ShortName, short_names
 from prune_gui.gui.views.layers.columns import columns_of, zero_columns
 from prune_gui.gui.views.layers.treemap import TreemapData, make_treemap
-from prune_gui.session.subjects import ModelSubject
+from prune_gui.recipe.recipe import ZERO
+from prune_gui.session.subjects import ModelSubject, with_zeros
 from prune_gui.table import Column
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ FITTING: Final[Literal["fitting"]] = "fitting"
 """Stands in for a depth: the largest depth at which every row has its own bar."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class LayersData:
     """The content of the view. `names` are those of the rows; modules are up to `depths` deep."""
 
@@ -36,6 +38,25 @@ class LayersData:
     names: Sequence[ShortName]
     treemap: TreemapData | None
     depths: int
+
+    @property
+    def zeros(self) -> int:
+        """The number of zeros in the file that the bars show; see `with_zeros`."""
+        return with_zeros(self.subject.counts(), self.subject.zeros).get(ZERO, 0)
+
+    @cached_property
+    def bar_rows(self) -> Rows:
+        """The rows, with the zeros in the file as the last segment."""
+        from prune_gui.statistics.layer_rows import summed_by_row  # torch: slow to import
+
+        if not self.zeros:
+            return self.rows
+        file_zeros, counts = self.subject.file_zeros.counts, self.subject.resolution.counts
+        zeros = [file_zeros.get(name, 0) - pruned for name, (pruned, _) in counts.items()]
+        values = np.maximum(np.array(zeros, np.int64), 0)
+        of_rows = summed_by_row(values, self.rows.grouping.places, len(self.rows))
+        codes, segments = (*self.rows.codes, ZERO), np.vstack([self.rows.counts, of_rows])
+        return replace(self.rows, codes=codes, counts=segments)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

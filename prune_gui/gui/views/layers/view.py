@@ -31,7 +31,7 @@ from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
 from prune_gui.monitor import Monitor
 from prune_gui.recipe.amounts import amount_for_share, amount_of_target, takes_own_amount
-from prune_gui.recipe.recipe import IN_FILE
+from prune_gui.recipe.recipe import IN_FILE, ZERO
 from prune_gui.session.changes import Changes
 from prune_gui.session.draft_request import AmountRequest, SharesRequest
 from prune_gui.session.settings import Settings
@@ -260,14 +260,15 @@ class LayersView(View[ModelSubject]):
         data = self._data
         if data is not None:
             order, draft = self._model.order, data.subject.draft
-            self._bars.show_rows(data.rows, data.names, order, draft, self.colours())
+            self._bars.show_rows(data.bar_rows, data.names, order, draft, self.colours())
             self._mark_chosen()
 
     def _show_legend(self) -> None:
         if self._pictures.currentWidget() is self._treemap:
             self._legend.setText(share_scale(tr("sparsity"), self.colours()))
         elif self._data is not None:
-            self._legend.setText(legend(self._data.subject, self.colours()))
+            data = self._data
+            self._legend.setText(legend(data.subject, self.colours(), zeros=data.zeros))
 
     def show_selection(self, *, on: bool) -> None:
         self._treemap.choose(self._workbench.chosen if on else None)
@@ -311,7 +312,7 @@ class LayersView(View[ModelSubject]):
 
     def _can_drag(self, row: int, code: int) -> bool:
         data = self._data
-        if data is None or data.rows.size[row] > 1 or code == IN_FILE:
+        if data is None or data.rows.size[row] > 1 or code in (IN_FILE, ZERO):
             return False
         return takes_own_amount(data.subject.resolution, code, data.rows.infos[row].name)
 

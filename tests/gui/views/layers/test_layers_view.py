@@ -12,6 +12,7 @@ from view_page import choose, visible_texts
 
 from prune_gui.gui.views.layers import columns as layer_columns
 from prune_gui.gui.views.layers import data as layers_data
+from prune_gui.gui.views.layers import layer_bars
 from prune_gui.gui.views.layers.treemap_picture import TreemapPicture
 from prune_gui.gui.views.layers.view import AmountEditor, LayersView
 from prune_gui.gui.widgets.theme import Theme
@@ -361,3 +362,26 @@ def test_numbers_are_not_cut_off_beside_the_names(layers, bench):
         assert header.sectionSize(column) >= header.sectionSizeHint(column)
         end = header.sectionViewportPosition(column) + header.sectionSize(column)
         assert end <= view.viewport().width()
+
+
+def test_zeros_in_the_file_are_apart_from_kept_weights_until_there_are_steps(
+    layers, bench, tmp_path, share_of
+):
+    path = tmp_path / "zeros.safetensors"
+    half = torch.tensor([[0.0, 1.0], [0.0, 1.0]])
+    save_file({"w": half, "b": torch.zeros(4)}, path)
+    Settings(list_biases=False).save()
+    choose_biases = layers.findChild(QCheckBox)
+    choose_biases.setChecked(False)
+    bench.open_and_choose(path, "w")
+    legend = layers.legend().replace("&nbsp;", " ")
+    assert "kept 2 (25.0 %)" in legend
+    assert "zero in the file 6 (75.0 %)" in legend
+    column = [table(layers).model().headerData(i, Qt.Orientation.Horizontal) for i in range(4)]
+    assert cells(layers, NAME) == ["w"]
+    assert cells(layers, column.index("Zero in the file")) == ["50.0 %"]
+    [sparsity, *_] = layers.findChild(layer_bars.LayerBars).plots
+    assert share_of(sparsity, LIGHT.zero) == pytest.approx(share_of(sparsity, LIGHT.kept), rel=0.1)
+    bench.add(bench.step(amount=0.25, targets=["w"]))
+    assert share_of(sparsity, LIGHT.zero) == 0
+    assert "zero in the file" not in layers.legend().replace("&nbsp;", " ")

@@ -10,7 +10,14 @@ import numpy as np
 from PySide6.QtCore import Qt
 
 from prune_gui.comparison.state_losses import StateLosses
-from prune_gui.gui.views.compare.text import ERROR, LOSS_COLUMNS, LOST, UNDEFINED, UNKNOWN
+from prune_gui.gui.views.compare.text import (
+    ERROR,
+    LOSS_COLUMNS,
+    LOST,
+    UNDEFINED,
+    UNKNOWN,
+    LossScale,
+)
 from prune_gui.gui.views.overview.grid_painter import Cell
 from prune_gui.gui.widgets.table_widgets import ParameterTable
 from prune_gui.language import tr
@@ -23,17 +30,18 @@ MIN_NAME_WIDTH_PX: Final = 176
 """Minimum width of the names. Wider tables scroll."""
 
 
-def loss_cells(losses: StateLosses, colours: Colours) -> Callable[[str], Cell]:
-    """Return a function from names to cells, coloured relative to the largest loss."""
+def loss_cells(
+    losses: StateLosses, loss_scale: LossScale, colours: Colours
+) -> Callable[[str], Cell]:
+    """Return a function from names to cells."""
     rows = {name: row for row, name in enumerate(losses)}
-    largest = losses.worst[1] if losses.worst else 1.0
 
     def cell_of(name: str) -> Cell:
         row = rows[name]
         share = float(losses.lost[row])
         if math.isnan(share):
             return Cell(UNDEFINED if losses.measures["known"][row] else UNKNOWN, is_faint=True)
-        return Cell(sparsity_share(share), colours.share(share / largest), is_faint=not share)
+        return Cell(sparsity_share(share), loss_scale.colour(share, colours), is_faint=not share)
 
     return cell_of
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import partial
 from html import escape
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.errors import one_line
 from prune_gui.gui.views.compare.data import Shades
-from prune_gui.gui.views.legend_text import SEPARATOR, counted, marked, share_scale, unbroken
+from prune_gui.gui.views.legend_text import SCALE_STEPS, SEPARATOR, counted, marked, scale, unbroken
 from prune_gui.language import deferred, format_number, tr, trn
 from prune_gui.number_formats import sparsity, sparsity_share
 from prune_gui.raster.colours import Colours
@@ -29,6 +29,8 @@ UNDEFINED: Final = "–"  # noqa: RUF001
 BREAK: Final = "\N{ZERO WIDTH SPACE}"
 """Where a name may continue on the next line."""
 ARROW: Final = "\N{RIGHTWARDS ARROW}"
+FIRST_LOSS: Final = 0.2
+"""How far the colour of the smallest loss is from that of none, of the whole scale."""
 LOST: Final = 1
 """The column of the lost energy, by which the table is sorted at first."""
 
@@ -65,10 +67,32 @@ def headline(losses: StateLosses, colour: str, *, has_reference: bool = True) ->
     return tr(message, name=link, value=escape(value))
 
 
-def loss_legend(losses: StateLosses, colours: Colours) -> str:
-    """Return the colours of shares up to the largest loss as rich text."""
-    largest = losses.worst[1] if losses.worst else 1.0
-    return share_scale(tr("energy lost"), colours, largest)
+class LossScale(NamedTuple):
+    """The colours of losses: the palest is for none, the others from the smallest to the largest.
+
+    So losses that differ little have different colours, too.
+    """
+
+    smallest: float
+    largest: float
+
+    @classmethod
+    def of(cls, losses: StateLosses, shown: Container[str]) -> LossScale:
+        """Return the scale of the losses of the parameters that are shown."""
+        pairs = zip(losses, losses.lost.tolist(), strict=True)
+        found = [lost for name, lost in pairs if lost > 0 and name in shown]
+        return cls(min(found, default=0.0), max(found, default=0.0))
+
+    def colour(self, lost: float, colours: Colours) -> str:
+        span = self.largest - self.smallest
+        above = (lost - self.smallest) / span if span else 1.0
+        return colours.share(FIRST_LOSS + (1 - FIRST_LOSS) * above if lost else 0.0)
+
+    def legend(self, colours: Colours) -> str:
+        """Return some losses with their colours as rich text."""
+        losses = np.linspace(self.smallest, self.largest, SCALE_STEPS - 1).tolist()
+        marks = [(self.colour(one, colours), sparsity_share(one)) for one in sorted({0.0, *losses})]
+        return scale(tr("energy lost"), marks)
 
 
 def total_text(losses: StateLosses) -> str:

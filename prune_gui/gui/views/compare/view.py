@@ -13,7 +13,7 @@ from prune_gui import comparison, statistics
 from prune_gui.gui.views.compare.control_bars import SidesBar
 from prune_gui.gui.views.compare.loss_table import LossTable, loss_cells
 from prune_gui.gui.views.compare.picture_view import ComparePictures
-from prune_gui.gui.views.compare.text import headline, loss_legend, total_text
+from prune_gui.gui.views.compare.text import LossScale, headline, total_text
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.overview.block_grid import BlockGrid
 from prune_gui.gui.views.overview.layout import Arrangement
@@ -250,8 +250,10 @@ class CompareView(View[ModelSubject]):
     def _recolour(self) -> None:
         if self._ranking is not None:
             losses, colours = self._ranking.losses, self.colours()
-            self.grid.show_cells(self._ranking.arrangement, loss_cells(losses, colours), colours)
-            self._legend.setText(loss_legend(losses, colours))
+            arrangement = self._ranking.arrangement
+            loss_scale = LossScale.of(losses, arrangement.positions)
+            self.grid.show_cells(arrangement, loss_cells(losses, loss_scale, colours), colours)
+            self._legend.setText(loss_scale.legend(colours))
             colour = QApplication.palette().link().color().name()
             has_reference = self._workbench.comparison.reference is not None
             self.headline.setText(headline(losses, colour, has_reference=has_reference))

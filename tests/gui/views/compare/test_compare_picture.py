@@ -11,6 +11,7 @@ from prune_gui.gui.views.compare.data import Shades, paint, split
 from prune_gui.gui.views.compare.loss_table import LossTable
 from prune_gui.gui.views.compare.text import (
     LOSS_COLUMNS,
+    LossScale,
     equal_decimals,
     headline,
     legend,
@@ -132,6 +133,21 @@ def test_the_headline_names_what_changed_most_where_nothing_is_lost(resolved):
 )
 def test_changes_have_equal_decimals(values, texts):
     assert [equal_decimals(value, max(values)) for value in values] == texts
+
+
+def test_colours_are_from_the_smallest_to_the_largest_loss_that_is_shown(losses):
+    done = compute_losses(losses, lambda _: True, Monitor())  # b loses 20 %, and a 1.2 %
+    shades = LossScale.of(done, {"a", "b", "c"})
+    assert shades.colour(0.0, LIGHT) == LIGHT.scale[0]
+    assert shades.colour(shades.smallest, LIGHT) == LIGHT.scale[1]
+    assert shades.colour(0.2, LIGHT) == LIGHT.scale[-1]
+    text = shades.legend(LIGHT).replace("&nbsp;", " ")
+    assert [part for part in ("0.0 %", "1.2 %", "5.9 %", "20.0 %") if part not in text] == []
+    only = LossScale.of(done, {"a", "c"})
+    assert only.colour(only.largest, LIGHT) == LIGHT.scale[-1]
+    assert "20.0" not in only.legend(LIGHT)
+    none = LossScale.of(done, {"c"})
+    assert none.legend(LIGHT).count("%") == 1
 
 
 def test_bars_of_infinite_changes_are_full(resolved):

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QLabel, QWidget
 from prune_gui.errors import one_line
 from prune_gui.gui.figures.panels import Canvas, CellsPanel, Panel
 from prune_gui.gui.views.overview.block_grid import BlockGrid
+from prune_gui.gui.views.plot import Plot
 from prune_gui.gui.widgets.theme import colours
 from prune_gui.raster.colours import DARK
 
@@ -99,6 +100,9 @@ class WidgetPanel(Panel):
     def draw(self, canvas: Canvas, area: QRectF) -> None:
         picture, before, scale = self._picture, self._picture.size(), self._scale(canvas)
         self._source.show_selection(on=False)
+        plots = [each for each in (picture, *picture.findChildren(Plot)) if isinstance(each, Plot)]
+        for plot in plots:
+            plot.draw_on_paper(on=True)
         picture.resize((area.size() / scale).toSize())
         scale = min(area.width() / picture.width(), area.height() / picture.height())
         canvas.painter.translate(area.topLeft())
@@ -106,6 +110,8 @@ class WidgetPanel(Panel):
         # A plot overrides `render`, and would draw less.
         flags = QWidget.RenderFlag.DrawChildren
         QWidget.render(picture, canvas.painter, QPoint(), QRegion(), flags)
+        for plot in plots:
+            plot.draw_on_paper(on=False)
         picture.resize(before)
         self._source.show_selection(on=True)
 

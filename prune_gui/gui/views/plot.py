@@ -11,7 +11,7 @@ import pyqtgraph as pg
 from numpy.typing import NDArray
 from pyqtgraph.Qt.internals import PrimitiveArray
 from PySide6.QtCore import QEvent, QLineF, QPointF, Signal
-from PySide6.QtGui import QBrush, QColor, QPainter, QPen
+from PySide6.QtGui import QBrush, QColor, QPainter, QPainterPath, QPaintEvent, QPen
 from PySide6.QtWidgets import QApplication
 
 from prune_gui.architecture.weight_layouts import weight_layout
@@ -36,10 +36,37 @@ ANCHORS: Final[dict[Side, tuple[float, float]]] = {
 MARK_Z: Final = 102  # stacking order: above the lines of cuts
 
 
+class PaperPainter(QPainter):
+    """Draws the lines of plots as wide as on the screen, at any resolution and in any file.
+
+    Cosmetic pens would be as wide as pixels of the device, and few programs draw those of an SVG
+    file. Here, shapes have the coordinates of the widget, in which pens are not cosmetic.
+    """
+
+    def drawPath(self, path: QPainterPath) -> None:  # noqa: N802
+        line = self.pen()
+        if not line.isCosmetic():
+            super().drawPath(path)
+            return
+        line.setCosmetic(False)
+        self.save()
+        in_widget = self.worldTransform().map(path)
+        self.resetTransform()
+        self.setPen(line)
+        super().drawPath(in_widget)
+        self.restore()
+
+    def drawLine(self, start: QPointF, end: QPointF) -> None:  # type: ignore[override]  # noqa: N802
+        path = QPainterPath(start)
+        path.lineTo(end)
+        self.drawPath(path)
+
+
 class Plot(pg.PlotWidget):  # type: ignore[misc]
     """A plot without pyqtgraph's menu and buttons."""
 
     left = Signal()  # the cursor left the plot
+    on_paper = False  # whether it is drawn into a figure
 
     def __init__(
         self, axes: dict[str, pg.AxisItem] | None = None, view: pg.ViewBox | None = None
@@ -71,6 +98,21 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]
         super().leaveEvent(event)
         self.left.emit()
 
+    def draw_on_paper(self, *, on: bool) -> None:
+        """Draw lines and points for figures from now on, or for the screen again."""
+        self.on_paper = on
+        for item in self.scene().items():
+            if isinstance(item, pg.ScatterPlotItem):
+                item.setExportMode(on)  # as shapes instead of copies of a bitmap
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+        if not self.on_paper:
+            super().paintEvent(event)
+            return
+        with PaperPainter(self.viewport()) as painter:
+            painter.fillRect(self.viewport().rect(), self.backgroundBrush())
+            self.scene().render(painter, self.viewport().rect(), self.sceneRect())
+
     def show_positions(self, size: int, min_visible: int) -> None:
         """Show the positions 0 ... size - 1, and limit panning and zooming to them."""
         self.view.setLimits(xMin=-0.5, xMax=size - 0.5, minXRange=min(min_visible, size))
@@ -95,7 +137,7 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]
         self.setBackground(colours.background)
         for side in ("left", "bottom"):
             axis = self.plotItem.getAxis(side)
-            axis.setPen(colours.foreground)
+            axis.setPen(colours.foreground, cosmetic=False)
             axis.setTextPen(colours.foreground)
 
 

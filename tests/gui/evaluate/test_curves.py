@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from PySide6.QtCore import QPointF, Qt
+from PySide6.QtGui import QColor
 from PySide6.QtTest import QAbstractItemModelTester
 from waiting import draft_step
 
 from prune_gui.evaluation.evaluation_jobs import MetricCurve
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.evaluate.plots import MetricPlot
+from prune_gui.gui.figures.figure import Figure, Sheet
+from prune_gui.gui.figures.picture import WidgetPanel
 from prune_gui.raster.colours import LIGHT
+from prune_gui.session.settings import FigureSettings
 
 TARGETS = "features.conv2.weight"
 
@@ -53,6 +58,43 @@ def test_a_single_point_has_the_axis_of_all_sparsities(qtbot):
     plot.show_curves([curve], {}, "accuracy", LIGHT)
     low, high = plot.view.viewRange()[0]
     assert low < 0 < 100 < high
+
+
+@pytest.fixture
+def sheet_of_a_curve(qtbot):
+    """Return a function that draws a curve into a file, and the colour of the curve."""
+    plot = MetricPlot("Metric", "sparsity, %")
+    qtbot.addWidget(plot)
+    curve = MetricCurve("L1", (0, 1), np.array([10.0, 90.0]), np.array([0.9, 0.1]))
+    plot.show_curves([curve], {"unpruned": 0.95}, "accuracy", LIGHT)
+    source = SimpleNamespace(show_selection=plot.show_current)
+    panel = WidgetPanel(source, plot, "", "", 0.6)
+
+    def draw(form, dpi=72):
+        return Sheet(Figure([panel], "", FigureSettings(legend=False)), form, dpi).finish()
+
+    return draw, plot.shades["L1"]
+
+
+def test_lines_and_points_of_a_figure_are_as_large_at_any_resolution(sheet_of_a_curve):
+    draw, shade = sheet_of_a_curve
+    shares = []
+    for dpi in (300, 600):
+        image = draw("png", dpi).image
+        pixels = np.frombuffer(image.constBits(), np.uint32)
+        shares.append(np.mean(pixels == QColor(shade).rgb()))
+    assert shares[0] == pytest.approx(shares[1], rel=0.3)
+
+
+def test_a_vector_file_has_points_as_paths_and_lines_of_a_width_in_its_unit(sheet_of_a_curve):
+    draw, shade = sheet_of_a_curve
+    assert b"/Subtype /Image" not in draw("pdf").content()
+    text = draw("svg").content().decode()
+    assert "<image" not in text
+    assert "clip-path" not in text
+    groups = [group for group in text.split("<g ") if shade in group and "<path" in group]
+    assert len(groups) == 3  # a line and two points
+    assert not any("non-scaling-stroke" in group for group in groups)
 
 
 @pytest.mark.slow

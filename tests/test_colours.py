@@ -89,6 +89,20 @@ def test_states_can_be_distinguished_with_any_colour_vision(theme, vision):
 
 
 @THEMES
+def test_curves_contrast_with_the_background(theme):
+    assert min(_contrast(colour, theme.background) for colour in theme.curves) >= 3
+
+
+@THEMES
+@pytest.mark.parametrize("vision", VISIONS)
+def test_curves_can_be_distinguished_from_each_other_and_from_states(theme, vision):
+    for at, curve in enumerate(theme.curves):
+        for other in (*theme.curves[:at], theme.kept, *_pruned(theme)):
+            distance = np.linalg.norm(_oklab(curve, vision) - _oklab(other, vision))
+            assert distance >= MIN_DISTANCE, (curve, other)
+
+
+@THEMES
 @pytest.mark.parametrize("vision", VISIONS)
 def test_zeros_of_the_file_look_unlike_what_is_pruned_in_it(theme, vision):
     distance = np.linalg.norm(_oklab(theme.in_file, vision) - _oklab(theme.zero, vision))

@@ -19,7 +19,7 @@ class Colours:
     Kept is pale, and what is pruned is strong: each colour of pruned elements has a contrast of
     at least 4.5 with that of kept ones (WCAG 2.2). The dark theme mirrors the scale: kept is dim,
     pruned is bright. The colours of pruned elements can be distinguished from each other with any
-    kind of colour vision.
+    kind of colour vision, as can those of curves, and both from each other.
 
     Attributes:
         foreground: text, axes and important outlines.
@@ -28,6 +28,7 @@ class Colours:
             after the last one.
         draft, in_file: elements pruned by the draft, or in the file already.
         zero: elements that are zero in the file and that no step prunes.
+        curves: curves of a plot, which are of no step; the colours repeat after the last one.
         cut: the line below which a step prunes.
         box: inside of a check box.
         warning, caution: texts about errors, and about what has no effect.
@@ -43,6 +44,7 @@ class Colours:
     draft: str
     in_file: str
     zero: str
+    curves: tuple[str, ...]
     cut: str
     box: str
     warning: str
@@ -105,6 +107,7 @@ LIGHT: Final = Colours(
     draft="#a601a3",
     in_file="#0a0c0f",
     zero="#6c5448",
+    curves=("#598dfe", "#96790c", "#fb1bc0", "#1e82a9", "#c7796f", "#b04978", "#9d9706", "#f837fa"),
     cut="#22262b",
     box="#ffffff",
     warning="#b42318",
@@ -122,6 +125,7 @@ DARK: Final = Colours(
     draft="#ff70b8",
     in_file="#ffffff",
     zero="#c0b484",
+    curves=("#2587cc", "#21cf4c", "#fb03c0", "#af736f", "#f20013", "#9509fa", "#a54a75", "#048310"),
     cut="#f4f6f8",
     box="#4a525b",
     warning="#ff8a75",

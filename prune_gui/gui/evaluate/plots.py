@@ -15,13 +15,14 @@ from PySide6.QtCore import QPointF, QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 
 from prune_gui.evaluation.evaluation_jobs import MetricCurve
+from prune_gui.gui.views.legend_text import coloured_text
 from prune_gui.gui.views.plot import Plot, pen
 from prune_gui.raster.colours import Colours
 
 HEADROOM: Final = 0.06
 """Space around the curves, as a share of their extent."""
-LABEL_SPACES: Final = 3
-"""Space for the label above the highest line, relative to `HEADROOM`."""
+LABEL_PX: Final = 24
+"""Height of the label above the first line."""
 POINT_PX: Final = 8
 CURRENT_PX: Final = 15
 BEST_PX: Final = 20
@@ -29,7 +30,17 @@ BEST_PX: Final = 20
 MAX_LEVELS: Final = 3
 REACH_PX: Final = 24
 """Distance from the cursor within which a point becomes the current one."""
-SYMBOLS: Final = ("o", "s", "t", "d", "t1", "star", "p", "h")
+SYMBOLS: Final[Mapping[str, str]] = {
+    "o": "●",
+    "s": "■",
+    "t": "▼",
+    "d": "◆",
+    "t1": "▲",
+    "star": "★",
+    "p": "⬟",
+    "h": "⬢",
+}
+"""The shapes of the points of curves, as pyqtgraph names them, and as characters of a legend."""
 ANY: Final = (-math.inf, math.inf)
 
 At = tuple[int, int]
@@ -65,6 +76,7 @@ class MetricPlot(Plot):
         self.curves: list[MetricCurve] = []  # the curves with at least one point
         self.levels: dict[str, float] = {}  # the values of horizontal lines, by their labels
         self.shades: dict[str, str] = {}  # the colours of the curves, by their labels
+        self._symbols: dict[str, str] = {}  # the shapes of their points
         self._current: At | None = None
         self._lines: list[pg.PlotDataItem] = []
         self._level_lines = [_level_line(at) for at in range(MAX_LEVELS)]
@@ -75,6 +87,7 @@ class MetricPlot(Plot):
             self.addItem(item, ignoreBounds=True)
         self.label("bottom", sparsity)
         self.setXRange(0, 100)
+        self.view.sigResized.connect(self._fit)
         self.scene().sigMouseMoved.connect(self._point_at)
         self.scene().sigMouseClicked.connect(self._click)
         self.left.connect(lambda: self._choose(None))
@@ -88,7 +101,7 @@ class MetricPlot(Plot):
         shades: Sequence[str] = (),
         within: tuple[float, float] = ANY,
     ) -> None:
-        """Show curves in the colours of steps, or in `shades`, and lines at finite levels.
+        """Show curves in colours of their own, or in `shades`, and lines at finite levels.
 
         A curve without a label is points alone. Values beyond `within` are triangles at its ends.
         """
@@ -96,17 +109,17 @@ class MetricPlot(Plot):
         self.label("left", title)
         for line in self._lines:
             self.removeItem(line)
-        self._lines, self.curves, self.shades = [], [], {}
+        self._lines, self.curves, self.shades, self._symbols = [], [], {}, {}
         for item in (self._front, self._best):
             item.setData([], [])
         self.levels = {text: value for text, value in levels.items() if math.isfinite(value)}
         alike: dict[tuple[str, str], list[MetricCurve]] = {}  # drawn at once, for speed
         for at, curve in enumerate(curves):
             if curve.points:
-                shade = shades[at] if shades else colours.steps[at % len(colours.steps)]
-                symbol = "o" if shades else SYMBOLS[at % len(SYMBOLS)]
+                shade = shades[at] if shades else colours.curves[at % len(colours.curves)]
+                symbol = "o" if shades else [*SYMBOLS][at % len(SYMBOLS)]
                 alike.setdefault((shade, symbol), []).append(curve)
-                self.shades[curve.label] = shade
+                self.shades[curve.label], self._symbols[curve.label] = shade, symbol
                 self.curves.append(replace(curve, values=np.clip(curve.values, *within)))
         for (shade, symbol), members in alike.items():
             self._draw(members, shade, symbol, within)
@@ -126,7 +139,7 @@ class MetricPlot(Plot):
     def draw_front(self, points: NDArray[np.intp], best: Sequence[int], colours: Colours) -> None:
         """Join some points of the first curve with a line, and ring others for good."""
         x, y = self.curves[0].sparsity, self.curves[0].values
-        self._front.setData(x[points], y[points], pen=pen(colours.steps[0], width=2))
+        self._front.setData(x[points], y[points], pen=pen(colours.curves[0], width=2))
         self._best.setData(x[best], y[best], pen=pen(colours.cut, width=3))
 
     def ring(self, point: object) -> None:
@@ -145,11 +158,14 @@ class MetricPlot(Plot):
         self._ring.setVisible(on)
 
     def legend(self) -> str:
-        """Return the labels of the curves in their colours as rich text; each line is an item."""
-        return "<br>".join(
-            f'<span style="color: {shade}">■</span>&nbsp;{escape(label)}'
-            for label, shade in self.shades.items()
-        )
+        """Return the line, the shape and the label of each curve as lines of rich text."""
+
+        def mark(curve: MetricCurve) -> str:
+            line = "─" * (len(curve.points) > 1)
+            shape = line + SYMBOLS[self._symbols[curve.label]] + line
+            return coloured_text(shape, self.shades[curve.label])
+
+        return "<br>".join(f"{mark(curve)}&nbsp;{escape(curve.label)}" for curve in self.curves)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
         key = Key(event.key())
@@ -217,14 +233,16 @@ class MetricPlot(Plot):
         values = np.concatenate([curve.values for curve in self.curves] or [np.zeros(0)])
         values = np.append(values, [*self.levels.values()])
         values = values[np.isfinite(values)]
-        for shown, set_range, above in (
-            (sparsity, self.setXRange, 1),
-            (values, self.setYRange, 1 + LABEL_SPACES * bool(self.levels)),
-        ):
+        for shown, set_range in ((sparsity, self.setXRange), (values, self.setYRange)):
             if len(shown):
                 low, high = float(shown.min()), float(shown.max())
                 space = HEADROOM * (high - low) or HEADROOM * (abs(high) or 1.0)
-                set_range(low - space, high + above * space, padding=0)
+                low, high = low - space, high + space
+                if self.levels and shown is values:
+                    share = min(LABEL_PX / max(self.view.height(), 1.0), 0.5)
+                    first = next(iter(self.levels.values()))
+                    high = max(high, (first - share * low) / (1 - share))
+                set_range(low, high, padding=0)
 
     def _nearest(self, scene: QPointF) -> At | None:
         if not self.curves:

@@ -246,6 +246,8 @@ class FigureDialog(QDialog):
         default = self._source.caption()[0]
         if layout == MASK:
             default = panels[0].title
+        elif layout == CURVES and self._curves is not None:
+            default = self._curves.caption()[0]  # curves may start from the file
         elif layout != PICTURE and self._data is not None:
             default = default_title(self._data)
         self.title.setPlaceholderText(default)

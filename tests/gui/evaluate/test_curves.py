@@ -76,6 +76,20 @@ def sheet_of_a_curve(qtbot):
     return draw, plot.shades["L1"]
 
 
+@pytest.mark.parametrize(("height", "highest"), [(160, 1.3), (600, 1.06)])
+def test_the_axis_of_values_ends_above_the_label_of_the_unpruned_value(qtbot, height, highest):
+    plot = MetricPlot("Metric", "sparsity, %")
+    qtbot.addWidget(plot)
+    plot.resize(400, height)
+    curve = MetricCurve("L1", (0, 1), np.array([10.0, 90.0]), np.array([0.99, 0.12]))
+    plot.show_curves([curve], {"unpruned": 0.994}, "accuracy", LIGHT)
+    plot.show()
+    top = plot.view.viewRange()[1][1]
+    above = plot.view.mapViewToScene(QPointF(0, 0.994)).y() - plot.view.sceneBoundingRect().top()
+    assert above >= plot._level_lines[0].label.textItem.boundingRect().height()
+    assert top < highest
+
+
 def test_lines_and_points_of_a_figure_are_as_large_at_any_resolution(sheet_of_a_curve):
     draw, shade = sheet_of_a_curve
     shares = []
@@ -187,7 +201,7 @@ def test_each_chosen_ranking_is_a_curve_exported_with_its_legend_and_all_metrics
     assert [curve.label for curve in curves] == ["global L1", "LAMP"]
     assert [curve.values.tolist() for curve in curves] == [[0.5, 0.25]] * 2
     assert sweep.plot.levels == {"unpruned 1.0000": 1.0}
-    assert sweep.legend().count("■") == 2
+    assert ["─●─" in line or "─■─" in line for line in sweep.legend().split("<br>")] == [True] * 2
     monkeypatch.setattr(questions, "ask_target", lambda *_: tmp_path / "curve.csv")
     export_figure(sweep.save_picture.trigger, tmp_path / "curve.svg")
     sweep.save_table.trigger()

@@ -129,10 +129,10 @@ class BarsPanel(DataPanel):
                 heading = bar.heading
                 lines.append(heading)
             lines.append(bar)
-        length = len(lines)
-        if width >= 2 * COLUMN_EMS * canvas.text_pt and length > MAX_IN_COLUMN:
-            length = ceil(length / 2)
-        return [lines[start : start + length] for start in range(0, len(lines), length)]
+        if width < 2 * COLUMN_EMS * canvas.text_pt or len(lines) <= MAX_IN_COLUMN:
+            return [lines]
+        halves = [(lines[:at], _continued(lines, at)) for at in range(2, len(lines))]
+        return [*min(halves, key=lambda both: (_is_torn(*both), max(map(len, both))))]
 
     def draw(self, canvas: Canvas, area: QRectF) -> None:
         gap = 3 * GAP
@@ -145,12 +145,15 @@ class BarsPanel(DataPanel):
         canvas.painter.translate(area.topLeft())
         canvas.painter.scale(scale, scale)  # smaller, if not even the sums have the space
         width = (area.width() / scale + gap) / len(columns) - gap
+        bars = [line for lines in columns for line in lines if isinstance(line, Bar)]
         for number, lines in enumerate(columns):
             row = QRectF(number * (width + gap), 0, width, pitch / scale)
-            self._draw_column(canvas, row, lines)
+            self._draw_column(canvas, row, lines, bars)
 
-    def _draw_column(self, canvas: Canvas, row: QRectF, lines: Sequence[Bar | str]) -> None:
-        bars = [line for line in lines if isinstance(line, Bar)]
+    def _draw_column(
+        self, canvas: Canvas, row: QRectF, lines: Sequence[Bar | str], bars: Sequence[Bar]
+    ) -> None:
+        """Draw some of the bars, from one line to the next, in the scale that suits all bars."""
         blocks = max(canvas.width(bar.block, bold=True) for bar in bars) + GAP
         blocks = blocks if any(bar.block for bar in bars) else 0
         names = min(max(canvas.width(bar.label) for bar in bars), LABEL_SHARE * row.width())
@@ -187,6 +190,22 @@ class BarsPanel(DataPanel):
             part = QRectF(left, box.top() + inset, width, box.height() - 2 * inset)
             canvas.fill(part, canvas.colours.of(code, self.data.subject.draft))
             left += width
+
+
+def _continued(lines: Sequence[Bar | str], at: int) -> list[Bar | str]:
+    """Return the lines from one on, below a heading if they have one."""
+    first, *rest = lines[at:]
+    if isinstance(first, Bar):
+        return [first.heading, first, *rest] if first.heading else [first, *rest]
+    return [first, *rest] if first else rest
+
+
+def _is_torn(above: Sequence[Bar | str], below: Sequence[Bar | str]) -> bool:
+    """Return whether a block would be in both columns, or a heading without a bar below it."""
+    last, first = above[-1], next(line for line in below if isinstance(line, Bar))
+    return isinstance(last, str) or (
+        bool(last.block) and (last.heading, last.block) == (first.heading, first.block)
+    )
 
 
 class MaskPanel(DataPanel):

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import re
 from itertools import groupby, pairwise
+from types import SimpleNamespace
 from xml.etree import ElementTree as ET
 
 import pytest
+from PySide6.QtCore import QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 
 import prune_gui
-from prune_gui.gui.figures.data import figure_data
+from prune_gui.gui.figures.data import Bar, figure_data
 from prune_gui.gui.figures.figure import (
     Figure,
     Sheet,
     default_title,
     panels_of,
 )
-from prune_gui.gui.figures.panels import GRID_FONT_PX, Canvas
+from prune_gui.gui.figures.panels import GRID_FONT_PX, BarsPanel, Canvas
 from prune_gui.gui.views.overview.grid_painter import GridPainter
 from prune_gui.monitor import Monitor
 from prune_gui.raster.colours import DARK, LIGHT
@@ -156,6 +158,29 @@ def test_texts_of_bars_do_not_overlap_in_a_low_figure(figure_of, height, monkeyp
     centres, scales = zip(*sorted(rows), strict=True)
     distances = [after - before for before, after in pairwise(centres)]
     assert min(distances) > 0.9 * (8 - 1) * max(scales)
+
+
+def test_bars_in_two_columns_have_one_scale_whole_blocks_and_their_heading(qapp, monkeypatch):
+    bars = [Bar("", "", "a_long_name_of_embeddings", {0: 1})]
+    for block in "01234":
+        bars += [Bar("layer.*", block, role, {0: 1, 1: 1}) for role in "qkvo"]
+    panel = BarsPanel("", "", SimpleNamespace(listed=lambda by_block: bars))
+    widths, texts = [], []
+
+    def draw_bar(_panel, _canvas, box, _bar):
+        widths.append(box.width())
+
+    def text(_canvas, _box, text, *_, **__):
+        texts.append(text)
+
+    monkeypatch.setattr(BarsPanel, "_draw_bar", draw_bar)
+    monkeypatch.setattr(Canvas, "text", text)
+    image = QImage(600, 300, QImage.Format.Format_RGB32)
+    with QPainter(image) as painter:
+        panel.draw(Canvas(painter, LIGHT, 8, "DejaVu Sans"), QRectF(0, 0, 600, 300))
+    assert len(widths) == len(bars)
+    assert len(set(widths)) == 1
+    assert [texts.count(text) for text in ("layer.*", *"01234")] == [2, 1, 1, 1, 1, 1]
 
 
 def test_names_are_shortened_so_that_they_differ(qapp):

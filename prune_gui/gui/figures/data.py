@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
@@ -12,27 +12,38 @@ from prune_gui.gui.views.maps.tiles import Pixels, TileRegion
 from prune_gui.gui.views.mask.data import MaskPainter
 from prune_gui.gui.views.overview.data import parameter_subject
 from prune_gui.gui.views.overview.layout import Arrangement
+from prune_gui.monitor import Monitor
 from prune_gui.raster.parameter_layouts import KernelLayout, SliceLayout
 from prune_gui.recipe.recipe import KEPT
 from prune_gui.session.subjects import ModelSubject, Subject, with_zeros
 
 if TYPE_CHECKING:
-    from prune_gui.monitor import Monitor
     from prune_gui.recipe import Resolution
 
 MAX_NAME_CHARS: Final = 100  # of a suggested file name
-MAX_CELLS: Final = 256
-"""Maximum number of cells of a mask along a side: more are smaller than what a printer resolves."""
+MAX_CELLS: Final = 2048
+"""Maximum number of cells of a mask along a side, whatever the resolution."""
 MAX_BARS: Final = 72  # more bars than this are summed up by block
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MaskCells:
-    """The mask of a parameter with a number of rows and columns: a level per cell."""
+class ShownMask:
+    """The mask of a parameter in a layout."""
 
-    levels: Pixels  # see `mask_levels`
-    size: tuple[int, int]
+    subject: Subject
+    layout: KernelLayout | SliceLayout
     sparsity: float
+    _painted: dict[tuple[int, int], Pixels] = field(default_factory=dict)
+
+    def levels(self, cell: tuple[int, int]) -> Pixels:
+        """Return a level per cell (see `mask_levels`), given its rows and columns."""
+        if cell not in self._painted:
+            rows, columns = self.layout.rows, self.layout.columns
+            cells = ceil(rows / cell[0]), ceil(columns / cell[1])
+            region = TileRegion(range(rows), range(columns), cells)
+            painted = MaskPainter(self.subject).paint(self.layout, region, Monitor())
+            self._painted[cell] = painted.pixels
+        return self._painted[cell]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +75,7 @@ class FigureData:
     bars: Mapping[str, Bar]
     chosen: Subject | None = None
     axes: tuple[str, str] = ("", "")
-    masks: tuple[MaskCells, ...] = ()
+    masks: tuple[ShownMask, ...] = ()
 
     def listed(self, *, by_block: bool) -> list[Bar]:
         """Return the bars in the order of the sections; one per block if there are too many."""
@@ -84,7 +95,6 @@ def figure_data(
     before: Resolution,
     chosen: Subject | None,
     axes: tuple[str, str],
-    monitor: Monitor,
 ) -> FigureData:
     """Return the content of the layouts; `before` is the original, or the file itself."""
     tensors, counts = subject.resolution.checkpoint.tensors, subject.resolution.counts
@@ -103,7 +113,10 @@ def figure_data(
     original = Subject(before, before.checkpoint.tensors[chosen.name], None)
     if before.checkpoint is chosen.resolution.checkpoint:
         original = replace(original, file_zeros=chosen.file_zeros)
-    masks = _cells(original, monitor), _cells(chosen, monitor)
+    layout = layout_of(chosen.info.shape)
+    masks = tuple(
+        ShownMask(each, layout, pruned_share(_counts(each))) for each in (original, chosen)
+    )
     return FigureData(subject, found, bars, chosen, axes, masks)
 
 
@@ -119,15 +132,6 @@ def _counts(subject: Subject) -> dict[int, int]:
 def layout_of(shape: tuple[int, ...]) -> KernelLayout | SliceLayout:
     """Return the layout of a mask, the first that the view offers."""
     return KernelLayout.of(shape) or SliceLayout.wrapped(shape) or SliceLayout.flattened(shape)
-
-
-def _cells(subject: Subject, monitor: Monitor) -> MaskCells:
-    layout = layout_of(subject.info.shape)
-    size = layout.rows, layout.columns
-    down, across = (ceil(length / ceil(length / MAX_CELLS)) for length in size)
-    region = TileRegion(range(layout.rows), range(layout.columns), (down, across))
-    levels = MaskPainter(subject).paint(layout, region, monitor).pixels
-    return MaskCells(levels, size, pruned_share(_counts(subject)))
 
 
 def file_name(text: str) -> str:

@@ -215,8 +215,8 @@ class FigureDialog(QDialog):
             if original is not None and found is not None and found.shape == chosen.info.shape:
                 before = original
 
-        def work(monitor: Monitor) -> FigureData:
-            return figure_data(model, before, subject, axes, monitor)
+        def work(_: Monitor) -> FigureData:
+            return figure_data(model, before, subject, axes)
 
         def then(data: FigureData) -> None:
             if isValid(self):

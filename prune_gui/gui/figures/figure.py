@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
-from math import prod
 from string import ascii_lowercase
 from typing import Final, Literal
 
@@ -135,14 +134,17 @@ class Figure:
         return POINTS_PER_INCH * self.settings.height / self.settings.per_inch
 
     def _canvas(self, painter: QPainter) -> Canvas:
-        return Canvas(painter, self.colours, self.settings.text_pt, self.family)
+        settings = self.settings
+        pixels_per_pt = settings.dpi / POINTS_PER_INCH
+        return Canvas(painter, self.colours, settings.text_pt, self.family, pixels_per_pt)
 
     def _title(self, canvas: Canvas) -> QTextDocument:
         html = f"<b>{escape(one_line(self.title))}</b>" if self.title else ""
         return canvas.rich(html, self._width - 2 * MARGIN, small=False)
 
     def _legend(self, canvas: Canvas, panel: Panel, width: float) -> QTextDocument:
-        return canvas.rich(panel.legend if self.settings.legend else "", width)
+        text = panel.legend_for(canvas, width) if self.settings.legend else ""
+        return canvas.rich(text, width)
 
     @cached_property
     def _boxes(self) -> list[tuple[Panel, QRectF, float]]:
@@ -170,9 +172,14 @@ class Figure:
             if self._height:
                 content = sum(heights[panel] for panel in panels)
                 room = self._height - MARGIN - top - (ends[number] - GAP - content)
-                stretch = max(MIN_STRETCH, room / content)
+                rigid = sum(heights[panel] for panel in panels if panel.is_rigid)
+                if room > content > rigid:
+                    stretch = (room - rigid) / (content - rigid)
+                else:
+                    stretch = max(MIN_STRETCH, room / content)
             for panel in panels:
-                box = QRectF(left, y + lead, width, stretch * heights[panel])
+                factor = min(stretch, 1.0) if panel.is_rigid else stretch
+                box = QRectF(left, y + lead, width, factor * heights[panel])
                 y = box.bottom() + texts[panel] + GAP
                 boxes[panel] = panel, box, y - GAP
         return [boxes[panel] for panel in self.panels]
@@ -193,9 +200,7 @@ def panels_of(data: FigureData, colours: Colours) -> dict[str, Panel]:
         "layers": BarsPanel(tr("Sparsity of each layer"), text, data),
     }
     if chosen is not None:
-        is_dense = prod(data.masks[0].size) > data.masks[0].levels.size
-        text = legend(chosen, colours, zeros=chosen.zeros, is_dense=is_dense)
-        panels[MASK] = MaskPanel(one_line(chosen.name), text, data)
+        panels[MASK] = MaskPanel(one_line(chosen.name), "", data)
     return panels
 
 

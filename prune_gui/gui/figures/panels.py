@@ -14,11 +14,13 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QImage, QPainter, QTextDocument
 
 from prune_gui.errors import one_line
-from prune_gui.gui.figures.data import Bar, FigureData
+from prune_gui.gui.figures.data import MAX_CELLS, Bar, FigureData
+from prune_gui.gui.views.legend_text import SEPARATOR, cell_meaning, legend, unbroken
 from prune_gui.gui.views.mask.data import coloured, step_table
 from prune_gui.gui.views.overview.grid_painter import CellOf, GridPainter, image_of
 from prune_gui.gui.views.overview.layout import Arrangement
-from prune_gui.language import tr
+from prune_gui.gui.views.plot import axis_scales
+from prune_gui.language import format_number, tr
 from prune_gui.number_formats import percent, sparsity_share
 from prune_gui.raster.colours import Colours, ramp_table
 from prune_gui.recipe.recipe import KEPT
@@ -37,8 +39,9 @@ MIN_PITCH: Final = 0.75  # of bars, relative to the height of a line; closer one
 BAR: Final = 0.72  # thickness of a bar, relative to the distance of bars
 LABEL_SHARE: Final = 0.4  # maximum width of the names of layers, as a share of a column
 MIN_ASPECT: Final = 0.35
-MAX_ASPECT: Final = 1.4
+MAX_ASPECT: Final = 2.8
 """Limits of the height of a mask, relative to its width."""
+MAX_MASK_HEIGHT: Final = 1.4  # relative to the width that it may have
 
 
 class Panel:
@@ -47,6 +50,11 @@ class Panel:
     title: str
     legend: str
     is_of_widget: ClassVar[bool] = False  # whether `draw` must be called on the GUI thread
+    is_rigid: ClassVar[bool] = False  # whether it is not higher than `height`
+
+    def legend_for(self, canvas: Canvas, width: float) -> str:
+        """Return the legend of the panel with a width in points."""
+        return self.legend
 
     @abstractmethod
     def height(self, canvas: Canvas, width: float) -> float:
@@ -211,33 +219,55 @@ def _is_torn(above: Sequence[Bar | str], below: Sequence[Bar | str]) -> bool:
 class MaskPanel(DataPanel):
     """The mask of a parameter in the file and after the steps, side by side."""
 
+    is_rigid = True
+
     def height(self, canvas: Canvas, width: float) -> float:
-        rows, columns = self.data.masks[0].size
-        aspect = min(max(rows / columns, MIN_ASPECT), MAX_ASPECT)
-        return aspect * self._side(canvas, width) + 2 * canvas.line
+        return self._aspect * self._side(canvas, width) + 2 * canvas.line
+
+    def legend_for(self, canvas: Canvas, width: float) -> str:
+        chosen, cell = self.data.chosen, self._cell(canvas, width)
+        assert chosen is not None
+        is_dense = cell != (1, 1)
+        text = legend(chosen, canvas.colours, zeros=chosen.zeros, is_dense=is_dense)
+        return SEPARATOR.join([text, unbroken(cell_meaning(cell))] if is_dense else [text])
+
+    @property
+    def _aspect(self) -> float:
+        layout = self.data.masks[0].layout
+        return min(max(layout.rows / layout.columns, MIN_ASPECT), MAX_ASPECT)
 
     def _side(self, canvas: Canvas, width: float) -> float:
-        return (width - canvas.line - 3 * GAP) / 2
+        return (width - canvas.line - 3 * GAP) / 2 * min(1.0, MAX_MASK_HEIGHT / self._aspect)
+
+    def _cell(self, canvas: Canvas, width: float) -> tuple[int, int]:
+        """Return the rows and columns per cell: one if the resolution has a pixel for each."""
+        layout, across = self.data.masks[0].layout, self._side(canvas, width) * canvas.pixels_per_pt
+        down = self._aspect * across
+        rows, columns = (max(1, min(int(room), MAX_CELLS)) for room in (down, across))
+        return ceil(layout.rows / rows), ceil(layout.columns / columns)
 
     def draw(self, canvas: Canvas, area: QRectF) -> None:
-        line, side = canvas.line, self._side(canvas, area.width())
-        height = area.height() - 2 * line
+        line, cell = canvas.line, self._cell(canvas, area.width())
+        side = min(self._side(canvas, area.width()), (area.height() - 2 * line) / self._aspect)
+        height = self._aspect * side
         down, across = self.data.axes
-        canvas.upright(QRectF(area.left(), area.top(), line, area.height()), down)
+        (_, end_row), (_, end_column) = axis_scales(self.data.masks[0].layout)
+        canvas.axis(QRectF(area.left(), area.top() + line, line, height), down, end_row)
         table = step_table(canvas.colours)
         left = area.left() + line + GAP
         for mask, state in zip(self.data.masks, (tr("Before"), tr("After")), strict=True):
             text = f"{state}: {sparsity_share(mask.sparsity)}"
             canvas.text(QRectF(left, area.top(), side, line), text)
             box = QRectF(left, area.top() + line, side, height)
-            box = canvas.pixels(box, coloured(mask.levels, table))
-            canvas.text(QRectF(left, box.bottom(), box.width(), line), across, Centre)
+            box = canvas.pixels(box, coloured(mask.levels(cell), table))
+            canvas.axis(QRectF(left, box.bottom(), box.width(), line), across, end_column)
             left += side + 2 * GAP
 
 
 LEADING: Final = 1.3  # height of a line, relative to the size of its text
 ENLARGEMENT: Final = 4
 """Pixels per cell and side in vector files, because some programs blur enlarged pictures."""
+MAX_ENLARGED: Final = 2048  # pixels along a side up to which pictures are enlarged
 MIN_SNAPPED: Final = 3  # device pixels per cell from which all cells get the same number of them
 ELIDED: Final = Qt.TextElideMode.ElideMiddle
 Left: Final = Qt.AlignmentFlag.AlignLeft
@@ -248,11 +278,19 @@ Centre: Final = Qt.AlignmentFlag.AlignHCenter
 class Canvas:
     """A painter with the colours of a theme. Small texts are 1 pt smaller than others."""
 
-    def __init__(self, painter: QPainter, colours: Colours, text_pt: int, family: str) -> None:
+    def __init__(
+        self,
+        painter: QPainter,
+        colours: Colours,
+        text_pt: int,
+        family: str,
+        pixels_per_pt: float = 1.0,
+    ) -> None:
         self.painter = painter
         self.colours = colours
         self.text_pt = text_pt
         self.family = family
+        self.pixels_per_pt = pixels_per_pt  # resolution of the file, whatever is painted on
         self.line = LEADING * (text_pt - 1)  # height of a line of small text
 
     def font(self, *, small: bool = True, bold: bool = False) -> QFont:
@@ -286,13 +324,20 @@ class Canvas:
         flags = align | Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextDontClip
         self.painter.drawText(box, int(flags), fitting)
 
-    def upright(self, box: QRectF, text: str) -> None:
+    def axis(self, box: QRectF, name: str, end: int) -> None:
+        """Write the first and the last index, and the name of an axis, which goes down if high."""
+        numbers = ["0", format_number(end - 1)] if end > 1 else ["", ""]
+        line = QRectF(0, 0, box.width(), box.height())
         self.painter.save()
-        self.painter.translate(box.center())
-        self.painter.rotate(-90)
-        self.text(
-            QRectF(-box.height() / 2, -box.width() / 2, box.height(), box.width()), text, Centre
-        )
+        self.painter.translate(box.topLeft())
+        if box.height() > box.width():
+            self.painter.translate(0, box.height())
+            self.painter.rotate(-90)
+            line, numbers = line.transposed(), numbers[::-1]
+        for number, align in zip(numbers, (Left, Right), strict=True):
+            self.text(line, number, align)
+        room = max(map(self.width, numbers)) + GAP
+        self.text(line.adjusted(room, 0, -room, 0), name, Centre)
         self.painter.restore()
 
     def rich(self, html: str, width: float, *, small: bool = True) -> QTextDocument:
@@ -328,7 +373,8 @@ class Canvas:
         contiguous = np.ascontiguousarray(pixels)
         image = image_of(contiguous)
         if not isinstance(self.painter.device(), QImage):
-            self.painter.drawImage(box, image.scaled(QSize(across, down) * ENLARGEMENT))
+            factor = min(ENLARGEMENT, max(1, MAX_ENLARGED // max(across, down)))
+            self.painter.drawImage(box, image.scaled(QSize(across, down) * factor))
             return box
         to_device = self.painter.combinedTransform()
         on_device = to_device.mapRect(box)

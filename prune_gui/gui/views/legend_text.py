@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from prune_gui.errors import one_line
 from prune_gui.gui.views.maps.tiles import MIN_SHADE
-from prune_gui.language import tr, trn
+from prune_gui.language import format_number, tr, trn
 from prune_gui.number_formats import sparsity, sparsity_share
 from prune_gui.raster.colours import Colours, mixed
 from prune_gui.recipe.recipe import KEPT, ZERO
@@ -111,6 +111,18 @@ def _squares(colours: Colours, code: int, draft: int | None, *, is_dense: bool) 
     shares = RAMP if is_dense else RAMP[-1:]
     shades = (mixed(colours.kept, colours.of(code, draft), share) for share in shares)
     return "".join(coloured_text("■", shade) for shade in shades)
+
+
+def cell_meaning(cell: tuple[int, int], low: float = 0.0, high: float = 1.0) -> str:
+    """Return what a cell of a mask with several weights shows; shares have colours between ends."""
+    return tr(
+        "{down:,} \N{MULTIPLICATION SIGN} {across:,} weights per cell, from pale to strong: "
+        "{low} % to {high} % pruned",
+        down=cell[0],
+        across=cell[1],
+        low=format_number(100 * low, ".3g"),
+        high=format_number(100 * high, ".3g"),
+    )
 
 
 def counted(title: str, count: int, total: int) -> str:

@@ -21,7 +21,6 @@ from prune_gui.gui.figures.figure import (
 )
 from prune_gui.gui.figures.panels import GRID_FONT_PX, BarsPanel, Canvas
 from prune_gui.gui.views.overview.grid_painter import GridPainter
-from prune_gui.monitor import Monitor
 from prune_gui.raster.colours import DARK, LIGHT
 from prune_gui.resources import resource
 from prune_gui.session.settings import FigureSettings
@@ -43,7 +42,7 @@ def data():
         after = prune_gui.resolve(prune_gui.Recipe.from_yaml(RECIPE), checkpoint)
         before = prune_gui.resolve(prune_gui.Recipe(steps=[]), checkpoint)
         chosen = Subject(after, checkpoint.tensors[CHOSEN], None)
-        yield figure_data(ModelSubject(after, None), before, chosen, ("row", "column"), Monitor())
+        yield figure_data(ModelSubject(after, None), before, chosen, ("row", "column"))
 
 
 @pytest.fixture
@@ -137,6 +136,34 @@ def test_the_cells_of_a_mask_are_equal_and_not_blurred(figure_of, data):
     assert set(line) <= {LIGHT.kept, LIGHT.background, *LIGHT.steps}
     runs = [len(list(run)) for _, run in groupby(line)][1:-1]
     assert all(length % min(runs) == 0 for length in runs)
+
+
+@pytest.mark.parametrize(("dpi", "is_dense"), [(600, False), (50, True)])
+def test_a_mask_has_a_cell_per_weight_unless_the_resolution_is_too_low(figure_of, dpi, is_dense):
+    root = ET.fromstring(content_of(figure_of("mask", width=40.0, dpi=dpi, format="svg")))
+    text = "".join("".join(root.itertext()).split())
+    assert ("weightspercell,frompaletostrong" in text) == is_dense
+
+
+def test_a_mask_has_its_proportions_and_numbers_at_any_height(figure_of, data, monkeypatch):
+    boxes, texts = [], []
+
+    def pixels(_canvas, box, _pixels):
+        boxes.append(box)
+        return box
+
+    def text(_canvas, _box, text, *_, **__):
+        texts.append(text)
+
+    monkeypatch.setattr(Canvas, "pixels", pixels)
+    monkeypatch.setattr(Canvas, "text", text)
+    for height in (0.0, 60.0, 200.0):
+        content_of(figure_of("mask", height=height, width=180.0))
+    layout = data.masks[0].layout
+    assert len(boxes) == 6
+    for box in boxes:
+        assert box.height() / box.width() == pytest.approx(layout.rows / layout.columns)
+    assert {"0", "31", "15"} <= set(texts)
 
 
 def test_a_set_height_is_held_and_a_legend_can_be_left_out(figure_of):

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QPushButton, QWidget
 
 from prune_gui import raster
 from prune_gui.gui.views.controls import shortcut, switch
-from prune_gui.gui.views.legend_text import SEPARATOR, legend, unbroken
+from prune_gui.gui.views.legend_text import SEPARATOR, cell_meaning, legend, unbroken
 from prune_gui.gui.views.maps.canvas import SIDES, MapCanvas, extent
 from prune_gui.gui.views.maps.map_view import MapView
 from prune_gui.gui.views.maps.margins import Titles
@@ -34,7 +34,7 @@ from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
 from prune_gui.gui.workbench import Workbench
-from prune_gui.language import format_number, tr
+from prune_gui.language import tr
 from prune_gui.raster.colours import Colours
 from prune_gui.recipe.recipe import KEPT
 from prune_gui.session.subjects import Subject
@@ -109,15 +109,7 @@ class MaskView(MapView):
         local = local_contrast(visible) if has_ramps and self._local.isChecked() else None
         self._local.setVisible(has_ramps)
         self._contrast = local or Contrast()
-        low, high = (format_number(100 * end, ".3g") for end in self._contrast)
-        text = tr(
-            "{down:,} \N{MULTIPLICATION SIGN} {across:,} weights per cell, from pale to strong: "
-            "{low} % to {high} % pruned",
-            down=cell[0],
-            across=cell[1],
-            low=low,
-            high=high,
-        )
+        text = cell_meaning(cell, *self._contrast)
         self._cell_text.say(text if has_ramps else "", tip=text)
         return self._contrast != before
 

@@ -15,7 +15,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF, QImage, QPainter, QTextD
 
 from prune_gui.errors import one_line
 from prune_gui.gui.figures.data import MAX_CELLS, Bar, FigureData
-from prune_gui.gui.views.legend_text import SEPARATOR, cell_meaning, legend, unbroken
+from prune_gui.gui.views.legend_text import SEPARATOR, cell_meaning, legend
 from prune_gui.gui.views.mask.data import coloured, step_table
 from prune_gui.gui.views.overview.grid_painter import CellOf, GridPainter, image_of
 from prune_gui.gui.views.overview.layout import Arrangement
@@ -229,7 +229,7 @@ class MaskPanel(DataPanel):
         assert chosen is not None
         is_dense = cell != (1, 1)
         text = legend(chosen, canvas.colours, zeros=chosen.zeros, is_dense=is_dense)
-        return SEPARATOR.join([text, unbroken(cell_meaning(cell))] if is_dense else [text])
+        return SEPARATOR.join([text, cell_meaning(cell)] if is_dense else [text])
 
     @property
     def _aspect(self) -> float:
@@ -336,8 +336,8 @@ class Canvas:
             line, numbers = line.transposed(), numbers[::-1]
         for number, align in zip(numbers, (Left, Right), strict=True):
             self.text(line, number, align)
-        room = max(map(self.width, numbers)) + GAP
-        self.text(line.adjusted(room, 0, -room, 0), name, Centre)
+        before, after = (self.width(number) + GAP / 2 for number in numbers)
+        self.text(line.adjusted(before, 0, -after, 0), name, Centre)
         self.painter.restore()
 
     def rich(self, html: str, width: float, *, small: bool = True) -> QTextDocument:
@@ -359,10 +359,12 @@ class Canvas:
         self.painter.fillRect(box, QColor(colour))
 
     def percentages(self, box: QRectF) -> None:
-        """Write those at the ends and in the middle of a scale below it."""
+        """Write those at the ends of a scale below it, and in the middle if there is room."""
         below = QRectF(box.left(), box.bottom(), box.width(), self.line)
-        for share, align in ((0.0, Left), (0.5, Centre), (1.0, Right)):
-            self.text(below, percent(share), align)
+        self.text(below, percent(0.0), Left)
+        self.text(below, percent(1.0), Right)
+        if box.width() >= 2 * self.width(percent(1.0)) + self.width(percent(0.5)) + 4 * GAP:
+            self.text(below, percent(0.5), Centre)
 
     def pixels(self, box: QRectF, pixels: NDArray[np.uint8]) -> QRectF:
         """Draw uint8 (down, across, 4) without blurring, and return the rectangle it fills.

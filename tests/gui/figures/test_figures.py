@@ -9,9 +9,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from PySide6.QtCore import QRectF
-from PySide6.QtGui import QColor, QImage, QPainter
+from PySide6.QtGui import QColor, QFont, QImage, QPainter
 
 import prune_gui
+from prune_gui.architecture.blocks import BlockRow, Section
 from prune_gui.gui.figures.data import Bar, figure_data
 from prune_gui.gui.figures.figure import (
     Figure,
@@ -20,7 +21,8 @@ from prune_gui.gui.figures.figure import (
     panels_of,
 )
 from prune_gui.gui.figures.panels import GRID_FONT_PX, BarsPanel, Canvas
-from prune_gui.gui.views.overview.grid_painter import GridPainter
+from prune_gui.gui.views.overview.grid_painter import Cell, GridPainter
+from prune_gui.gui.views.overview.layout import Arrangement
 from prune_gui.raster.colours import DARK, LIGHT
 from prune_gui.resources import resource
 from prune_gui.session.settings import FigureSettings
@@ -208,6 +210,44 @@ def test_bars_in_two_columns_have_one_scale_whole_blocks_and_their_heading(qapp,
     assert len(widths) == len(bars)
     assert len(set(widths)) == 1
     assert [texts.count(text) for text in ("layer.*", *"01234")] == [2, 1, 1, 1, 1, 1]
+
+
+class RecordingPainter(QPainter):
+    """Notes texts, with their left and right ends on the picture."""
+
+    def __init__(self, image):
+        super().__init__(image)
+        self.lines = []
+
+    def drawText(self, box, flags, text):  # noqa: N802
+        box = self.worldTransform().mapRect(box)
+        self.lines.append((box.top(), box.left(), box.right(), text))
+
+
+@pytest.fixture
+def recorded(qapp):
+    """A painter on a picture."""
+    image = QImage(400, 400, QImage.Format.Format_RGB32)
+    with RecordingPainter(image) as painter:
+        yield painter
+
+
+@pytest.mark.parametrize(("width", "has_middle"), [(60, False), (200, True)])
+def test_a_scale_has_a_percentage_in_the_middle_if_there_is_room(recorded, width, has_middle):
+    Canvas(recorded, LIGHT, 8, "DejaVu Sans").percentages(QRectF(0, 0, width, 8))
+    texts = {text for *_, text in recorded.lines}
+    assert texts == {"0 %", "100 %"} | ({"50 %"} if has_middle else set())
+
+
+def test_names_above_cells_have_a_gap_between_them(recorded):
+    row = BlockRow("", ("a", "b", "c"), ("position_embeddings", "token_embeddings", "words_in"))
+    arrangement = Arrangement((Section("", (), (row,)),))
+    painter = GridPainter(arrangement, lambda name: Cell("", LIGHT.kept), LIGHT, QFont())
+    painter.fit(220, 100)
+    painter.paint(recorded, QRectF(0, 0, 400, 400))
+    names = sorted(line[1:] for line in recorded.lines if len(line[3]) > 5)
+    assert len(names) == 3
+    assert all(left - right >= 7 for (_, right, _), (left, *_) in pairwise(names))
 
 
 def test_names_are_shortened_so_that_they_differ(qapp):

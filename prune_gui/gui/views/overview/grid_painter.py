@@ -37,6 +37,7 @@ CENTRE: Final = Qt.AlignmentFlag.AlignHCenter
 LEFT: Final = Qt.AlignmentFlag.AlignLeft
 RIGHT: Final = Qt.AlignmentFlag.AlignRight
 ELIDED: Final = Qt.TextElideMode.ElideMiddle
+RIGHT_ELIDED: Final = Qt.TextElideMode.ElideRight
 SMOOTH: Final = QPainter.RenderHint.SmoothPixmapTransform
 WIDEST_NUMBER: Final = "100.0 %"
 MARGIN_PX: Final = 8
@@ -247,6 +248,7 @@ class GridPainter:
             self._write(painter, text, cell.text, CENTRE)
         if captions := self._row(position).captions:
             text.moveBottom(area.top() - gap)
+            text.adjust(gap, 0, -gap, 0)  # names side by side do not look like one
             painter.setPen(self._faint)
             self._write(painter, text, captions[position.column], CENTRE)
         if cell.badge:
@@ -318,7 +320,8 @@ class GridPainter:
     def _write(self, painter: QPainter, area: QRectF, text: str, align: Qt.AlignmentFlag) -> None:
         """Write a line, which is condensed if it is a little too wide, and elided if it is more."""
         metrics = QFontMetricsF(painter.font())
-        text = metrics.elidedText(one_line(text), ELIDED, area.width() / MIN_CONDENSED)
+        mode = RIGHT_ELIDED if text.isalpha() else ELIDED  # a word keeps its beginning
+        text = metrics.elidedText(one_line(text), mode, area.width() / MIN_CONDENSED)
         width = max(area.width(), metrics.horizontalAdvance(text))
         painter.save()
         painter.translate(area.topLeft())

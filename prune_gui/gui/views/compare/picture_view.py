@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QTabBar, QWidget
 
 from prune_gui import statistics
@@ -16,7 +17,7 @@ from prune_gui.gui.views.compare.picture_pair import MODES, Mode, PicturePair
 from prune_gui.gui.views.compare.text import legend as compare_legend
 from prune_gui.gui.views.controls import shortcut
 from prune_gui.gui.views.legend_text import legend
-from prune_gui.gui.views.maps.canvas import MapCanvas, zoom_buttons
+from prune_gui.gui.views.maps.canvas import MapCanvas, SquareCells, zoom_buttons
 from prune_gui.gui.views.maps.map_view import TiledView
 from prune_gui.gui.views.maps.text import describe_sides
 from prune_gui.gui.views.maps.tile_pipeline import Painter, RenderedView
@@ -64,12 +65,18 @@ class ComparePictures(TiledView):
         back = layouts.button(
             tr("← All parameters"), self.list_wanted.emit, tr("Back to the list (Esc)")
         )
-        self._lay_out([back, self._modes, *zoom_buttons(self.pair.left, self)], body, [])
+        self._square = SquareCells(viewport, *self.pair.plots)
+        zoom = zoom_buttons(self.pair.left, self)
+        self._lay_out([back, self._modes, self._square, *zoom], body, [])
         self._fill(body)
         self._delay_timer = self._timer(DELAY_MS, self._fill_in)
         self._connect()
         self._change_mode()
         self._recolour()
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
+        super().showEvent(event)
+        self._square.follow()
 
     def take_losses(self, losses: StateLosses | None) -> None:
         self._losses = losses

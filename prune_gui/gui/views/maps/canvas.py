@@ -12,7 +12,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QBrush, QColor, QKeyEvent, QPainter, QShowEvent, QStaticText
 from PySide6.QtWidgets import QGraphicsRectItem, QPushButton, QStyleOptionGraphicsItem, QWidget
 
-from prune_gui.gui.views.controls import PANS, ZOOMS, shortcut
+from prune_gui.gui.views.controls import PANS, ZOOMS, IconToggle, shortcut
 from prune_gui.gui.views.maps.margins import HeadAxis, HeadOverlay, Margins
 from prune_gui.gui.views.maps.text import MAX_CHARACTERS
 from prune_gui.gui.views.maps.tile_pipeline import RenderedView
@@ -401,6 +401,30 @@ def _static_text(text: str) -> QStaticText:
 def rectangle(rows: range, columns: range) -> QRectF:
     """Return the rectangle that elements cover: each extends half a unit around its index."""
     return QRectF(columns.start - 0.5, rows.start - 0.5, len(columns), len(rows))
+
+
+class SquareCells(IconToggle):
+    """Makes the cells of some pictures square; all views share the choice."""
+
+    def __init__(self, viewport: Viewport, *pictures: MapCanvas) -> None:
+        name, tip = tr("Square cells"), tr("Show rows as high as columns are wide")
+        super().__init__("square-cells", name, tip)
+        self._viewport, self._pictures = viewport, pictures
+        self.clicked.connect(self._choose)
+
+    def follow(self) -> None:
+        """Take over what was chosen in another view."""
+        if self.isChecked() != self._viewport.square_cells:
+            self.setChecked(self._viewport.square_cells)
+            self._apply()
+
+    def _choose(self, on: bool) -> None:
+        self._viewport.keep_square_cells(on=on)
+        self._apply()
+
+    def _apply(self) -> None:
+        for picture in self._pictures:
+            picture.set_square_cells(on=self.isChecked())
 
 
 def zoom_buttons(picture: MapCanvas, view: QWidget) -> list[QPushButton]:

@@ -12,8 +12,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QLabel, QStackedWidget, QVBoxLayout, QWidget
 
-from prune_gui.gui.views.controls import IconToggle, note
-from prune_gui.gui.views.maps.canvas import MapCanvas, extent, zoom_buttons
+from prune_gui.gui.views.controls import note
+from prune_gui.gui.views.maps.canvas import MapCanvas, SquareCells, extent, zoom_buttons
 from prune_gui.gui.views.maps.margins import Titles
 from prune_gui.gui.views.maps.readers import (
     CellTextWriter,
@@ -150,10 +150,7 @@ class MapView(TiledView):
         self._profiles = ProfileReader(canvas, f"{lane}.profiles", run, profiles_tip)
         self._profiles.box.toggled.connect(self._complete_picture)
         self._heads = HeadReader(canvas, f"{lane}.heads", run, viewport)
-        self._square = IconToggle(
-            "square-cells", tr("Square cells"), tr("Show rows as high as columns are wide")
-        )
-        self._square.clicked.connect(self._set_square_cells)
+        self._square = SquareCells(viewport, canvas)
         self._elements = ElementReader(canvas, lane, run, viewport, lambda: self.subject)
         self._reason = QLabel(alignment=Qt.AlignmentFlag.AlignCenter, wordWrap=True)
         self._reason.setMargin(24)
@@ -305,10 +302,6 @@ class MapView(TiledView):
         else:
             self.canvas.pin(None)
 
-    def _set_square_cells(self, on: bool) -> None:
-        self._viewport.keep_square_cells(on=on)
-        self.canvas.set_square_cells(on=on)
-
     def _recolour(self) -> None:
         self.canvas.recolour(self.colours())
         self._pipeline.forget_pictures()
@@ -317,9 +310,7 @@ class MapView(TiledView):
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
         """Update what another view may have changed: square cells, and the pinned element."""
         super().showEvent(event)
-        if self._square.isChecked() != self._viewport.square_cells:
-            self._square.setChecked(self._viewport.square_cells)
-            self.canvas.set_square_cells(on=self._viewport.square_cells)
+        self._square.follow()
         self._elements.update()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802

@@ -228,4 +228,4 @@ def test_the_curves_are_exported_with_their_legend(dialog, qtbot, tmp_path, expo
     content = (tmp_path / "curve.svg").read_text()
     assert "worst" in content
     assert "Sweep over amounts" in content
-    assert LIGHT.steps[1] in content
+    assert LIGHT.curves[1] in content

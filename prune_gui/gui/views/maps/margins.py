@@ -220,9 +220,10 @@ class HeadAxis(pg.AxisItem):  # type: ignore[misc]
             self._is_compact = band_px < 2 * line_px
             text_px = line_px
         else:
-            self._is_compact = band_px < self._longest(compact=False)
+            self._is_compact = band_px < self._longest(compact=False) + PADDING_PX
             text_px = self._longest(compact=True) if self._is_compact else 0
-        step = max(1, math.ceil((text_px + 1) / band_px))
+        gap = 1 if self.orientation == "right" else PADDING_PX
+        step = max(1, math.ceil((text_px + gap) / band_px))
         starts = np.arange(0, count, step) * width - 0.5
         ends = np.clip(starts + width, low, high)
         starts = np.clip(starts, low, high)

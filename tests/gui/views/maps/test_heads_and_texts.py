@@ -12,7 +12,7 @@ from PySide6.QtCore import Qt
 from safetensors.torch import save_file
 
 from prune_gui.gui.views.maps import text as map_text
-from prune_gui.gui.views.maps.margins import Margins, Titles, bars, reach
+from prune_gui.gui.views.maps.margins import HeadAxis, Margins, Titles, bars, reach
 from prune_gui.gui.views.maps.readers import AUTO, OFF, HeadsBox
 from prune_gui.gui.views.maps.text import (
     MAX_CHARACTERS,
@@ -30,7 +30,7 @@ from prune_gui.gui.views.plot import Plot
 from prune_gui.pruning.predicates import ElementRank
 from prune_gui.raster.cell_statistics import Profiles
 from prune_gui.raster.colours import DARK, LIGHT, is_bright, ramp, rgb
-from prune_gui.raster.parameter_layouts import KernelLayout, SliceLayout
+from prune_gui.raster.parameter_layouts import HeadBands, KernelLayout, SliceLayout
 from prune_gui.recipe.outcome import Explanation
 from prune_gui.statistics.element_values import Element, StepScore
 
@@ -80,6 +80,18 @@ def test_each_head_of_the_file_has_its_sparsity_beside_it(mask, bench):
     bench.show(OUTPUT)
     assert _texts(mask, "right") == []
     assert [text.split("\n")[0] for text in _texts(mask, "top")] == [f"head {i}" for i in range(4)]
+
+
+@pytest.mark.parametrize("size", [120, 250, 420, 700])
+def test_texts_of_heads_side_by_side_do_not_touch(qapp, size):
+    axis = HeadAxis("top")
+    bands = HeadBands(False, 32, tuple(map(str, range(12))))
+    axis.show_bands(bands, ["50.5 %"] * 12, qapp.font())
+    for spacing, values in axis.tickValues(-0.5, 383.5, size):
+        lines = " ".join(axis.tickStrings(values, 1.0, spacing)).replace("\n", " ")
+        assert "50.5 %" in lines
+        longest = axis._metrics.horizontalAdvance("head 11" if "head" in lines else "50.5 %")
+        assert spacing * size / 384 >= longest + 8
 
 
 def test_parameters_without_heads_have_no_lines(mask, bench):

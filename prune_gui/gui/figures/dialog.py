@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from PySide6.QtCore import QMargins, QSize, Qt, QTimer, Signal, SignalInstance
-from PySide6.QtGui import QGuiApplication, QPalette, QPixmap, QResizeEvent
+from PySide6.QtGui import QGuiApplication, QPalette, QPixmap, QResizeEvent, QStandardItemModel
 from PySide6.QtWidgets import (
     QCheckBox,
     QDialog,
@@ -170,9 +170,22 @@ class FigureDialog(QDialog):
         self._is_showing = True
         panels, box = self._panels(), self.fields["layout"]
         assert isinstance(box, Choice)
-        box.offer([(tr(LAYOUTS[each]), each) for each in LAYOUTS if each in panels])
+        shown = [each for each in LAYOUTS if each in panels]
+        box.offer([(tr(LAYOUTS[each]), each) for each in LAYOUTS if each in (*shown, CURVES)])
+        has_curves, at = CURVES in panels, box.findData(CURVES)
+        model = box.model()
+        assert isinstance(model, QStandardItemModel)
+        model.item(at).setEnabled(has_curves)
+        reason = "" if has_curves else tr("Run a sweep or a search in Evaluate first")
+        box.setItemData(at, reason, Qt.ItemDataRole.ToolTipRole)
+        for name in ("width", "height"):
+            length = self.fields[name]
+            assert isinstance(length, QDoubleSpinBox)
+            length.setDecimals(0 if self.settings.unit == "px" else 1)
         for name, (_, put, _) in self._access.items():
             put(getattr(self.settings, name))
+        if self._layout not in shown and shown:
+            box.choose(shown[0])
         sizes = [self.settings.model_copy(update=size) == self.settings for _, size in SIZES]
         self.sizes.choose(sizes.index(True) if True in sizes else len(SIZES))
         self.title.setEnabled(self.settings.title)

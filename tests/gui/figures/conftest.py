@@ -39,7 +39,7 @@ def open_dialog(pruned, qtbot):
     def open_it() -> FigureDialog:
         pruned.menu_actions["export_figure"].trigger()
         dialog = pruned.findChildren(FigureDialog)[-1]
-        qtbot.waitUntil(lambda: offered(dialog) > 1 and not dialog.preview.pixmap().isNull())
+        qtbot.waitUntil(lambda: offered(dialog) > 2 and not dialog.preview.pixmap().isNull())
         return dialog
 
     return open_it

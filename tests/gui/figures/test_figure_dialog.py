@@ -5,6 +5,7 @@ from __future__ import annotations
 from xml.etree import ElementTree as ET
 
 import pytest
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QGuiApplication, QImage, QPalette
 from waiting import draft_step
 
@@ -67,7 +68,7 @@ def test_lengths_stay_when_the_unit_changes_and_pixels_when_the_resolution_does(
     dialog.fields["dpi"].setValue(254)
     dialog.fields["width"].setValue(100)
     dialog.fields["unit"].setCurrentIndex(1)
-    assert dialog.fields["width"].value() == 1000
+    assert dialog.fields["width"].text() == "1000"
     assert dialog.settings.per_inch == 254
     dialog.fields["dpi"].setValue(508)
     assert dialog.fields["width"].value() == 1000
@@ -178,6 +179,11 @@ def test_a_figure_is_copied_as_an_image_and_as_svg(pruned, look_at, open_dialog,
 def test_curves_are_offered_after_an_evaluation_only(pruned, look_at, open_dialog):
     look_at(pruned.views.view("mask"))
     dialog = open_dialog()
-    assert dialog.fields["layout"].findData("curves") < 0
-    assert dialog.fields["layout"].findData(PICTURE) == 0
+    box = dialog.fields["layout"]
+    at = box.findData("curves")
+    assert not box.model().item(at).isEnabled()
+    assert "sweep" in box.itemData(at, Qt.ItemDataRole.ToolTipRole)
+    dialog.settings = dialog.settings.model_copy(update={"layout": "curves"})
+    dialog._show()
+    assert box.value == PICTURE
     dialog.close()

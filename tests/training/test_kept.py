@@ -261,10 +261,21 @@ def test_masks_of_a_checkpoint_hold(tmp_path):
         kept.close()
 
 
+@pytest.fixture
+def compiling():
+    """Let torch compile in no pool of threads, which would outlive the test."""
+    from torch._inductor import config
+
+    with config.patch(compile_threads=1):
+        yield
+
+
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")  # imported to compile
 @pytest.mark.parametrize("fused", [False, True])
 @pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_amp_accumulation_and_averages_equal_a_loop_that_multiplies(compiled, fused):
+def test_amp_accumulation_and_averages_equal_a_loop_that_multiplies(compiled, fused, request):
+    if compiled:
+        request.getfixturevalue("compiling")
     schedule = training.iterative([0.3, 0.6], every=3)
     masks_after = {}
 

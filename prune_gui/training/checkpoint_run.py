@@ -75,7 +75,7 @@ class CheckpointRun(Run):
         for start in range(0, len(new), OPENED_AT_ONCE):
             self._add(new[start : start + OPENED_AT_ONCE])
         read = {frame.file for frame in self.frames}
-        inside = (path for path in self.folder.iterdir() if path.name not in read)
+        inside = (path for path in _inside(self.folder) if path.name not in read)
         self.watched = [self.folder, *filter(_may_become_checkpoint, inside)]
         return len(new)
 
@@ -213,7 +213,7 @@ def checkpoints_in(folder: Path) -> list[tuple[int, str]]:
     They are the largest group of checkpoints, files or folders, whose names differ in numbers only.
     """
     groups: dict[str, list[str]] = {}
-    for path in sorted(folder.iterdir()):
+    for path in _inside(folder):
         if _may_become_checkpoint(path) and (path.is_file() or _has_checkpoint(path)):
             groups.setdefault(NUMBER.sub("#", path.name), []).append(path.name)
 
@@ -225,6 +225,15 @@ def checkpoints_in(folder: Path) -> list[tuple[int, str]]:
     position = _position_of_step(names[0], numbers) if names else 0
     order = sorted(zip(numbers, names, strict=True), key=lambda one: (one[0][position], one[0]))
     return [(own[position], name) for own, name in order]
+
+
+def _inside(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError as error:
+        raise TrainingError(
+            "{path} cannot be read as a run: {reason}.", path=folder, reason=error
+        ) from error
 
 
 def _position_of_step(name: str, numbers: Sequence[tuple[int, ...]]) -> int:

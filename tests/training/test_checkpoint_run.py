@@ -126,3 +126,9 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
     (tmp_path / "model-2.safetensors").write_bytes(b"nothing")
     with pytest.raises(CheckpointError, match=r"model-2\.safetensors"):
         training.CheckpointRun(tmp_path)
+
+
+def test_a_file_is_no_folder_of_checkpoints(tmp_path):
+    (tmp_path / "model.safetensors").touch()
+    with pytest.raises(TrainingError, match=r"model.safetensors cannot be read as a run"):
+        training.CheckpointRun(tmp_path / "model.safetensors")

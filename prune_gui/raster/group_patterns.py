@@ -19,14 +19,15 @@ from prune_gui.raster.parameter_layouts import ParameterLayout, SliceLayout
 from prune_gui.recipe import Resolution
 from prune_gui.recipe.recipe import KEPT
 from prune_gui.statistics.file_zeros import FileZeros, ZeroPatterns
-from prune_gui.statistics.pattern_scan import PATTERNS, possible
+from prune_gui.statistics.pattern_scan import (
+    MIN_HELD_SHARE,
+    PATTERNS,
+    SHARE_TOLERANCE,
+    possible,
+)
 
 Flags = NDArray[np.bool_]
 MAX_POSITIONS: Final = 10_000  # of broken groups that are known by position
-SHARE_TOLERANCE: Final = 0.02
-MIN_HELD_SHARE: Final = 0.9
-"""Of a parameter with about as many zeros as a pattern, at least this share of the groups follows
-the pattern, or it is not its pattern. Of 2:4, zeros at random leave 69 %."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,9 +207,10 @@ def _blocks(rows: int, columns: int, height: int, width: int) -> GroupPattern:
 
 def _found(zeros: ZeroPatterns) -> GroupPattern | None:
     rows, columns = zeros.shape[0], math.prod(zeros.shape[1:])
-    if not zeros.n_m:
+    name = zeros.n_m or zeros.nearly_n_m
+    if not name:
         return _blocks(rows, columns, zeros.block, zeros.block) if zeros.block else None
-    n, m = map(int, zeros.n_m.split(":"))
+    n, m = map(int, name.split(":"))
     length, inner = (rows, columns) if zeros.n_m_dim == 0 else (columns, 1)
     if not zeros.n_m_flattened and zeros.n_m_dim == 1:
         length, inner = zeros.shape[1], columns // zeros.shape[1]

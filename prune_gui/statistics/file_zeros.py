@@ -33,13 +33,16 @@ class ZeroPatterns:
     Attributes:
         shape: of the parameter, as it is seen.
         n_m: the tightest n:m pattern that every group follows, such as "2:4", or "".
-        n_m_flattened: whether the groups are along dim 1 and all dims after it, flattened.
+        n_m_dim, n_m_flattened: whether the groups are along dim 0 or dim 1, or along dim 1 and all
+            dims after it, flattened; also of `nearly_n_m`.
         rows, columns: numbers of dead channels of dim 0 and of dim 1 that are in no dead head.
         kernels: number of kernels that are all zero, not in dead channels, and not by chance.
         block: side of the empty blocks; 0 if there are none, or about as many as by chance.
         blocks: number of empty blocks of that side, also in dead channels.
         heads: labels of the attention heads whose elements are all zero.
         head_count: number of heads of the parameter; 0 if it has none or they are not known.
+        nearly_n_m: without `n_m`, the pattern that almost every group follows, or "".
+        broken: number of groups that break `nearly_n_m`.
     """
 
     zeros: int
@@ -56,6 +59,8 @@ class ZeroPatterns:
     heads: tuple[str, ...] = ()
     head_count: int = 0
     output_dim: int = 0
+    nearly_n_m: str = ""
+    broken: int = 0
 
     @property
     def all_blocks(self) -> int:
@@ -89,9 +94,14 @@ class ZeroPatterns:
         return {name: found[name] for name in found if name not in ("zeros", "total", "shape")}
 
     def _items(self) -> Iterator[str]:
-        if self.n_m:
-            along = tr("{pattern} along dim {dim}", pattern=self.n_m, dim=self.n_m_dim)
-            yield self.n_m if self.n_m_flattened else along
+        if pattern := self.n_m or self.nearly_n_m:
+            groups = self.total // int(pattern.split(":")[1])
+            if not self.n_m_flattened:
+                pattern = tr("{pattern} along dim {dim}", pattern=pattern, dim=self.n_m_dim)
+            if self.broken:
+                message = "{pattern} broken by {broken:,} of {groups:,} groups"
+                pattern = tr(message, pattern=pattern, broken=self.broken, groups=groups)
+            yield pattern
         if self.heads:
             yield trn(
                 "head {heads} of {total}",

@@ -25,6 +25,11 @@ GROUP_LENGTHS: Final[tuple[int, ...]] = (4, 8)
 """Lengths of groups of consecutive elements; chunks consist of whole groups."""
 PATTERNS: Final = {"1:4": (4, 3), "2:4": (4, 2), "4:8": (8, 4)}
 """The length of a group, and the minimum number of zeros in it."""
+SHARE_TOLERANCE: Final = 0.02
+"""By how much the share of zeros differs at most from that of a pattern nearly followed."""
+MIN_HELD_SHARE: Final = 0.9
+"""At least this share of the groups holds if a pattern is nearly followed. Of 2:4, zeros at random
+leave 69 %."""
 SIDES: Final = (64, 32, 16, 8, 4)
 """Sides of the square blocks that are looked for; each divides the ones before it."""
 MIN_SIDE: Final = SIDES[-1]
@@ -44,10 +49,12 @@ class Groups:
     dim: int
     flattened: bool
 
-    def are_sparse(self, zero: Flags) -> bool:
+    def broken(self, zero: Flags) -> int:
+        """Return how many groups have fewer zeros than the pattern asks for."""
         length, fewest = PATTERNS[self.pattern]
         if self.flattened:
-            return bool(np.bitwise_count(zero.reshape(-1).view(f"u{length}")).min() >= fewest)
+            zeros = np.bitwise_count(zero.reshape(-1).view(f"u{length}"))
+            return int(np.count_nonzero(zeros < fewest))
         parts = np.moveaxis(
             zero.view(np.uint8).reshape(
                 (-1, length, *zero.shape[1:])
@@ -57,19 +64,20 @@ class Groups:
             1 + self.dim,
             0,
         )
-        return bool(reduce(np.add, parts).min() >= fewest)
+        return int(np.count_nonzero(reduce(np.add, parts) < fewest))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PatternChunk:
     """What some rows of a parameter, from `first` on, say about its patterns.
 
-    `groups` may still follow their pattern. `blocks` are the empty blocks of the smallest side.
+    `broken` are the numbers of groups that break each pattern which the parameter may still
+    follow or nearly follow. `blocks` are the empty blocks of the smallest side.
     """
 
     first: int
     zeros: int
-    groups: tuple[Groups, ...]
+    broken: dict[Groups, int]
     rows: Flags
     columns: Flags
     kernels: int
@@ -92,7 +100,7 @@ class PatternScan:
         self._columns = math.prod(shape[1:])
         self._kernel_size = self._columns // shape[1]
         self._zeros = self._kernels = 0
-        self._groups = tuple(_possible_groups(shape))
+        self._broken = dict.fromkeys(_possible_groups(shape), 0)
         self._dead_rows = np.zeros(shape[0], np.bool_)
         self._dead_columns = np.ones(shape[1], np.bool_)
         self._blocks = np.zeros((shape[0] // MIN_SIDE, self._columns // MIN_SIDE), np.bool_)
@@ -122,7 +130,7 @@ class PatternScan:
         return PatternChunk(
             first,
             zeros,
-            tuple(groups for groups in self._groups if groups.are_sparse(elements)),
+            {groups: groups.broken(elements) for groups in self._broken},
             np.logical_and.reduce(kernels, axis=1),
             np.logical_and.reduce(kernels, axis=0),
             int(np.count_nonzero(kernels)),
@@ -132,13 +140,16 @@ class PatternScan:
     def add(self, chunk: PatternChunk | None) -> None:
         """Add what a span says; every span must be added once."""
         if chunk is None:
-            self._groups, self._dead_columns[:] = (), False
+            self._broken, self._dead_columns[:] = {}, False
             return
         rows = slice(chunk.first, chunk.first + len(chunk.rows))
         blocks = slice(chunk.first // MIN_SIDE, chunk.first // MIN_SIDE + len(chunk.blocks))
         self._zeros += chunk.zeros
         self._kernels += chunk.kernels
-        self._groups = tuple(groups for groups in self._groups if groups in chunk.groups)
+        broken = {groups: count + chunk.broken[groups] for groups, count in self._broken.items()}
+        self._broken = {
+            groups: count for groups, count in broken.items() if count <= self._most_broken(groups)
+        }
         self._dead_rows[rows] = chunk.rows
         self._dead_columns &= chunk.columns
         self._blocks[blocks] = chunk.blocks
@@ -147,12 +158,12 @@ class PatternScan:
         """Return the patterns, after all spans were added."""
         rows, columns, heads = self._dead_heads()
         block, blocks = self._block()
-        groups = self._groups[0] if self._groups else Groups("", 1, flattened=True)
+        groups, broken = self._n_m()
         return ZeroPatterns(
             self._zeros,
             self._dead_rows.size * self._columns,
             self._shape,
-            groups.pattern,
+            "" if broken else groups.pattern,
             groups.dim,
             groups.flattened,
             int(np.count_nonzero(rows)),
@@ -163,7 +174,31 @@ class PatternScan:
             heads,
             len(self._heads.labels) if self._heads else 0,
             self._output_dim,
+            groups.pattern if broken else "",
+            broken,
         )
+
+    def _most_broken(self, groups: Groups) -> float:
+        """Return the number of broken groups from which on a pattern is not nearly followed."""
+        length, _ = PATTERNS[groups.pattern]
+        return (1 - MIN_HELD_SHARE) * self._dead_rows.size * self._columns / length
+
+    def _n_m(self) -> tuple[Groups, int]:
+        """Return the tightest pattern that all groups follow, or the nearest, and broken groups.
+
+        The nearest has the fewest elements in broken groups, and about as many zeros as it makes:
+        of more zeros at random, most groups have enough, too.
+        """
+        share = self._zeros / (self._dead_rows.size * self._columns)
+
+        def elements(one: tuple[Groups, int]) -> int:
+            return PATTERNS[one[0].pattern][0] * one[1]
+
+        for groups, broken in sorted(self._broken.items(), key=elements):
+            length, fewest = PATTERNS[groups.pattern]
+            if not broken or abs(share - fewest / length) <= SHARE_TOLERANCE:
+                return groups, broken
+        return Groups("", 1, flattened=True), 0
 
     def _dead_heads(self) -> tuple[Flags, Flags, tuple[str, ...]]:
         """Return the dead channels of both dims that are in no dead head, and the dead heads."""

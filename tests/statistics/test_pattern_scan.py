@@ -122,6 +122,38 @@ def test_empty_kernels_among_scattered_zeros_are_found():
     assert _found(zero).kernels == zero.all((2, 3)).sum()
 
 
+@given(
+    lost=st.integers(1, 20),
+    chunk=st.sampled_from((1, 200, 1 << 21)),
+    view=st.sampled_from(
+        (
+            ((64, 64), (64, 16, 4), 2),
+            ((64, 64), (16, 4, 64), 1),
+            ((40, 8, 4), (40, 2, 4, 4), 2),
+            ((24, 16, 3, 3), (24, 36, 4), 2),
+        )
+    ),
+    seed=st.integers(0, 99),
+)
+def test_the_groups_that_break_a_pattern_are_counted(lost, chunk, view, seed):
+    (shape, in_groups, axis), rng = view, np.random.default_rng(seed)
+    zero = np.zeros(shape, np.bool_)
+    groups = np.moveaxis(zero.reshape(in_groups), axis, -1)
+    groups[...] = rng.permuted(np.broadcast_to(np.arange(4) < 2, groups.shape), axis=-1)
+    broken = rng.choice(zero.size // 4, lost, replace=False)
+    groups[np.unravel_index(broken, groups.shape[:-1])] = False
+    found = _found(zero, chunk=chunk)
+    assert (found.n_m, found.nearly_n_m, found.broken) == ("", "2:4", lost)
+    assert f"broken by {lost} of {zero.size // 4:,} groups" in found.describe()
+    assert found.badge == ""
+
+
+@given(share=st.floats(0.1, 0.97), seed=st.integers(0, 99))
+def test_scattered_zeros_are_nearly_no_pattern(share, seed):
+    found = _found(np.random.default_rng(seed).random((128, 128)) < share)
+    assert (found.nearly_n_m, found.broken) == ("", 0)
+
+
 @pytest.mark.parametrize("dim", [0, 1])
 def test_the_channels_of_dead_heads_are_counted_as_heads(dim):
     zero = np.zeros((48, 48), np.bool_)

@@ -123,7 +123,7 @@ def test_empty_kernels_among_scattered_zeros_are_found():
 
 
 @given(
-    lost=st.integers(1, 20),
+    lost=st.integers(1, 12),
     chunk=st.sampled_from((1, 200, 1 << 21)),
     view=st.sampled_from(
         (

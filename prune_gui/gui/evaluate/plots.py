@@ -42,6 +42,10 @@ SYMBOLS: Final[Mapping[str, str]] = {
 }
 """The shapes of the points of curves, as pyqtgraph names them, and as characters of a legend."""
 ANY: Final = (-math.inf, math.inf)
+NAME_PX: Final = 14
+"""Smallest distance down between the names of two curves."""
+MAX_NAMES_SHARE: Final = 0.4
+"""Names take at most this share of the width."""
 
 At = tuple[int, int]
 """The number of a curve, and of a point on it."""
@@ -79,6 +83,7 @@ class MetricPlot(Plot):
         self._symbols: dict[str, str] = {}  # the shapes of their points
         self._current: At | None = None
         self._lines: list[pg.PlotDataItem] = []
+        self._names: list[tuple[pg.TextItem, float]] = []  # and where their curves end
         self._level_lines = [_level_line(at) for at in range(MAX_LEVELS)]
         self._front = pg.PlotDataItem()
         self._best = pg.ScatterPlotItem(size=BEST_PX, brush=None)
@@ -107,9 +112,9 @@ class MetricPlot(Plot):
         """
         self.recolour(colours)
         self.label("left", title)
-        for line in self._lines:
-            self.removeItem(line)
-        self._lines, self.curves, self.shades, self._symbols = [], [], {}, {}
+        for item in (*self._lines, *(text for text, _ in self._names)):
+            self.removeItem(item)
+        self._lines, self.curves, self.shades, self._symbols, self._names = [], [], {}, {}, []
         for item in (self._front, self._best):
             item.setData([], [])
         self.levels = {text: value for text, value in levels.items() if math.isfinite(value)}
@@ -135,6 +140,20 @@ class MetricPlot(Plot):
         self._ring.setPen(pen(colours.foreground, width=2))
         self._fit()
         self._choose(None)
+
+    def name_curves(self, names: Mapping[str, str], colours: Colours) -> None:
+        """Write names at the ends of the curves with these labels, the first ones if too close."""
+        by_label = {curve.label: curve for curve in self.curves}
+        for label, name in names.items():
+            curve = by_label.get(label)
+            if curve is not None and np.isfinite(curve.values[-1]):
+                text = pg.TextItem(
+                    name, colours.foreground, anchor=(0, 0.5), fill=colours.background
+                )
+                text.setPos(curve.sparsity[-1], curve.values[-1])
+                self._names.append((text, float(curve.values[-1])))
+                self.addItem(text, ignoreBounds=True)
+        self._fit()
 
     def draw_front(self, points: NDArray[np.intp], best: Sequence[int], colours: Colours) -> None:
         """Join some points of the first curve with a line, and ring others for good."""
@@ -233,7 +252,7 @@ class MetricPlot(Plot):
         values = np.concatenate([curve.values for curve in self.curves] or [np.zeros(0)])
         values = np.append(values, [*self.levels.values()])
         values = values[np.isfinite(values)]
-        for shown, set_range in ((sparsity, self.setXRange), (values, self.setYRange)):
+        for shown, set_range in ((values, self.setYRange), (sparsity, self.setXRange)):
             if len(shown):
                 low, high = float(shown.min()), float(shown.max())
                 space = HEADROOM * (high - low) or HEADROOM * (abs(high) or 1.0)
@@ -242,7 +261,22 @@ class MetricPlot(Plot):
                     share = min(LABEL_PX / max(self.view.height(), 1.0), 0.5)
                     first = next(iter(self.levels.values()))
                     high = max(high, (first - share * low) / (1 - share))
+                if shown is sparsity:
+                    share = min(self._place_names() / max(self.view.width(), 1.0), MAX_NAMES_SHARE)
+                    high += share / (1 - share) * (high - low)
                 set_range(low, high, padding=0)
+
+    def _place_names(self) -> float:
+        """Hide the names that are too close to others before them; return the width of the rest."""
+        width, taken = 0.0, list[float]()
+        px = self.view.height() / max(self.view.viewRect().height(), 1e-9)
+        for text, value in self._names:
+            is_free = all(abs(value - other) * px >= NAME_PX for other in taken)
+            text.setVisible(is_free)
+            if is_free:
+                taken.append(value)
+                width = max(width, text.boundingRect().width())
+        return width
 
     def _nearest(self, scene: QPointF) -> At | None:
         if not self.curves:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QSpinBox, QWidget
 
+from prune_gui.architecture.blocks import short_names
 from prune_gui.engine import Job
 from prune_gui.errors import PruneGuiError
 from prune_gui.evaluation.evaluation_jobs import (
@@ -47,6 +48,8 @@ DEFAULT_AMOUNTS: Final = "50%, 70%, 90%"
 LIGHTEST: Final = 0.3
 """The lightest colour of a curve, as a share of the scale: lighter lines cannot be seen."""
 SCALE_STEPS: Final = 5
+MAX_NAMES: Final = 12
+"""Number of the most sensitive curves that have their names in the plot if there is room."""
 MAX_DEPTH: Final = 20
 MAX_EVALUATIONS: Final = 5_000
 NAME: Final[Column[Sequence[SensitivityRow]]] = text_column(
@@ -103,6 +106,9 @@ class SensitivityTab(EvaluationTab):
         drops = [self._shade(max(row.largest_drop, lightest), shades) for row in self.rows]
         curves, title = [*map(sensitivity_curve, self.rows)], self._metric_title()
         self.plot.show_curves(curves, self._levels(), title, shades, drops)
+        labels = [row.label for row in sorted(self.rows, key=lambda row: -row.largest_drop)]
+        short = [".".join(filter(None, parts)) for parts in short_names(labels)]
+        self.plot.name_curves(dict(zip(labels[:MAX_NAMES], short, strict=False)), shades)
         amounts = [(amount_text(each), at) for at, each in enumerate(self._amounts)]
         self.amount.offer(amounts, len(amounts) - 1)
         cells = {row.label: self._cell(row, shades) for row in self.rows}

@@ -6,6 +6,7 @@ import math
 from types import SimpleNamespace
 
 import numpy as np
+import pyqtgraph as pg
 import pytest
 from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QColor
@@ -58,6 +59,30 @@ def test_a_single_point_has_the_axis_of_all_sparsities(qtbot):
     plot.show_curves([curve], {}, "accuracy", LIGHT)
     low, high = plot.view.viewRange()[0]
     assert low < 0 < 100 < high
+
+
+def test_curves_have_their_names_at_the_right_where_they_are_apart(qtbot):
+    plot = MetricPlot("Metric", "amount, %")
+    qtbot.addWidget(plot)
+    plot.resize(400, 300)
+    ends = {"conv1": 0.2, "conv2": 0.6, "conv3": 0.601, "hidden": math.nan}
+    x = np.array([50.0, 90.0])
+    curves = [MetricCurve(label, (0, 1), x, np.array([0.99, end])) for label, end in ends.items()]
+    plot.show_curves(curves, {}, "accuracy", LIGHT)
+    plot.name_curves({label: label for label in ends}, LIGHT)
+    with qtbot.waitExposed(plot):
+        plot.show()
+    plot.grab()  # texts are moved as they are painted
+    texts = [item for item in plot.plotItem.items if isinstance(item, pg.TextItem)]
+    seen = {text.textItem.toPlainText(): text for text in texts if text.isVisible()}
+    assert list(seen) == ["conv1", "conv2"]
+    for name, text in seen.items():
+        area = text.mapRectToScene(text.boundingRect())
+        assert plot.view.sceneBoundingRect().contains(area)
+        end = plot.view.mapViewToScene(QPointF(90, ends[name]))
+        assert area.contains(end.x() + 1, end.y())
+    plot.show_curves(curves[:1], {}, "accuracy", LIGHT)
+    assert not any(isinstance(item, pg.TextItem) for item in plot.plotItem.items)
 
 
 @pytest.fixture

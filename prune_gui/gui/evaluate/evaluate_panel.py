@@ -137,6 +137,7 @@ class EvaluatePanel(QWidget):
         self.pages.addWidget(self.tabs)
         margin = GAP_PX, TIGHT_PX, GAP_PX, GAP_PX
         layouts.column(self.chooser, (self.pages, 1), of=self, margin=margin)
+        self.chooser.refused.connect(self.pages.setDisabled)
         evaluations.chosen.connect(self._show)
         evaluations.start_changed.connect(self._show_start)
         workbench.changed.connect(lambda changes: self._show() if changes.file else None)
@@ -173,10 +174,13 @@ class EvaluatePanel(QWidget):
 class EvaluatorChooser(QWidget):
     """Chooses the evaluator among recent ones, by typing, or with a file dialog."""
 
+    refused = Signal(bool)  # (on) whether the text in the box is not the evaluator chosen before
+
     def __init__(self, workbench: Workbench, evaluations: Evaluations) -> None:
         super().__init__()
         self._workbench = workbench
         self._evaluations = evaluations
+        self._is_refused = False
         self.box = QComboBox(
             editable=True,
             insertPolicy=QComboBox.InsertPolicy.NoInsert,
@@ -233,21 +237,33 @@ class EvaluatorChooser(QWidget):
         self.metric_box.setVisible(len(names) > 1)
 
     def _use_text(self) -> None:
-        text = self.box.currentText().strip()
-        if not text or (self._evaluations.choice and text == self._evaluations.choice.text):
+        text, chosen = self.box.currentText().strip(), self._evaluations.choice
+        if not text or (chosen is not None and text == chosen.text):
+            self._refuse(None)
             return
         known = [recent for recent in self._evaluations.recent if recent.text == text]
         try:
             self._use(known[0] if known else EvaluatorChoice(text=text))
         except ValidationError:
-            self.problem.say(tr("The text is too long."))
+            self._refuse(PruneGuiError("The text is too long."))
+
+    def _refuse(self, error: PruneGuiError | None) -> None:
+        """Say why the text is no evaluator, or with None that it is the chosen one again."""
+        if error is not None:
+            self.problem.say_error(error.brief, error.details)
+        elif self._is_refused:
+            self.problem.say("")
+        self._is_refused = error is not None
+        self.refused.emit(self._is_refused)
 
     def _use(self, choice: EvaluatorChoice) -> None:
         try:
             choice.make()
         except PruneGuiError as error:
-            self.problem.say_error(error.brief, error.details)
+            self.box.setEditText(choice.text)
+            self._refuse(error)
         else:
+            self._refuse(None)
             self.problem.say("")
             self._evaluations.choose(choice)
 

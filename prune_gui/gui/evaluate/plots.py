@@ -247,11 +247,11 @@ class MetricPlot(Plot):
     def _fit(self) -> None:
         """Make the axes show all finite points, and the levels."""
         sparsity = np.concatenate([curve.sparsity for curve in self.curves] or [np.zeros(0)])
-        if len(sparsity) and sparsity.min() == sparsity.max():  # no extent to fit: all percents
+        if not len(sparsity) or sparsity.min() == sparsity.max():  # no extent to fit: all percents
             sparsity = np.array([0.0, 100.0])
         values = np.concatenate([curve.values for curve in self.curves] or [np.zeros(0)])
         values = np.append(values, [*self.levels.values()])
-        values = values[np.isfinite(values)]
+        values = values[np.isfinite(values)] if self.curves else np.array([0.0, 1.0])
         for shown, set_range in ((values, self.setYRange), (sparsity, self.setXRange)):
             if len(shown):
                 low, high = float(shown.min()), float(shown.max())

@@ -61,6 +61,21 @@ def test_a_single_point_has_the_axis_of_all_sparsities(qtbot):
     assert low < 0 < 100 < high
 
 
+def test_a_plot_without_curves_has_no_axes_of_others(qtbot):
+    plot = MetricPlot("Metric", "sparsity, %")
+    qtbot.addWidget(plot)
+    plot.show_curves(
+        [MetricCurve("L1", (0, 1), np.array([50.0, 90.0]), np.array([20.0, 70.0]))],
+        {},
+        "loss",
+        LIGHT,
+    )
+    plot.show_curves([], {}, "metric", LIGHT)
+    (low, high), (bottom, top) = plot.view.viewRange()
+    assert low < 0 < 100 < high < 120
+    assert bottom < 0 < 1 < top < 2
+
+
 def test_curves_have_their_names_at_the_right_where_they_are_apart(qtbot):
     plot = MetricPlot("Metric", "amount, %")
     qtbot.addWidget(plot)

@@ -245,6 +245,20 @@ def test_a_typed_evaluator_that_cannot_be_used_is_explained(panel, text, message
     assert message in panel.chooser.problem.text()
 
 
+def test_results_are_disabled_while_the_text_is_not_their_evaluator(panel, code):
+    def type_in(text):
+        panel.chooser.box.setEditText(text)
+        panel.chooser.box.lineEdit().editingFinished.emit()
+
+    type_in(f"{code}:evaluate")
+    assert panel.states.run.isEnabled()
+    type_in("missing.py:evaluate")
+    assert not panel.states.run.isEnabled()
+    type_in(f"{code}:evaluate")
+    assert panel.states.run.isEnabled()
+    assert not panel.chooser.problem.text()
+
+
 def test_a_typed_and_a_browsed_evaluator_are_remembered(panel, code, monkeypatch, demo_window):
     text = f"{code}:zeros"
     panel.chooser.box.setEditText(text)

@@ -41,7 +41,7 @@ PLOT_NAMES: Final = (
 STRETCH_FACTORS: Final = (4, 2, 4)
 """Vertical stretch of each plot; the last one also has the tick texts."""
 MIN_HEIGHTS_PX: Final = (64, 48, 88)  # minimum height of each plot
-AROUND_LABEL_PX: Final = (12, 12, 32)
+AROUND_LABEL_PX: Final = (12, 12, 72)
 """Height of each plot beyond its left axis, so that the label of the axis fits."""
 PERCENT_TICKS: Final = [[(0, "0"), (50, "50"), (100, "100")], [(25, ""), (75, "")]]
 UNIT_PREFIXES: Final = ("", " k", " M", " G", " T")

@@ -35,14 +35,13 @@ MAX_NAMES: Final = 3
 def pruned_path(checkpoint: Path) -> Path:
     """Return the default output path for a checkpoint; for shards, a folder beside theirs.
 
-    For a remote checkpoint, and for the demo, it is in the home folder.
+    For a remote checkpoint, and for the demo, it is in the home folder. It is never occupied.
     """
     path = checkpoint.absolute()
     in_home = is_shipped(path) or Location.at(path).url is not None
     if has_several_files(path):
-        return (Path.home() if in_home else path.parent.parent) / with_ending(path.parent.name)
-    stem, suffix = stem_and_suffix(path)
-    return (Path.home() if in_home else path.parent) / f"{with_ending(stem)}{suffix}"
+        return _free_path(Path.home() if in_home else path.parent.parent, path.parent.name)
+    return _free_path(Path.home() if in_home else path.parent, *stem_and_suffix(path))
 
 
 def model_folder(checkpoint: Checkpoint, ending: str) -> Path:
@@ -51,8 +50,14 @@ def model_folder(checkpoint: Checkpoint, ending: str) -> Path:
     Of a model of a pipeline that was opened as a whole, it is that of the pipeline.
     """
     folder = (checkpoint.pipeline or checkpoint.path.parent).absolute()
-    around = Path.home() if checkpoint.url else folder.parent
-    return around / with_ending(folder.name, ending)
+    return _free_path(Path.home() if checkpoint.url else folder.parent, folder.name, ending=ending)
+
+
+def _free_path(folder: Path, stem: str, suffix: str = "", *, ending: str = "pruned") -> Path:
+    """Return the first path with an ending, or a number after it, that is not occupied."""
+    while is_occupied(path := folder / f"{(stem := with_ending(stem, ending))}{suffix}"):
+        pass
+    return path
 
 
 def suggested_path(checkpoint: Checkpoint) -> Path:

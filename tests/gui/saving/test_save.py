@@ -317,6 +317,19 @@ def test_what_was_pruned_before_gets_the_next_number(tmp_path, name, suggested):
     assert pruned_path(tmp_path / name) == tmp_path / suggested
 
 
+def test_a_path_is_suggested_where_nothing_was_saved_before(tmp_path):
+    model = tmp_path / "net" / "model.safetensors"
+    for taken in ("model-pruned.safetensors", "model-pruned-2.safetensors"):
+        model.parent.mkdir(exist_ok=True)
+        model.with_name(taken).touch()
+    assert pruned_path(model) == model.with_name("model-pruned-3.safetensors")
+    (tmp_path / "net-pruned").mkdir()
+    index = model.with_name("model.safetensors.index.json")
+    assert pruned_path(index) == tmp_path / "net-pruned"
+    (tmp_path / "net-pruned" / "config.json").touch()
+    assert pruned_path(index) == tmp_path / "net-pruned-2"
+
+
 def test_a_pipeline_is_to_be_saved_whole_and_its_model_alone(tmp_path):
     weights = tmp_path / "sd" / "unet" / "diffusion_pytorch_model.safetensors"
     weights.parent.mkdir(parents=True)

@@ -74,6 +74,7 @@ class ZeroPatterns:
         """The first of the patterns in one short word; "" if there is none."""
         words = (
             (self.n_m, self.n_m),
+            (self.nearly_n_m, f"≈{self.nearly_n_m}"),
             (self.heads, deferred("heads")),
             (self.rows, deferred("rows")),
             (self.columns, deferred("columns")),

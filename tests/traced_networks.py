@@ -124,10 +124,41 @@ class Scan(nn.Module):
         return self.out((torch.stack(outputs, 1) + x * self.skip) * functional.silu(gate))
 
 
+class Recurrent(nn.Module):
+    """Two layers in both directions, and one with two gates."""
+
+    def __init__(self):
+        super().__init__()
+        self.inputs = nn.Linear(5, 8)
+        self.both = nn.LSTM(8, 6, num_layers=2, bidirectional=True, batch_first=True)
+        self.forth = nn.GRU(12, 10, batch_first=True)
+        self.last = nn.Linear(10, 3)
+
+    def forward(self, x):
+        x, _ = self.both(functional.relu(self.inputs(x)))
+        return self.last(self.forth(x)[0][:, -1])
+
+
+class SpatialGate(nn.Module):
+    """Half of the channels gate the others after a layer over positions."""
+
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(6, 16)
+        self.norm = nn.LayerNorm(8)
+        self.over_positions = nn.Conv1d(5, 5, 1)
+        self.down = nn.Linear(8, 3)
+
+    def forward(self, x):
+        kept, gate = functional.gelu(self.up(x)).chunk(2, -1)
+        return self.down(kept * self.over_positions(self.norm(gate)))
+
+
 NETWORKS = {
     "dense": lambda: (Dense(), torch.randn(2, 3, 8, 8)),
     "shuffled": lambda: (Shuffled(), torch.randn(2, 3, 6, 6)),
     "grouped": lambda: (Grouped(), torch.randn(2, 3, 4, 4)),
     "attention": lambda: (Attention(), torch.randn(2, 5, 10)),
     "scan": lambda: (Scan(), torch.randn(2, 5, 6)),
+    "recurrent": lambda: (Recurrent(), torch.randn(2, 4, 5)),
 }

@@ -29,7 +29,7 @@ MOVES: Final = frozenset(
     """_reshape_copy _to_copy _unsafe_view alias channel_shuffle clone contiguous
     detach expand_copy flip im2col index index_select lift_fresh native_channel_shuffle
     permute_copy pixel_shuffle pixel_unshuffle repeat repeat_interleave reshape roll rot90 tril triu
-    view_copy""".split()  # noqa: SIM905
+    squeeze t transpose unsafe_split unsqueeze view_copy""".split()  # noqa: SIM905
 )
 VIEWS: Final = frozenset(["view", "_unsafe_view", "_reshape_alias", "reshape"])
 POINTWISE: Final = frozenset(
@@ -87,11 +87,15 @@ class ChannelTrace(LabelledTensors):  # type: ignore[no-untyped-call]
             moved = (
                 layer.reshape(call.outs[0].shape)
                 if name in VIEWS
-                else call.func(layer, *args, **call.kwargs)
+                else call.func(layer.detach(), *args, **call.kwargs)  # it may be in place
             )
             for result, one in zip(results, direct_tensors(moved), strict=True):
                 result.append(one)
-            if name == "split" and len(call.outs) > 1 and len({o.shape for o in call.outs}) == 1:
+            if (
+                name.endswith("split")
+                and len(call.outs) > 1
+                and len({o.shape for o in call.outs}) == 1
+            ):
                 dim = (args[1] if len(args) > 1 else call.kwargs.get("dim", 0)) % layer.ndim
                 # Of equal parts, each keeps as many.
                 self.uneven.append(compact(divided(layer, dim, len(call.outs))))
@@ -202,8 +206,13 @@ class ChannelTrace(LabelledTensors):  # type: ignore[no-untyped-call]
             self.classes.join(first, second)
         return [tuple(first for first, _ in halves)]
 
-    def _contract(self, first: Shadow, second: Shadow, shape: Sequence[int]) -> Layers:
-        """Return the layers of a product (..., n, k) @ (..., k, m), and join both along k."""
+    def _contract(
+        self, first: Shadow, second: Shadow, shape: Sequence[int], *, is_zero: bool = False
+    ) -> Layers:
+        """Return the layers of a product (..., n, k) @ (..., k, m), and join both along k.
+
+        Zeros that the code makes, such as the first state of a recurrent layer, demand nothing.
+        """
         of_first = [one.unsqueeze(-1) for one in first.layers]  # (..., n, k, 1)
         of_second = [one.unsqueeze(-3) for one in second.layers]  # (..., 1, k, m)
         inner = len(shape) - 1
@@ -214,7 +223,7 @@ class ChannelTrace(LabelledTensors):  # type: ignore[no-untyped-call]
             (along[0], along[1], first.constant),
             (along[1], along[0], second.constant),
         ):
-            for layer in own:
+            for layer in own if not is_zero else ():
                 if not others and len(varying(layer)) == 1:
                     self.classes.fix(layer)
                 if is_parameter:
@@ -229,10 +238,19 @@ class ChannelTrace(LabelledTensors):  # type: ignore[no-untyped-call]
         rest += [one for one in (*of_first, *of_second) if inner not in varying(one)]
         return tuple(without(one, [inner]).squeeze(inner).expand(shape) for one in rest)
 
+    def _multiplied(self, first: torch.Tensor, second: torch.Tensor, shape: Shape) -> Shadow:
+        """Return the labels of a product of matrices."""
+        shadows = self.shadow(first), self.shadow(second)
+        is_zero = any(
+            one.constant and not one.layers and not tensor.is_meta and not tensor.any()
+            for one, tensor in zip(shadows, (first, second), strict=True)
+        )
+        layers = self._normal(self._contract(*shadows, shape, is_zero=is_zero))
+        return Shadow(layers, all(one.constant for one in shadows))
+
     def _mm(self, call: Call) -> list[Layers]:
-        return [
-            self._contract(self.shadow(call.args[0]), self.shadow(call.args[1]), call.outs[0].shape)
-        ]
+        first, second = call.args[:2]
+        return [self._multiplied(first, second, call.outs[0].shape).layers]
 
     _bmm = _mm
 
@@ -243,13 +261,9 @@ class ChannelTrace(LabelledTensors):  # type: ignore[no-untyped-call]
         return [tuple(one.squeeze(-1) for one in layers)]
 
     def _addmm(self, call: Call) -> list[Layers]:
-        shape = call.outs[0].shape
-        first, second = self.shadow(call.args[1]), self.shadow(call.args[2])
-        product = Shadow(
-            self._normal(self._contract(first, second, shape)), first.constant and second.constant
-        )
-        shadows = [self.shadow(call.args[0]), product]
-        return [self._joined(shape, shadows, [call.args[0].shape, shape])]
+        (added, first, second), shape = call.args[:3], call.outs[0].shape
+        shadows = [self.shadow(added), self._multiplied(first, second, shape)]
+        return [self._joined(shape, shadows, [added.shape, shape])]
 
     _baddbmm = _addmm
 
@@ -292,8 +306,15 @@ class ChannelTrace(LabelledTensors):  # type: ignore[no-untyped-call]
         if into in of_weight:
             self._note_read(of_weight[into])
         inputs = []
+        passed = []
         for layer in self.shadow(source).layers:
-            for dim in [dim for dim in varying(layer) if dim != 1]:
+            dims = [dim for dim in varying(layer) if dim != 1]
+            if dims == varying(layer) and all(
+                weight.shape[dim] == 1 and shape[dim] == source.shape[dim] for dim in dims
+            ):
+                passed.append(layer.select(1, 0).unsqueeze(1).expand(shape))
+                continue
+            for dim in dims:
                 layer = self._keep_length(layer, dim)
             if varying(layer):
                 inputs.append(layer.movedim(1, 0).flatten(1)[:, 0])
@@ -325,7 +346,7 @@ class ChannelTrace(LabelledTensors):  # type: ignore[no-untyped-call]
                 one[:, :1].expand(groups, shape[1] // groups).reshape(-1) for one in of_groups
             ]
         view = (1, -1, *(1,) * (len(shape) - 2))
-        made = Shadow(tuple(one.reshape(view).expand(shape) for one in outputs), False)
+        made = Shadow((*passed, *(one.reshape(view).expand(shape) for one in outputs)), False)
         vector = Shadow() if bias is None else self.shadow(bias)
         shifts = Shadow(tuple(one.reshape(view) for one in vector.layers))
         return [self._joined(shape, [made, shifts], [shape, (1, shape[1], *view[2:])])]

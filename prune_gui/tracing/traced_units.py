@@ -148,7 +148,7 @@ def _role(
         return "consumes"
     if len(shape) > 1:
         return "produces"
-    return "bias" if name.endswith("bias") else "norm"
+    return "bias" if "bias" in name.rpartition(".")[2] else "norm"
 
 
 def _classes_in(roots: NDArray[np.int64], layers: Sequence[torch.Tensor]) -> set[int]:

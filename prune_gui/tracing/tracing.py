@@ -42,8 +42,9 @@ def trace(model: torch.nn.Module, inputs: object, *, family: str = "traced") -> 
         inputs = torch.utils._pytree.tree_map_only(torch.Tensor, lambda one: one.to(META), inputs)
     run = partial(_run, inputs=inputs)
     mode = model.training
-    fast = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)  # it has operators of whole layers
+    fast = torch.backends.mha.get_fastpath_enabled(), torch.backends.mkldnn.enabled
+    torch.backends.mha.set_fastpath_enabled(False)  # both have operators of whole layers
+    torch.backends.mkldnn.enabled = False  # type: ignore[assignment]
     model.eval()
     try:
         groups, unknown = _traced(model, inputs, run)
@@ -60,7 +61,8 @@ def trace(model: torch.nn.Module, inputs: object, *, family: str = "traced") -> 
             spaces = _tried(Checker(copy.deepcopy(model), run), groups, unknown)
     finally:
         model.train(mode)
-        torch.backends.mha.set_fastpath_enabled(fast)
+        torch.backends.mha.set_fastpath_enabled(fast[0])
+        torch.backends.mkldnn.enabled = fast[1]
     if not spaces:
         raise RecipeError(
             "No units were found in the network that can be removed. {unknown}",

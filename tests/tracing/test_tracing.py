@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from torch import nn
-from traced_networks import NETWORKS, Attention
+from traced_networks import NETWORKS, Attention, SpatialGate
 
 import prune_gui
 from prune_gui.architecture.tables import load_table
@@ -186,6 +186,25 @@ def test_a_gated_layer_has_a_neuron_in_both_halves(tables):
         (0, 1),
         (12, 1),
     ]
+
+
+def test_the_states_of_a_recurrent_layer_go_from_all_gates_and_both_directions(tables):
+    groups = {one.label: one for one in tables["recurrent"].spaces["channels"].groups}
+    lstm, gru = groups["both.weight_ih_l0"], groups["forth.weight_ih_l0"]
+    assert (lstm.size, lstm.attributes) == (6, ("both.hidden_size", "forth.input_size"))
+    gates = [one.offset for one in lstm.members if one.name == "both.weight_hh_l0_reverse"]
+    assert sorted(gates) == [0, 0, 6, 12, 18]
+    assert {one.role for one in lstm.members if "bias" in one.name} == {"bias"}
+    read = {one.name for one in lstm.members if one.role == "consumes"}
+    assert {"both.weight_ih_l1", "forth.weight_ih_l0"} < read
+    assert (gru.size, gru.attributes) == (10, ("forth.hidden_size",))
+
+
+def test_a_convolution_over_positions_keeps_channels_apart():
+    table = prune_gui.trace(SpatialGate(), torch.randn(2, 5, 6))
+    [group] = table.spaces["hidden"].groups
+    members = {(one.name, one.dim, one.offset) for one in group.members}
+    assert {("up.weight", 0, 0), ("up.weight", 0, 8), ("down.weight", 1, 0)} < members
 
 
 def test_padding_of_images_keeps_no_channel():

@@ -28,8 +28,16 @@ def evaluate(checkpoint):
         raise FileNotFoundError(
             "this checkpoint has no config.json, so transformers cannot load it"
         )
+    model, loading = AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.float32, output_loading_info=True
+    )
+    if loading["missing_keys"]:  # transformers fills them with random weights
+        missing = ", ".join(sorted(loading["missing_keys"])[:3])
+        raise ValueError(
+            f"FILL IN another measure: this is no causal language model, it has no {missing}"
+        )
+    model.eval()
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
     loss = count = 0
     for text in TEXTS:
         tokens = tokenizer(text, return_tensors="pt").input_ids

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QSize, Qt, QUrl, qVersion
-from PySide6.QtGui import QDesktopServices, QGuiApplication, QImage
+from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtWidgets import QDialog, QMessageBox, QTextBrowser, QWidget
 
+from prune_gui.gui.dialogs import questions
 from prune_gui.gui.widgets import layouts
 from prune_gui.language import SOURCE, language, tr
 from prune_gui.resources import resource
@@ -71,7 +72,7 @@ class HelpWindow(QDialog):
     def follow(self, link: QUrl) -> None:
         """Scroll to a heading of the guide, or open an external link in the system's browser."""
         if link.scheme():
-            QDesktopServices.openUrl(link)
+            questions.open_outside(self, link)
             return
         anchor, document = link.fragment(), self.browser.document()
         block = document.begin()

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from PySide6.QtCore import Qt, QUrl
-from PySide6.QtGui import QAction, QDesktopServices
+from PySide6.QtGui import QAction
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui import formatting
-from prune_gui.gui.dialogs.questions import agree
+from prune_gui.gui.dialogs import questions
 from prune_gui.gui.runtime.locale import escape_mnemonics
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.workbench import Workbench
@@ -93,7 +93,7 @@ class PresetDialog(QDialog):
         self.remove = layouts.button(tr("&Remove"), self._remove)
         self.folder = layouts.button(
             tr("Open &folder"),
-            lambda: QDesktopServices.openUrl(QUrl.fromLocalFile(self._presets.folder)),
+            lambda: questions.open_outside(self, QUrl.fromLocalFile(self._presets.folder)),
             tr("Presets are recipe files: copy them to share them"),
         )
         self.rename.setDefault(True)  # for Enter on a preset
@@ -144,7 +144,7 @@ class PresetDialog(QDialog):
         if preset is None:
             return
         text = tr("Remove the preset {name}? Its file is deleted.", name=preset.name)
-        if not agree(self, tr("Remove the preset?"), one_line(text), tr("&Remove")):
+        if not questions.agree(self, tr("Remove the preset?"), one_line(text), tr("&Remove")):
             return
         try:
             self._presets.remove(preset)
@@ -177,7 +177,7 @@ def ask_name(parent: QWidget, presets: Presets, title: str, name: str = "") -> s
         if typed == name or typed not in presets:
             return typed
         text = tr("A preset {name} already exists. Replace it?", name=typed)
-        if agree(parent, tr("Replace the preset?"), one_line(text), tr("&Replace")):
+        if questions.agree(parent, tr("Replace the preset?"), one_line(text), tr("&Replace")):
             return typed
 
 

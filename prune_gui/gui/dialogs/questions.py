@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtCore import Qt, QUrl
+from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
 from prune_gui.checkpoint.formats import known_suffixes
@@ -235,7 +235,7 @@ def ask_unsaved(parent: QWidget, name: str, draft: str = "") -> str:
         {
             "save": (Standard.Save, tr("&Save recipe…")),
             "checkpoint": (Role.AcceptRole, tr("Save &pruned checkpoint…")),
-            "discard": (Standard.Discard, ""),
+            "discard": (Standard.Discard, tr("&Discard")),
             "cancel": CANCEL,
         },
         default="save",
@@ -258,6 +258,18 @@ def ask_cancel_saving(parent: QWidget) -> bool:
     details = tr("Existing files are not changed.")
     title = tr("Stop saving?")
     return ask(parent, title, text, buttons, default="continue", details=details) == "stop"
+
+
+def open_outside(parent: QWidget, link: QUrl) -> None:
+    """Open a file, a folder or a page with the program of the system, or say that none does."""
+    if not QDesktopServices.openUrl(link):
+        place = link.toLocalFile() if link.isLocalFile() else link.toString()
+        text = tr("No program of this system opens it. It is here:\n\n{place}", place=place)
+        box = _plain_box(parent, Icon.Information, "Prune GUI", text)
+        box.addButton(Standard.Ok)
+        box.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        box.exec()
+        box.deleteLater()
 
 
 def show_remarks(parent: QWidget, name: str, remarks: Sequence[str]) -> None:

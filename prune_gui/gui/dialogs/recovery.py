@@ -116,7 +116,7 @@ def _ask(parent: QWidget, unsaved: Unsaved) -> str:
     details = tr("{path}\n\nLater: ask again at the next start.", path=path)
     buttons = {
         "restore": (Standard.Open, tr("&Restore")),
-        "discard": (Standard.Discard, ""),
+        "discard": (Standard.Discard, tr("&Discard")),
         "later": (Standard.Ignore, tr("&Later")),
     }
     title = tr("Restore unsaved steps?")

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QUrl
-from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QCheckBox, QFileDialog, QLabel, QLineEdit, QWidget
 
 from prune_gui.checkpoint.sharded.index import has_several_files
 from prune_gui.errors import PruneGuiError, one_line
+from prune_gui.gui.dialogs import questions
 from prune_gui.gui.dialogs.job_sequence import JobSequenceButtons, JobSequenceDialog
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.message import Message, keep_room
@@ -109,7 +109,7 @@ class ReportDialog(JobSequenceDialog):
 
     def _open(self) -> None:
         if self._written is not None:
-            QDesktopServices.openUrl(QUrl.fromLocalFile(str(self._written.absolute())))
+            questions.open_outside(self, QUrl.fromLocalFile(str(self._written.absolute())))
 
     def _refresh(self) -> None:
         running = self._sequence.running

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 from PySide6.QtCore import QSignalBlocker, Qt, QUrl, Signal
-from PySide6.QtGui import QDesktopServices, QShowEvent
+from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import (
     QCheckBox,
     QComboBox,
@@ -287,7 +287,7 @@ class EvaluatorChooser(QWidget):
             tr("Written: {name}. Fill in the lines marked FILL IN.", name=path.name),
             warning=False,
             link=tr("Edit"),
-            act=lambda: QDesktopServices.openUrl(QUrl.fromLocalFile(str(path))),
+            act=lambda: questions.open_outside(self, QUrl.fromLocalFile(str(path))),
         )
 
     def _browse(self) -> None:

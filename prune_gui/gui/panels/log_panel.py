@@ -11,7 +11,6 @@ from typing import Any, Final
 from PySide6.QtCore import QEvent, Qt, QUrl
 from PySide6.QtGui import (
     QColor,
-    QDesktopServices,
     QFontDatabase,
     QGuiApplication,
     QKeySequence,
@@ -30,6 +29,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from prune_gui.gui.dialogs import questions
 from prune_gui.gui.runtime.log_feed import MAX_ENTRIES, LogEntry
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.table_widgets import Index, RecordModel, text_column
@@ -174,4 +174,4 @@ class LogPanel(QWidget):
         QGuiApplication.clipboard().setText("\n".join(entry.whole for entry in entries))
 
     def _open(self) -> None:
-        QDesktopServices.openUrl(QUrl.fromLocalFile(self._log_file))
+        questions.open_outside(self, QUrl.fromLocalFile(self._log_file))

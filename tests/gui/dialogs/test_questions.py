@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt, QTimer
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtCore import Qt, QTimer, QUrl
+from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import (
     QApplication,
     QFileDialog,
@@ -39,6 +39,16 @@ def test_the_question_about_an_unsaved_recipe_has_four_answers(parent, answer_bo
     asked = answer_box(text)
     assert questions.ask_unsaved(parent, "a.pt") == reply
     assert asked == ["The recipe for a.pt is not saved."]
+
+
+@pytest.mark.parametrize("is_opened", [True, False])
+def test_what_no_program_opens_is_named(parent, answer_box, monkeypatch, is_opened):
+    monkeypatch.setattr(QDesktopServices, "openUrl", lambda _: is_opened)
+    told = answer_box("OK")
+    questions.open_outside(parent, QUrl.fromLocalFile("/runs/report one.html"))
+    questions.open_outside(parent, QUrl("https://pytorch.org/docs"))
+    places = [text.splitlines()[-1] for text in told]
+    assert places == ([] if is_opened else ["/runs/report one.html", "https://pytorch.org/docs"])
 
 
 @pytest.mark.parametrize(("text", "stops"), [("Stop and close", True), ("Continue saving", False)])

@@ -27,7 +27,7 @@ def test_the_report_has_the_steps_of_the_stack_and_opens(
     dialog, qtbot, workbench, tmp_path, monkeypatch
 ):
     opened = []
-    monkeypatch.setattr(QDesktopServices, "openUrl", opened.append)
+    monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: not opened.append(url))
     assert not dialog.open_button.isEnabled()
     dialog.table.click()
     write(dialog, qtbot)

@@ -270,7 +270,7 @@ def test_warnings_have_the_warning_colour_of_the_theme(panel):
 
 def test_the_log_file_is_named_and_can_be_opened(panel, monkeypatch, tmp_path):
     opened = []
-    monkeypatch.setattr(QDesktopServices, "openUrl", opened.append)
+    monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: not opened.append(url))
     panel.open.click()
     assert opened == [QUrl.fromLocalFile(tmp_path / "prune-gui.log")]
     assert panel.open.toolTip() == str(tmp_path / "prune-gui.log")

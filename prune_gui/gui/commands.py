@@ -44,6 +44,7 @@ class Commands:
         self.preferences = preferences
         self.remote = RemoteFiles(window, workbench, preferences)
         self.saving = CheckpointSaving(window, workbench, self.remote)
+        self._given_up: object = None  # the draft that the user was told is not saved
         self.saving.notice.open_wanted.connect(self.open_path)
         workbench.changed.connect(self._on_changed)
         workbench.files.saved.connect(preferences.remember)
@@ -307,11 +308,18 @@ class Commands:
         if session is None:
             return True
         draft = _unfinished(session)
+        if session.draft is self._given_up:
+            draft = ""
         if not session.unsaved:
             return not draft or questions.agree_to_drop_draft(self.window, draft)
         answer = questions.ask_unsaved(self.window, session.checkpoint.path.name, draft)
         if answer == "checkpoint":
-            self.saving.ask(session, self.settings, then)
+
+            def go_on() -> None:
+                self._given_up = session.draft
+                then()
+
+            self.saving.ask(session, self.settings, go_on)
         return self.save_recipe() if answer == "save" else answer == "discard"
 
     def _write_recipe(self, path: Path) -> bool:

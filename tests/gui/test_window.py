@@ -265,17 +265,22 @@ def test_a_file_that_cannot_be_opened_raises_no_question(changed, answer, tmp_pa
     errors(changed).accept()
 
 
-def test_closing_offers_to_save_the_pruned_checkpoint_first(
-    changed, answer, monkeypatch, qtbot, tmp_path
+def test_closing_offers_to_save_the_pruned_checkpoint_first_and_asks_once(
+    changed, draft, answer, monkeypatch, qtbot, tmp_path
 ):
     out = tmp_path / "pruned.safetensors"
+    slide(draft, 25)
     asked = answer("ask_unsaved", "checkpoint")
+    asked_again = answer("agree_to_drop_draft", False)
     monkeypatch.setattr(SaveDialog, "exec", lambda _: QDialog.DialogCode.Accepted)
     monkeypatch.setattr(SaveDialog, "path", out)
     with qtbot.waitSignal(changed.closed, timeout=60_000):
         assert not changed.close()
     assert out.is_file()
-    assert len(asked) == 1
+    assert [told for _, _, told in asked] == [
+        "The draft is not added to the stack, and is not saved."
+    ]
+    assert not asked_again
 
 
 def test_the_notice_of_a_saved_checkpoint_compares_loads_and_opens_it(

@@ -241,7 +241,8 @@ class Search:
             )
         if dense != limit and not self._run.is_better(dense, limit):
             raise EvaluationError(
-                "Without the step there is the value {value}, which does not hold {limit}.",
+                "The value is {value} before the search prunes anything, which does not hold "
+                "{limit}. Ask for less, or start with less pruned.",
                 value=number_text(dense),
                 limit=number_text(limit),
             )

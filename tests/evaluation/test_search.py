@@ -115,7 +115,7 @@ def test_a_share_without_meaning_is_refused(network, dense):
 
 
 def test_a_limit_that_the_dense_model_does_not_hold_is_refused(network):
-    with pytest.raises(EvaluationError, match=r"the value 0\.5, which does not hold 0\.9"):
+    with pytest.raises(EvaluationError, match=r"value is 0\.5 before the search .* not hold 0\.9"):
         search(FakeEvaluator(lambda *_: 0.5), network, at_least=0.9, absolute=True)
     with pytest.raises(ValueError, match="either"):
         search(FakeEvaluator(lambda *_: 0.5), network)

@@ -33,7 +33,7 @@ from prune_gui.gui.widgets.table_widgets import (
 )
 from prune_gui.gui.widgets.theme import colours
 from prune_gui.gui.workbench import Workbench
-from prune_gui.language import deferred, tr
+from prune_gui.language import deferred, join_clauses, tr
 from prune_gui.recipe.amounts import parse_share
 from prune_gui.recipe.selector import patterns_in
 from prune_gui.table import Column
@@ -245,18 +245,17 @@ class SearchTab(EvaluationTab):
             return
         metric = self._evaluations.metric
         value = metric.value(evaluation)
-        self._say(
-            tr(
-                "{label}: {sparsity} pruned, {metric} {value}, {share} of the unpruned",
-                label=tr("Best, {label}", label=tr(trial.label))
-                if trial is self._best
-                else tr(trial.label),
-                sparsity=number_formats.sparsity(evaluation.pruned, evaluation.total),
-                metric=metric.title(evaluation),
-                value=value_text(value),
-                share=share_text(share_of(value, metric.value(self._dense))) or tr("unknown"),
-            )
+        text = tr(
+            "{label}: {sparsity} pruned, {metric} {value}, {share} of the unpruned",
+            label=tr("Best, {label}", label=tr(trial.label))
+            if trial is self._best
+            else tr(trial.label),
+            sparsity=number_formats.sparsity(evaluation.pruned, evaluation.total),
+            metric=metric.title(evaluation),
+            value=value_text(value),
+            share=share_text(share_of(value, metric.value(self._dense))) or tr("unknown"),
         )
+        self._say(join_clauses((text, self._measured_on())))
 
     def _enable(self) -> None:
         super()._enable()

@@ -28,7 +28,7 @@ from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.table_widgets import number_column, text_column
 from prune_gui.gui.widgets.theme import colours
 from prune_gui.gui.workbench import Workbench
-from prune_gui.language import deferred, tr
+from prune_gui.language import deferred, join_clauses, tr
 from prune_gui.recipe.amounts import has_amount, parse_amounts
 from prune_gui.recipe.selector import patterns_in
 from prune_gui.session.changes import Changes
@@ -123,21 +123,27 @@ class SweepTab(EvaluationTab):
 
     def _describe(self, point: CurvePoint | None) -> None:
         if point is None or point.evaluation is None:
-            self._say("", tr("Click a point to use it.") if self._found else "")
+            hint = tr("Click a point to use it") if self._found else ""
+            self._say("", join_clauses((hint, self._measured_on())))
             return
         metric = self._evaluations.metric
         value = metric.value(point.evaluation)
-        self._say(
-            tr(
-                "{curve} at {amount}: {metric} {value}, {share} of the unpruned; {sparsity} pruned",
-                curve=point.swept.label,
-                amount=amount_text(point.amount),
-                metric=metric.title(point.evaluation),
-                value=value_text(value) or tr("unknown"),
-                share=share_text(share_of(value, metric.value(self._dense))) or tr("unknown"),
-                sparsity=number_formats.sparsity(point.evaluation.pruned, point.evaluation.total),
-            )
+        text = tr(
+            "{curve} at {amount}: {metric} {value}, {share} of the unpruned; {sparsity} pruned",
+            curve=point.swept.label,
+            amount=amount_text(point.amount),
+            metric=metric.title(point.evaluation),
+            value=value_text(value) or tr("unknown"),
+            share=share_text(share_of(value, metric.value(self._dense))) or tr("unknown"),
+            sparsity=number_formats.sparsity(point.evaluation.pruned, point.evaluation.total),
         )
+        self._say(join_clauses((text, self._measured_on())))
+
+    def _measured_on(self) -> str:
+        if not self._found:
+            return ""
+        is_file = self._found[0].swept.alone
+        return tr("measured on: {start}", start=tr("the file") if is_file else tr("the stack"))
 
     def _use(self, point: CurvePoint) -> None:
         """Make the step of a point the draft, unless the stack has changed.

@@ -326,6 +326,7 @@ class ResultTable(TableView):
             header.setSortIndicatorClearable(True)
             header.setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
             self.setSortingEnabled(True)
+            header.sortIndicatorChanged.connect(self.scrollToTop)
 
     def _fit(self) -> None:
         """Make Qt measure the columns; after a change of rows, it does not do so by itself."""

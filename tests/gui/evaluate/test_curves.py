@@ -209,6 +209,8 @@ def test_a_ranking_alone_replaces_the_stack_which_undo_restores(
     run(sweep)
     point = sweep.plot.curves[0].points[0]
     assert point.recipe.steps[:-1] == before
+    panel.start.setCurrentIndex(0)
+    assert sweep.headline.text() == "Click a point to use it, measured on: the stack"
     workbench.edit(lambda session: session.clear())
     sweep.plot.taken.emit(point)
     assert "has changed" in sweep.note.text()
@@ -309,6 +311,9 @@ def test_the_best_trial_of_a_search_is_told_and_its_recipe_replaces_the_stack(
 ):
     best = max(search.model.rows, key=lambda trial: trial.value)
     assert search.headline.text().startswith(f"Best, {best.label}: ")
+    assert search.headline.text().endswith(", measured on: the file")
+    panel.start.setCurrentIndex(1)
+    assert search.headline.text().endswith(", measured on: the file")
     workbench.edit(lambda session: session.add(make_step("l1_unstructured", "*.bias", amount=0.1)))
     search.take.click()
     assert workbench.session.steps == best.steps
@@ -345,6 +350,12 @@ def test_points_and_rows_of_a_search_select_each_other_in_any_order(search, qtbo
     search.list.sortByColumn(0, Qt.SortOrder.AscendingOrder)
     labels = [search.model.index(at, 0).data() for at in range(search.model.rowCount())]
     assert labels == sorted(labels)
+    search.list.setFixedHeight(90)
+    qtbot.waitUntil(lambda: search.list.verticalScrollBar().maximum() > 0)
+    search.list.scrollToBottom()
+    search.list.sortByColumn(1, Qt.SortOrder.AscendingOrder)
+    assert search.list.verticalScrollBar().value() == 0
+    search.list.sortByColumn(0, Qt.SortOrder.AscendingOrder)
     search.list.selectRow(0)
     assert search.headline.text().startswith(labels[0])
     trial = search.plot.curves[0].points[-1]

@@ -207,7 +207,8 @@ class MetricPlot(Plot):
         x, y = np.zeros(0), np.zeros(0)
         if at is not None:
             curve, point = self.curves[at[0]], slice(at[1], at[1] + 1)
-            x, y = curve.sparsity[point], np.nan_to_num(curve.values[point])
+            if np.isfinite(curve.values[at[1]]):
+                x, y = curve.sparsity[point], curve.values[point]
         self._ring.setData(x, y)
         self.pointed.emit(None if at is None else self._point(at))
 
@@ -230,9 +231,13 @@ class MetricPlot(Plot):
         values = np.concatenate([np.append(curve.values, np.nan) for curve in curves])
         symbols = np.full(len(values), symbol, object)
         symbols[values < within[0]], symbols[values > within[1]] = "t", "t1"
+        values = np.clip(values, *within)
+        values[~np.isfinite(values)] = np.nan  # they have no place
+        if np.isnan(values).all():
+            return
         line = pg.PlotDataItem(
             sparsity,
-            np.clip(values, *within),
+            values,
             connect="finite",
             antialias=True,
             pen=pen(shade, width=2) if curves[0].label else None,

@@ -34,7 +34,7 @@ from prune_gui.gui.widgets.table_widgets import (
 )
 from prune_gui.gui.widgets.theme import colours
 from prune_gui.gui.workbench import Workbench
-from prune_gui.language import deferred, tr
+from prune_gui.language import deferred, join_clauses, tr
 from prune_gui.number_formats import sparsity_share
 from prune_gui.session.changes import Changes
 from prune_gui.table import Column
@@ -56,7 +56,7 @@ class ShownState:
     """A state with its value."""
 
     row: StateRow
-    value: float  # the metric; NaN if it is not known
+    value: float  # the metric; NaN if it is not known, or if that is what was returned
     share: float  # of the value of the file; NaN if it is not known
 
     @property
@@ -82,9 +82,18 @@ def _number(state: ShownState, name: str) -> float | None:
     return getattr(state.row.evaluation, name, None)
 
 
+def _result_text(value: float) -> str:
+    """Return a value that an evaluator has returned."""
+    return value_text(value) or "NaN"
+
+
 COLUMNS: Final[tuple[Column[Sequence[ShownState]], ...]] = (
     text_column(deferred("State"), lambda each: each.name),
-    number_column(deferred("Value"), lambda each: each.value, value_text),
+    number_column(
+        deferred("Value"),
+        lambda each: each.value if each.row.evaluation is not None else None,
+        _result_text,
+    ),
     number_column(deferred("Of the file"), lambda each: each.share, share_text),
     number_column(deferred("Sparsity"), lambda each: _number(each, "sparsity"), sparsity_share),
     Column(
@@ -238,15 +247,16 @@ class StatesTab(EvaluationTab):
         """Say what the stack is worth; and why the current row, or else any, has failed."""
         rows, current = self.model.rows, self.list.currentIndex().row()
         for state in rows[1:2]:
+            evaluation = state.row.evaluation
+            text = evaluation and tr(
+                "The stack: {metric} {value}",
+                metric=self._evaluations.metric.title(evaluation),
+                value=_result_text(state.value),
+            )
+            share = share_text(state.share)
+            of_dense = share and tr("{share} of the unpruned", share=share)
             self._say(
-                tr(
-                    "The stack: {metric} {value}, {share} of the unpruned",
-                    metric=self._evaluations.metric.title(state.row.evaluation),
-                    value=value_text(state.value),
-                    share=share_text(state.share) or tr("unknown"),
-                )
-                if state.row.evaluation is not None
-                else "",
+                join_clauses((text, of_dense)) if text else "",
                 tr("States that you name in History are compared here."),
             )
         self.plot.ring(rows[current] if current >= 0 else None)

@@ -28,6 +28,9 @@ SOURCE = """
             os._exit(3)
         return {"kept": 1 - share, "loss": 2 + share}
 
+    def overflows(path):
+        return {"loss": float("inf" if zeros(path) else "nan")}
+
     def hangs(path):
         if zeros(path):
             os.fork()

@@ -116,6 +116,18 @@ def test_the_draft_is_evaluated_where_runs_start(panel, choose, run, workbench, 
     assert shown(panel, STATE, VALUE)[1:] == [("Stack", "0.5000"), ("Draft", "0.2500")]
 
 
+def test_values_that_are_no_numbers_are_shown_as_they_are(
+    panel, choose, run, workbench, make_step, qtbot
+):
+    choose("overflows")
+    workbench.edit(lambda session: session.add(make_step(amount=0.5)))
+    run(panel.states)
+    assert shown(panel, STATE, VALUE, SHARE) == [("File", "NaN", ""), ("Stack", "inf", "")]
+    assert panel.states.headline.text() == "The stack: loss inf"
+    panel.states.list.selectRow(1)
+    assert not panel.states.plot.grab().isNull()
+
+
 @pytest.mark.parametrize("template", TEMPLATES)
 @pytest.mark.slow
 def test_a_new_evaluator_says_which_lines_to_fill_in(

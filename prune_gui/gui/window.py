@@ -42,6 +42,7 @@ NARROW_TREE_PX: Final = 330
 PRUNING_PX: Final = 344
 """Initial width of the dock with the draft and the stack."""
 NARROW_PX: Final = 340
+SLIM_PX: Final = 90
 LOW_PX: Final = 140
 """Size below which views and docks are scrolled, for small screens."""
 EVALUATE_PX: Final = 360
@@ -225,10 +226,12 @@ class MainWindow(PanelWindow):
         self.setCorner(Qt.Corner.BottomRightCorner, right)
         docks.add("Modules", tr("Modules"), self.tree, left)
         docks.add("Pruning", tr("Pruning"), scrolled(pruning, LOW_PX), right)
-        docks.add("History", tr("History"), self.history, left, hidden=True)
-        docks.add("Evaluate", tr("Evaluate"), scrolled(self.evaluate, LOW_PX), bottom, hidden=True)
+        history = scrolled(self.history, LOW_PX, SLIM_PX)
+        docks.add("History", tr("History"), history, left, hidden=True)
+        evaluate = scrolled(self.evaluate, LOW_PX, NARROW_PX)
+        docks.add("Evaluate", tr("Evaluate"), evaluate, bottom, hidden=True)
         docks.set_first_height("Evaluate", EVALUATE_PX)
-        docks.add("Log", tr("Log"), self.log, bottom, hidden=True)
+        docks.add("Log", tr("Log"), scrolled(self.log, LOW_PX, NARROW_PX), bottom, hidden=True)
         is_narrow = self.screen().availableGeometry().width() < WIDTH_PX
         docks.resize({"Modules": NARROW_TREE_PX if is_narrow else TREE_PX, "Pruning": PRUNING_PX})
 

@@ -125,8 +125,10 @@ def test_each_view_fits_a_small_screen_with_the_docks_in_one_place(demo_window, 
     qtbot.waitUntil(lambda: size() == size().boundedTo(QSize(800, 460)))
 
 
-def test_the_window_is_not_wider_than_a_small_screen(demo_window, qtbot):
+@pytest.mark.parametrize("dock", ["Modules", "History", "Evaluate", "Log"])
+def test_the_window_is_not_wider_than_a_small_screen(demo_window, qtbot, dock):
     demo_window.show()
+    demo_window.docks.show(dock)
     qtbot.waitUntil(lambda: demo_window.minimumSizeHint().width() <= 800)
 
 

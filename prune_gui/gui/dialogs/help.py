@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QSize, Qt, QUrl, qVersion
-from PySide6.QtGui import QGuiApplication, QImage
-from PySide6.QtWidgets import QDialog, QMessageBox, QTextBrowser, QWidget
+from PySide6.QtGui import QGuiApplication, QImage, QKeySequence, QShortcut, QTextCursor
+from PySide6.QtWidgets import QDialog, QLineEdit, QMessageBox, QTextBrowser, QWidget
 
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.widgets import layouts
+from prune_gui.gui.widgets.theme import GAP_PX
 from prune_gui.language import SOURCE, language, tr
 from prune_gui.resources import resource
 
@@ -54,7 +55,13 @@ class HelpWindow(QDialog):
         self.browser.document().setDocumentMargin(MARGIN_PX)
         self._show_guide()
         self.browser.anchorClicked.connect(self.follow)
-        layouts.column(self.browser, of=self, margin=0)
+        self.search = QLineEdit(clearButtonEnabled=True, placeholderText=tr("Find in the guide"))
+        self.search.setAccessibleName(tr("Find in the guide"))
+        self.search.textChanged.connect(self._find)
+        self.search.returnPressed.connect(self._find_next)
+        QShortcut(QKeySequence.StandardKey.Find, self, self.search.setFocus)
+        layouts.column(layouts.row(self.search, margin=GAP_PX), self.browser, of=self, margin=0)
+        self.browser.setFocus()
         free = parent.screen().availableSize() - QSize(0, TITLE_BAR_PX)
         self.resize(SIZE_PX.boundedTo(free))
 
@@ -68,6 +75,20 @@ class HelpWindow(QDialog):
         place = bar.value()
         self.browser.setMarkdown(guide_path(language()).read_text(encoding="utf-8"))
         bar.setValue(place)
+
+    def _find(self) -> None:
+        """Select the text in the guide, where it is selected already or after that."""
+        cursor = self.browser.textCursor()
+        cursor.setPosition(cursor.selectionStart())
+        self.browser.setTextCursor(cursor)
+        self._find_next()
+
+    def _find_next(self) -> None:
+        """Select the next place with the text; after the last one, the first."""
+        text = self.search.text()
+        if text and not self.browser.find(text):
+            self.browser.moveCursor(QTextCursor.MoveOperation.Start)
+            self.browser.find(text)
 
     def follow(self, link: QUrl) -> None:
         """Scroll to a heading of the guide, or open an external link in the system's browser."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import translate
-from PySide6.QtCore import QEvent, QSize, QUrl
+from PySide6.QtCore import QEvent, QSize, Qt, QUrl
 from PySide6.QtGui import QTextDocument
 from PySide6.QtWidgets import QApplication
 
@@ -136,3 +136,17 @@ def test_the_guide_is_no_higher_than_the_screen(window, monkeypatch):
     guide = HelpWindow(window)
     assert guide.height() < 800
     guide.deleteLater()
+
+
+def test_a_text_is_found_in_the_guide_while_it_is_typed_and_again_with_enter(guide, qtbot):
+    guide.show()
+    qtbot.keyClicks(guide.search, "kept energy")
+    cursor, found = guide.browser.textCursor, []
+    for _ in range(guide.browser.toPlainText().lower().count("kept energy") + 1):
+        assert cursor().selectedText().lower() == "kept energy"
+        found.append(cursor().selectionStart())
+        qtbot.keyClick(guide.search, Qt.Key.Key_Return)
+    assert found == sorted({*found}) + found[:1]
+    assert guide.isVisible()
+    guide.search.setText("no such words")
+    assert not cursor().hasSelection()

@@ -65,8 +65,10 @@ def serve(connection: socket.socket) -> None:
 
 
 def described(error: BaseException) -> str:
-    """Return the type of an error and what it says, if it does."""
-    told = str(error)[:MAX_TEXT_LENGTH]
+    """Return the type of an error and what it says, if it does, in one line."""
+    told = " ".join(str(error).split())
+    if len(told) > MAX_TEXT_LENGTH:
+        told = f"{told[:MAX_TEXT_LENGTH]} …"
     return f"{type(error).__name__}: {told}" if told else type(error).__name__
 
 

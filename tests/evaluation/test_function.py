@@ -103,6 +103,10 @@ def test_split_is_passed_to_functions_that_take_it_and_pass_as_overrides_names(
             "def evaluate(sd): raise ValueError('no data')",
             r"^ValueError: no data \(own_eval\.py, line 1\)$",
         ),
+        (
+            r"def evaluate(sd): raise ValueError('no data:\n\tno labels' + 500 * ', no text')",
+            r"^ValueError: no data: no labels, no text.* … \(own_eval\.py, line 1\)$",
+        ),
         ("def evaluate(sd): return 'good'", "returned a str: it must return a number"),
         ("def evaluate(sd): return {}", "returned a dict without numbers"),
         ("def evaluate(sd): return None", "returned a NoneType"),

@@ -165,7 +165,9 @@ class TreemapPicture(QWidget):
         if is_upright:
             space, across = across, space
         text = metrics.elidedText(name, Qt.TextElideMode.ElideMiddle, space)
-        if text != name and space < MIN_ELIDED_CHARS * metrics.averageCharWidth():
+        block, dot, _ = name.partition(".")
+        is_short = space < MIN_ELIDED_CHARS * metrics.averageCharWidth()
+        if text != name and (is_short or not text.startswith(block + dot if dot else "")):
             return
         painter.save()
         painter.setPen(QColor(readable_on(fill)))

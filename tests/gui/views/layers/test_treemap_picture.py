@@ -119,6 +119,12 @@ def test_a_cell_has_its_name_and_share_as_far_as_they_fit_or_upwards(picture):
     assert written[9] == 0
     assert "…" in written[10]
     assert len(written) == 11
+    written.clear()
+    for width in range(20, 90):
+        picture._write(painter, QRectF(0, 0, width, 20), "16.conv.6", 0.5, "#ffffff")
+    texts = {text for text in written if text != 0}
+    assert any("…" in text for text in texts)
+    assert all(text.startswith("16.") for text in texts - {"50.0 %"})
 
 
 def test_the_names_of_cells_differ_and_are_short():

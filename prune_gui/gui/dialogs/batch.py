@@ -14,6 +14,7 @@ from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.dialogs.job_sequence import JobSequenceButtons, JobSequenceDialog
 from prune_gui.gui.runtime.locale import without_mnemonics
+from prune_gui.gui.saving.output_boxes import typed_path
 from prune_gui.gui.saving.save_dialog import COMPRESSED_NOTE, FORMS
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.message import Message
@@ -244,7 +245,7 @@ class BatchDialog(JobSequenceDialog):
 
     @property
     def _output(self) -> Path:
-        return Path(self.folder.text().strip()).absolute()
+        return typed_path(self.folder.text(), self._start_folder).absolute()
 
     def _run(self) -> None:
         session = self._workbench.session

@@ -12,6 +12,7 @@ from prune_gui.checkpoint.sharded.index import has_several_files
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.dialogs.job_sequence import JobSequenceButtons, JobSequenceDialog
+from prune_gui.gui.saving.output_boxes import typed_path
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.message import Message, keep_room
 from prune_gui.language import deferred, tr
@@ -33,6 +34,7 @@ class ReportDialog(JobSequenceDialog):
 
     def __init__(self, workbench: Workbench, folder: Path, parent: QWidget) -> None:
         super().__init__(workbench, tr("Report"), parent)
+        self._folder = folder
         self._written: Path | None = None
         self._is_pending = False
         explanation = QLabel(tr(EXPLANATION), wordWrap=True)
@@ -82,7 +84,7 @@ class ReportDialog(JobSequenceDialog):
         session = self._workbench.session
         if session is None:
             return
-        page = Path(self.path.text().strip())
+        page = typed_path(self.path.text(), self._folder)
         job = report_job(
             session,
             self._workbench.comparison.reference,

@@ -32,6 +32,14 @@ MAX_NAMES: Final = 3
 """Names that a check box shows; its tool tip has all."""
 
 
+def typed_path(text: str, folder: Path) -> Path:
+    """Return the path that a user typed: without a folder, in this one; ~ is the home folder."""
+    path = Path(text.strip())
+    if path.parts[:1] == ("~",):
+        path = Path.home().joinpath(*path.parts[1:])
+    return folder / path
+
+
 def pruned_path(checkpoint: Path) -> Path:
     """Return the default output path for a checkpoint; for shards, a folder beside theirs.
 

@@ -38,6 +38,7 @@ from prune_gui.gui.saving.output_boxes import (
     missing_folder,
     model_folder,
     sure_to_replace,
+    typed_path,
 )
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.frames import FitScrollArea
@@ -119,6 +120,7 @@ class SaveDialog(QDialog):
         self._checkpoint = checkpoint
         self._foreign = checkpoint.foreign
         self._suggested = str(Location.at(suggested))
+        self._folder = suggested.absolute().parent  # of a name that is typed without one
         self._suffix = ""  # that was removed for a folder of shards
         self._target: OutputPath | None = None
         self._measured_target: OutputPath | None = None
@@ -172,7 +174,9 @@ class SaveDialog(QDialog):
     @property
     def path(self) -> Path:
         """The chosen file or folder; for a URL, the local path that stands for it."""
-        return Location.of(self._path.text().strip()).path
+        typed = self._path.text().strip()
+        location = Location.of(typed)
+        return location.path if location.url else typed_path(typed, self._folder)
 
     @property
     def options(self) -> OutputOptions:

@@ -60,6 +60,13 @@ def test_the_options_are_those_of_the_boxes(dialog, files, tmp_path, monkeypatch
     assert [arguments[2:] for arguments in given] == [(tmp_path, options)]
 
 
+def test_a_folder_is_one_beside_the_open_checkpoint_unless_its_path_is_absolute(dialog, tmp_path):
+    dialog._start_folder = tmp_path
+    for typed, path in (("pruned", tmp_path / "pruned"), (str(tmp_path / "a"), tmp_path / "a")):
+        dialog.folder.setText(typed)
+        assert dialog._output == path
+
+
 def test_nothing_is_written_unless_writing_is_checked(dialog, qtbot, files, tmp_path):
     dialog.add(files[:1])
     with qtbot.waitSignal(dialog._sequence.ended, timeout=60_000):

@@ -41,6 +41,16 @@ def test_the_report_has_the_steps_of_the_stack_and_opens(
     assert [url.toLocalFile() for url in opened] == [str(tmp_path / "report.html")]
 
 
+def test_a_name_without_a_folder_is_in_the_suggested_one(dialog, qtbot, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "model"
+    folder.mkdir()
+    dialog._folder = folder
+    dialog.path.setText("mine.html")
+    write(dialog, qtbot)
+    assert [path.name for path in folder.iterdir()] == ["mine.html"]
+
+
 def test_folders_are_named_if_asked_for(dialog, qtbot, workbench, tmp_path):
     dialog.folders.click()
     write(dialog, qtbot)

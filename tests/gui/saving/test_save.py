@@ -44,6 +44,18 @@ def test_the_shown_size_is_that_of_the_written_files(dialog, shown_sizes, save, 
     assert shown == f"{save(dialog):,} bytes"
 
 
+def test_a_name_without_a_folder_is_in_that_of_the_suggestion(dialog, tmp_path, monkeypatch):
+    monkeypatch.chdir("/")
+    suggested = dialog.path
+    for typed, path in (
+        (" mine.safetensors", suggested.parent / "mine.safetensors"),
+        ("~/mine.safetensors", Path.home() / "mine.safetensors"),
+        (str(tmp_path / "mine.pt"), tmp_path / "mine.pt"),
+    ):
+        dialog._path.setText(typed)
+        assert dialog.path == dialog._target.path == path
+
+
 def test_shards_are_those_of_the_input_unless_a_size_is_given(
     make_dialog, shown_sizes, save, model, tmp_path
 ):

@@ -74,7 +74,7 @@ class Settings(BaseModel):
     picture_memory: Annotated[int, Field(ge=0, le=MAX_PICTURE_MEMORY_MB)] = 128
     fetch_limit: Annotated[int, Field(ge=0, le=MAX_FETCH_LIMIT_MB)] = 1000
     form: Literal["finalized", "reparametrized", "masks", "compact"] = "finalized"
-    square_cells: bool = False
+    square_cells: bool | None = None
     more_fields: bool = False
     group_by: Literal["module", "space"] = "module"
     list_biases: bool = False

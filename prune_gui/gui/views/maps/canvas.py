@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
 
@@ -86,6 +87,7 @@ class MapCanvas(Plot):
         self.view.sigRangeChanged.connect(self._update_viewport)
         self.view.sigResized.connect(self._update_overlay)
         self.view.sigResized.connect(self._label_axes)
+        self.view.sigResized.connect(self._keep_whole)
         for key, (across, down) in PANS.items():
             shortcut(key, partial(self.pan, across, down), self)
 
@@ -103,6 +105,8 @@ class MapCanvas(Plot):
             region.width() / max(1.0, size.width() * ratio),
             region.height() / max(1.0, size.height() * ratio),
         )
+        if self._viewport.has_square_cells(layout):
+            pixel = max(pixel), max(pixel)
         x, y = (region.left(), region.right()), (region.top(), region.bottom())
         return visible_region(layout, x, y, pixel)
 
@@ -110,6 +114,7 @@ class MapCanvas(Plot):
         sight, is_new = self._visible_rect(layout), not self._is_known(layout)
         self.layout_shown = layout
         if is_new:
+            self.view.setAspectLocked(self._viewport.has_square_cells(layout))
             self._limit_range()
             self.setRange(sight, padding=0)
             self._update_viewport()
@@ -121,6 +126,12 @@ class MapCanvas(Plot):
         self._labels = labels
         self._label_axes()
 
+    def _keep_whole(self) -> None:
+        """Fit a whole picture with square cells into a view of another size."""
+        layout = self.layout_shown
+        if layout is not None and self.has_square_cells and self.sight.contains(extent(layout)):
+            self.fit()
+
     def _label_axes(self) -> None:
         """Label the axes, as far as their lengths allow."""
         size, metrics = self.view.rect(), self.fontMetrics()
@@ -130,10 +141,20 @@ class MapCanvas(Plot):
             self.label(side, metrics.elidedText(text, Qt.TextElideMode.ElideRight, room))
 
     def _visible_rect(self, layout: ParameterLayout) -> QRectF:
-        view_state = self._viewport.within(layout)
-        if view_state is not None:
-            return view_state.sight
-        return self.sight if self._is_known(layout) else fitted(layout)
+        """Return the region to show of a layout; more of it is visible if the cells are square."""
+        view_state, size = self._viewport.within(layout), self.view.rect().size()
+        if view_state is None:
+            return self.sight if self._is_known(layout) else fitted(layout)
+        sight = view_state.sight
+        if not self._viewport.has_square_cells(layout) or size.isEmpty():
+            return sight
+        if sight.contains(extent(layout)):
+            return fitted(layout)
+        # Views of different proportions would enlarge the region in turn, if each contained it.
+        cell = math.sqrt(sight.width() * sight.height() / (size.width() * size.height()))
+        region = QRectF(QPointF(), cell * size)
+        region.moveCenter(sight.center())
+        return region
 
     def _is_known(self, layout: ParameterLayout) -> bool:
         return self.layout_shown is not None and extent(layout) == extent(self.layout_shown)
@@ -165,17 +186,25 @@ class MapCanvas(Plot):
         region.moveCenter(QPointF(column, row))
         self.setRange(region, padding=0)
 
-    def set_square_cells(self, *, on: bool) -> None:
-        self.view.setAspectLocked(on)
-        self._limit_range()
-        self.fit()
+    def update_square_cells(self) -> None:
+        """Follow the choice of square cells; the whole picture is shown if it has changed."""
+        layout = self.layout_shown
+        on = layout is not None and self._viewport.has_square_cells(layout)
+        if on != self.has_square_cells:
+            self.view.setAspectLocked(on)
+            self._limit_range()
+            self.fit()
+
+    @property
+    def has_square_cells(self) -> bool:
+        return bool(self.view.state["aspectLocked"])
 
     def _limit_range(self) -> None:
         """Limit the zoom. With square cells, a long picture needs a wide range."""
         if self.layout_shown is None:
             return
         columns, rows = self.layout_shown.columns, self.layout_shown.rows
-        if self.view.state["aspectLocked"]:
+        if self.has_square_cells:
             columns = rows = MAX_ASPECT * max(columns, rows)
         across, down = 2 * columns + 8000, 2 * rows + 8000
         self.view.setLimits(minXRange=2, minYRange=2, maxXRange=across, maxYRange=down)
@@ -413,18 +442,14 @@ class SquareCells(IconToggle):
         self.clicked.connect(self._choose)
 
     def follow(self) -> None:
-        """Take over what was chosen in another view."""
-        if self.isChecked() != self._viewport.square_cells:
-            self.setChecked(self._viewport.square_cells)
-            self._apply()
+        """Take over what was chosen, maybe in another view, or is the default of a new layout."""
+        for picture in self._pictures:
+            picture.update_square_cells()
+        self.setChecked(self._pictures[0].has_square_cells)
 
     def _choose(self, on: bool) -> None:
         self._viewport.keep_square_cells(on=on)
-        self._apply()
-
-    def _apply(self) -> None:
-        for picture in self._pictures:
-            picture.set_square_cells(on=self.isChecked())
+        self.follow()
 
 
 def zoom_buttons(picture: MapCanvas, view: QWidget) -> list[QPushButton]:

@@ -41,6 +41,8 @@ BACKGROUND_DELAY_MS: Final = 200
 class TiledView(View[Subject]):
     """A view whose pictures are rendered in tiles, and shown on one or more canvases."""
 
+    _square: SquareCells
+
     @property
     @abstractmethod
     def _canvases(self) -> Sequence[MapCanvas]: ...
@@ -101,6 +103,7 @@ class TiledView(View[Subject]):
         labels = layout_labels(dim_names_of(self._workbench, subject), layout, self._chooser.dims)
         for canvas in reversed(self._canvases):
             canvas.take(layout, labels)
+        self._square.follow()
 
     def _show_tiles(self, rendered: RenderedView) -> None:
         has_overview = self._pipeline.has_overview(rendered)

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
+from typing import Final
 
 from PySide6.QtCore import QRectF, Qt, Signal
 from PySide6.QtWidgets import QLabel, QSlider, QWidget
@@ -16,6 +17,9 @@ from prune_gui.gui.widgets.theme import GAP_PX
 from prune_gui.language import tr
 from prune_gui.raster.parameter_layouts import KernelLayout, ParameterLayout, SliceLayout
 from prune_gui.session import Settings
+
+MAX_SQUARE_ASPECT: Final = 2
+"""Maximum ratio of the sides of a picture whose cells are square by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,7 @@ class Viewport:
     def __init__(self) -> None:
         self.choice: LayoutChoice | None = None
         self.view_state: ViewState | None = None
-        self.square_cells = Settings.load().square_cells
+        self._square_cells = Settings.load().square_cells  # None if the user did not choose
         self.head_counts: dict[str, int] = {}
         self._file: Path | None = None
 
@@ -61,9 +65,16 @@ class Viewport:
             self._file, self.choice, self.view_state = file, None, None
             self.head_counts.clear()
 
+    def has_square_cells(self, layout: ParameterLayout) -> bool:
+        """Whether rows are as high as columns are wide. By default, long pictures fill the view."""
+        if self._square_cells is not None:
+            return self._square_cells
+        short, long = sorted((layout.rows, layout.columns))
+        return long <= MAX_SQUARE_ASPECT * short
+
     def keep_square_cells(self, *, on: bool) -> None:
         """Set it for later runs, too."""
-        self.square_cells = on
+        self._square_cells = on
         Settings.update(lambda settings: settings.model_copy(update={"square_cells": on}))
 
     def within(self, layout: ParameterLayout) -> ViewState | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, product
+from operator import truediv
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from prune_gui.architecture.blocks import Section, sections
@@ -158,23 +159,24 @@ class GridLayout:
         """Return the layout with the largest tiles that all fit into a width and height.
 
         If that would make them too small, they have no texts, or fit across only, or not at all.
-        Headings that are whole come before large tiles.
+        Headings that are whole come before large tiles; so do those that are cut less than others.
         """
         rows = max(len(section.rows) for section in arrangement.sections)
-        choices: list[tuple[tuple[int, ...], GridLayout]] = []
+        choices: list[tuple[tuple[float, ...], GridLayout]] = []
         for has_texts, strips in product((True, False), range(1, min(MAX_STRIPS, rows) + 1)):
             strip_rows = math.ceil(rows / strips)
             layout = cls(arrangement, width, texts, 0, strip_rows, has_texts, max_stretch)
             spaces = [placed.space for placed in layout.placed]
             across = min(spaces) - layout.gap
-            are_whole = all(map(int.__ge__, spaces, texts.heads))
+            shares = map(truediv, spaces, (head or 1 for head in texts.heads))
+            whole = round(min(1.0, *shares), 1)  # the shown share of the heading that is cut most
             down = (height - layout.size[1]) // sum(placed.length for placed in layout.placed)
             min_side = PREFERRED_MIN_SIDE_PX if has_texts else DENSE_SIDE_PX
             if down >= min_side and across >= (texts.number if has_texts else min_side):
                 side = min(across, down, MAX_SIDE_PX)
-                rank = 1 + has_texts, are_whole, side * min(across, round(1.5 * side))
+                rank = 1 + has_texts, whole, side * min(across, round(1.5 * side))
             elif has_texts and (strips == 1 or across >= READABLE_SIDE_PX):
-                rank, side = (0, are_whole, strips), max(MIN_SIDE_PX, min(across, READABLE_SIDE_PX))
+                rank, side = (0, whole, strips), max(MIN_SIDE_PX, min(across, READABLE_SIDE_PX))
             else:
                 continue
             choices.append((rank, replace(layout, side=side)))

@@ -126,6 +126,7 @@ def test_a_number_that_does_not_divide_the_weight_shows_no_heads(mask, bench):
 
 
 def test_a_head_that_is_partly_visible_has_its_text_in_the_visible_part(mask, bench):
+    mask._square.click()
     mask.canvas.setRange(xRange=(0, 10), yRange=(13, 16), padding=0)
     bench.until_idle()
     [text] = _texts(mask, "right")

@@ -6,6 +6,7 @@ from PySide6.QtWidgets import QComboBox, QSlider, QTabWidget
 from view_page import options
 
 from prune_gui.gui.views import ViewTabs
+from prune_gui.gui.views.maps.canvas import extent
 from prune_gui.gui.views.maps.viewport import LayoutChooser, Viewport
 from prune_gui.gui.views.plot import SHAPE_SEPARATOR
 from prune_gui.raster.parameter_layouts import KernelLayout, SliceLayout
@@ -56,6 +57,7 @@ def test_another_checkpoint_is_shown_whole_and_the_same_one_as_before(
     tabs, show, bench, checkpoint, tmp_path
 ):
     mask, weights = tabs.view("mask"), tabs.view("weights")
+    mask._square.click()
     whole = mask.canvas.sight
     show(weights)
     show(mask).canvas.setRange(SIGHT, padding=0)
@@ -70,6 +72,7 @@ def test_another_checkpoint_is_shown_whole_and_the_same_one_as_before(
 def test_all_views_of_a_parameter_share_the_visible_region(tabs, show, bench):
     mask, weights, compare = tabs.view("mask"), tabs.view("weights"), tabs.view("compare")
     compare.show_pictures()
+    mask._square.click()
     mask.canvas.setRange(SIGHT, padding=0)
     bench.until_idle()
     assert show(weights).canvas.sight.getCoords() == _corners(SIGHT)
@@ -83,6 +86,25 @@ def test_all_views_of_a_parameter_share_the_visible_region(tabs, show, bench):
     assert show(mask).canvas.sight.getCoords() == _corners(moved)
     compare.pictures.pair.left.fit()  # it is not the view in front
     assert mask.canvas.sight.getCoords() == _corners(moved)
+
+
+def test_a_region_of_square_cells_is_not_larger_after_views_of_other_proportions(tabs, show):
+    mask, compare = tabs.view("mask"), tabs.view("compare")
+    compare.show_pictures()
+    assert mask._square.isChecked()
+    mask.canvas.zoom(0.4)
+    show(mask)
+    before, left = mask.canvas.sight, compare.pictures.pair.left
+    for _ in range(3):
+        show(compare)
+        assert left.sight.center().x() == pytest.approx(before.center().x(), abs=0.01)
+        assert left.sight.width() < before.width()
+        after = show(mask).canvas.sight
+        assert after.center().x() == pytest.approx(before.center().x(), abs=0.01)
+        assert after.width() == pytest.approx(before.width(), rel=0.1)
+    mask.canvas.fit()
+    assert show(compare).pictures.pair.left.sight.contains(extent(left.layout_shown))
+    assert show(mask).canvas.sight.height() < 1.1 * left.layout_shown.rows
 
 
 def test_the_chosen_section_is_shared(tabs, show, bench):

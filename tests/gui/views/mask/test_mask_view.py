@@ -80,6 +80,7 @@ def test_lone_pruned_and_lone_kept_elements_are_marked(mask, bench, large):
 
 
 def test_large_elements_show_their_values(mask, bench):
+    mask._square.click()
     mask.canvas.setRange(xRange=(-0.5, 5.5), yRange=(-0.5, 7.5), padding=0)
     bench.until_idle()
     written = mask.canvas.texts.shown
@@ -233,26 +234,34 @@ def shown_verdict(mask, bench, qtbot):
     return text
 
 
-def test_square_cells_are_shown_on_demand_and_remembered(mask, bench):
+def test_cells_are_square_unless_the_picture_is_long_or_the_user_chose_otherwise(mask, bench):
     def pixels_per_cell():
         left, right, top, bottom = sight(mask.canvas)
         size = mask.canvas.view.rect()
         return size.width() / (right - left), size.height() / (bottom - top)
 
     across, down = pixels_per_cell()
-    assert across != pytest.approx(down, rel=0.1)
-    mask._square.click()
-    across, down = pixels_per_cell()
     assert across == pytest.approx(down, rel=1e-3)
+    assert mask._square.isChecked()
     left, right, top, bottom = sight(mask.canvas)
     assert left < -0.5 < 5.5 < right
     assert top < -0.5 < 7.5 < bottom
-    assert Viewport().square_cells
+    bench.show("conv.weight")  # its kernels are a long picture
+    across, down = pixels_per_cell()
+    assert across != pytest.approx(down, rel=0.5)
+    assert not mask._square.isChecked()
     mask._square.click()
-    assert not Viewport().square_cells
+    across, down = pixels_per_cell()
+    assert across == pytest.approx(down, rel=1e-3)
+    for name, on in (("fc.weight", True), ("conv.weight", True)):
+        bench.show(name)
+        assert mask._square.isChecked() is on
+        assert Viewport().has_square_cells(mask.canvas.layout_shown) is on
+    mask._square.click()
+    bench.show("fc.weight")
+    assert not Viewport().has_square_cells(mask.canvas.layout_shown)
     across, down = pixels_per_cell()
     assert across != pytest.approx(down, rel=0.1)
-    bench.until_idle()
 
 
 def test_visible_tiles_are_rendered_first_and_then_the_overview(mask, bench, large, shown):

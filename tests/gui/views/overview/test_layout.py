@@ -123,3 +123,12 @@ def test_headings_that_are_whole_come_before_large_cells():
     wider = GridLayout.fitting(arrangement, 500, 900, texts)
     assert wider.placed[0].space >= texts.heads[0]
     assert wider.side < narrow.side
+
+
+def test_headings_that_are_cut_less_come_before_large_cells():
+    arrangement = blocks(20)
+    narrow = fitting(arrangement, 500, 300)
+    texts = TEXTS._replace(heads=(120,))
+    wider = GridLayout.fitting(arrangement, 500, 300, texts)
+    assert narrow.placed[0].space < 60 < 100 < wider.placed[0].space < texts.heads[0]
+    assert wider.size[1] <= 300

@@ -15,12 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prune_gui.checkpoint import TensorInfo
-from prune_gui.comparison.kept_slices import StoredTensor, find_kept, whole_reader
 from prune_gui.comparison.mask_overlap import Overlap
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Resolution
 from prune_gui.recipe.recipe import reconstruction_errors
-from prune_gui.statistics import weight_values
 from prune_gui.statistics.losses import LOSSES, WeightState, energy_share, loss
 
 
@@ -177,37 +175,15 @@ def compute_losses(
         info = losses.infos[row]
         if not wanted(info):
             break
-        states = _of_one_shape(left, right, info)
-        if states is None:
-            measures[row] = True, *[np.nan] * 3, 0, 0, 0
-        else:
-            measures[row] = loss(*states, info, monitor)
+        before, after = (WeightState.of(side, info.name) for side in (left, right))
+        found = loss(before, after, info, monitor)
+        measures[row] = (True, *[np.nan] * 3, 0, 0, 0) if found is None else found
         if info.kind is not None:
             measures[["energy", "lost"]][row] = 0, 0
     for side in (left, right):
         side.checkpoint.check()  # values of a file that changed meanwhile are invalid
     measures.flags.writeable = False
     return replace(losses, measures=measures)
-
-
-def _of_one_shape(
-    left: Resolution, right: Resolution, info: TensorInfo
-) -> tuple[WeightState, WeightState] | None:
-    """Return a parameter on both sides in the shape of the larger one; None without a match."""
-    name = info.name
-    sides = left.checkpoint, right.checkpoint
-    stored = [
-        StoredTensor(one.tensors[name].shape, weight_values.reader(one, name)) for one in sides
-    ]
-    before, after = (WeightState.of(side, name) for side in (left, right))
-    if stored[0].shape == stored[1].shape:
-        return before, after
-    is_whole = stored[0].shape == info.shape
-    kept = find_kept(*stored) if is_whole else find_kept(*reversed(stored))
-    if kept is None:
-        return None
-    part = whole_reader(info.shape, kept, (after if is_whole else before).remaining)
-    return (before, WeightState(part)) if is_whole else (WeightState(part), after)
 
 
 def _key(resolution: Resolution, name: str) -> tuple[Hashable, ...]:

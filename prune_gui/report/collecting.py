@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,7 +38,12 @@ from prune_gui.report.records import FileRecord, Layer, PairRecord, Report, Step
 from prune_gui.statistics.dispatch import map_parameters
 from prune_gui.statistics.file_zeros import ZeroPatterns
 from prune_gui.statistics.layer_rows import Rows, grouping, rows_of
-from prune_gui.statistics.layer_statistics import compute, covers, empty_statistics
+from prune_gui.statistics.layer_statistics import (
+    compute,
+    empty_statistics,
+    energies,
+    weights_of,
+)
 from prune_gui.statistics.pattern_scan import PatternChunk, PatternScan
 
 READS: Final = 5
@@ -208,6 +214,8 @@ def _file_record(
     warnings = (*checkpoint.warnings, *(made.remarks if made else ()), *subject.warnings)
     if not with_folders:
         warnings = _without_folders(warnings, (checkpoint, subject.reference), (recipe, recorded))
+    layers = tuple(_layers(subject, monitor))
+    measured = {layer.name for layer in layers if layer.energy_before is not None}
     return FileRecord(
         label=label,
         name=checkpoint.path.name,
@@ -223,13 +231,14 @@ def _file_record(
         input=made.input if made else "",
         calibration=made.calibration if made else "",
         reference=subject.reference.path.name if subject.reference else "",
-        covers_reference=subject.reference is None or covers(checkpoint, subject.reference),
+        covers_reference=subject.reference is None
+        or measured.issuperset(weights_of(subject.reference)),
         recorded=tuple(_steps(recorded)) if recorded and not subject.retraced else (),
         steps=tuple(_steps(applied.recipe, applied.outcomes)) if applied else (),
         retraced=subject.retraced,
         recipe=recipe.to_yaml() if recipe and (with_folders or not names_files) else "",
         load_code=tuple(reading_code(checkpoint, Path())),
-        layers=tuple(_layers(subject, monitor)),
+        layers=layers,
         warnings=warnings,
     )
 
@@ -280,6 +289,7 @@ def _layers(subject: ReportSubject, monitor: Monitor) -> Iterator[Layer]:
     patterns = _patterns(result, rows.infos, monitor)
     metadata = subject.checkpoint.metadata
     recorded, errors = pruned_before(metadata), reconstruction_errors(metadata)
+    references = set(weights_of(subject.reference)) if subject.reference is not None else set()
     for row, info in enumerate(rows.infos):
         is_known = before is not None and info.name in index_of
         of, at = (before, index_of[info.name]) if before and is_known else (rows, row)
@@ -287,6 +297,11 @@ def _layers(subject: ReportSubject, monitor: Monitor) -> Iterator[Layer]:
         is_measured = is_known and subject.is_measured and info.kind is None
         energy_kept = float(of.kept[at]) if is_measured else None
         energy_before = float(of.energy[at]) if is_measured else None
+        if not is_known and info.name in references:  # of another shape, as in a compact file
+            applied = result.layers.get(info.name, ())
+            found = energies(subject.reference, subject.checkpoint, info, applied, monitor)
+            if math.isfinite(found[0]):
+                energy_before, energy_kept = found
         by_code = {code: count for code, count in zip(codes, counts, strict=True) if count}
         # Biases often begin as zeros.
         may_be_pruned = info.name in recorded if recorded else len(info.shape) > 1

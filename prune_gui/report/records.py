@@ -86,7 +86,7 @@ class FileRecord:
         input: the fingerprint of the checkpoint that was pruned to make it; "" if it is not known.
         calibration: "sha256:<hex>" of the data of a reconstruction; "" without one.
         reference: the name of the checkpoint that it is compared with; "" if there is none.
-        covers_reference: whether it has all parameters of the reference, of the same shapes.
+        covers_reference: whether it has all weights of the reference, or known slices of them.
         recorded: the steps that the metadata of the file record.
         steps: the steps that are applied on top of the file, which the counts by step refer to.
         retraced: whether the counts by step are those of the recorded steps.

@@ -113,7 +113,7 @@ class Rows:
         codes: of each row of `counts`, int64 (codes, rows): steps that pruned something, then 255.
         energy, kept: sums of the squares of all finite weights of the reference, and of the kept
             ones; NaN while not computed, 0 without a reference or weights, infinite if they
-            overflow float64.
+            overflow float64, or if what is kept of the reference cannot be found.
         nan, infinite: numbers of such weights; 0 while not computed.
         channels: number of channels along dim 0 of the parameters with at least two dims.
         dead: number of channels that keep only zeros; 0 while not computed.
@@ -213,7 +213,9 @@ def rows_of(statistics: LayerStatistics, groups: Grouping) -> Rows:
         gather(np.ones(len(total), np.int64)),
         gather(total),
         tuple(by_step),
-        np.array([gather(counts) for counts in by_step.values()], np.int64).reshape(-1, number),
+        np.array([gather(counts) for counts in by_step.values()], np.int64).reshape(
+            len(by_step), number
+        ),
         channels=gather(np.array(channels, np.int64)),
         nearly_empty=gather((pruned >= NEARLY_EMPTY * total).astype(np.int64)),
         **_measured(statistics, groups),

@@ -7,8 +7,10 @@ parameters that it does not change.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Final, Literal
 
 import numpy as np
@@ -53,6 +55,7 @@ class LayerStatistics:
     `sizes` are bytes; `measures` are zeros where not computed yet. The energies are those of the
     weights in the `reference`, and zero without one, for parameters that it does not have, and for
     tensors that are no weights (see `TensorInfo.kind`): running statistics may be large numbers.
+    They are infinite for parameters of other shapes whose values are not slices of the larger one.
     """
 
     resolution: Resolution
@@ -77,7 +80,10 @@ class LayerStatistics:
 
     @property
     def covers_reference(self) -> bool:
-        return self.reference is not None and covers(self.checkpoint, self.reference)
+        """Whether the file has all weights of the reference, or slices of them."""
+        return self.reference is not None and all(
+            name in self.checkpoint.tensors for name in weights_of(self.reference)
+        )
 
     @property
     def progress(self) -> float:
@@ -85,14 +91,11 @@ class LayerStatistics:
         return float(self.sizes[self.measures["weighed"]].sum() / max(1, self.sizes.sum()))
 
 
-def covers(checkpoint: Checkpoint, reference: Checkpoint) -> bool:
-    """Return whether a checkpoint has all prunable parameters of another, of the same shapes.
-
-    A compact one does not; the energies of the common parameters say nothing about the others.
-    """
-    shapes = {name: info.shape for name, info in checkpoint.tensors.items()}
-    prunable = (info for info in reference.tensors.values() if not info.not_prunable)
-    return all(shapes.get(info.name) == info.shape for info in prunable)
+def weights_of(checkpoint: Checkpoint) -> Iterator[str]:
+    """Yield the names of the prunable tensors that are weights (see `TensorInfo.kind`)."""
+    for info in checkpoint.tensors.values():
+        if not info.not_prunable and info.kind is None:
+            yield info.name
 
 
 def empty_statistics(
@@ -205,23 +208,31 @@ def _measure(task: _Parameters, monitor: Monitor) -> tuple[list[int], NDArray[np
         measures[0] = _measure_one(task.checkpoint, task.infos[0], task.stacks[0], monitor)
     if task.reference is not task.checkpoint:
         for row, info, applied in zip(measures, task.infos, task.stacks, strict=True):
-            row["energy"], row["kept"] = _energies(task, info, applied, monitor)
+            row["energy"], row["kept"] = energies(
+                task.reference, task.checkpoint, info, applied, monitor
+            )
     measures[["energy", "kept"]][[info.kind is not None for info in task.infos]] = 0
     return task.indices, measures
 
 
-def _energies(
-    task: _Parameters, info: TensorInfo, applied: Sequence[stack.AppliedStep], monitor: Monitor
+def energies(
+    reference: Checkpoint | None,
+    checkpoint: Checkpoint,
+    info: TensorInfo,
+    applied: Sequence[stack.AppliedStep],
+    monitor: Monitor,
 ) -> tuple[float, float]:
     """Return the energy of a parameter in the reference, and of the elements that are not zero."""
-    reference, name = task.reference, info.name
+    name = info.name
     before = reference.tensors.get(name) if reference is not None else None
-    if reference is None or before is None or before.shape != info.shape or before.not_prunable:
+    if reference is None or before is None or before.not_prunable:
         return 0.0, 0.0
-    original = WeightState(weight_values.reader(reference, name))
-    now = WeightState(weight_values.reader(task.checkpoint, name), applied)
-    found = loss(original, now, info, monitor)
+    original = WeightState.in_file(reference, name)
+    now = WeightState.in_file(checkpoint, name, applied)
+    found = loss(original, now, max(before, info, key=attrgetter("numel")), monitor)
     reference.check()  # values of a file that changed meanwhile are invalid
+    if found is None:
+        return math.inf, math.inf
     energy, lost = float(found["energy"]), float(found["lost"])
     return energy, energy - lost
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.checkpoint import TensorInfo
+from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.monitor import Monitor
 from prune_gui.parallel import chunks, run
 from prune_gui.recipe import Resolution, stack
 from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.statistics import kernels, weight_values
+from prune_gui.statistics.kept_slices import StoredTensor, find_kept, whole_reader
 from prune_gui.statistics.weight_values import Reader, Values
 
 LOSSES: Final = np.dtype(
@@ -45,8 +46,12 @@ def energy_share(part: NDArray[np.float64], energy: NDArray[np.float64]) -> NDAr
 
 @dataclass(frozen=True, slots=True)
 class WeightState:
-    """The values of a parameter, and the steps that prune elements which are not zero."""
+    """The values of a parameter, and the steps that prune elements which are not zero.
 
+    `stored` are its values in the file, which say what a compact file keeps of another one.
+    """
+
+    stored: StoredTensor
     read: Reader
     applied: Sequence[stack.AppliedStep] = ()
 
@@ -55,7 +60,15 @@ class WeightState:
         applied = resolution.layers.get(name, ())
         if resolution.checkpoint.tensors[name].pair is None:  # all that is pruned in it is zero
             applied = tuple(one for one in applied if one.step != IN_FILE)
-        return cls(weight_values.shown(resolution, name), applied)
+        state = cls.in_file(resolution.checkpoint, name, applied)
+        return replace(state, read=weight_values.shown(resolution, name))
+
+    @classmethod
+    def in_file(
+        cls, checkpoint: Checkpoint, name: str, applied: Sequence[stack.AppliedStep] = ()
+    ) -> WeightState:
+        read = weight_values.reader(checkpoint, name)
+        return cls(StoredTensor(checkpoint.tensors[name].shape, read), read, applied)
 
     def remaining(self, start: int, stop: int) -> Values:
         values = self.read(start, stop)
@@ -67,8 +80,19 @@ class WeightState:
 
 def loss(
     left: WeightState, right: WeightState, info: TensorInfo, monitor: Monitor
-) -> NDArray[np.void]:
-    """Return the `LOSSES` of a parameter; both states have the shape of `info`."""
+) -> NDArray[np.void] | None:
+    """Return the `LOSSES` of a parameter, whose larger shape is that of `info`.
+
+    A parameter that is smaller in one state counts as zero there where it lacks slices. None is for
+    one whose values are not slices of the other.
+    """
+    if left.stored.shape != right.stored.shape:
+        whole, part = (left, right) if left.stored.shape == info.shape else (right, left)
+        kept = find_kept(whole.stored, part.stored)
+        if kept is None:
+            return None
+        filled = WeightState(whole.stored, whole_reader(info.shape, kept, part.remaining))
+        left, right = (whole, filled) if whole is left else (filled, whole)
 
     def add_up(span: tuple[int, int]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         monitor.advance((span[1] - span[0]) * info.nbytes // info.numel)

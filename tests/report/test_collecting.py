@@ -57,12 +57,23 @@ def test_without_a_reference_nothing_is_claimed_about_the_past(report_on):
 
 def test_parameters_that_the_reference_lacks_have_no_past(report_on):
     reference = {"w": torch.ones(2, 2), "other": torch.ones(3)}
-    file = {"w": torch.eye(2), "other": torch.ones(4), "new": torch.ones(1)}
+    file = {"w": torch.eye(2), "other": torch.full((4,), 2.0), "new": torch.ones(1)}
     found = report_on(file, reference=reference).files[0]
     by_name = {each.name: each for each in found.layers}
     assert by_name["w"].kept_energy == 0.5
     assert found.kept_energy is None  # without a part of what the reference has
     assert by_name["other"].norm_before is by_name["new"].norm_before is None
+
+
+def test_what_a_compact_file_keeps_is_relative_to_the_reference(report_on):
+    reference = {"w": torch.arange(1.0, 7.0).view(3, 2), "b": torch.tensor([1.0, 0.0, 2.0])}
+    file = {"w": reference["w"][1:].clone(), "b": reference["b"][1:].clone()}
+    found = report_on(file, reference=reference).files[0]
+    weights, bias = found.layers
+    assert weights.kept_energy == pytest.approx(86 / 91)
+    assert bias.kept_energy == pytest.approx(4 / 5)
+    assert found.kept_energy == pytest.approx(90 / 96)
+    assert weights.norm_before == pytest.approx(91**0.5)
 
 
 def test_a_stack_is_reported_by_step_and_with_the_other_zeros_of_the_file(resolved):

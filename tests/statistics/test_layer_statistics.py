@@ -138,16 +138,23 @@ def test_a_parameter_without_steps_is_not_read_again(resolved):
 @pytest.mark.parametrize("small", [0, 1 << 14])
 def test_energies_are_those_of_the_reference(resolved, in_memory, monkeypatch, small):
     monkeypatch.setattr(layer_statistics, "MAX_SMALL_ELEMENTS", small)
-    tensors = {"a__w": torch.tensor([[0.0, 1.0], [2.0, 3.0]]), "b__w": torch.ones(2)}
+    tensors = {
+        "a__w": torch.tensor([[0.0, 1.0], [2.0, 3.0]]),
+        "b__w": torch.ones(2),
+        "c__w": torch.tensor([4.0, 6.0]),
+    }
     resolution = resolved({"method": "channels", "channels": [1], "targets": ["a.w"]}, **tensors)
-    original = in_memory({"a.w": torch.tensor([[5.0, 6.0], [7.0, 8.0]]), "b.w": torch.ones(3)})
+    reference = {
+        "a.w": torch.tensor([[5.0, 6.0], [7.0, 8.0]]),
+        "b.w": torch.zeros(3),
+        "c.w": torch.tensor([4.0, 5.0, 6.0]),
+    }
+    original = in_memory(reference)
     own = weighed(resolution)
     other = compute(empty_statistics(resolution, own, reference=original), every, Monitor())
-    assert rows(other).energy.tolist() == [174, 0]
-    assert rows(other).kept_share.tolist() == [
-        pytest.approx(36 / 174),
-        pytest.approx(np.nan, nan_ok=True),
-    ]
+    assert rows(other).energy.tolist() == [174, np.inf, 77]
+    shares = [36 / 174, np.nan, 52 / 77]  # other values; slices, as in a compact file
+    assert rows(other).kept_share.tolist() == pytest.approx(shares, nan_ok=True)
     none = compute(empty_statistics(resolution, other, reference=None), every, Monitor())
     assert np.isnan(rows(none).kept_share).all()
     for name in ("dead", "dead_in_file", "nan"):

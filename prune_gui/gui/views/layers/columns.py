@@ -86,8 +86,8 @@ def _counts(of: Callable[[Rows], NDArray[np.int64]]) -> Callable[[Rows, int], st
     return lambda rows, row: format_number(int(of(rows)[row]))
 
 
-def _none_for_nan(values: NDArray[np.float64]) -> list[float | None]:
-    return [None if np.isnan(value) else value for value in values.tolist()]
+def _where_known(values: NDArray[np.float64]) -> list[float | None]:
+    return [value if np.isfinite(value) else None for value in values.tolist()]
 
 
 def _severity(rows: Rows) -> NDArray[np.int64]:
@@ -129,7 +129,7 @@ LAYER_COLUMNS: Final[tuple[Column[Rows], ...]] = (
         text=energy,
         file_title=deferred("kept energy"),
         file_rank=6,
-        file_values=lambda rows: _none_for_nan(rows.kept_share),
+        file_values=lambda rows: _where_known(rows.kept_share),
     ),
     Column(
         title=deferred("Parameters"),
@@ -170,12 +170,12 @@ LAYER_COLUMNS: Final[tuple[Column[Rows], ...]] = (
     ),
     Column(values=lambda rows: rows.size, file_title=deferred("parameters"), file_rank=1),
     Column(
-        values=lambda rows: _none_for_nan(rows.energy),
+        values=lambda rows: _where_known(rows.energy),
         file_title=deferred("energy in the file"),
         file_rank=7,
     ),
     Column(
-        values=lambda rows: _none_for_nan(rows.kept),
+        values=lambda rows: _where_known(rows.kept),
         file_title=deferred("energy kept"),
         file_rank=8,
     ),

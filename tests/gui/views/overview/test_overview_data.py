@@ -114,11 +114,18 @@ def test_the_card_lists_the_first_warnings_but_none_about_zeros_of_the_file(reso
     assert card.warnings.total == MAX_LISTED + 3
 
 
-@pytest.mark.parametrize(("rows", "energy"), [(4, "62.50 % of the reference"), (3, "\N{EN DASH}")])
-def test_energy_is_not_relative_to_a_reference_of_which_parts_are_removed(
-    resolved, in_memory, rows, energy
+@pytest.mark.parametrize(
+    ("weights", "energy"),
+    [
+        (torch.eye(4), "62.50 % of the reference"),
+        (torch.eye(4)[:3], "50.00 % of the reference"),
+        (torch.full((3, 4), 2.0), "\N{EN DASH}"),
+    ],
+)
+def test_energy_is_relative_to_the_reference_unless_what_is_kept_cannot_be_found(
+    resolved, in_memory, weights, energy
 ):
-    resolution = resolved(w=torch.eye(4)[:rows], v=torch.diag(torch.tensor([1.0, 0, 0, 0])))
+    resolution = resolved(w=weights, v=torch.diag(torch.tensor([1.0, 0, 0, 0])))
     reference = in_memory({"w": torch.eye(4), "v": torch.eye(4)})
     subject = ModelSubject(resolution, None, reference=reference)
     found = compute_overview(subject, None, request(), Monitor())

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prune_gui import parallel
-from prune_gui.comparison import kept_slices
-from prune_gui.comparison.kept_slices import StoredTensor, find_kept, whole_reader
+from prune_gui.statistics import kept_slices
+from prune_gui.statistics.kept_slices import StoredTensor, find_kept, whole_reader
 
 
 def _stored(values):

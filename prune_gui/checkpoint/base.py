@@ -226,6 +226,16 @@ class Checkpoint(ABC):
         return mask
 
     @cached_property
+    def weight_names(self) -> frozenset[str]:
+        """The names of the prunable parameters that totals count: those that are weights.
+
+        Running statistics, for example, are none (see `TensorInfo.kind`).
+        """
+        return frozenset(
+            info.name for info in self.tensors.values() if not info.not_prunable and not info.kind
+        )
+
+    @cached_property
     @gc_paused()
     def module_types(self) -> Mapping[str, frozenset[str]]:
         """The types of the modules that contain each parameter: their classes, or inferred."""

@@ -56,7 +56,6 @@ def inspect(checkpoint: Location, state: str | None, cluster: str | None, *, as_
 
 def _checkpoint_json(checkpoint: Checkpoint, zeros: FileZeros) -> dict[str, object]:
     layouts, patterns = weight_layouts(checkpoint), zeros.patterns
-    parameters, zero_count = _totals(checkpoint, zeros)
     return {
         "path": str(checkpoint.location),
         "format": checkpoint.format,
@@ -67,8 +66,8 @@ def _checkpoint_json(checkpoint: Checkpoint, zeros: FileZeros) -> dict[str, obje
         "foreign": list(checkpoint.foreign),
         "warnings": _warnings(checkpoint),
         "metadata": dict(checkpoint.metadata),
-        "parameters": parameters,
-        "zeros": zero_count,
+        "parameters": zeros.elements,
+        "zeros": zeros.zeros,
         "tensors": [
             {
                 "name": info.name,
@@ -116,7 +115,7 @@ def _lines(checkpoint: Checkpoint, zeros: FileZeros) -> Iterator[str]:
         patterns.append(zeros.describe(node.tensor.name) if node.tensor else "")
         stack += [(depth + 1, child) for child in reversed(node.children)]
     size = sum(info.nbytes for info in checkpoint.tensors.values())
-    parameters, zero_count = _totals(checkpoint, zeros)
+    parameters, zero_count = zeros.elements, zeros.zeros
     shards = f"{len(checkpoint.files):,} shards, " if len(checkpoint.files) > 1 else ""
     yield (
         f"{checkpoint.location}: {checkpoint.format}, {shards}{len(checkpoint.tensors):,} tensors, "
@@ -136,13 +135,6 @@ def _lines(checkpoint: Checkpoint, zeros: FileZeros) -> Iterator[str]:
     yield from _role_lines(checkpoint)
     for warning in _warnings(checkpoint):
         yield f"Warning: {warning}"
-
-
-def _totals(checkpoint: Checkpoint, zeros: FileZeros) -> tuple[int, int]:
-    """Return the numbers of elements and of zeros of the prunable parameters, without buffers."""
-    tensors = checkpoint.tensors
-    names = [name for name in zeros.counts if tensors[name].kind is None]
-    return sum(tensors[name].numel for name in names), sum(zeros.counts[name] for name in names)
 
 
 def _tree(checkpoint: Checkpoint) -> ModuleNode:

@@ -59,6 +59,13 @@ class StateLosses(Sequence[str]):
         return replace(self, infos=infos, measures=measures[listed])
 
     @cached_property
+    def weights(self) -> StateLosses:
+        """Those of weights, which totals count (see `TensorInfo.kind`)."""
+        is_weight = np.array([info.kind is None for info in self.infos], np.bool_)
+        infos = tuple(self.infos[row] for row in np.flatnonzero(is_weight))
+        return replace(self, infos=infos, measures=self.measures[is_weight])
+
+    @cached_property
     def sizes(self) -> NDArray[np.int64]:
         return np.array([info.numel for info in self.infos], np.int64)
 

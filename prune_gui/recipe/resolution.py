@@ -148,9 +148,21 @@ class Resolution(Masks):
         return frozenset(info.name for info in found)
 
     @cached_property
+    def counted(self) -> frozenset[str]:
+        """The parameters that totals count: weights, and other tensors that a step prunes.
+
+        These are all if none is a weight, as in a file of masks.
+        """
+        pruned = (
+            name for outcome in self.outcomes for name, count in outcome.pruned.items() if count
+        )
+        counted = self.checkpoint.weight_names.union(pruned) & self.counts.keys()
+        return counted or frozenset(self.counts)
+
+    @cached_property
     def total(self) -> tuple[int, int]:
-        """(pruned elements, all elements) over all prunable parameters."""
-        counts = self.counts.values()
+        """(pruned elements, all elements) over the `counted` parameters."""
+        counts = [self.counts[name] for name in self.counted]
         return sum(pruned for pruned, _ in counts), sum(total for _, total in counts)
 
     def marking_zeros(self, name: str) -> Resolution:

@@ -42,7 +42,6 @@ from prune_gui.statistics.layer_statistics import (
     compute,
     empty_statistics,
     energies,
-    weights_of,
 )
 from prune_gui.statistics.pattern_scan import PatternChunk, PatternScan
 
@@ -214,7 +213,8 @@ def _file_record(
     warnings = (*checkpoint.warnings, *(made.remarks if made else ()), *subject.warnings)
     if not with_folders:
         warnings = _without_folders(warnings, (checkpoint, subject.reference), (recipe, recorded))
-    layers = tuple(_layers(subject, monitor))
+    references = subject.reference.weight_names if subject.reference else frozenset()
+    layers = tuple(_layers(subject, references, monitor))
     measured = {layer.name for layer in layers if layer.energy_before is not None}
     return FileRecord(
         label=label,
@@ -231,8 +231,7 @@ def _file_record(
         input=made.input if made else "",
         calibration=made.calibration if made else "",
         reference=subject.reference.path.name if subject.reference else "",
-        covers_reference=subject.reference is None
-        or measured.issuperset(weights_of(subject.reference)),
+        covers_reference=references <= measured,
         recorded=tuple(_steps(recorded)) if recorded and not subject.retraced else (),
         steps=tuple(_steps(applied.recipe, applied.outcomes)) if applied else (),
         retraced=subject.retraced,
@@ -277,7 +276,9 @@ def _rows(resolution: Resolution, monitor: Monitor) -> Rows:
     return rows_of(statistics, grouping(statistics.infos, None))
 
 
-def _layers(subject: ReportSubject, monitor: Monitor) -> Iterator[Layer]:
+def _layers(
+    subject: ReportSubject, references: frozenset[str], monitor: Monitor
+) -> Iterator[Layer]:
     result, origin = subject.result, subject.origin
     if not result.counts:
         return
@@ -289,7 +290,6 @@ def _layers(subject: ReportSubject, monitor: Monitor) -> Iterator[Layer]:
     patterns = _patterns(result, rows.infos, monitor)
     metadata = subject.checkpoint.metadata
     recorded, errors = pruned_before(metadata), reconstruction_errors(metadata)
-    references = set(weights_of(subject.reference)) if subject.reference is not None else set()
     for row, info in enumerate(rows.infos):
         is_known = before is not None and info.name in index_of
         of, at = (before, index_of[info.name]) if before and is_known else (rows, row)
@@ -323,6 +323,7 @@ def _layers(subject: ReportSubject, monitor: Monitor) -> Iterator[Layer]:
             energy_kept=energy_kept,
             warnings=tuple(rows.warnings(row, was_pruned=was_pruned)),
             error=errors.get(info.name),
+            is_counted=info.name in result.counted,
         )
 
 

@@ -40,6 +40,7 @@ class Layer:
             weights (see `TensorInfo.kind`).
         energy_kept: energy before pruning of the elements that are nonzero now; None likewise.
         error: that of a reconstruction, see `LayerError.error`; None without one.
+        is_counted: whether totals count it: it is a weight, or a step prunes it.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Layer:
     energy_kept: float | None
     warnings: tuple[str, ...]
     error: float | None = None
+    is_counted: bool = True
 
     @property
     def sparsity(self) -> float:
@@ -118,11 +120,11 @@ class FileRecord:
 
     @cached_property
     def total(self) -> int:
-        return sum(layer.total for layer in self.layers)
+        return sum(layer.total for layer in self.layers if layer.is_counted)
 
     @cached_property
     def zeros(self) -> int:
-        return sum(layer.zeros for layer in self.layers)
+        return sum(layer.zeros for layer in self.layers if layer.is_counted)
 
     @property
     def sparsity(self) -> float:
@@ -137,7 +139,8 @@ class FileRecord:
     def by_code(self) -> Mapping[int, int]:
         counts: Counter[int] = Counter()
         for layer in self.layers:
-            counts.update(layer.by_code)
+            if layer.is_counted:
+                counts.update(layer.by_code)
         return counts
 
     @cached_property

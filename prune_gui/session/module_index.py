@@ -93,6 +93,7 @@ class ModuleIndex(Outline):
         tensors: in file order; each array below has one value per tensor.
         elements: int64, number of elements.
         prunable: int64, number of elements that can be pruned: all or none of a tensor.
+        is_weight: bool, whether totals count it (see `TensorInfo.kind`).
     """
 
     @gc_paused()
@@ -112,8 +113,8 @@ class ModuleIndex(Outline):
         can_be_pruned = np.array([not tensor.not_prunable for tensor in self.tensors], np.bool_)
         self.prunable = self.elements * can_be_pruned
         usually_pruned = np.array([is_usually_pruned(tensor) for tensor in self.tensors], np.bool_)
-        is_weight = np.array([tensor.kind is None for tensor in self.tensors], np.bool_)
-        self._is_plain = can_be_pruned & is_weight
+        self.is_weight = np.array([tensor.kind is None for tensor in self.tensors], np.bool_)
+        self._is_plain = can_be_pruned & self.is_weight
         self._is_weight = self._is_plain & usually_pruned
         self._all_indices = np.arange(len(self.tensors))
         super().__init__(Node(0, module_tree(self.tensors, module_classes), -1, self._all_indices))

@@ -177,7 +177,7 @@ class ModelSubject:
         return trn(
             "{count:,} parameter · {pruned:,} of {total:,} weights pruned ({share})",
             "{count:,} parameters · {pruned:,} of {total:,} weights pruned ({share})",
-            len(self.resolution.counts),
+            len(self.resolution.counted),
             **fields,
         )
 

@@ -100,8 +100,7 @@ def _row(amount: Amount, statistics: LayerStatistics, targets: Collection[str]) 
     worst = int(np.nanargmin(shares)) if np.isfinite(shares).any() else None
     return SweepRow(
         amount,
-        int(rows.pruned.sum()),
-        int(rows.total.sum()),
+        *statistics.resolution.total,
         float(energy_share(rows.kept.sum(), rows.energy.sum())),
         float(energy_share(rows.kept[is_target].sum(), rows.energy[is_target].sum())),
         math.nan if worst is None else float(shares[worst]),

@@ -140,7 +140,8 @@ class FileZeros:
     """The zeros of the prunable parameters that are counted so far. Immutable.
 
     Elements that the mask of a reparametrized pair prunes are zeros. `done` and `total` are bytes;
-    `patterns` are those of parameters with at least two dims.
+    `patterns` are those of parameters with at least two dims. `zeros` and `elements` are numbers of
+    weights: they leave out tensors such as running statistics, the `uncounted`.
     """
 
     counts: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
@@ -148,6 +149,7 @@ class FileZeros:
     done: int = 0
     total: int = 1
     elements: int = 0
+    uncounted: frozenset[str] = frozenset()
 
     @property
     def is_complete(self) -> bool:
@@ -156,7 +158,12 @@ class FileZeros:
     @cached_property
     def zeros(self) -> int:
         """Number of zeros counted so far."""
-        return sum(self.counts.values())
+        return self._of_counted(self.counts)
+
+    def _of_counted(self, counts: Mapping[str, int]) -> int:
+        """Return the sum over the parameters that are read and not left out."""
+        names = counts.keys() & self.counts.keys() - self.uncounted
+        return sum(counts[name] for name in names)
 
     def noticeable(self, in_file: Counts = NONE) -> int:
         """Return the number of zeros that do not count as pruned; 0 if they are too few to mention.
@@ -164,7 +171,7 @@ class FileZeros:
         `in_file` are the counts before the first step, where everything that is pruned is zero.
         """
         pruned = {name: count for name, (count, _) in in_file.items() if count}
-        left = self.zeros - sum(count for name, count in pruned.items() if name in self.counts)
+        left = self.zeros - self._of_counted(pruned)
         in_all = self.elements * self.total / max(1, self.done)  # about, until all are read
         is_noticeable = left >= NOTICEABLE_SHARE * max(1, in_all) or any(
             found.zeros - pruned.get(name, 0) >= NOTICEABLE_SHARE * found.total

@@ -110,6 +110,8 @@ class Rows:
     Attributes:
         infos: the first parameter of each row; the only one if `size` is 1.
         size, total: numbers of parameters and of elements.
+        in_total: bool, of each parameter: whether its row counts its elements. Modules count those
+            that `Resolution.counted` has, if there are any.
         codes: of each row of `counts`, int64 (codes, rows): steps that pruned something, then 255.
         energy, kept: sums of the squares of all finite weights of the reference, and of the kept
             ones; NaN while not computed, 0 without a reference or weights, infinite if they
@@ -136,6 +138,7 @@ class Rows:
     dead: NDArray[np.int64]
     dead_in_file: NDArray[np.int64]
     nearly_empty: NDArray[np.int64]
+    in_total: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.total)
@@ -203,6 +206,8 @@ def rows_of(statistics: LayerStatistics, groups: Grouping) -> Rows:
         return summed_by_row(values, groups.places, number)
 
     pruned, total = np.array(list(resolution.counts.values()), np.int64).reshape(-1, 2).T
+    is_counted = np.array([info.name in resolution.counted for info in statistics.infos], np.bool_)
+    in_total = is_counted | (gather(is_counted.astype(np.int64))[groups.places] == 0)
     by_step = _by_step(resolution, statistics.infos, pruned)
     infos = tuple(statistics.infos[place] for place in groups.first)
     channels = [channels_of(statistics.checkpoint, info) for info in statistics.infos]
@@ -211,13 +216,14 @@ def rows_of(statistics: LayerStatistics, groups: Grouping) -> Rows:
         infos,
         tuple(info.shape for info in infos),
         gather(np.ones(len(total), np.int64)),
-        gather(total),
+        gather(total * in_total),
         tuple(by_step),
-        np.array([gather(counts) for counts in by_step.values()], np.int64).reshape(
+        np.array([gather(counts * in_total) for counts in by_step.values()], np.int64).reshape(
             len(by_step), number
         ),
         channels=gather(np.array(channels, np.int64)),
         nearly_empty=gather((pruned >= NEARLY_EMPTY * total).astype(np.int64)),
+        in_total=in_total,
         **_measured(statistics, groups),
     )
 

@@ -81,21 +81,13 @@ class LayerStatistics:
     @property
     def covers_reference(self) -> bool:
         """Whether the file has all weights of the reference, or slices of them."""
-        return self.reference is not None and all(
-            name in self.checkpoint.tensors for name in weights_of(self.reference)
-        )
+        reference = self.reference
+        return reference is not None and reference.weight_names <= self.checkpoint.tensors.keys()
 
     @property
     def progress(self) -> float:
         """The share of bytes for which statistics are computed, in [0, 1]."""
         return float(self.sizes[self.measures["weighed"]].sum() / max(1, self.sizes.sum()))
-
-
-def weights_of(checkpoint: Checkpoint) -> Iterator[str]:
-    """Yield the names of the prunable tensors that are weights (see `TensorInfo.kind`)."""
-    for info in checkpoint.tensors.values():
-        if not info.not_prunable and info.kind is None:
-            yield info.name
 
 
 def empty_statistics(

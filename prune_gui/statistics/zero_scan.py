@@ -42,6 +42,9 @@ class ZeroScan:
         self._counts: dict[str, int] = {}
         self._patterns: dict[str, ZeroPatterns] = {}
         self._done = self._elements = 0
+        self._uncounted = frozenset(info.name for info in prunable if info.kind)
+        if len(self._uncounted) == len(prunable):
+            self._uncounted = frozenset()  # there is nothing else
         self._large: Iterator[None] | None = None  # the count of the large parameter in progress
 
     def advance(self, seconds: float, monitor: Monitor) -> FileZeros:
@@ -68,6 +71,7 @@ class ZeroScan:
             self._done,
             self._total,
             self._elements,
+            self._uncounted,
         )
 
     def _count_elsewhere(self, limit: int | None, monitor: Monitor) -> None:
@@ -87,8 +91,11 @@ class ZeroScan:
                 self._counts |= counts
                 self._patterns |= patterns
                 group = self._groups.popleft()
-                self._elements += sum(info.numel for info in group)
+                self._add_elements(group)
                 self._done += sum(info.nbytes for info in group)
+
+    def _add_elements(self, infos: Iterable[TensorInfo]) -> None:
+        self._elements += sum(info.numel for info in infos if info.name not in self._uncounted)
 
     def _count_next(self) -> None:
         if self._large is None:
@@ -110,7 +117,7 @@ class ZeroScan:
             if kept is not None:
                 of_one = of_one | ~kept.reshape(-1).numpy()
             self._counts[info.name] = count = int(np.count_nonzero(of_one))
-            self._elements += info.numel
+            self._add_elements([info])
             if count and len(info.shape) > 1:
                 scan = PatternScan.of(self._checkpoint, info)
                 for span in scan.spans():
@@ -138,7 +145,7 @@ class ZeroScan:
                 count += chunk.zeros if chunk else 0
             if some[-1][1] == info.numel:
                 self._counts[info.name] = count
-                self._elements += info.numel
+                self._add_elements([info])
                 if count and len(info.shape) > 1:
                     self._patterns[info.name] = scan.found()
             self._done = before + info.nbytes * some[-1][1] // info.numel

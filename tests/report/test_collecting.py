@@ -119,9 +119,11 @@ def test_what_was_zero_before_pruning_is_no_fault_of_it(report_on):
 def test_running_statistics_have_no_energy(report_on):
     before = {"w.weight": torch.ones(4), "w.running_var": torch.full((4,), 1e4)}
     file = before | {"w.weight": torch.tensor([1.0, 0.0, 1.0, 0.0])}
+    file["w.running_var"] = torch.tensor([1e4, 0.0, 0.0, 0.0])
     found = report_on(file, reference=before).files[0]
     assert found.kept_energy == 0.5
     assert (found.layers[1].norm, found.layers[1].norm_before) == (None, None)
+    assert (found.zeros, found.total, sum(found.by_code.values())) == (2, 4, 2)
 
 
 def test_folders_are_left_out_unless_asked_for(in_memory):

@@ -175,6 +175,18 @@ def test_running_statistics_are_no_energy(resolved, in_memory, monkeypatch, smal
         assert rows(found, 1).kept_share.tolist() == [0.5]
 
 
+def test_totals_leave_out_running_statistics_unless_a_step_prunes_them(resolved):
+    tensors = {"n__weight": torch.ones(4), "n__running_var": torch.ones(4)}
+    step = {"method": "l1_unstructured", "amount": 2}
+    pruned = resolved({**step, "targets": ["n.weight"]}, **tensors)
+    assert pruned.total == (2, 4)
+    module = rows(weighed(pruned), 1)
+    assert (module.pruned.tolist(), module.total.tolist()) == ([2], [4])
+    assert rows(weighed(pruned)).total.tolist() == [4, 4]
+    assert resolved({**step, "targets": ["n.running_var"]}, **tensors).total == (2, 8)
+    assert resolved(n__running_var=torch.ones(4)).total == (0, 4)
+
+
 def test_statistics_of_another_file_are_not_reused(resolved):
     before = weighed(resolved(w=torch.ones(2, 2)))
     other = resolved(w=torch.zeros(2, 2))

@@ -105,6 +105,15 @@ def test_zeros_of_the_first_weights_that_are_read_are_few_in_the_file():
     assert FileZeros({"w": 10}, done=800, total=800, elements=100).is_noticeable
 
 
+def test_totals_leave_out_running_statistics(in_memory):
+    norm = {"n.weight": torch.ones(4), "n.running_mean": torch.zeros(6)}
+    found = ZeroScan(in_memory(norm)).advance(inf, Monitor())
+    assert (found.zeros, found.elements, found.is_noticeable) == (0, 4, False)
+    assert found.counts["n.running_mean"] == 6
+    alone = ZeroScan(in_memory({"n.running_mean": torch.zeros(6)})).advance(inf, Monitor())
+    assert (alone.zeros, alone.elements) == (6, 6)
+
+
 def test_zeros_are_noticeable_unless_they_count_as_pruned_or_are_few(in_memory):
     def noticeable(recipe=None, **tensors):
         checkpoint = in_memory(tensors)

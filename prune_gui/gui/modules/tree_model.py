@@ -340,7 +340,10 @@ class TreeModel(QAbstractItemModel):
         return tr("{name} · {pruned:,} of {count:,}", name=name, pruned=pruned, count=node.units)
 
     def _count(self, indexed_node: Node, elements: NDArray[np.int64]) -> int:
-        return int(elements[indexed_node.places].sum())
+        """Return a number of elements; a module with weights counts these only."""
+        places = indexed_node.places
+        weights = places[self.module_index.is_weight[places]]
+        return int(elements[weights if weights.size else places].sum())
 
     def _are_shown(self, nodes: Sequence[Node]) -> NDArray[np.bool_]:
         if not nodes:

@@ -183,6 +183,15 @@ def test_the_icon_changes_when_a_parameter_becomes_pruned(model):
     assert set(changed) == {TreeColumn.SPARSITY}
 
 
+def test_a_module_with_weights_counts_no_running_statistics(qtbot):
+    model = TreeModel()
+    mean = TensorInfo("norm.running_mean", (4,), "float32", kind="statistic")
+    model.show(ModuleIndex([TensorInfo("norm.weight", (4,), "float32"), mean]))
+    model.count({"norm.weight": (2, 4), "norm.running_mean": (0, 4)})
+    assert (share(model, "norm"), share(model, "norm.running_mean")) == (0.5, 0)
+    assert cell(model, "norm", TreeColumn.PARAMETERS) == "4"
+
+
 def test_zeros_in_the_file_are_summed_once_all_parameters_of_a_module_are_counted(model):
     def texts():
         paths = ("layer.2.query.weight", "layer.2.query", "embed.ids")

@@ -99,6 +99,7 @@ def total_text(losses: StateLosses) -> str:
     """Describe what is lost in all parameters, and how many are left out."""
     if not losses.is_complete:
         return tr("{percent:.0f} % of the weights read", percent=100 * losses.progress)
+    losses = losses.weights
     measures, size = losses.measures, int(losses.sizes.sum())
     energy, lost = float(measures["energy"].sum()), float(measures["lost"].sum())
     unmatched = int(losses.unmatched.sum())

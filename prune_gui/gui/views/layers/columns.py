@@ -50,7 +50,9 @@ def describe_row(rows: Rows, row: int, title: Callable[[int], str]) -> str:
 
 def describe_node(node: ModuleNode, resolution: Resolution) -> str:
     """Describe how much of a parameter, or of the parameters of a module, is pruned."""
-    counts = [resolution.counts[tensor.name] for tensor in node.tensors]
+    names = [tensor.name for tensor in node.tensors]
+    counted = [name for name in names if name in resolution.counted]
+    counts = [resolution.counts[name] for name in counted or names]
     pruned, total = (sum(numbers) for numbers in zip(*counts, strict=True))
     what = _parameters(len(counts)) if node.below else shape_text(node.tensors[0].shape)
     return _pruned_of(node.path, what, pruned, total)
@@ -229,7 +231,7 @@ def zero_columns(
     from prune_gui.statistics.layer_rows import summed_by_row  # torch: slow to import
 
     counts = np.array([file_zeros.counts.get(info.name, 0) for info in infos], np.int64)
-    zeros = summed_by_row(counts, rows.grouping.places, len(rows))
+    zeros = summed_by_row(counts * rows.in_total, rows.grouping.places, len(rows))
     patterns = [
         file_zeros.describe(info.name) if size == 1 else ""
         for info, size in zip(rows.infos, rows.size.tolist(), strict=True)

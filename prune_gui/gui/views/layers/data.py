@@ -53,7 +53,7 @@ class LayersData:
             return self.rows
         file_zeros, counts = self.subject.file_zeros.counts, self.subject.resolution.counts
         zeros = [file_zeros.get(name, 0) - pruned for name, (pruned, _) in counts.items()]
-        values = np.maximum(np.array(zeros, np.int64), 0)
+        values = np.maximum(np.array(zeros, np.int64), 0) * self.rows.in_total
         of_rows = summed_by_row(values, self.rows.grouping.places, len(self.rows))
         codes, segments = (*self.rows.codes, ZERO), np.vstack([self.rows.counts, of_rows])
         return replace(self.rows, codes=codes, counts=segments)

@@ -163,11 +163,12 @@ def _facts(
 ) -> Iterator[CardRow]:
     pruned, total = statistics.resolution.total
     elements = Counter[str]()
-    for info in statistics.infos:
+    counted = [info for info in statistics.infos if info.name in statistics.resolution.counted]
+    for info in counted:
         elements[info.dtype] += info.numel
-    yield CardRow(tr("Parameters"), format_number(len(rows)))
+    yield CardRow(tr("Parameters"), format_number(len(counted)))
     yield CardRow(tr("Weights"), short_count(total))
-    yield CardRow(tr("Size"), short_bytes(int(statistics.sizes.sum())))
+    yield CardRow(tr("Size"), short_bytes(sum(info.nbytes for info in counted)))
     yield CardRow(tr("Data type"), join_items(dtype for dtype, _ in elements.most_common()))
     if blocks:
         yield CardRow(tr("Blocks"), format_number(blocks))

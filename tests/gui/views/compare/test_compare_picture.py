@@ -101,6 +101,13 @@ def test_the_headline_names_the_parameter_that_lost_most(losses):
     assert total_text(done) == (f"In all: sparsity 25.0 % {arrow} 50.0 %, 1.9 % of the energy lost")
 
 
+def test_the_sparsity_in_all_is_that_of_weights(resolved):
+    left = resolved(n__weight=torch.ones(4), n__running_mean=torch.ones(4))
+    right = resolved(n__weight=torch.tensor([1.0, 1, 0, 0]), n__running_mean=torch.zeros(4))
+    done = compute_losses(empty_losses(left, right), lambda _: True, Monitor())
+    assert "0.0 % \N{RIGHTWARDS ARROW} 50.0 %, 50.0 % of the energy" in total_text(done)
+
+
 def test_the_headline_names_what_changed_most_where_nothing_is_lost(resolved):
     left, right = (
         resolved(v=torch.ones(4), w=torch.ones(4)),

@@ -35,6 +35,7 @@ def rows_of(total, counts):
         energy,
         energy - counts.sum(0),
         *[none] * 6,
+        none == 0,
     )
 
 

@@ -27,6 +27,7 @@ def rows(**of):
         "dead": [0, 0, 0],
         "dead_in_file": [0, 0, 0],
         "nearly_empty": [0, 0, 1],
+        "in_total": [True] * 4,
         **of,
     }
     infos = (
@@ -105,6 +106,7 @@ def test_a_treemap_cell_is_described_with_its_shape_and_sparsity():
 
     class Counted:
         counts = {"a.b": (3, 6), "a.c": (1, 4)}  # noqa: RUF012
+        counted = frozenset(counts)
 
     [module] = tree.children
     assert describe_node(module, Counted) == "a (2 parameters): 4 of 10 pruned (40.0 %)"

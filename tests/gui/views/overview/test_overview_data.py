@@ -114,6 +114,13 @@ def test_the_card_lists_the_first_warnings_but_none_about_zeros_of_the_file(reso
     assert card.warnings.total == MAX_LISTED + 3
 
 
+def test_the_facts_count_no_running_statistics(resolved):
+    norm = {"n__weight": torch.ones(4), "n__running_var": torch.ones(4)}
+    card = complete(resolved(**norm), request()).card
+    facts = {row.label: row.text for row in card.facts}
+    assert (facts["Parameters"], facts["Weights"], facts["Size"]) == ("1", "4", "16 bytes")
+
+
 @pytest.mark.parametrize(
     ("weights", "energy"),
     [

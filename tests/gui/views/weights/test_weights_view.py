@@ -65,6 +65,7 @@ def test_single_entries_have_the_colour_of_their_value(weights, bench):
 
 
 def test_the_legend_explains_cells_of_several_elements(weights, bench):
+    weights._square.click()
     weights.canvas.setRange(xRange=(-4000, 4000), yRange=(-4000, 4000), padding=0)
     bench.until_idle()
     values = _values(bench)

@@ -134,14 +134,6 @@ LAYER_COLUMNS: Final[tuple[Column[Rows], ...]] = (
         file_values=lambda rows: _where_known(rows.kept_share),
     ),
     Column(
-        title=deferred("Parameters"),
-        tip=deferred("Number of weights"),
-        values=lambda rows: rows.total,
-        text=_counts(lambda rows: rows.total),
-        file_title=deferred("weights"),
-        file_rank=3,
-    ),
-    Column(
         title=deferred("Warnings"),
         tip=deferred("Problems: nearly empty layers, dead channels, NaN, tied weights"),
         values=_severity,
@@ -151,6 +143,14 @@ LAYER_COLUMNS: Final[tuple[Column[Rows], ...]] = (
         file_title=deferred("warnings"),
         file_rank=15,
         file_values=lambda rows: [_warning_text(rows, row) for row in range(len(rows))],
+    ),
+    Column(
+        title=deferred("Parameters"),
+        tip=deferred("Number of weights"),
+        values=lambda rows: rows.total,
+        text=_counts(lambda rows: rows.total),
+        file_title=deferred("weights"),
+        file_rank=3,
     ),
     Column(
         title=deferred("Shape"),
@@ -196,14 +196,16 @@ LAYER_COLUMNS: Final[tuple[Column[Rows], ...]] = (
 `columns_of` adds those of the steps, which have the rank 9 in files.
 """
 STEP_FILE_RANK: Final = 9
+WARNINGS: Final = 3
+"""The column of the warnings. It is the last one that a table without scrolling shows."""
 
 
 def columns_of(
     rows: Rows, draft: int | None, zeros: Sequence[Column[Rows]] = ()
 ) -> tuple[Column[Rows], ...]:
-    """Return the columns for rows, with those of the zeros in the file after the sparsity."""
+    """Return the columns for rows, with those of the zeros in the file after the warnings."""
     steps = (_step_column(i, code, is_draft=code == draft) for i, code in enumerate(rows.codes))
-    return (*LAYER_COLUMNS[:2], *zeros, *LAYER_COLUMNS[2:], *steps)
+    return (*LAYER_COLUMNS[: WARNINGS + 1], *zeros, *LAYER_COLUMNS[WARNINGS + 1 :], *steps)
 
 
 def _step_column(i: int, code: int, *, is_draft: bool) -> Column[Rows]:

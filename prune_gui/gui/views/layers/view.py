@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 from prune_gui.checkpoint import ModuleNode
 from prune_gui.gui.draft.amount_fields import PERCENT_DECIMALS, NumberBox
 from prune_gui.gui.views.controls import Choice, note, switch
-from prune_gui.gui.views.layers.columns import describe_node, describe_row
+from prune_gui.gui.views.layers.columns import WARNINGS, describe_node, describe_row
 from prune_gui.gui.views.layers.data import FITTING, LayersData, compute_layers
 from prune_gui.gui.views.layers.layer_bars import LayerBars
 from prune_gui.gui.views.layers.treemap_picture import TreemapPicture
@@ -244,6 +244,10 @@ class LayersView(View[ModelSubject]):
                 self._table.resizeColumnToContents(section)
             else:
                 self._table.setColumnWidth(section, min(column.width_px, limit_px))
+        header = self._table.horizontalHeader()
+        room = self._table.viewport().width() - header.sectionPosition(WARNINGS)
+        if header.sectionSizeHint(WARNINGS) <= room < header.sectionSize(WARNINGS):
+            self._table.setColumnWidth(WARNINGS, room)
 
     def _continue_reading(self) -> None:
         data = self._data

@@ -140,10 +140,10 @@ def test_zeros_in_the_file_have_columns_if_there_are_many():
     patterns = {"tied": ZeroPatterns(25, 50, (5, 10), "2:4"), "m.w": ZeroPatterns(9, 99, (9, 11))}
     zeros = FileZeros({"m.w": 30, "m.v": 20, "tied": 25}, patterns, elements=260)
     columns = columns_of(table_rows, None, zero_columns(zeros, table_rows, infos))
-    assert [column.title for column in columns[1:5]] == [
-        *("Sparsity", "Zero in the file", "Patterns", "Kept energy")
+    assert [column.title for column in columns[1:6]] == [
+        *("Sparsity", "Kept energy", "Warnings", "Zero in the file", "Patterns")
     ]
-    texts = [[column.text(table_rows, row) for row in range(3)] for column in columns[2:4]]
+    texts = [[column.text(table_rows, row) for row in range(3)] for column in columns[4:6]]
     assert texts == [["25.0 %", "50.0 %", "0.0 %"], ["", "2:4", ""]]
     exported = table_of("any", columns, table_rows).columns
     assert list(exported["zero in the file"]) == [50, 25, 0]

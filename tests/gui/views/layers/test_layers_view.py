@@ -364,6 +364,16 @@ def test_numbers_are_not_cut_off_beside_the_names(layers, bench):
         assert end <= view.viewport().width()
 
 
+def test_the_warnings_are_whole_beside_the_names_in_a_small_window(layers, bench):
+    header, view = table(layers).horizontalHeader(), table(layers)
+    layers.resize(590, 600)
+    bench.files.open(bench.session.checkpoint.path)
+    bench.until_idle()
+    assert header.sectionSize(WARNINGS) >= header.sectionSizeHint(WARNINGS)
+    end = header.sectionViewportPosition(WARNINGS) + header.sectionSize(WARNINGS)
+    assert end == view.viewport().width()
+
+
 def test_zeros_in_the_file_are_apart_from_kept_weights_until_there_are_steps(
     layers, bench, tmp_path, share_of
 ):
@@ -377,7 +387,7 @@ def test_zeros_in_the_file_are_apart_from_kept_weights_until_there_are_steps(
     legend = layers.legend().replace("&nbsp;", " ")
     assert "kept 2 (25.0 %)" in legend
     assert "zero in the file 6 (75.0 %)" in legend
-    column = [table(layers).model().headerData(i, Qt.Orientation.Horizontal) for i in range(4)]
+    column = [table(layers).model().headerData(i, Qt.Orientation.Horizontal) for i in range(5)]
     assert cells(layers, NAME) == ["w"]
     assert cells(layers, column.index("Zero in the file")) == ["50.0 %"]
     [sparsity, *_] = layers.findChild(layer_bars.LayerBars).plots

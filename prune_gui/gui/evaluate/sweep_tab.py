@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from PySide6.QtCore import QSignalBlocker, Qt, Signal
-from PySide6.QtGui import QColor, QIcon, QPalette, QPixmap
+from PySide6.QtCore import QSignalBlocker, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QIcon, QPainter, QPalette, QPixmap
 from PySide6.QtWidgets import QLabel, QListWidget, QListWidgetItem, QWidget
 
 from prune_gui import number_formats
@@ -53,7 +53,9 @@ COLUMNS: Final[tuple[Column[Sequence[CurvePoint]], ...]] = (
     ),
     text_column(deferred("Problem"), lambda each: each.error),
 )
-SWATCH_PX: Final = 12
+SAMPLE_PX: Final = (18, 12)
+LINE_PX: Final = 2
+"""The width and height of a sample of a curve, and the width of its line."""
 CURVES_PX: Final = 190
 """Width of the list of curves."""
 
@@ -220,6 +222,7 @@ class CurveList(QListWidget):
         self.setFrameShape(QListWidget.Shape.NoFrame)
         self.viewport().setBackgroundRole(QPalette.ColorRole.Window)  # on which boxes stand out
         self.setFixedWidth(CURVES_PX)
+        self.setIconSize(QSize(*SAMPLE_PX))
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.itemChanged.connect(lambda item: self._chosen.update({item.text(): _is_checked(item)}))
 
@@ -243,12 +246,17 @@ class CurveList(QListWidget):
         return [label for label, item in self.by_label.items() if _is_checked(item)]
 
     def mark(self, shades: Mapping[str, str]) -> None:
-        """Show squares in colours, by label; other labels get none."""
+        """Show samples of lines in colours, by label; other labels get none."""
+        width, height = SAMPLE_PX
         with QSignalBlocker(self):
             for label, item in self.by_label.items():
-                swatch = QPixmap(SWATCH_PX, SWATCH_PX)
-                swatch.fill(QColor(shades.get(label, "#00000000")))
-                item.setIcon(QIcon(swatch))
+                sample = QPixmap(width, height)
+                sample.fill(Qt.GlobalColor.transparent)
+                if label in shades:
+                    with QPainter(sample) as painter:
+                        top = (height - LINE_PX) // 2
+                        painter.fillRect(0, top, width, LINE_PX, QColor(shades[label]))
+                item.setIcon(QIcon(sample))
 
 
 def _is_checked(item: QListWidgetItem) -> bool:

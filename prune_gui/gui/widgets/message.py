@@ -28,6 +28,8 @@ SELECTABLE: Final = Qt.TextInteractionFlag.TextSelectableByMouse
 LINKS: Final = (
     Qt.TextInteractionFlag.LinksAccessibleByMouse | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
 )
+NUMBER_UNIT: Final = "\N{NO-BREAK SPACE}%"
+"""In place of the end of "50.0 %", so that a line does not break before the unit."""
 DETAILS_PX: Final = (720, 360)
 """Size of the dialog with the details of an error."""
 
@@ -71,7 +73,8 @@ class Message(QLabel):
         self._fading.stop()
         self.setTextInteractionFlags(SELECTABLE | LINKS if link else SELECTABLE)
         self.setTextFormat(Qt.TextFormat.RichText if link else Qt.TextFormat.PlainText)
-        self.setText(f'{escape(text)} <a href="#">{escape(link)}</a>' if link else text)
+        shown = text.replace(" %", NUMBER_UNIT)
+        self.setText(f'{escape(shown)} <a href="#">{escape(link)}</a>' if link else shown)
         self._colour()
         self.setVisible(bool(text))
 

@@ -16,6 +16,7 @@ from waiting import draft_step
 from prune_gui.evaluation.evaluation_jobs import MetricCurve
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.evaluate.plots import MetricPlot
+from prune_gui.gui.evaluate.sweep_tab import CurveList
 from prune_gui.gui.figures.figure import Figure, Sheet
 from prune_gui.gui.figures.picture import WidgetPanel
 from prune_gui.raster.colours import LIGHT
@@ -410,3 +411,17 @@ def test_a_search_after_the_stack_keeps_a_share_of_the_unpruned_value(
     tab.share.setText("no")
     tab.run.click()
     assert "share" in tab.note.text()
+
+
+def test_the_list_shows_lines_in_the_colours_of_the_curves(qtbot):
+    curves = CurveList(())
+    qtbot.addWidget(curves)
+    curves.show_labels(["LAMP", "uniform L1"], ())
+    curves.mark({"LAMP": LIGHT.curves[1]})
+    drawn, nothing = (
+        item.icon().pixmap(curves.iconSize()).toImage() for item in curves.by_label.values()
+    )
+    colours = [drawn.pixelColor(9, y) for y in range(drawn.height())]
+    assert {colour.name() for colour in colours if colour.alpha()} == {LIGHT.curves[1]}
+    assert 1 <= sum(colour.alpha() > 0 for colour in colours) <= drawn.height() / 4
+    assert not nothing.pixelColor(9, 6).alpha()

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import (
     QApplication,
     QComboBox,
     QCommandLinkButton,
+    QLabel,
     QLineEdit,
     QSpinBox,
     QTextEdit,
@@ -281,3 +282,11 @@ def test_a_sentence_has_its_inputs_where_the_translation_wants_them(qtbot):
     parts = [shown.layout().itemAt(at).widget() for at in range(4)]
     assert [parts[0].text(), parts[2].text()] == ["of", "tokens,"]
     assert [parts[1], parts[3]] == [second, first]
+
+
+def test_a_line_of_a_message_does_not_break_before_the_percent_sign(qtbot):
+    message = Message()
+    qtbot.addWidget(message)
+    message.say("Zeroes 5 of 10 (50.0 %).")
+    assert QLabel.text(message) == "Zeroes 5 of 10 (50.0\N{NO-BREAK SPACE}%)."
+    assert message.text() == "Zeroes 5 of 10 (50.0 %)."

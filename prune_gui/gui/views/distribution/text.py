@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from prune_gui.gui.views.distribution.data import DistributionData, steps_with_own_scores
-from prune_gui.gui.views.legend_text import SEPARATOR
+from prune_gui.gui.views.legend_text import SEPARATOR, coloured_text
 from prune_gui.language import deferred, format_number, tr, trn
 from prune_gui.number_formats import sparsity
 from prune_gui.raster.colours import Colours
@@ -68,9 +68,13 @@ def curve_legend(curve: Curve, colours: Colours) -> str:
     """Return the legend of a curve as rich text."""
     pruned = tr("amount: share pruned of the {count:,} remaining weights", count=curve.remaining)
     kept = tr("energy kept: share of the sum of their squared weights")
-    square = '<span style="color: {}">■</span>&nbsp;{}'
-    parts = square.format(colours.draft, pruned), square.format(colours.steps[1], kept)
-    return SEPARATOR.join(parts)
+    parts = zip((pruned, kept), curve_shades(colours), strict=True)
+    return SEPARATOR.join(f"{coloured_text('━━', shade)}&nbsp;{text}" for text, shade in parts)
+
+
+def curve_shades(colours: Colours) -> tuple[str, str]:
+    """Return the colours of the pruned share, which the draft sets, and of the kept energy."""
+    return colours.draft, colours.curves[0]
 
 
 def describe_excluded(picture: DistributionData) -> str:

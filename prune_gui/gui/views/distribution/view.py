@@ -253,7 +253,9 @@ class DistributionView(View[Subject]):
         positions = np.array([scale.position(score) for score in curve.scores.tolist()])
         return [
             pg.PlotCurveItem(positions, 100 * shares, pen=pen(colour, width=2), antialias=True)
-            for shares, colour in ((curve.pruned, colours.draft), (curve.energy, colours.steps[1]))
+            for shares, colour in zip(
+                (curve.pruned, curve.energy), text.curve_shades(colours), strict=True
+            )
         ]
 
     def _draw_cuts(self, data: DistributionData) -> None:

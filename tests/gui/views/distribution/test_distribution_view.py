@@ -7,6 +7,7 @@ from safetensors.torch import save_file
 from view_page import button, text
 
 from prune_gui.gui.views.distribution.view import DistributionView
+from prune_gui.raster.colours import LIGHT
 from prune_gui.session.draft_request import CutRequest
 
 
@@ -204,6 +205,9 @@ def test_the_curve_describes_what_a_cut_at_the_cursor_prunes(distribution, bench
     described = text(distribution, "Bin")
     assert described.startswith("a cut at ")
     assert "of 48 weights and keeps" in described
+    shades = {item.opts["pen"].color().name() for item in distribution._items}
+    assert shades == {LIGHT.draft, LIGHT.curves[0]}  # the kept energy is no step
+    assert all(f"color: {shade}" in text(distribution, "Legend") for shade in shades)
 
 
 def test_a_cut_is_dragged_through_scores_and_on_a_logarithmic_axis(

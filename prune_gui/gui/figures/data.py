@@ -35,13 +35,13 @@ class ShownMask:
     sparsity: float
     _painted: dict[tuple[int, int], Pixels] = field(default_factory=dict)
 
-    def levels(self, cell: tuple[int, int]) -> Pixels:
+    def levels(self, cell: tuple[int, int], monitor: Monitor) -> Pixels:
         """Return a level per cell (see `mask_levels`), given its rows and columns."""
         if cell not in self._painted:
             rows, columns = self.layout.rows, self.layout.columns
             cells = ceil(rows / cell[0]), ceil(columns / cell[1])
             region = TileRegion(range(rows), range(columns), cells)
-            painted = MaskPainter(self.subject).paint(self.layout, region, Monitor())
+            painted = MaskPainter(self.subject).paint(self.layout, region, monitor)
             self._painted[cell] = painted.pixels
         return self._painted[cell]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from PySide6.QtCore import QMargins, QSize, Qt, QTimer, Signal, SignalInstance
@@ -288,13 +289,13 @@ class FigureDialog(QDialog):
         room = self._scroll.viewport().size().shrunkBy(PAPER_EDGES)
         ratio = self.devicePixelRatioF()
 
-        def work(_: Monitor) -> Sheet:
+        def work(monitor: Monitor) -> Sheet:
             across, down = (
                 room.width() / figure.size.width(),
                 room.height() / figure.size.height(),
             )
             scale = min(across, max(down, LEGIBLE_SCALE), MAX_SCALE)
-            return Sheet(figure, "png", scale * ratio * POINTS_PER_INCH)
+            return Sheet(figure, "png", scale * ratio * POINTS_PER_INCH, monitor)
 
         def then(sheet: Sheet) -> None:
             if isValid(self):
@@ -334,7 +335,7 @@ class FigureDialog(QDialog):
             if isValid(self):
                 self.note.say(tr("Copied the picture"), warning=False)
 
-        self._workbench.bridge.run_job("figure", lambda _: sheets_to_copy(figure), then)
+        self._workbench.bridge.run_job("figure", partial(sheets_to_copy, figure), then)
 
     def _export(self) -> None:
         figure, session = self._figure(), self._workbench.session
@@ -379,7 +380,7 @@ class FigureDialog(QDialog):
                 self._workbench.failed.emit(tr("Exporting the figure"), error)
 
         title, dpi = deferred("Exporting the figure"), figure.settings.dpi
-        bridge.run(Job(title, lambda _: Sheet(figure, suffix, dpi)), drawn, failed)
+        bridge.run(Job(title, lambda monitor: Sheet(figure, suffix, dpi, monitor)), drawn, failed)
 
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:

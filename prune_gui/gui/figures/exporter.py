@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from PySide6.QtCore import QMimeData
@@ -58,7 +59,7 @@ class Exporter:
             figure = Figure([picture_panel(source)], source.caption()[0], settings)
             self._workbench.bridge.run_job(
                 "figure",
-                lambda _: sheets_to_copy(figure),
+                partial(sheets_to_copy, figure),
                 lambda sheets: self._copy(clipboard_data(*sheets), tr("Copied the picture")),
             )
 

@@ -46,6 +46,7 @@ from prune_gui.gui.figures.panels import (
 from prune_gui.gui.views.legend_text import legend
 from prune_gui.gui.views.overview.grid_painter import Cell
 from prune_gui.language import deferred, tr
+from prune_gui.monitor import Monitor
 from prune_gui.number_formats import short_count, sparsity, sparsity_share
 from prune_gui.raster.colours import DARK, LIGHT, Colours
 from prune_gui.session.settings import FigureSettings
@@ -96,11 +97,11 @@ class Figure:
     def pixel_size(self, dpi: float) -> QSize:
         return (self.size * dpi / POINTS_PER_INCH).toSize()
 
-    def draw(self, painter: QPainter) -> None:
+    def draw(self, painter: QPainter, monitor: Monitor | None = None) -> None:
         """Draw all but the pictures of widgets with a painter whose unit is a point."""
         hints = QPainter.RenderHint
         painter.setRenderHints(hints.Antialiasing | hints.LosslessImageRendering)
-        canvas = self._canvas(painter)
+        canvas = self._canvas(painter, monitor)
         canvas.fill(QRectF(QPointF(), self.size), self.colours.background)
         canvas.write(self._title(canvas), QPointF(MARGIN, MARGIN))
         for number, (panel, box, _) in enumerate(self._boxes):
@@ -133,10 +134,10 @@ class Figure:
     def _height(self) -> float:
         return POINTS_PER_INCH * self.settings.height / self.settings.per_inch
 
-    def _canvas(self, painter: QPainter) -> Canvas:
+    def _canvas(self, painter: QPainter, monitor: Monitor | None = None) -> Canvas:
         settings = self.settings
         pixels_per_pt = settings.dpi / POINTS_PER_INCH
-        return Canvas(painter, self.colours, settings.text_pt, self.family, pixels_per_pt)
+        return Canvas(painter, self.colours, settings.text_pt, self.family, pixels_per_pt, monitor)
 
     def _title(self, canvas: Canvas) -> QTextDocument:
         html = f"<b>{escape(one_line(self.title))}</b>" if self.title else ""
@@ -230,7 +231,9 @@ class Sheet:
         dpi: resolution of the image in a PNG file; other files have lines and texts.
     """
 
-    def __init__(self, figure: Figure, form: Form, dpi: float = 0.0) -> None:
+    def __init__(
+        self, figure: Figure, form: Form, dpi: float = 0.0, monitor: Monitor | None = None
+    ) -> None:
         self._figure = figure
         self._content = QByteArray()
         self._buffer = QBuffer(self._content)
@@ -245,7 +248,7 @@ class Sheet:
                 self._device, unit = _pdf(figure, self._buffer), PDF_DPI
         self._painter = QPainter(self._device)
         self._painter.scale(unit / POINTS_PER_INCH, unit / POINTS_PER_INCH)
-        figure.draw(self._painter)
+        figure.draw(self._painter, monitor)
 
     def __del__(self) -> None:
         if self._painter.isActive():  # nobody took the figure
@@ -309,9 +312,10 @@ def _pdf(figure: Figure, buffer: QBuffer) -> QPdfWriter:
     return writer
 
 
-def sheets_to_copy(figure: Figure) -> tuple[Sheet, Sheet]:
+def sheets_to_copy(figure: Figure, monitor: Monitor) -> tuple[Sheet, Sheet]:
     """Return what `clipboard_data` needs: a figure as an image and as SVG."""
-    return Sheet(figure, "png", figure.settings.dpi), Sheet(figure, "svg")
+    image = Sheet(figure, "png", figure.settings.dpi, monitor)
+    return image, Sheet(figure, "svg", monitor=monitor)
 
 
 def clipboard_data(image: Sheet, svg: Sheet) -> QMimeData:

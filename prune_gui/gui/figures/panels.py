@@ -21,6 +21,7 @@ from prune_gui.gui.views.overview.grid_painter import CellOf, GridPainter, image
 from prune_gui.gui.views.overview.layout import Arrangement
 from prune_gui.gui.views.plot import axis_scales
 from prune_gui.language import format_number, tr
+from prune_gui.monitor import Monitor
 from prune_gui.number_formats import percent, sparsity_share
 from prune_gui.raster.colours import Colours, ramp_table
 from prune_gui.recipe.recipe import KEPT
@@ -259,7 +260,7 @@ class MaskPanel(DataPanel):
             text = f"{state}: {sparsity_share(mask.sparsity)}"
             canvas.text(QRectF(left, area.top(), side, line), text)
             box = QRectF(left, area.top() + line, side, height)
-            box = canvas.pixels(box, coloured(mask.levels(cell), table))
+            box = canvas.pixels(box, coloured(mask.levels(cell, canvas.monitor), table))
             canvas.axis(QRectF(left, box.bottom(), box.width(), line), across, end_column)
             left += side + 2 * GAP
 
@@ -285,8 +286,10 @@ class Canvas:
         text_pt: int,
         family: str,
         pixels_per_pt: float = 1.0,
+        monitor: Monitor | None = None,
     ) -> None:
         self.painter = painter
+        self.monitor = monitor or Monitor()
         self.colours = colours
         self.text_pt = text_pt
         self.family = family

@@ -156,12 +156,18 @@ class CappedBars(pg.BarGraphItem):  # type: ignore[misc]
 
     def paint(self, painter: QPainter, *options: object) -> None:
         super().paint(painter, *options)
-        if (cap := self.opts.get("cap")) is not None:
-            lines = PrimitiveArray(QLineF, 4)
-            lines.resize(len(self.opts["x0"]))
-            lines.ndarray()[:] = np.stack([self.opts[end] for end in ("x0", "y1", "x1", "y1")], 1)
-            painter.setPen(cap)
-            painter.drawLines(*lines.drawargs())
+        if (cap := self.opts.get("cap")) is None:
+            return
+        ends = np.stack([self.opts[end] for end in ("x0", "y1", "x1", "y1")], 1)
+        painter.setPen(cap)
+        if isinstance(painter, PaperPainter):
+            across, down = ends.reshape(-1, 2).T
+            painter.drawPath(pg.arrayToQPath(across, down, connect="pairs"))
+            return
+        lines = PrimitiveArray(QLineF, 4)
+        lines.resize(len(ends))
+        lines.ndarray()[:] = ends
+        painter.drawLines(*lines.drawargs())
 
 
 def bar_item(

@@ -144,6 +144,38 @@ def picture_of(view):
     return Sheet(Figure([picture_panel(view)], "", FigureSettings()), "png", 100).finish().image
 
 
+def test_a_zoomed_picture_ends_at_its_frame_in_an_svg(pruned, look_at, settle):
+    view = look_at(pruned.views.view("mask"))
+    view.canvas.setRange(xRange=(3, 8), yRange=(10, 20), padding=0)
+    settle()
+    whole = view.canvas.part.image
+    figure = Figure([picture_panel(view)], "", FigureSettings())
+    root = ET.fromstring(Sheet(figure, "svg").finish().content())
+    [(group, image)] = [
+        (group, image)
+        for group in root.iter("{http://www.w3.org/2000/svg}g")
+        for image in group.findall("{http://www.w3.org/2000/svg}image")
+    ]
+    a, _, _, d, left, top = map(float, group.get("transform")[7:-1].split(","))
+    right, bottom = left + a * float(image.get("width")), top + d * float(image.get("height"))
+    frame = view.canvas.view.sceneBoundingRect()
+    assert left > 15  # the axis is beside it
+    assert top >= 5
+    assert right <= figure.size.width() - 5
+    assert bottom <= figure.size.height() - 15
+    assert (right - left) / (bottom - top) == pytest.approx(frame.width() / frame.height(), rel=0.3)
+    assert view.canvas.part.image is whole
+
+
+def test_lines_along_the_tops_of_bars_are_as_thin_at_any_resolution(pruned, look_at):
+    view = look_at(pruned.views.view("norms"))
+    figure = Figure([picture_panel(view)], "", FigureSettings())
+    root = ET.fromstring(Sheet(figure, "svg").finish().content())
+    lines = root.iter("{http://www.w3.org/2000/svg}polyline")
+    scaled = [line for line in lines if line.get("vector-effect") == "non-scaling-stroke"]
+    assert scaled == []
+
+
 @pytest.mark.parametrize("name", ["overview", "layers", "compare"])
 def test_the_picture_of_a_view_shows_no_selection(pruned, look_at, name):
     view, workbench = look_at(pruned.views.view(name)), pruned.workbench

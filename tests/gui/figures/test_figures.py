@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from itertools import groupby, pairwise
 from types import SimpleNamespace
 from xml.etree import ElementTree as ET
@@ -13,6 +14,7 @@ from PySide6.QtGui import QColor, QFont, QImage, QPainter
 
 import prune_gui
 from prune_gui.architecture.blocks import BlockRow, Section
+from prune_gui.errors import Cancelled
 from prune_gui.gui.figures.data import Bar, figure_data
 from prune_gui.gui.figures.figure import (
     Figure,
@@ -23,6 +25,7 @@ from prune_gui.gui.figures.figure import (
 from prune_gui.gui.figures.panels import GRID_FONT_PX, BarsPanel, Canvas
 from prune_gui.gui.views.overview.grid_painter import Cell, GridPainter
 from prune_gui.gui.views.overview.layout import Arrangement
+from prune_gui.monitor import Monitor
 from prune_gui.raster.colours import DARK, LIGHT
 from prune_gui.resources import resource
 from prune_gui.session.settings import FigureSettings
@@ -138,6 +141,13 @@ def test_the_cells_of_a_mask_are_equal_and_not_blurred(figure_of, data):
     assert set(line) <= {LIGHT.kept, LIGHT.background, *LIGHT.steps}
     runs = [len(list(run)) for _, run in groupby(line)][1:-1]
     assert all(length % min(runs) == 0 for length in runs)
+
+
+def test_drawing_a_mask_can_be_cancelled(figure_of):
+    cancel = threading.Event()
+    cancel.set()
+    with pytest.raises(Cancelled):
+        Sheet(figure_of("mask", width=181.0), "png", 300, Monitor(cancel=cancel))
 
 
 @pytest.mark.parametrize(("dpi", "is_dense"), [(600, False), (50, True)])

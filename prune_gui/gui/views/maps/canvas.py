@@ -10,7 +10,7 @@ import numpy as np
 import pyqtgraph as pg
 from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, Qt, Signal
-from PySide6.QtGui import QBrush, QColor, QKeyEvent, QPainter, QShowEvent, QStaticText
+from PySide6.QtGui import QBrush, QColor, QKeyEvent, QPainter, QPaintEvent, QShowEvent, QStaticText
 from PySide6.QtWidgets import QGraphicsRectItem, QPushButton, QStyleOptionGraphicsItem, QWidget
 
 from prune_gui.gui.views.controls import PANS, ZOOMS, IconToggle, shortcut
@@ -46,6 +46,9 @@ KEY_STEPS = {
 MAX_ASPECT = 4
 """Maximum ratio of the sides of the canvas for which a picture with square cells can be fitted."""
 FIT_MARGIN = 0.01  # margin on each side of a fitted picture, as a share of its size
+MAX_PAPER_PX = 2048
+PAPER_PX_PER_CELL = 8
+"""Pixels of an image in a figure that is not whole: along a side, and of each of its cells."""
 BUTTON_PADDING_PX = 24  # space beside the text of a button
 
 
@@ -233,6 +236,16 @@ class MapCanvas(Plot):
             self._mark_centres = rendered.painted.marks
             self._update_overlay()
 
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+        """Draw; for a figure only the visible part of images, because its file may not clip."""
+        items = [item for item in (self.whole, self.part) if item.isVisible() and self.on_paper]
+        shown = [(item.image, item.mapRectToParent(item.boundingRect())) for item in items]
+        for item, (pixels, area) in zip(items, shown, strict=True):
+            _show(item, *cropped(pixels, area, self.sight))
+        super().paintEvent(event)
+        for item, (pixels, area) in zip(items, shown, strict=True):
+            _show(item, pixels, area)
+
     def show_whole(self, pixels: Pixels) -> None:
         assert self.layout_shown is not None
         _show(self.whole, pixels, extent(self.layout_shown))
@@ -327,6 +340,22 @@ def fitted(layout: ParameterLayout) -> QRectF:
 def extent(layout: ParameterLayout) -> QRectF:
     """Return the rectangle that the elements of a layout cover."""
     return rectangle(range(layout.rows), range(layout.columns))
+
+
+def cropped(pixels: Pixels, area: QRectF, sight: QRectF) -> tuple[Pixels, QRectF]:
+    """Return the part of an image in sight, whose pixels are enlarged so that it can cut them."""
+    visible = area & sight
+    if visible == area or visible.isEmpty():
+        return pixels, area
+    lines = []
+    for start, length, first, extent, count in (
+        (visible.top(), visible.height(), area.top(), area.height(), pixels.shape[0]),
+        (visible.left(), visible.width(), area.left(), area.width(), pixels.shape[1]),
+    ):
+        seen = max(1, min(MAX_PAPER_PX, math.ceil(length / extent * count) * PAPER_PX_PER_CELL))
+        middles = start + (np.arange(seen) + 0.5) * length / seen
+        lines.append(np.clip((middles - first) / extent * count, 0, count - 1).astype(np.intp))
+    return np.ascontiguousarray(pixels[np.ix_(*lines)]), visible
 
 
 def _show(item: pg.ImageItem, pixels: Pixels, rect: QRectF) -> None:

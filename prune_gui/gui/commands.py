@@ -74,7 +74,7 @@ class Commands:
             self._workbench.bridge.run(open_job(path), self._agree_to_switch)
 
     def choose_reference(self) -> None:
-        path = questions.ask_checkpoint(self.window, self.folder)
+        path = questions.ask_file(self.window, questions.REFERENCE, self.folder)
         if path is not None:
             self._workbench.comparison.set_reference(path)
 

@@ -75,6 +75,14 @@ class Unsaved(BaseModel):
         return Recipe.from_yaml(self.recipe, source=tr("The unsaved recipe"))
 
     @property
+    def is_draft_alone(self) -> bool:
+        """Whether there is a draft, and a recipe without steps."""
+        try:
+            return self.draft is not None and not self.parsed().steps
+        except RecipeError:
+            return False
+
+    @property
     def writer_lives(self) -> bool:
         """Whether the writing process still runs. A zombie process does not."""
         import psutil  # not needed to show the window

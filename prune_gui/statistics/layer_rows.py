@@ -176,7 +176,7 @@ class Rows:
         numbers = np.stack([self.dead, self.dead_in_file, self.channels])[:, rows]
         if (numbers == numbers[:, :1]).all():
             return _dead(*numbers[:, 0].tolist())
-        return tr("in all {text}", text=_dead(*numbers.sum(1).tolist()))
+        return tr("{text} in all of them", text=_dead(*numbers.sum(1).tolist()))
 
     def faults(self, row: int, *, was_pruned: bool = True) -> list[str]:
         """Return the problems of the weights of a row, as in `warnings`."""
@@ -265,9 +265,9 @@ def summed_by_row(values: NDArray[Any], places: NDArray[np.intp], number: int) -
 def _dead(dead: int, before: int, channels: int) -> str:
     """Describe how many channels are dead, and how many of them are dead in the file."""
     if not before:
-        message = deferred("{dead:,} of {channels:,} channels dead")
+        message = deferred("{dead:,} of {channels:,} output channels dead")
     elif before == dead:
-        message = deferred("{dead:,} of {channels:,} channels dead (all in the file)")
+        message = deferred("{dead:,} of {channels:,} output channels dead (all in the file)")
     else:
-        message = deferred("{dead:,} of {channels:,} channels dead ({before:,} in the file)")
+        message = deferred("{dead:,} of {channels:,} output channels dead ({before:,} in the file)")
     return tr(message, dead=dead, channels=channels, before=before)

@@ -319,6 +319,24 @@ def test_opening_starts_in_the_folder_that_was_used_last(changed, monkeypatch, q
     assert asked == [tmp_path / "other"]
 
 
+def test_the_dialog_says_that_it_asks_for_the_reference(demo_window, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        questions, "ask_file", lambda _, question, *__: asked.append(question.title)
+    )
+    demo_window.menu_actions["choose_reference"].trigger()
+    assert asked == ["Choose the reference: the checkpoint before pruning"]
+
+
+def test_the_question_about_an_unsaved_recipe_is_true_without_steps(demo_window, monkeypatch):
+    asked = []
+    monkeypatch.setattr(questions, "ask", lambda *_, details="", **__: asked.append(details))
+    questions.ask_unsaved(demo_window, "a.pt", "The draft is not added to the stack.")
+    assert asked == [
+        "What was changed is lost if you discard it.\n\nThe draft is not added to the stack."
+    ]
+
+
 def test_the_key_that_shows_the_dock_that_evaluates_hides_it(demo_window):
     demo_window.show()
     action = demo_window.menu_actions["evaluate"]

@@ -38,6 +38,7 @@ class FileQuestion(NamedTuple):
 
 
 CHECKPOINT: Final = FileQuestion(deferred("Open a checkpoint"))
+REFERENCE: Final = FileQuestion(deferred("Choose the reference: the checkpoint before pruning"))
 MASKS: Final = FileQuestion(deferred("Use a masks file as a step"))
 RECIPE: Final = FileQuestion(
     deferred("Open a recipe"), deferred("Recipes (*.yaml *.yml);;All files (*)")
@@ -227,7 +228,7 @@ def ask_unsaved(parent: QWidget, name: str, draft: str = "") -> str:
 
     `draft` says what is lost with each but "cancel", because it is no step yet.
     """
-    lost = tr("Its steps are lost if you discard them.")
+    lost = tr("What was changed is lost if you discard it.")
     return ask(
         parent,
         tr("Save the recipe?"),

@@ -106,9 +106,17 @@ class Recovery(QObject):
 
 def _ask(parent: QWidget, unsaved: Unsaved) -> str:
     """Return "restore", "discard" or "later"."""
-    text = tr(
+    message = deferred(
         "Prune GUI was not closed normally. The steps for {name} from {when:%H:%M} on {when:%d "
-        "%B %Y} can be restored.",
+        "%B %Y} can be restored."
+    )
+    if is_draft := unsaved.is_draft_alone:
+        message = deferred(
+            "Prune GUI was not closed normally. The draft for {name} from {when:%H:%M} on {when:%d "
+            "%B %Y} can be restored."
+        )
+    text = tr(
+        message,
         name=one_line(unsaved.checkpoint.name, MAX_NAME_CHARS),
         when=datetime.fromtimestamp(unsaved.written),
     )
@@ -119,5 +127,5 @@ def _ask(parent: QWidget, unsaved: Unsaved) -> str:
         "discard": (Standard.Discard, tr("&Discard")),
         "later": (Standard.Ignore, tr("&Later")),
     }
-    title = tr("Restore unsaved steps?")
+    title = tr("Restore the unsaved draft?") if is_draft else tr("Restore unsaved steps?")
     return ask(parent, title, text, buttons, default="restore", escape="later", details=details)

@@ -269,7 +269,7 @@ class TargetsField(QWidget):
             text = tr(message, count=len(pruned), all=len(chosen), entries=weights)
             note = trn("{count:,} protected", "{count:,} protected", len(protected))
         elif self._method is not None and self._method.is_coupled:
-            note = tr("with all tensors that share their units")
+            note = tr("with the other tensors of their units, also biases")
         elif len(chosen) > 1 and self.following.isChecked() and all(map(is_usually_pruned, chosen)):
             note = tr("no biases, norms or embeddings")
         text = tr("{text}; {note}", text=text, note=note) if note else text

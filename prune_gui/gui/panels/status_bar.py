@@ -66,7 +66,10 @@ class StatusBar(QStatusBar):
         self._note = ElidedLabel(tr("Message"))
         self.addWidget(self._note, 1)
         self._preparation = self._add_label(
-            tr("The engine is compiled once. Until then, large parameters take longer.")
+            tr(
+                "The loops that read and prune weights are compiled for this processor, once per "
+                "installation. Until then, large parameters take longer."
+            )
         )
         self._preparation.hide()
         if workbench.cluster is not None:
@@ -109,7 +112,9 @@ class StatusBar(QStatusBar):
 
     def show_preparation(self, done: int, total: int) -> None:
         """Show that `done` of `total` parts of the engine are compiled, until all are."""
-        text = tr("Compiling, once: {done} of {total}", done=done, total=total)
+        text = tr(
+            "Compiling loops, once per installation: {done} of {total}", done=done, total=total
+        )
         self._preparation.setText(text)
         self._preparation.setVisible(done < total)
 

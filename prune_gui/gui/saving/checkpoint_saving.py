@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import QWidget
 
 from prune_gui.checkpoint import open_checkpoint
+from prune_gui.checkpoint.formats import known_suffixes
 from prune_gui.checkpoint.remote.access import FetchLimitError
 from prune_gui.engine import Dropped, Event
 from prune_gui.errors import PruneGuiError, one_line
@@ -105,13 +107,13 @@ class CheckpointSaving:
             self._workbench.noted.emit(tr("Saving was cancelled; no file was changed."))
 
     def _tell(self, path: Path) -> None:
-        """Show the size of the new file, or of all files in the new folder.
+        """Show the size of the new file, or of the shards and their index in the new folder.
 
         It is verified: saving fails unless what is read back is what was to be written.
         """
         location, size = Location.at(path), ""
         if location.url is None:
-            files = filter(Path.is_file, path.rglob("*")) if path.is_dir() else [path]
+            files = _weight_files(path) if path.is_dir() else [path]
             size = short_bytes(sum(file.stat().st_size for file in files))
         parts = tr("Saved {name}", name=one_line(location.name)), size, tr("verified")
         self.notice.show_saved(path, join_clauses(filter(None, parts)))
@@ -153,3 +155,10 @@ class CheckpointSaving:
         if self._dialog is not None:
             self._dialog.deleteLater()
             self._dialog = None
+
+
+def _weight_files(folder: Path) -> Iterator[Path]:
+    """Yield the files of a folder that `Size.nbytes` counts: those of weights, and an index."""
+    for path in folder.rglob("*"):
+        if path.suffix in known_suffixes() or fnmatch(path.name, "*.index*.json"):
+            yield path

@@ -138,6 +138,7 @@ class SaveDialog(QDialog):
         self._moments = QCheckBox(tr("Also &zero the optimizer's moments of pruned elements"))
         self._tensors_only = QCheckBox(tr("&Tensors only, without the code that the file names"))
         self._path = QLineEdit(self._suggested)
+        self._path_label = QLabel()
         self._make_folder = QCheckBox()
         self._replace = QCheckBox(tr("Rep&lace the remote file if it exists"))
         self.model_files = ModelFilesBox(checkpoint)
@@ -247,7 +248,7 @@ class SaveDialog(QDialog):
         row = QWidget()
         grid = QGridLayout(row)
         grid.setContentsMargins(0, 0, 0, 0)
-        label = QLabel(tr("F&ile"))
+        label = self._path_label
         label.setBuddy(self._path)
         layouts.described(
             self._path,
@@ -302,6 +303,8 @@ class SaveDialog(QDialog):
         self._target, problem = self._read()
         self._problem.say(problem)
         target = self._target
+        is_folder = target is not None and target.is_folder
+        self._path_label.setText(tr("Fold&er") if is_folder else tr("F&ile"))
         folder = missing_folder(target)
         self._make_folder.setVisible(folder is not None)
         shown = escape_mnemonics(str(folder or ""))

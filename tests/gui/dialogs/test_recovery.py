@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from waiting import draft_step
 
 from prune_gui.gui.dialogs import recovery
 from prune_gui.session.kept_recipes import MAX_TIME_S, Unsaved
@@ -63,6 +64,17 @@ def test_the_question_accepts_extreme_times_and_names(demo_window, workbench, wr
     unsaved = Unsaved.model_validate(fields | {"written": written, "checkpoint": path})
     assert recovery._ask(demo_window, unsaved) == "later"
     assert len(asked[0]) < 400
+
+
+def test_the_question_names_a_draft_that_is_alone(demo_window, workbench, make_step, answer_box):
+    asked = answer_box("Later")
+    unsaved = Unsaved.of(workbench.session)
+    draft_step(workbench, make_step(amount=0.125))
+    alone = unsaved.model_copy(update={"draft": workbench.session.draft})
+    for one in (unsaved, alone):
+        recovery._ask(demo_window, one)
+    assert ["The draft for" in text for text in asked] == [False, True]
+    assert ["The steps for" in text for text in asked] == [True, False]
 
 
 def test_there_is_no_question_without_old_journals(demo_window, monkeypatch):

@@ -43,7 +43,10 @@ def test_the_status_bar_counts_the_parts_until_the_process_ends(
     made.start()
     made.start()  # has no effect
     qtbot.waitUntil(lambda: len(texts) == 4)
-    first, second = "Compiling, once: 0 of 2", "Compiling, once: 1 of 2"
+    first, second = (
+        "Compiling loops, once per installation: 0 of 2",
+        "Compiling loops, once per installation: 1 of 2",
+    )
     assert texts == [first, second, False, False]
 
 

@@ -173,6 +173,21 @@ def test_tensors_only_is_offered_for_code_and_checked_if_it_runs_programs(
     assert dialog.path == tmp_path / "model-pruned.pth.tar"
 
 
+def test_the_size_in_the_notice_is_that_of_the_weights_as_in_the_dialog(
+    qtbot, make_dialog, training, workbench, tmp_path
+):
+    make_dialog(training)
+    saving = CheckpointSaving(None, workbench, None)
+    qtbot.addWidget(saving.notice)
+    folder = tmp_path / "saved"
+    folder.mkdir()
+    for name, size in (("model-1.safetensors", 3000), ("config.json", 500)):
+        (folder / name).write_bytes(bytes(size))
+    (folder / "model.safetensors.index.json").write_bytes(bytes(40))
+    saving._tell(folder)
+    assert saving.notice.text == "Saved saved, 3.04 kB, verified"
+
+
 def test_moments_are_zeroed_only_on_request(qtbot, make_dialog, training, workbench):
     make_dialog(training).accept()
     saving = CheckpointSaving(None, workbench, None)

@@ -125,6 +125,7 @@ def test_the_boxes_name_the_files(make_dialog, shards):
 )
 def test_a_folder_of_shards_gets_what_is_checked(make_dialog, shards, save, wanted, expected):
     dialog = make_dialog(shards)
+    assert dialog._path_label.text() == "Fold&er"
     assert [box.isChecked() for box in boxes(dialog)] == [True, False]
     for box, is_wanted in zip(boxes(dialog), wanted, strict=True):
         if box.isChecked() != is_wanted:

@@ -135,7 +135,10 @@ LAYER_COLUMNS: Final[tuple[Column[Rows], ...]] = (
     ),
     Column(
         title=deferred("Warnings"),
-        tip=deferred("Problems: nearly empty layers, dead channels, NaN, tied weights"),
+        tip=deferred(
+            "Problems: nearly empty layers, dead channels (all their weights are zero), NaN, "
+            "tied weights"
+        ),
         values=_severity,
         text=_warning_text,
         is_number=False,

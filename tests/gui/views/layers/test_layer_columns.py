@@ -66,9 +66,9 @@ def test_unknown_values_look_different_from_undefined_ones():
         ({"counts": [[0, 0, 9], [0, 0, 0]]}, 2, ["only 1 of 10 remain"]),
         ({"nearly_empty": [2, 0, 0]}, 0, ["2 parameters nearly empty"]),
         ({"nan": [3, 0, 0], "infinite": [1, 0, 0]}, 0, ["3 NaN", "1 infinite"]),
-        (DEAD, 0, ["4 of 10 channels dead"]),
-        (DEAD | {"dead_in_file": [1, 0, 0]}, 0, ["4 of 10 channels dead (1 in the file)"]),
-        (DEAD | {"dead_in_file": [4, 0, 0]}, 0, ["4 of 10 channels dead (all in the file)"]),
+        (DEAD, 0, ["4 of 10 output channels dead"]),
+        (DEAD | {"dead_in_file": [1, 0, 0]}, 0, ["4 of 10 output channels dead (1 in the file)"]),
+        (DEAD | {"dead_in_file": [4, 0, 0]}, 0, ["4 of 10 output channels dead (all in the file)"]),
     ],
 )
 def test_each_warning_is_shown(of, row, expected):

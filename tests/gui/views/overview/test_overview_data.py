@@ -145,7 +145,7 @@ def test_the_dead_channels_of_all_parameters_are_one_warning(resolved):
     step = {"method": "channels", "channels": [1], "dim": 0}
     card = complete(resolved(step, a=torch.eye(3), b=torch.eye(5)), request()).card
     assert [row[:2] for row in card.warnings.rows] == [
-        ("2 of 2 matrices", "in all 2 of 8 channels dead")
+        ("2 of 2 matrices", "2 of 8 output channels dead in all of them")
     ]
 
 
@@ -163,7 +163,7 @@ def test_equal_findings_are_one_line_with_the_kind_of_the_parameters(resolved):
         found = compute_overview(subject, found, request(), Monitor())
     assert [row[:2] for row in found.card.patterns.rows] == [("6 of 6 attention matrices", "2:4")]
     assert [row[:2] for row in found.card.warnings.rows] == [
-        ("4 of 7 matrices", "1 of 4 channels dead")
+        ("4 of 7 matrices", "1 of 4 output channels dead")
     ]
 
 

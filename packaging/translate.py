@@ -25,7 +25,9 @@ from prune_gui.pruning.methods import METHODS, Method, summary_of
 ROOT: Final = Path(__file__).parents[1]
 TRANSLATIONS: Final = ROOT / "resources" / "translations"
 KEYWORDS: Final = {"tr": None, "trn": (1, 2), "deferred": None, "FalseClaimError": None}
-ERRORS: Final = dict.fromkeys(name for name in vars(errors) if name.endswith("Error"))
+ERRORS: Final = dict.fromkeys(
+    ["on_os_error", *(name for name in vars(errors) if name.endswith("Error"))]
+)
 IN_ENGLISH: Final = ("cli/**.py", "gui/desktop.py")
 """Errors that only the command line shows."""
 SOURCES: Final = (

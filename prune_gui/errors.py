@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import PurePath
 from typing import Final
 
@@ -44,6 +45,15 @@ class PruneGuiError(Exception):
         names = {key: one.name if isinstance(one, PurePath) else one for key, one in fields.items()}
         self.brief = one_line(tr(message, **names))
         self.details = "" if self.brief == str(self) else str(self)
+
+    @classmethod
+    @contextmanager
+    def on_os_error(cls, message: str, /, **fields: object) -> Iterator[None]:
+        """Raise this error for an OSError in the block; `{reason}` is what the system says."""
+        try:
+            yield
+        except OSError as error:
+            raise cls(message, **fields, reason=error.strerror or error) from error
 
 
 class CheckpointError(PruneGuiError):

@@ -94,3 +94,21 @@ def test_the_reason_of_a_failed_step_is_one_line_too():
     assert len(error.reason) <= MAX_MESSAGE_CHARS
     assert str(error).startswith("Step 3: a\\na")
     assert len(str(error)) <= MAX_MESSAGE_CHARS
+
+
+def test_an_os_error_becomes_an_error_that_says_what_the_system_says(tmp_path):
+    path = tmp_path / "absent.txt"
+    message = "{path} cannot be read: {reason}."
+    with pytest.raises(RecipeError) as caught, RecipeError.on_os_error(message, path=path):
+        path.read_text()
+    assert str(caught.value) == f"{path} cannot be read: No such file or directory."
+    assert caught.value.brief == "absent.txt cannot be read: No such file or directory."
+    assert isinstance(caught.value.__cause__, FileNotFoundError)
+
+
+def test_an_os_error_without_a_number_is_shown_with_its_own_words():
+    with (
+        pytest.raises(PruneGuiError, match=r"^No start: too slow\.$"),
+        PruneGuiError.on_os_error("No start: {reason}."),
+    ):
+        raise OSError("too slow")

@@ -223,11 +223,8 @@ def own_tables() -> tuple[ArchitectureTable, ...]:
 def load_table(path: Path) -> ArchitectureTable:
     """Read a table."""
     try:
-        text = read_regular(path, MAX_BYTES).decode()
-    except OSError as error:
-        raise RecipeError(
-            "{path}: the table cannot be read: {reason}.", path=path, reason=error.strerror
-        ) from error
+        with RecipeError.on_os_error("{path}: the table cannot be read: {reason}.", path=path):
+            text = read_regular(path, MAX_BYTES).decode()
     except UnicodeDecodeError as error:
         raise RecipeError(
             "{path}: the table cannot be read: it is not UTF-8 text.", path=path

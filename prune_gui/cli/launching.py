@@ -76,10 +76,8 @@ def demo(out: Path, own: Sequence[Path], new_instance: bool) -> int:
         return _open(checkpoint, recipe, own, new_instance=new_instance)
     print_line(f"No window: {problem} Running without a window.")
     print_line()
-    try:
+    with PruneGuiError.on_os_error("{out} cannot be created: {reason}.", out=out):
         out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise PruneGuiError(f"{out} cannot be created: {error.strerror}.") from error
     from prune_gui.cli.apply import prune_and_save  # not for the window
     from prune_gui.recipe import OutputOptions, Recipe  # pydantic: slow to import
 

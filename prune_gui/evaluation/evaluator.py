@@ -232,10 +232,6 @@ def _file_digest(path: str, monitor: Monitor) -> str:
             return opened.fingerprint(monitor)
     except CheckpointError:
         pass
-    try:
-        with Path(path).open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise EvaluationError(
-            "{path} cannot be read: {reason}.", path=path, reason=error.strerror
-        ) from error
+    unreadable = EvaluationError.on_os_error("{path} cannot be read: {reason}.", path=path)
+    with unreadable, Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

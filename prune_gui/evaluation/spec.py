@@ -133,12 +133,8 @@ def _working_folder() -> str:
 
 
 def _read(path: Path) -> bytes:
-    try:
+    with EvaluationError.on_os_error("{path} cannot be read: {reason}.", path=path):
         return read_regular(path, MAX_SOURCE_BYTES)
-    except OSError as error:
-        raise EvaluationError(
-            "{path} cannot be read: {reason}.", path=path, reason=error.strerror
-        ) from error
 
 
 def _words(command: str) -> tuple[str, ...]:

@@ -98,10 +98,10 @@ def install() -> Path:
     folder = _data_folder()
     for path, content in desktop_files(_command()).items():
         target = folder / path
-        try:
+        with PruneGuiError.on_os_error(
+            "{folder} cannot be created: {reason}.", folder=target.parent
+        ):
             target.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise PruneGuiError(f"{target.parent} cannot be created: {error.strerror}.") from error
         replace_bytes(target, content)
     _update_caches(folder)
     return folder
@@ -112,10 +112,8 @@ def uninstall() -> bool:
     folder = _data_folder()
     existing = [path for path in desktop_files(_command()) if os.path.lexists(folder / path)]
     for path in existing:
-        try:
+        with PruneGuiError.on_os_error("{path} cannot be removed: {reason}.", path=folder / path):
             (folder / path).unlink()
-        except OSError as error:
-            raise PruneGuiError(f"{folder / path} cannot be removed: {error.strerror}.") from error
     if existing:
         _update_caches(folder)
     return bool(existing)

@@ -119,14 +119,11 @@ class ProcessTree:
         self._peak = 0
         passed = [output_end, errors_end, connection_end.fileno()]
         try:
-            self._supervisor = SupervisorProcess()
-            self._process = self._supervisor.start(
-                passed if is_connected else passed[:-1], argv, remove=remove
-            )
-        except OSError as error:
-            raise EvaluationError(
-                "An evaluator cannot be started: {reason}.", reason=error.strerror
-            ) from error
+            with EvaluationError.on_os_error("An evaluator cannot be started: {reason}."):
+                self._supervisor = SupervisorProcess()
+                self._process = self._supervisor.start(
+                    passed if is_connected else passed[:-1], argv, remove=remove
+                )
         finally:
             connection_end.close()
             os.close(output_end)

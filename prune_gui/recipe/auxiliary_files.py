@@ -66,13 +66,7 @@ class AuxiliaryFiles:
             try:
                 file = open_checkpoint(path)
             except CheckpointError as error:
-                if "\n" not in str(error):
-                    raise RecipeError(str(error)) from error
-                raise RecipeError(
-                    "Opening {path} requires running code. Open it by itself to see how to convert "
-                    "it.",
-                    path=path,
-                ) from error
+                raise RecipeError(str(error)) from error
             weakref.finalize(self, file.close)
             others = FileStamps.of({file.path, *file.files} - {Path(path)})
             self._open[path] = file, FileStamps((*before.states, *others.states))

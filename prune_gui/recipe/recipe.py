@@ -162,12 +162,8 @@ class Recipe(BaseModel):
 
         path = Path(path)
         try:
-            text = read_regular(path, MAX_BYTES).decode()
-        except OSError as error:
-            reason = error.strerror
-            raise RecipeError(
-                "{path}: the recipe cannot be read: {reason}.", path=path, reason=reason
-            ) from error
+            with RecipeError.on_os_error("{path}: the recipe cannot be read: {reason}.", path=path):
+                text = read_regular(path, MAX_BYTES).decode()
         except UnicodeDecodeError as error:
             raise RecipeError(
                 "{path}: the recipe cannot be read: it is not UTF-8 text.", path=path

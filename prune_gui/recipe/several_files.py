@@ -96,7 +96,7 @@ def checkpoints_in(folder: Path) -> list[Path]:
 
     Without any, returns those of its subfolders, see `open_checkpoint`.
     """
-    try:
+    with CheckpointError.on_os_error("{path} cannot be read: {reason}.", path=folder):
         files = [path for path in visible_files(folder) if is_weight_file(path)]
         further_parts = {name for path in files for name in part_names(path.name)[1:]}
         checkpoints = [
@@ -108,11 +108,6 @@ def checkpoints_in(folder: Path) -> list[Path]:
             for path in sorted(folder.iterdir()):
                 with suppress(CheckpointError):
                     checkpoints += [find_checkpoint(path)[0]] if path.is_dir() else []
-    except OSError as error:
-        reason = error.strerror or error
-        raise CheckpointError(
-            "{path} cannot be read: {reason}.", path=folder, reason=reason
-        ) from error
     if not checkpoints:
         raise CheckpointError("{folder} and its subfolders contain no checkpoint.", folder=folder)
     return checkpoints

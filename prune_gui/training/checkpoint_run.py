@@ -228,12 +228,8 @@ def checkpoints_in(folder: Path) -> list[tuple[int, str]]:
 
 
 def _inside(folder: Path) -> list[Path]:
-    try:
+    with TrainingError.on_os_error("{path} cannot be read as a run: {reason}.", path=folder):
         return sorted(folder.iterdir())
-    except OSError as error:
-        raise TrainingError(
-            "{path} cannot be read as a run: {reason}.", path=folder, reason=error
-        ) from error
 
 
 def _position_of_step(name: str, numbers: Sequence[tuple[int, ...]]) -> int:

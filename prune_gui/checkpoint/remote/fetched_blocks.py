@@ -294,16 +294,10 @@ def _remove(folder: Path, name: str) -> None:
         (folder / f"{name}{suffix}").unlink(missing_ok=True)
 
 
-@contextmanager
-def _explained(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise CheckpointError(
-            "{folder} cannot hold what is fetched: {reason}. Make room there.",
-            folder=folder,
-            reason=error.strerror or error,
-        ) from error
+def _explained(folder: Path) -> AbstractContextManager[None]:
+    return CheckpointError.on_os_error(
+        "{folder} cannot hold what is fetched: {reason}. Make room there.", folder=folder
+    )
 
 
 class RemoteSource(Source):

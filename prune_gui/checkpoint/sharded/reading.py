@@ -120,15 +120,12 @@ class ShardedCheckpoint(Checkpoint):
             CheckpointError: the shard cannot be opened, or was changed since it was opened first.
         """
         name = self.index.path.name
-        try:
+        with CheckpointError.on_os_error(
+            "{shard} cannot be read: {reason}. Download the file again, or open another shard "
+            "alone.",
+            shard=shard,
+        ):
             opened = self._open_file(self.index.locate(shard))
-        except OSError as error:
-            raise CheckpointError(
-                "{shard} cannot be read: {reason}. Download the file again, or open another "
-                "shard alone.",
-                shard=shard,
-                reason=error.strerror or error,
-            ) from error
         state = opened.source.state
         if self._states.setdefault(shard, state) != state:
             opened.close()

@@ -175,14 +175,11 @@ class Recording:
         for statistic in self._statistics:
             tensors, counts = self._finished(statistic, weights)
             target = path if is_file else path / (statistic + SUFFIX)
-            try:
+            with RecordingError.on_os_error(
+                "The folder {path} cannot be made: {reason}. Save to another folder.",
+                path=str(target.parent),
+            ):
                 target.parent.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise RecordingError(
-                    "The folder {path} cannot be made: {reason}. Save to another folder.",
-                    path=str(target.parent),
-                    reason=error.strerror or str(error),
-                ) from error
             self._write(target, statistic, tensors, counts, overwrite=overwrite)
             paths.append(target)
         return paths

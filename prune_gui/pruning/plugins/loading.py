@@ -50,12 +50,8 @@ def load_methods(path: str | os.PathLike[str]) -> list[type[Method]]:
 def load_file(path: str | os.PathLike[str]) -> list[type[Method]]:
     """Run a Python file and return its methods, checked, but not registered; see `load_methods`."""
     location = Path(path).resolve()
-    try:
+    with PluginError.on_os_error("{path} cannot be read: {reason}.", path=location):
         text = read_regular(location, MAX_FILE_BYTES)
-    except OSError as error:
-        raise PluginError(
-            "{path} cannot be read: {reason}.", path=location, reason=error.strerror
-        ) from error
     end_idle(str(location))
     origin = {"path": str(location), "source": text.decode("latin-1")}
     try:

@@ -210,15 +210,10 @@ class AppliedCorrection:
     @cached_property
     def digest(self) -> str:
         """The SHA-256 of the recording, as hexadecimal digits; reads the file on first use."""
-        try:
-            with self.file.path.open("rb") as file:
-                return hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError as error:
-            raise RecipeError(
-                "{path} cannot be read: {reason}.",
-                path=str(self.file.path),
-                reason=error.strerror or str(error),
-            ) from error
+        path = str(self.file.path)
+        unreadable = RecipeError.on_os_error("{path} cannot be read: {reason}.", path=path)
+        with unreadable, self.file.path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def check_uncorrected(corrections: Sequence[AppliedCorrection]) -> None:

@@ -22,7 +22,7 @@ from zlib_ng.zlib_ng import crc32
 from prune_gui.checkpoint.base import FileCheckpoint, Read, Surroundings
 from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.refusal import FalseClaimError, invalid_file
-from prune_gui.checkpoint.source import CHUNK_BYTES, Source, byte_chunks
+from prune_gui.checkpoint.source import Source, byte_chunks
 from prune_gui.checkpoint.spans import (
     NUMPY_DTYPES,
     Header,
@@ -182,21 +182,12 @@ class NpzCheckpoint(SpanCheckpoint):
         self.source.check()
         member = self.members[key]
         values = np.empty(math.prod(raw.shape), raw.dtype)
-        octets = values.view(np.uint8)
+        octets = values.view(np.uint8).data
         try:
-            with self.archive.open(member.entry) as file:
-                file.seek(len(member.header))
-                done = 0
-                while chunk := file.read(CHUNK_BYTES):  # to the end, which checks the CRC-32
-                    part = np.frombuffer(chunk, np.uint8)[: len(octets) - done]
-                    octets[done : done + len(part)] = part
-                    done += len(chunk)
-                complete = done == len(octets)
+            zip_layout.fill(octets, self.archive, member.entry, len(member.header))
         except ZIP_ERRORS:
-            complete = False
-        if not complete:
             claim = FalseClaimError("its record {name!r} is damaged", name=key)
-            raise invalid_file(self.path, claim, PROGRAM)
+            raise invalid_file(self.path, claim, PROGRAM) from None
         if member.fortran:
             return torch.from_numpy(values.reshape(raw.shape[::-1]).T.copy())
         return torch.from_numpy(values).reshape(raw.shape)

@@ -138,18 +138,10 @@ class TorchLayout:
 
     def read_into(self, name: str, out: memoryview) -> None:
         """Fill `out` with the first bytes of a record, and check the checksum of all its bytes."""
-        record = self.records[name]
-        done = 0
         try:
-            with self._archive.open(record.entry) as file:
-                while chunk := file.read(CHUNK_BYTES):
-                    part = chunk[: max(0, len(out) - done)]
-                    out[done : done + len(part)] = part
-                    done += len(chunk)
+            fill(out, self._archive, self.records[name].entry)
         except ZIP_ERRORS as error:
             raise FalseClaimError("its record {name!r} is damaged", name=name) from error
-        if done != record.nbytes:
-            raise FalseClaimError("its record {name!r} is damaged", name=name)
 
 
 class RecordChecks:
@@ -166,8 +158,8 @@ class RecordChecks:
         with self._lock:
             if entry.header_offset in self._checked:
                 return
-            with zip_errors(self._source), self._archive.open(entry) as record:
-                while record.read(CHUNK_BYTES):
+            with zip_errors(self._source):
+                for _ in record_chunks(self._archive, entry):
                     check_cancelled()
             self._checked.add(entry.header_offset)
 
@@ -361,3 +353,16 @@ def record_chunks(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[
     with archive.open(entry) as file:
         while chunk := file.read(CHUNK_BYTES):
             yield chunk
+
+
+def fill(out: memoryview, archive: zipfile.ZipFile, entry: zipfile.ZipInfo, start: int = 0) -> None:
+    """Fill `out` with a record from `start` on, and check all of it; raises `ZIP_ERRORS`."""
+    with archive.open(entry) as file:
+        file.read(start)
+        done = 0
+        while chunk := file.read(CHUNK_BYTES):
+            part = chunk[: max(0, len(out) - done)]
+            out[done : done + len(part)] = part
+            done += len(chunk)
+    if start + done != entry.file_size:
+        raise zipfile.BadZipFile("a record ends early")

@@ -136,7 +136,6 @@ class LRUCache(Generic[Cached]):
     """An LRU cache of values with a size, `nbytes`; thread-safe."""
 
     def __init__(self, max_bytes: int) -> None:
-        self.max_bytes = max_bytes
         self._values: cachetools.LRUCache[Hashable, Cached] = cachetools.LRUCache(
             max_bytes, getsizeof=attrgetter("nbytes")
         )

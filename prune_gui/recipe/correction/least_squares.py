@@ -65,7 +65,7 @@ class Fit:
     residual: float = 0.0
 
 
-class _NotPositiveDefiniteError(Exception):
+class NotPositiveDefiniteError(Exception):
     """A principal submatrix of H is not positive definite in the arithmetic that is used."""
 
 
@@ -109,7 +109,7 @@ def fit_rows(
             try:
                 with torch.autocast(device.type, enabled=False):
                     residual = _fill(delta, grouped, kept, moments, damping)
-            except _NotPositiveDefiniteError:
+            except NotPositiveDefiniteError:
                 damping = max(10 * damping, SMALLEST_DAMPING)
             else:
                 return Fit(delta.view(weight.shape), damping, residual)
@@ -189,7 +189,7 @@ class _System:
         self._shift = damping * diagonal.abs().mean(2, keepdim=True) + (diagonal == 0)
         damped = diagonal + self._shift
         if not bool((damped > 0).all()):
-            raise _NotPositiveDefiniteError
+            raise NotPositiveDefiniteError
         self._scale = damped.rsqrt()
         self._unit = (moments * self._scale).mul_(self._scale.mT).float()
         self._unit.diagonal(dim1=1, dim2=2).fill_(1.0)
@@ -230,7 +230,7 @@ class _System:
         columns = mask.nonzero().squeeze(1)
         factor, failed = torch.linalg.cholesky_ex(self._unit[0][columns][:, columns])
         if bool(failed):
-            raise _NotPositiveDefiniteError
+            raise NotPositiveDefiniteError
 
         def solve(gradient: Tensor, inside: Tensor, tolerance: Tensor) -> Tensor:
             step = torch.zeros_like(gradient)
@@ -260,7 +260,7 @@ class _System:
             if iteration % CHECKED == 0:
                 check_cancelled()
                 if bool(failed):
-                    raise _NotPositiveDefiniteError
+                    raise NotPositiveDefiniteError
                 if bool((squares <= limit).all()):
                     break
         return step

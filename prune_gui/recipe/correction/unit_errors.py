@@ -29,10 +29,6 @@ DAMPING: Final = 0.01
 """Of the diagonal, as a share of its mean; as `Refit` has it by default."""
 
 
-class _NotPositiveDefiniteError(Exception):
-    """The moments of some inputs are not positive definite, or not finite."""
-
-
 class _Reader:
     """A layer that reads units: its weights, (rows, columns), and the moments of its inputs.
 
@@ -53,7 +49,7 @@ class _Reader:
         kept = own.flatten()
         factor, failed = torch.linalg.cholesky_ex(self._moments[kept][:, kept])
         if bool(failed):
-            raise _NotPositiveDefiniteError
+            raise least_squares.NotPositiveDefiniteError
         inverse = torch.cholesky_inverse(factor)
         weights = (self._outputs[:, kept] @ inverse).view(-1, *own.shape).permute(1, 2, 0)
         blocks = inverse.view(*own.shape, *own.shape).diagonal(dim1=0, dim2=2).permute(2, 0, 1)
@@ -123,7 +119,7 @@ class UnitErrors:
         """Return the errors of the units [start, stop), float64."""
         try:
             return self._errors()[start:stop]
-        except _NotPositiveDefiniteError as error:
+        except least_squares.NotPositiveDefiniteError as error:
             raise RecipeError(
                 "{path}: the second moments of the inputs of {name} are not positive definite. "
                 "Record them again, with more inputs.",

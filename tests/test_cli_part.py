@@ -1,12 +1,12 @@
 """`prune-gui part` and `merge`: their arguments, and what they print."""
 
 import json
-from pathlib import Path
 
 import click
 import pytest
 from safetensors.torch import load_file, save_file
 from sharded_files import INDEX, write_shards
+from written_files import contents
 
 from prune_gui.cli.program import cli
 
@@ -33,10 +33,6 @@ def files(demo_checkpoint, tmp_path, monkeypatch) -> list[str]:
 
 def run(*arguments: str) -> None:
     cli.main([*arguments], standalone_mode=False)
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def test_part_and_merge_print_the_warnings_of_the_checkpoint(files, tmp_path, capsys):

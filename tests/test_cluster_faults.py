@@ -20,6 +20,7 @@ from distributed import Client, LocalCluster
 from object_stores import forget_connections, s3_contents, serving_s3, use_s3
 from sharded_files import tied_weights, write_shards
 from upload_proxy import upload_proxy
+from written_files import contents
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.cluster import dask_executor
@@ -176,10 +177,6 @@ def test_workers_killed_while_they_upload_change_no_byte(sharded, tmp_path, monk
     assert objects == {f"together/{name}": file for name, file in expected.items()}
     assert len(killed) == 2
     assert not pending
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def test_a_cluster_without_workers_is_an_error(sharded, three, client, monkeypatch, caplog):

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from written_files import contents
 
 from prune_gui.checkpoint.write import atomic, temp_files
 from prune_gui.checkpoint.write.atomic import replacing_folder, replacing_together
@@ -229,14 +230,14 @@ def test_if_the_main_file_cannot_be_renamed_the_others_are_unchanged(tmp_path, m
     if old:
         (tmp_path / "load.py").write_bytes(b"old lines")
         (tmp_path / "m.pt").write_bytes(b"old")
-    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    before = contents(tmp_path)
     monkeypatch.setattr(atomic, "_replace_target", fail)
     with pytest.raises(CheckpointError, match="the disk broke"):
         together(tmp_path, overwrite=old)
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert contents(tmp_path) == before
     monkeypatch.undo()
     together(tmp_path, overwrite=old)
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {
+    assert contents(tmp_path) == {
         "load.py": b"new lines", "m.pt": b"new",
     }  # fmt: skip
 

@@ -21,6 +21,7 @@ from distributed.comm import CommClosedError, connect
 from file_server import serving
 from object_stores import forget_connections, s3_contents, serving_s3, use_s3
 from sharded_files import tied_weights, write_shards
+from written_files import contents
 
 from prune_gui import parallel
 from prune_gui.checkpoint import Checkpoint, open_checkpoint
@@ -299,10 +300,6 @@ def test_a_fault_of_a_worker_is_named_and_leaves_no_file(
     with pytest.raises(CheckpointError, match=fault):
         export(resolution, tmp_path / "out", cluster=client)
     assert {path.name for path in tmp_path.iterdir()} == {"sharded"}
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 @pytest.fixture

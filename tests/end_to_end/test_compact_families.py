@@ -16,6 +16,7 @@ import torch
 from compact_models import passed_through, script
 from torch.overrides import TorchFunctionMode
 from transformer_families import FAMILIES, SPACES, load_model, outputs, save_model
+from written_files import contents
 
 import prune_gui
 from prune_gui import Recipe, export, open_checkpoint, resolve
@@ -154,9 +155,9 @@ def test_a_model_with_fewer_layers_equals_the_one_that_skips_them(
         with pytest.raises(RecipeError, match=REFUSED):
             compacted(source, step, tmp_path / "compact")
         return
-    before = digests(source)
+    before = contents(source)
     _, loaders = compacted(source, step, tmp_path / "compact")
-    assert digests(source) == before
+    assert contents(source) == before
     assert not loaders
     with open_checkpoint(source) as checkpoint:
         labels = [group.label for group in coupled_groups(checkpoint, space)]
@@ -191,7 +192,7 @@ def test_a_folder_that_is_replaced_by_its_compact_form_loads(family, shard_size,
     step = {"method": "coupled", "space": SPACES[family].split()[0]}
     compacted(tmp_path / "in", step, tmp_path / "elsewhere")
     compacted(tmp_path / "in", step, tmp_path / "in", overwrite=True)
-    there, here = digests(tmp_path / "elsewhere"), digests(tmp_path / "in")
+    there, here = contents(tmp_path / "elsewhere"), contents(tmp_path / "in")
     assert here == {**there, "README.md": hashlib.sha256(b"kept").hexdigest()}
     load_model(family, tmp_path / "in")
 
@@ -200,14 +201,14 @@ def check_units(family, source, space, steps, folder):
     """Compact a checkpoint, and compare the outputs; return the loader scripts."""
     with open_checkpoint(source) as checkpoint:
         loadable = is_loadable(checkpoint, space)
-    before = digests(source)
+    before = contents(source)
     if not loadable:
         with pytest.raises(RecipeError, match=REFUSED):
             compacted(source, steps, folder / "compact")
         assert not (folder / "compact").exists()
         return []
     masks, loaders = compacted(source, steps, folder / "compact")
-    assert digests(source) == before
+    assert contents(source) == before
     if loaders:
         load = script(folder / "compact").load
         models = [load(), load(load_model(family, source))]
@@ -298,15 +299,6 @@ class Unpicked(TorchFunctionMode):
 
 def number_of(model):
     return sum(parameter.numel() for parameter in model.parameters())
-
-
-def digests(folder):
-    """Return the digest of each file of a folder."""
-    return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
 
 
 def test_compact_demo_equals_masked(demo_checkpoint: Path, tmp_path: Path) -> None:

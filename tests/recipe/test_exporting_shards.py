@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from sharded_files import divided, write_shards
+from written_files import contents
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.checkpoint.write import atomic
@@ -35,10 +36,6 @@ def loaded(folder: Path, index: str = INDEX) -> dict[str, torch.Tensor]:
     shards = {name: load(folder / name) for name in set(weight_map.values())}
     assert {path.name for path in folder.iterdir()} >= {*shards, index}
     return {key: shards[name][key] for key, name in weight_map.items()}
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
 def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
@@ -97,7 +94,7 @@ def test_each_tensor_stays_in_its_shard_with_the_values_of_a_single_file(
     assert after["metadata"]["total_size"] == total
     with open_checkpoint(tmp_path / "out") as again:
         assert again.warnings == ()
-    assert ("config.json" in files(tmp_path / "out")) == (form != "masks")
+    assert ("config.json" in contents(tmp_path / "out")) == (form != "masks")
     is_same = (tmp_path / "out" / INDEX).read_bytes() == (demo / INDEX).read_bytes()
     assert is_same == (form == "finalized")
 
@@ -126,8 +123,8 @@ def test_shards_can_be_merged_into_one_file_and_split_again(demo, demo_checkpoin
     assert same(torch.load(tmp_path / "one.pt", weights_only=True), expected)
     assert same(loaded(tmp_path / "split"), expected)
     written(demo, tmp_path / "split again", shard_size=100_000)
-    again = set(files(tmp_path / "split again"))
-    assert again == {*files(tmp_path / "split"), "config.json"}
+    again = set(contents(tmp_path / "split again"))
+    assert again == {*contents(tmp_path / "split"), "config.json"}
 
 
 @settings(max_examples=25)
@@ -222,7 +219,7 @@ def test_torch_shards_are_split_with_their_ties_but_not_with_special_tensors(
     found = loaded(tmp_path / "out", "pytorch_model.bin.index.json")
     assert list(found) == ["a.weight", "b.weight", "c"]
     assert found["a.weight"].data_ptr() == found["b.weight"].data_ptr()
-    assert len(files(tmp_path / "out")) == 3
+    assert len(contents(tmp_path / "out")) == 3
     with open_checkpoint(tmp_path / "out") as again:
         assert again.warnings == ()
 
@@ -231,7 +228,7 @@ def test_torch_shards_are_split_with_their_ties_but_not_with_special_tensors(
 def test_an_output_path_that_means_a_folder_becomes_one(demo, tmp_path, name):
     (tmp_path / "there.pt").mkdir()
     written(demo, f"{tmp_path}/{name}")
-    assert set(files(tmp_path / name)) == set(files(demo))
+    assert set(contents(tmp_path / name)) == set(contents(demo))
 
 
 def test_a_non_empty_folder_is_replaced_only_with_overwrite(demo, tmp_path):
@@ -240,7 +237,7 @@ def test_a_non_empty_folder_is_replaced_only_with_overwrite(demo, tmp_path):
     (out / "notes.txt").write_text("mine")
     with pytest.raises(CheckpointError, match="is not empty"):
         written(demo, out)
-    assert files(out) == {"notes.txt": b"mine"}
+    assert contents(out) == {"notes.txt": b"mine"}
     (tmp_path / "file").write_text("mine")
     with pytest.raises(CheckpointError, match="is a file"):
         written(demo, tmp_path / "file", overwrite=True)
@@ -255,7 +252,7 @@ def test_overwriting_replaces_the_shards_and_keeps_the_other_files(demo, tmp_pat
     out.chmod(0o750)
     (out / "notes.txt").write_text("mine")
     written(demo, out, overwrite=True)
-    assert set(files(out)) == {*files(demo), "notes.txt"}
+    assert set(contents(out)) == {*contents(demo), "notes.txt"}
     assert (out / "config.json").read_bytes() == (demo / "config.json").read_bytes()
     assert out.stat().st_mode & 0o777 == 0o750
     assert {path.name for path in tmp_path.iterdir()} == {"demo", "out"}
@@ -282,10 +279,10 @@ def test_files_that_are_not_shards_are_never_deleted(demo, tmp_path, stranger):
         (out / stranger).symlink_to(demo / "config.json")
     else:
         (out / stranger).write_text("weights")
-    before = files(out)
+    before = contents(out)
     with pytest.raises(CheckpointError, match=stranger.rstrip("/")):
         written(demo, out, overwrite=True)
-    assert files(out) == before
+    assert contents(out) == before
 
 
 def test_without_atomic_exchange_only_a_new_folder_is_written(demo, tmp_path, monkeypatch):
@@ -295,10 +292,10 @@ def test_without_atomic_exchange_only_a_new_folder_is_written(demo, tmp_path, mo
     monkeypatch.setattr(atomic, "exchange", refuse)
     out = tmp_path / "out"
     written(demo, out)
-    before = files(out)
+    before = contents(out)
     with pytest.raises(CheckpointError, match="Choose another folder"):
         written(demo, out, overwrite=True)
-    assert files(out) == before
+    assert contents(out) == before
     assert {path.name for path in tmp_path.iterdir()} == {"demo", "out"}
 
 
@@ -308,14 +305,14 @@ def test_cancelling_at_any_time_leaves_only_the_old_folder(demo, tmp_path):
     with applied(demo, Recipe(steps=[HALF])) as resolution:
         flag = CancelAfter(10**9)
         export(resolution, out, cancel=flag)
-        before = files(out)
+        before = contents(out)
         moments = 10**9 - flag.times
         assert moments > 20
         for moment in range(0, moments, 3):
             for target in (out, tmp_path / "new"):
                 with pytest.raises(Cancelled):
                     export(resolution, target, overwrite=True, cancel=CancelAfter(moment))
-        assert files(out) == before
+        assert contents(out) == before
     assert {path.name for path in tmp_path.iterdir()} == {"demo", "out"}
 
 

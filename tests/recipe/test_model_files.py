@@ -11,6 +11,7 @@ from applied import applied
 from compact_networks import CONFIG, ffn_architecture, neurons, resolved, saved_mlp, with_plan
 from safetensors.torch import load_file, save_file
 from sharded_files import INDEX, write_shards
+from written_files import contents
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.checkpoint.model_files import find_model_files
@@ -88,12 +89,10 @@ def model(request, tmp_path):
     return folder
 
 
-def contents(folder):
+def beside_weights(folder):
     """Return the files beside the weights."""
-    paths = [path for path in folder.rglob("*") if path.is_file()]
-    files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
     weights = {INDEX, "m-1.safetensors", "m-2.safetensors", "model.safetensors", "load_model.py"}
-    return {name: content for name, content in files.items() if name not in weights}
+    return {name: file for name, file in contents(folder).items() if name not in weights}
 
 
 def saved(source, out, form="finalized", **options):
@@ -122,7 +121,7 @@ def test_a_folder_gets_what_programs_need_and_code_only_on_request(
     model, tmp_path, form, options, expected
 ):
     note = saved(model, tmp_path / "out", form, **options)
-    assert contents(tmp_path / "out") == expected
+    assert beside_weights(tmp_path / "out") == expected
     assert (tmp_path / "out" / "load_model.py").exists() == (form == "reparametrized")
     assert "not copied: nested, onnx" in note or not expected
     assert ("Code is not copied: " in note) == ("modeling_x.py" not in expected)
@@ -136,7 +135,7 @@ def test_masks_have_no_model_files(tmp_path):
     write_shards(folder, {"m-1.safetensors": {"a.weight": torch.randn(4, 4)}})
     write_files(folder, NEEDED)
     note = saved(folder, tmp_path / "out", "masks")
-    assert contents(tmp_path / "out") == {}
+    assert beside_weights(tmp_path / "out") == {}
     assert note == "Masks are no model: config and tokenizer files are not copied."
 
 
@@ -225,7 +224,7 @@ def test_links_out_of_the_folder_and_large_files_are_named(model, tmp_path, monk
     (model / "1_Pooling" / "config.json").symlink_to(tmp_path / "secret.json")
     monkeypatch.setattr("prune_gui.checkpoint.model_files.MAX_FILE_BYTES", 19)
     note = saved(model, tmp_path / "out")
-    names = set(contents(tmp_path / "out"))
+    names = set(beside_weights(tmp_path / "out"))
     assert names.isdisjoint({"link.json", "1_Pooling/config.json"})
     assert "not copied: link.json, 1_Pooling, nested, onnx" in note
 
@@ -234,6 +233,6 @@ def test_links_out_of_the_folder_and_large_files_are_named(model, tmp_path, monk
 def test_many_files_are_named_and_not_copied(model, tmp_path, monkeypatch, limit, value):
     monkeypatch.setattr(f"prune_gui.checkpoint.model_files.{limit}", value)
     saved(model, tmp_path / "out")
-    copied, beside = contents(tmp_path / "out"), find_model_files(next(model.glob("m*.s*")))
+    copied, beside = beside_weights(tmp_path / "out"), find_model_files(next(model.glob("m*.s*")))
     assert 0 < len(copied) < len(NEEDED)
     assert {*copied, *beside.left_out} >= NEEDED.keys()

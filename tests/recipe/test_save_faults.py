@@ -13,6 +13,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 from system_faults import ERRNOS, KILL, SHORT, Fault, Killed, system_calls
+from written_files import contents
 
 from prune_gui.checkpoint import Checkpoint, open_checkpoint
 from prune_gui.checkpoint.safetensors.format import SafetensorsCheckpoint
@@ -78,15 +79,6 @@ def counted_renames(monkeypatch):
     use_threads(None)
 
 
-def state(folder: Path) -> State:
-    """Return the files of a folder and its subfolders by relative path."""
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
-
-
 def save(resolution: Resolution, folder: Path, kind: str) -> None:
     name, form, shard_size = SAVES[kind]
     export(resolution, folder / name, form, overwrite=True, shard_size=shard_size)
@@ -100,7 +92,7 @@ def old_state(resolution: Resolution, folder: Path, kind: str, *, exists: bool) 
     for path in [path for path in folder.rglob("*") if path.suffix != ".json"]:
         if path.is_file():
             path.write_bytes(b"old")
-    return state(folder)
+    return contents(folder)
 
 
 def restore(folder: Path, content: State) -> None:
@@ -131,7 +123,7 @@ def outcomes(
     old = old_state(resolution, folder, kind, exists=exists)
     with system_calls() as calls:
         save(resolution, folder, kind)
-    new = state(folder)
+    new = contents(folder)
     assert new != old
     assert {"open", "write", "fsync", "flock", "stat", "close"} <= set(calls)
     for number, name in enumerate(list(calls)):
@@ -145,7 +137,7 @@ def outcomes(
                 save(resolution, folder, kind)
         except (PruneGuiError, Killed) as error:
             raised = error
-        yield Outcome(f"{name} ({number}, {fault})", raised, old, new, state(folder))
+        yield Outcome(f"{name} ({number}, {fault})", raised, old, new, contents(folder))
 
 
 def assert_old_or_new(found: Outcome, folder: Path) -> None:
@@ -155,7 +147,7 @@ def assert_old_or_new(found: Outcome, folder: Path) -> None:
         remove_abandoned(folder)  # as the next save does
         # After a kill between the two renames, the loader is new and the checkpoint is old.
         between = {**old, LOADER: new[LOADER]} if LOADER in new else old
-        assert state(folder) in (old, new, between), fault
+        assert contents(folder) in (old, new, between), fault
     elif raised is None:
         assert now == new, fault
     else:
@@ -208,7 +200,7 @@ def test_a_disk_that_cannot_read_back_the_file_gives_one_line(
         f"{target} was not written: the new file cannot be read back: Input/output error. "
         "The disk or the memory may be faulty."
     )
-    assert state(tmp_path) == {f"out.{suffix}": b"old"}
+    assert contents(tmp_path) == {f"out.{suffix}": b"old"}
 
 
 LARGE_BYTES = 1 << 16

@@ -19,6 +19,7 @@ import torch
 from applied import exported
 from object_stores import forget_connections, s3_contents, serving_s3, use_s3
 from sharded_files import tied_weights, write_shards
+from written_files import contents
 
 from prune_gui import parallel
 from prune_gui.checkpoint import open_checkpoint
@@ -112,10 +113,6 @@ def alone(job: SharedJob, out: Path) -> dict[str, bytes]:
     with open_checkpoint(job.checkpoint) as checkpoint:
         write(resolve(RECIPE, checkpoint), out, job.options, Monitor())
     return contents(out)
-
-
-def contents(path: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in path.iterdir()}
 
 
 @pytest.mark.parametrize("parts", [1, 2, 5])

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 from sharded_files import INDEX, divided, write_shards
+from written_files import size_of
 
 from prune_gui.errors import Cancelled, CheckpointError, RecipeError
 from prune_gui.monitor import Monitor
@@ -43,12 +44,6 @@ def made(kinds) -> dict[str, torch.Tensor]:
     return {f"w{i}.weight": torch.randn(shape).to(dtype) for i, (dtype, shape) in enumerate(kinds)}
 
 
-def on_disk(out: Path) -> int:
-    """Return the size in bytes of a file, or of the shards of a folder and their index."""
-    files = [path for path in out.iterdir() if path.suffix != ".py"] if out.is_dir() else [out]
-    return sum(path.stat().st_size for path in files)
-
-
 def compare(source, folder: Path, recipe: Recipe, outs: dict[str, int | None]) -> dict[str, int]:
     """Compare each computed size with that of the written file; return how many were compared."""
     compared = dict.fromkeys(outs, 0)
@@ -64,7 +59,7 @@ def compare(source, folder: Path, recipe: Recipe, outs: dict[str, int | None]) -
                         export(resolution, out, form, shard_size=shard_size)
                     continue
                 export(resolution, out, form, shard_size=shard_size)
-                assert told.nbytes == on_disk(out)
+                assert told.nbytes == size_of(out)
                 compared[name] += 1
     return compared
 
@@ -123,7 +118,7 @@ def test_contents_outside_the_state_dict_of_a_torch_file_count(tmp_path, legacy)
         export(resolution, tmp_path / "out.pt")
         # The optimizer's state is most of it; then the file can be fingerprinted after, as before.
         assert resolution.checkpoint.fingerprint(Monitor()).startswith("sha256:")
-    assert told.nbytes == on_disk(tmp_path / "out.pt")
+    assert told.nbytes == size_of(tmp_path / "out.pt")
 
 
 def test_a_form_that_cannot_be_written_has_an_error_and_the_others_sizes(tmp_path):
@@ -158,7 +153,7 @@ def test_the_size_of_a_compressed_file_is_forecast_within_5_percent(tmp_path, fo
     with applied(tmp_path / "in.pt", Recipe(steps=[HALF])) as resolution:
         told = sizes(resolution, tmp_path / "out.pt")[form]
         export(resolution, tmp_path / "out.pt", form, compressed=True)
-    assert told.compressed == pytest.approx(on_disk(tmp_path / "out.pt"), rel=0.05)
+    assert told.compressed == pytest.approx(size_of(tmp_path / "out.pt"), rel=0.05)
     assert told.compressed < 0.7 * told.nbytes
 
 

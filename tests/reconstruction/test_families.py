@@ -11,6 +11,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 from safetensors.torch import load_file
+from written_files import tensors_in
 
 from prune_gui.cli.program import cli
 
@@ -342,10 +343,6 @@ def calibration(name: str, folder: Path) -> Path:
     return path
 
 
-def weights(folder: Path) -> dict[str, torch.Tensor]:
-    return {k: v for file in folder.glob("*.safetensors") for k, v in load_file(file).items()}
-
-
 def run(*arguments: object) -> str:
     result = CliRunner().invoke(cli, [*map(str, arguments)])
     assert result.exit_code == 0, f"{result.output} {result.exception!r}"
@@ -387,7 +384,7 @@ def test_a_family_is_reconstructed_from_its_folder(name, tmp_path):
         "reconstruct", dense, "--recipe", recipe, "--calibration", data, "-o", out, "--json"
     )
     layers = [layer for block in json.loads(output)["blocks"] for layer in block["layers"]]
-    pruned = weights(out)
+    pruned = tensors_in(out)
     assert layers
     for layer in layers:
         weight = pruned[layer["name"]]

@@ -15,6 +15,7 @@ import torch
 from click.testing import CliRunner
 from safetensors.torch import load_file, save_file
 from small_tokenizers import TEXT
+from written_files import contents, tensors_in
 
 from prune_gui.cli.program import cli
 from prune_gui.errors import CheckpointError, ReconstructionError
@@ -55,10 +56,6 @@ def run(folder, tokens, out, *, recipe=RECIPE, report=lambda _: None, **options)
         return opened.run(Monitor(), report)
 
 
-def weights(folder: Path) -> dict[str, torch.Tensor]:
-    return {k: v for file in folder.glob("*.safetensors") for k, v in load_file(file).items()}
-
-
 @pytest.mark.parametrize("tuning_steps", [0, 4])
 def test_a_stopped_run_goes_on_with_the_same_bytes(folder, tokens, tmp_path, tuning_steps):
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"
@@ -82,8 +79,7 @@ def test_a_stopped_run_goes_on_with_the_same_bytes(folder, tokens, tmp_path, tun
     found = run(folder, tokens, resumed, tuning_steps=tuning_steps, report=pruned_again.append)
     assert {one.name for one in pruned_again if not isinstance(one, BlockError)}
     assert found == expected
-    files = {path.name: path.read_bytes() for path in whole.iterdir()}
-    assert {path.name: path.read_bytes() for path in resumed.iterdir()} == files
+    assert contents(resumed) == contents(whole)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "resumed",
         "tokens.safetensors",
@@ -141,8 +137,7 @@ def test_a_killed_run_goes_on_with_the_same_bytes(folder, tokens, tmp_path):
     assert not resumed.exists()
     assert run_killed(second, folder, tokens, resumed) is None
     run(folder, tokens, resumed)
-    files = {path.name: path.read_bytes() for path in whole.iterdir()}
-    assert {path.name: path.read_bytes() for path in resumed.iterdir()} == files
+    assert contents(resumed) == contents(whole)
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {"resumed", "tokens.safetensors", "whole"}
 
@@ -227,14 +222,14 @@ def test_the_command_writes_a_folder_that_transformers_loads(folder, tmp_path):
     model = transformers.AutoModelForCausalLM.from_pretrained(out)
     assert model(input_ids=torch.tensor([[1, 2, 3]])).logits.isfinite().all()
     assert (out / "tokenizer.json").read_bytes() == (folder / "tokenizer.json").read_bytes()
-    dense, pruned = weights(folder), weights(out)
+    dense, pruned = tensors_in(folder), tensors_in(out)
     assert dense.keys() == pruned.keys()
     for name, weight in pruned.items():
         if name.endswith("_proj.weight"):
             assert ((weight.view(-1, 4) != 0).sum(1) <= 2).all()
         else:
             assert torch.equal(weight, dense[name])
-    assert weights(out)[NAMES.format(2)].dtype == torch.bfloat16
+    assert tensors_in(out)[NAMES.format(2)].dtype == torch.bfloat16
     verified = CliRunner().invoke(cli, ["verify", str(out)])
     assert (verified.exit_code, "sound" in verified.output) == (0, True)
     inspected = CliRunner().invoke(cli, ["inspect", str(out), "--json"])

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from compact_networks import CONFIG, ffn_architecture, neurons, resolved, saved_mlp, with_plan
+from written_files import contents
 
 import prune_gui
 from prune_gui.checkpoint.remote.access import FetchLimitError, fetch_limit
@@ -83,8 +84,7 @@ def compacted(where, out):
         export(resolution, out, "compact")
         target = OutputPath.of(checkpoint, out, OutputOptions("compact"))
         note = contents_note(resolution, target, "compact", ())
-    files = [path for path in out.rglob("*") if path.is_file()]
-    return {path.relative_to(out).as_posix(): path.read_bytes() for path in files}, note
+    return contents(out), note
 
 
 def test_files_with_usual_names_are_fetched_from_a_web_server(server, model, tmp_path):

@@ -8,6 +8,7 @@ import pytest
 import torch
 from PySide6.QtWidgets import QDialog
 from safetensors.torch import save_file
+from written_files import size_of
 
 from prune_gui.gui.saving import save_dialog as save_dialog
 from prune_gui.gui.saving.output_boxes import pruned_path
@@ -67,7 +68,6 @@ def save(qtbot, workbench):
         with qtbot.waitSignal(workbench.saved, timeout=60_000) as saved:
             workbench.files.save(dialog.path, dialog.options)
         [out] = saved.args
-        files = [path for path in out.iterdir() if path.suffix != ".py"] if out.is_dir() else [out]
-        return sum(path.stat().st_size for path in files)
+        return size_of(out)
 
     return act

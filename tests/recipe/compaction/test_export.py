@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from sharded_files import divided, write_shards
+from written_files import contents, tensors_in
 
 from prune_gui.architecture.tables import SpaceRule
 from prune_gui.checkpoint import open_checkpoint
@@ -49,11 +50,6 @@ def planned(checkpoint, steps=None, architecture=None):
 @pytest.fixture
 def source(tmp_path):
     return saved_mlp(tmp_path / "in")
-
-
-def loaded(out):
-    files = sorted(out.glob("*.safetensors")) if out.is_dir() else [out]
-    return {key: value for file in files for key, value in load_file(file).items()}
 
 
 def octets(tensor):
@@ -91,7 +87,7 @@ def test_kept_slices_are_the_bytes_of_the_finalized_form(
     with open_checkpoint(path) as checkpoint:
         export(resolved(checkpoint, steps), folder / "f.safetensors")
     kept = torch.tensor([i for i in range(8) if i not in gone])
-    written, masked = loaded(folder / "out"), load_file(folder / "f.safetensors")
+    written, masked = tensors_in(folder / "out"), load_file(folder / "f.safetensors")
     assert written.keys() == masked.keys()
     for name, tensor in masked.items():
         dim = 1 if "down.weight" in name else 0
@@ -115,10 +111,10 @@ def test_a_folder_with_other_files_in_inner_folders_is_not_replaced(source, tmp_
     out = tmp_path / "out"
     compacted(source.folder, out)
     (out / "1_Pooling" / "mine.pdf").write_text("precious")
-    before = listing(out)
+    before = contents(out)
     with pytest.raises(CheckpointError, match="1_Pooling"):
         compacted(source.folder, out, overwrite=True)
-    assert listing(out) == before
+    assert contents(out) == before
 
 
 def test_a_single_file_gets_the_config_that_fits_if_there_is_none(source, tmp_path):
@@ -126,9 +122,9 @@ def test_a_single_file_gets_the_config_that_fits_if_there_is_none(source, tmp_pa
     out.parent.mkdir()
     with pytest.raises(Cancelled):
         compacted(source.folder, out, cancel=CancelAfter(0))
-    assert not listing(out.parent)
+    assert not contents(out.parent)
     compacted(source.folder, out)
-    assert sorted(listing(out.parent)) == ["config.json", "small.safetensors"]
+    assert sorted(contents(out.parent)) == ["config.json", "small.safetensors"]
     config = json.loads((out.parent / "config.json").read_text())
     assert config == {**CONFIG, "intermediate_size": 7}
 
@@ -293,14 +289,10 @@ def test_the_computed_size_is_that_of_the_written_weights(source, tmp_path, shar
     assert "FFN neurons: 21 of 24" in told.note
 
 
-def listing(folder):
-    return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 def test_a_folder_is_replaced_as_a_whole_even_that_of_the_input(source, tmp_path):
     (source.folder / "README.md").write_text("kept")
     compacted(source.folder, source.folder, overwrite=True)
-    files = listing(source.folder)
+    files = contents(source.folder)
     assert sorted(files) == ["README.md", "config.json", "model.safetensors"]
     assert json.loads(files["config.json"]) == {**CONFIG, "intermediate_size": 7}
     assert load_file(source.folder / "model.safetensors")["layers.0.up.bias"].shape == (7,)

@@ -109,8 +109,18 @@ def resolved() -> Callable[..., Resolution]:
 
 
 @pytest.fixture
-def close_reopened(monkeypatch) -> Iterator[None]:
-    """Close the checkpoints that jobs and workers of this process open again."""
+def set_torch_threads() -> Iterator[Callable[[int], None]]:
+    """Return a function that sets the number of threads of torch until the end of the test."""
+    import torch
+
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def reopened(monkeypatch) -> Iterator[list[Checkpoint]]:
+    """The checkpoints that jobs and workers of this process open again; they are closed."""
     from prune_gui.checkpoint import opening
 
     opened: list[Checkpoint] = []
@@ -121,7 +131,7 @@ def close_reopened(monkeypatch) -> Iterator[None]:
         return opened[-1]
 
     monkeypatch.setattr(opening, "open_checkpoint", open_and_note)
-    yield
+    yield opened
     opening._reopened.cache_clear()
     for one in opened:
         one.close()

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
+from targets import target
 
 from prune_gui.monitor import Monitor
-from prune_gui.pruning.decisions.target import Target
 from prune_gui.pruning.layouts import CoupledGroup, Member
 from prune_gui.pruning.methods import METHODS
-from prune_gui.pruning.selection.scores import TensorScores
 
 HIDDEN = 6
 
@@ -42,16 +40,9 @@ def groups_of(group_sizes, width=1):
     ]
 
 
-def target(name, tensor, mask=None):
-    flat = None if mask is None else mask.reshape(-1).numpy()
-    return Target(
-        name=name,
-        shape=tuple(tensor.shape),
-        remaining=tensor.numel() if flat is None else int(flat.sum()),
-        weights=TensorScores.of(tensor),
-        other=lambda *_: pytest.fail("was read"),
-        remaining_mask=None if flat is None else lambda start, stop: flat[start:stop],
-    )
+def targets_of(tensors, masks):
+    masks = {key: mask.numpy() for key, mask in (masks or {}).items()}
+    return {key: target(tensor, key, masks.get(key)) for key, tensor in tensors.items()}
 
 
 def decisions_of(tensors, groups, name="coupled", masks=None, given=(), **parameters):
@@ -59,7 +50,7 @@ def decisions_of(tensors, groups, name="coupled", masks=None, given=(), **parame
 
     `given` are the scores of the groups in a file, which the parameters name.
     """
-    targets = [target(key, tensor, (masks or {}).get(key)) for key, tensor in tensors.items()]
+    targets = list(targets_of(tensors, masks).values())
     method = METHODS[name].model_validate(parameters)
     decisions = method.decide_groups(groups, targets, Monitor(), given)
     return dict(zip(tensors, decisions, strict=True))
@@ -68,9 +59,9 @@ def decisions_of(tensors, groups, name="coupled", masks=None, given=(), **parame
 def decide(tensors, groups, name="coupled", masks=None, given=(), **parameters):
     """Return the pruned elements by tensor, after a check of the counts."""
     decisions = decisions_of(tensors, groups, name, masks, given, **parameters)
-    pruned = {}
+    pruned, targets = {}, targets_of(tensors, masks)
     for key, decision in decisions.items():
-        one = target(key, tensors[key], (masks or {}).get(key))
+        one = targets[key]
         marked = (
             np.zeros(one.size, bool)
             if decision.predicate is None

@@ -10,7 +10,7 @@ from written_files import contents
 
 from prune_gui.cli.program import cli
 
-pytestmark = pytest.mark.usefixtures("close_reopened")
+pytestmark = pytest.mark.usefixtures("reopened")
 RECIPE = """
 steps:
   - {method: l1_unstructured, targets: ["*.weight"], scope: global, importance: scores.safetensors}

@@ -17,11 +17,8 @@ TIMEOUT_S = 30
 
 
 @pytest.fixture
-def two_threads():
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
+def two_threads(set_torch_threads):
+    set_torch_threads(2)
 
 
 def test_results_come_in_the_order_of_the_tasks(two_threads):

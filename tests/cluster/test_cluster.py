@@ -94,7 +94,7 @@ def _small_chunks(monkeypatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _idle_workers(close_reopened, client) -> Iterator[None]:
+def _idle_workers(reopened, client) -> Iterator[None]:
     yield
     # A cancelled task may still run; each worker has one thread.
     idle = [client.submit(time.sleep, 0, workers=[one], pure=False) for one in client.nthreads()]

@@ -118,6 +118,14 @@ def demo_window(window, open_file, demo_checkpoint) -> MainWindow:
 
 
 @pytest.fixture
+def active(window, qtbot) -> MainWindow:
+    """Return the window, which has the focus."""
+    window.activateWindow()
+    qtbot.waitUntil(window.isActiveWindow)
+    return window
+
+
+@pytest.fixture
 def draft(demo_window, qtbot) -> DraftPanel:
     """Return the panel of the draft, with the targets of the selected parameter."""
     qtbot.waitUntil(lambda: bool(demo_window.draft.targets.patterns()))

@@ -14,7 +14,7 @@ from pages import errors
 from waiting import change, draft_step
 
 from prune_gui import parallel
-from prune_gui.checkpoint import open_checkpoint, opening
+from prune_gui.checkpoint import open_checkpoint
 from prune_gui.cluster import dask_executor
 from prune_gui.gui.cluster import CLUSTER, HERE, ClusterIndicator, RunOnField
 from prune_gui.gui.dialogs.settings import SettingsDialog
@@ -23,6 +23,8 @@ from prune_gui.gui.windows import Windows
 from prune_gui.recipe import resolve
 from prune_gui.recipe.output import OutputOptions
 from prune_gui.session import Settings
+
+pytestmark = pytest.mark.usefixtures("reopened")
 
 NOWHERE = "tcp://127.0.0.1:1"
 
@@ -36,22 +38,6 @@ def address() -> Iterator[str]:
         with Client(one, set_as_default=False) as client:
             client.submit(int).result()  # starts its thread
         yield one.scheduler_address
-
-
-@pytest.fixture(autouse=True)
-def reopened(monkeypatch) -> Iterator[list[str]]:
-    """The checkpoints that the worker of this process opened; they are closed after the test."""
-    opened = []
-
-    def open_and_note(*arguments):
-        opened.append(open_checkpoint(*arguments))
-        return opened[-1]
-
-    monkeypatch.setattr(opening, "open_checkpoint", open_and_note)
-    yield opened
-    opening._reopened.cache_clear()
-    for one in opened:
-        one.close()
 
 
 @pytest.fixture

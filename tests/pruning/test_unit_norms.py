@@ -79,18 +79,14 @@ def test_the_size_of_the_spans_does_not_matter(t, n, span, data):
 
 @pytest.mark.parametrize("threads", [1, 2, 7])
 @pytest.mark.parametrize("chunk", [1, 1000, 1 << 20])
-def test_threads_and_chunks_do_not_change_any_bit(monkeypatch, threads, chunk):
+def test_threads_and_chunks_do_not_change_any_bit(monkeypatch, set_torch_threads, threads, chunk):
     t = torch.randn(40, 3, 60, generator=torch.Generator().manual_seed(0))
     monkeypatch.setattr(unit_norms, "MIN_SPAN_ELEMENTS", 500)
     cases = [(n, dim) for n in (*ORDERS, 2.5) for dim in range(3)]
     expected = [channel_norms(t, n, dim) for n, dim in cases]
-    before = torch.get_num_threads()
     monkeypatch.setattr(parallel, "CHUNK_ELEMENTS", chunk)
-    torch.set_num_threads(threads)
-    try:
-        found = [channel_norms(t, n, dim) for n, dim in cases]
-    finally:
-        torch.set_num_threads(before)
+    set_torch_threads(threads)
+    found = [channel_norms(t, n, dim) for n, dim in cases]
     assert all(one.equal(other) for one, other in zip(found, expected, strict=True))
 
 

@@ -200,22 +200,18 @@ def test_one_unit_and_a_share_of_one_are_different_amounts(checkpoint):
 
 @pytest.mark.parametrize("form", ["finalized", "reparametrized", "masks"])
 def test_threads_and_chunks_do_not_change_a_byte_of_an_export(
-    checkpoint, monkeypatch, tmp_path, form
+    checkpoint, monkeypatch, set_torch_threads, tmp_path, form
 ):
     def exported(name: str) -> bytes:
         export(resolve(Recipe(steps=STEPS), checkpoint), tmp_path / name, form)
         return (tmp_path / name).read_bytes()
 
     expected = exported("as-usual.safetensors")
-    before = torch.get_num_threads()
-    try:
-        for threads in (1, 3):
-            for chunk in (1, 17, 1 << 21):
-                torch.set_num_threads(threads)
-                monkeypatch.setattr(parallel, "CHUNK_ELEMENTS", chunk)
-                assert exported(f"{threads}-{chunk}.safetensors") == expected
-    finally:
-        torch.set_num_threads(before)
+    for threads in (1, 3):
+        for chunk in (1, 17, 1 << 21):
+            set_torch_threads(threads)
+            monkeypatch.setattr(parallel, "CHUNK_ELEMENTS", chunk)
+            assert exported(f"{threads}-{chunk}.safetensors") == expected
 
 
 def test_scores_of_another_shape_name_both_accepted_shapes(checkpoint, tmp_path):

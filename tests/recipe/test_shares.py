@@ -42,7 +42,7 @@ from prune_gui.recipe.shares import (
     write_share,
 )
 
-pytestmark = pytest.mark.usefixtures("close_reopened")
+pytestmark = pytest.mark.usefixtures("reopened")
 STEPS = [
     {"method": "l1_unstructured", "scope": "global", "amount": 0.3},
     {"method": "lamp", "amount": 0.2},

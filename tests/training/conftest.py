@@ -5,11 +5,8 @@ import torch
 
 
 @pytest.fixture(autouse=True)
-def _single_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # threads only wait for each other on tensors this small
-    yield
-    torch.set_num_threads(threads)
+def _single_thread(set_torch_threads):
+    set_torch_threads(1)  # threads only wait for each other on tensors this small
 
 
 @pytest.fixture

@@ -20,11 +20,9 @@ NO_KEYS, SHIFT = Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.ShiftModifi
 
 
 @pytest.fixture
-def at_work(demo_window, settle, qtbot):
+def at_work(demo_window, active, settle):
     """Return an active window with a checkpoint and the focus in the tree."""
     settle()
-    demo_window.activateWindow()
-    qtbot.waitUntil(demo_window.isActiveWindow)
     demo_window.tree.tree.setFocus()
     return demo_window
 

@@ -113,10 +113,8 @@ def test_recent_files_are_opened_from_the_palette(
     assert workbench.session.checkpoint.path == demo_checkpoint
 
 
-def test_every_standard_key_of_an_action_works(demo_window, workbench, make_step, qtbot):
+def test_every_standard_key_of_an_action_works(demo_window, active, workbench, make_step):
     workbench.edit(lambda session: session.add(make_step()))
-    demo_window.activateWindow()
-    qtbot.waitUntil(demo_window.isActiveWindow)
     for key in ("Ctrl+Y", "Ctrl+Shift+Z"):
         demo_window.menu_actions["undo"].trigger()
         QTest.keySequence(demo_window.tree.tree, QKeySequence(key))

@@ -69,9 +69,7 @@ def test_a_step_that_waits_for_its_targets_is_not_added_after_other_targets_are_
     assert draft.targets.patterns() == ("features.*",)
 
 
-def test_an_incomplete_draft_names_and_marks_what_is_missing(draft, demo_window, qtbot):
-    demo_window.activateWindow()
-    qtbot.waitUntil(demo_window.isActiveWindow)
+def test_an_incomplete_draft_names_and_marks_what_is_missing(draft, demo_window, active, qtbot):
     add = demo_window.menu_actions["add_step"].trigger
     draft.targets.line.clear()
     qtbot.keyClicks(draft.targets.line, "type:Conv2d size>")
@@ -170,9 +168,7 @@ def test_that_targets_follow_the_selection_no_more_can_be_undone(draft, workbenc
     assert draft.targets.following.isChecked()
 
 
-def test_ctrl_z_in_a_field_undoes_the_draft(draft, demo_window, workbench, settle, qtbot):
-    demo_window.activateWindow()
-    qtbot.waitUntil(demo_window.isActiveWindow)
+def test_ctrl_z_in_a_field_undoes_the_draft(draft, active, workbench, settle, qtbot):
     slide(draft, 25)
     settle()
     box = draft.form.findChild(QAbstractSpinBox)
@@ -198,9 +194,9 @@ def test_the_wheel_scrolls_the_form_and_changes_no_field(draft, demo_window, wor
     assert draft.form.method() == METHODS["l1_unstructured"]()
 
 
-def test_a_removed_step_leaves_the_draft_as_it_is(draft, demo_window, workbench, set_up, qtbot):
-    demo_window.activateWindow()
-    qtbot.waitUntil(demo_window.isActiveWindow)
+def test_a_removed_step_leaves_the_draft_as_it_is(
+    draft, demo_window, active, workbench, set_up, qtbot
+):
     demo_window.stack.list.setFocus()
     qtbot.keyClick(demo_window.stack.list, Qt.Key.Key_Delete)
     assert workbench.session.steps == ()
@@ -386,11 +382,9 @@ def test_an_edited_step_is_previewed_in_its_place_and_replaced(draft, workbench,
 
 
 def test_editing_a_step_makes_the_focus_in_the_form_visible(
-    demo_window, draft, workbench, make_step, qtbot
+    demo_window, active, draft, workbench, make_step
 ):
     workbench.edit(lambda session: session.add(make_step()))
-    demo_window.activateWindow()
-    qtbot.waitUntil(demo_window.isActiveWindow)
     demo_window.stack.list.setFocus()
     demo_window.setAttribute(Qt.WidgetAttribute.WA_KeyboardFocusChange, False)
     draft.edit(0)
@@ -446,9 +440,7 @@ def test_the_tab_key_moves_from_top_to_bottom(draft, method, qtbot):
     assert len(tops) > len(draft.form._fields)
 
 
-def test_a_condition_is_completed_in_the_middle_of_a_line(draft, demo_window, qtbot):
-    demo_window.activateWindow()
-    qtbot.waitUntil(demo_window.isActiveWindow)
+def test_a_condition_is_completed_in_the_middle_of_a_line(draft, active, qtbot):
     line = draft.targets.line
     line.setFocus()
     line.setText("*.weight , !*conv1*")

@@ -87,9 +87,7 @@ def test_the_matches_of_the_filter_are_offered_as_targets(demo_window, qtbot):
     assert not tree._use_found.isVisible()
 
 
-def test_the_completion_leaves_the_offer_visible_and_clickable(demo_window, qtbot):
-    demo_window.activateWindow()
-    qtbot.waitUntil(demo_window.isActiveWindow)
+def test_the_completion_leaves_the_offer_visible_and_clickable(demo_window, active, qtbot):
     tree, popup = demo_window.tree, demo_window.tree.filter.completer().popup()
     tree.filter.setFocus()
     qtbot.keyClicks(tree.filter, "d")
@@ -107,10 +105,8 @@ def test_the_completion_leaves_the_offer_visible_and_clickable(demo_window, qtbo
 
 
 @pytest.mark.parametrize("key", [Qt.Key.Key_Return, Qt.Key.Key_Down])
-def test_a_key_goes_from_the_filter_to_the_first_match(demo_window, qtbot, key):
+def test_a_key_goes_from_the_filter_to_the_first_match(demo_window, active, qtbot, key):
     tree = demo_window.tree
-    demo_window.activateWindow()
-    qtbot.waitUntil(demo_window.isActiveWindow)
     tree.filter.setFocus()
     qtbot.keyClicks(tree.filter, "weight type:Linear")
     qtbot.keyClick(tree.filter, key)

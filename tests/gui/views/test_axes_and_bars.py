@@ -177,13 +177,11 @@ def test_keys_zoom_and_pan_a_plot_along_its_axis(plot, qtbot, key, expected):
 
 
 @pytest.mark.parametrize("view", ["distribution", "layers"])
-def test_plots_of_the_views_have_the_shortcuts(demo_window, settle, qtbot, workbench, view):
+def test_plots_of_the_views_have_the_shortcuts(demo_window, active, settle, qtbot, workbench, view):
     settle()
     view_shown = demo_window.views.view(view)
     demo_window.views._tabs.setCurrentWidget(view_shown)
     qtbot.waitUntil(lambda: not workbench.bridge._waiting, timeout=60_000)
-    demo_window.activateWindow()
-    qtbot.waitUntil(demo_window.isActiveWindow)
     plot = view_shown.findChild(Plot)
     plot.setFocus()
     before = plot.viewRect().width()

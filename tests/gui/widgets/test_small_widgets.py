@@ -195,13 +195,6 @@ def framed(window: QWidget, widget: QWidget) -> bool:
     return edges == {window.palette().color(QPalette.ColorRole.Highlight).name()}
 
 
-@pytest.fixture
-def active(window, qtbot):
-    window.activateWindow()
-    qtbot.waitUntil(window.isActiveWindow)
-    return window
-
-
 def test_a_button_of_the_start_page_shows_the_focus(active):
     button = active._welcome.findChild(QCommandLinkButton)
     assert not framed(active, button)

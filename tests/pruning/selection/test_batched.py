@@ -167,13 +167,11 @@ def test_small_and_large_tensors_are_cut_at_the_same_score(dtype, share):
 
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("chunk", [200, parallel.CHUNK_ELEMENTS])
-def test_neither_threads_nor_batch_sizes_change_a_cut(monkeypatch, threads, chunk):
+def test_neither_threads_nor_batch_sizes_change_a_cut(
+    monkeypatch, set_torch_threads, threads, chunk
+):
     every = many_rankings()
     expected = find_lamp_cuts(every, 30_000, Monitor())
-    before = torch.get_num_threads()
     monkeypatch.setattr(parallel, "CHUNK_ELEMENTS", chunk)
-    torch.set_num_threads(threads)
-    try:
-        assert find_lamp_cuts(every, 30_000, Monitor()) == expected
-    finally:
-        torch.set_num_threads(before)
+    set_torch_threads(threads)
+    assert find_lamp_cuts(every, 30_000, Monitor()) == expected

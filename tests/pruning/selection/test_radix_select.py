@@ -115,17 +115,13 @@ def test_scalars_and_empty_tensors_are_accepted():
 
 @pytest.mark.parametrize("threads", [1, 2, 7])
 @pytest.mark.parametrize("chunk", [1, 7, 1000, 1 << 21])
-def test_threads_and_chunks_do_not_change_the_cut(monkeypatch, threads, chunk):
+def test_threads_and_chunks_do_not_change_the_cut(monkeypatch, set_torch_threads, threads, chunk):
     generator = torch.Generator().manual_seed(0)
     tensors = [torch.randint(-9, 9, (n,), generator=generator).float() for n in (500, 1, 321)]
     expected = marked([keys_of(tensor) for tensor in tensors], 400)
-    before = torch.get_num_threads()
     monkeypatch.setattr(parallel, "CHUNK_ELEMENTS", chunk)
-    torch.set_num_threads(threads)
-    try:
-        found = marked([keys_of(tensor) for tensor in tensors], 400)
-    finally:
-        torch.set_num_threads(before)
+    set_torch_threads(threads)
+    found = marked([keys_of(tensor) for tensor in tensors], 400)
     for a, b in zip(found, expected, strict=True):
         assert np.array_equal(a, b)
 

@@ -282,6 +282,3 @@ def _pools(proxy_url: str, *_: str | None) -> PoolManager:
         )
     pools.pool_classes_by_scheme = {"http": _Pool, "https": _EncryptedPool}
     return pools
-
-
-close_idle: Final = _pools.cache_clear

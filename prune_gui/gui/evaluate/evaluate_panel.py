@@ -413,9 +413,3 @@ class OptionsDialog(QDialog):
         else:
             self.choice = choice
             self.accept()
-
-
-def _choice(texts: dict[str | None, str], chosen: str | None) -> Choice:
-    made = Choice("", [(tr(text), value) for value, text in texts.items()])
-    made.choose(chosen)
-    return made

@@ -187,7 +187,7 @@ def _prune(
     system, factor = damped(moments, damping)
     wanted = dense
     if lag is not None:
-        catch_up = CATCH_UP * torch.cholesky_solve(lag.mT, factor).mT
+        catch_up = torch.cholesky_solve(lag.mT, factor).mT.mul_(CATCH_UP)
         wanted = [rows + rows @ catch_up for rows in dense]
         del lag, catch_up
     del factor
@@ -195,6 +195,7 @@ def _prune(
     chooses = {n: one for n, layer in enumerate(layers) if (one := layer.pattern.choose)}
     rows_to_choose = [wanted[number] for number in chooses]
     found = choose_masks(rows_to_choose, system, list(chooses.values()), iterations)
+    del system, rows_to_choose
     for number, rows in zip(chooses, found, strict=True):
         masks[number] = layers[number].from_rows(rows)
     for layer, mask, before, rows in zip(layers, masks, dense, wanted, strict=True):

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 SAMPLES: Final = 128
 LENGTH: Final = 512
+CHECKED_CHARACTERS: Final = 1 << 16
+"""Of a text, to see whether the tokenizer knows it."""
 BATCH_TOKENS: Final = 1024
 """Tokens that run through a block at once, and that one step of tuning sees."""
 
@@ -85,6 +87,7 @@ def read_calibration(
             "{path} is not UTF-8 text. Give text, a .safetensors file of token ids, or a .py file.",
             path=path,
         ) from error
+    _check_words(path, tokenizer, text)
     if is_causal:
         pieces = _pieces(tokenizer(text, verbose=False)["input_ids"], samples, length)
     else:
@@ -109,6 +112,21 @@ def read_calibration(
             "{path} has no text. Give texts like those of the use.", path=path
         )
     return Calibration(_batches(pieces, decoder_start), digest)
+
+
+def _check_words(path: Path, tokenizer: PreTrainedTokenizerBase, text: str) -> None:
+    """Refuse text that is unknown to the tokenizer, which may have been made without its files."""
+    model = getattr(getattr(tokenizer, "backend_tokenizer", None), "model", None)
+    unknown = getattr(model, "unk_token", None) or tokenizer.unk_token
+    begin = tokenizer(text[:CHECKED_CHARACTERS], add_special_tokens=False, verbose=False)
+    ids = begin["input_ids"]
+    if unknown is not None and 2 * ids.count(tokenizer.convert_tokens_to_ids(unknown)) > len(ids):
+        raise ReconstructionError(
+            "The tokenizer of the model does not know most of {path}. Give other text, or a "
+            ".safetensors file of token ids; or add the files of the tokenizer to the folder of "
+            "the model (do_lower_case may be wrong in tokenizer_config.json).",
+            path=path,
+        )
 
 
 def _pieces(ids: list[int], samples: int, length: int) -> list[Tensor]:

@@ -31,7 +31,12 @@ from prune_gui.reconstruction.running import (
     memory_in_use,
     reconstruct_blocks,
 )
-from prune_gui.reconstruction.stored_blocks import COPIES, PlannedLayer, StoredBlocks
+from prune_gui.reconstruction.stored_blocks import (
+    COPIES,
+    PlannedLayer,
+    StoredBlocks,
+    map_large_tensors,
+)
 from prune_gui.reconstruction.unfinished import UnfinishedRun
 
 if TYPE_CHECKING:
@@ -108,6 +113,7 @@ class FolderRun:
             RecipeError: a step of the recipe cannot be applied.
             CheckpointError: a file cannot be read or written.
         """
+        map_large_tensors()
         with open_checkpoint(folder) as checkpoint:
             model, tokenizer = skeleton(checkpoint)
             target = OutputPath.of(checkpoint, out, output)

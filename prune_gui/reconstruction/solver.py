@@ -54,7 +54,8 @@ def damped(moments: Tensor, damping: float) -> tuple[Tensor, Tensor]:
     mean = diagonal.mean(-1, keepdim=True)
     while True:
         added = damping * mean + (diagonal == 0).to(moments.dtype)
-        system = moments + torch.diag_embed(added)
+        system = moments.clone()
+        system.diagonal(dim1=-2, dim2=-1).add_(added)
         factor, failed = torch.linalg.cholesky_ex(system)
         if not bool(failed.any()):
             return system, factor
@@ -114,4 +115,5 @@ def choose_masks(
 def _inverse(moments: Tensor, penalty: float) -> Tensor:
     shifted = moments.clone()
     shifted.diagonal(dim1=-2, dim2=-1).add_(penalty)
-    return torch.cholesky_inverse(torch.linalg.cholesky(shifted), out=shifted)
+    torch.linalg.cholesky(shifted, out=shifted)
+    return torch.cholesky_inverse(shifted, out=shifted)

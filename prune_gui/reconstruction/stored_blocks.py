@@ -41,6 +41,9 @@ COPIES: Final = 3
 gradients or moments; of the activations those of the pruned and of the dense blocks before, and the
 outputs of the dense block."""
 C_LIBRARY: Final = ctypes.CDLL(None) if os.name == "posix" else None
+M_MMAP_THRESHOLD: Final = -3
+MAPPED_BYTES: Final = 1 << 22
+"""From this size on, glibc maps memory on its own, and returns it when it is freed."""
 FLOAT_BYTES: Final = 4
 SOLVING: Final = 8
 """Matrices of a layer's size, and of its second moments, that solving it takes."""
@@ -229,7 +232,7 @@ class StoredBlocks:
     def release(self, number: int) -> None:
         """Do as `Blocks.release`."""
         _forget(self._blocks[number])
-        _return_memory()
+        _call_c_library("malloc_trim", 0)
 
     def _own_names(self, number: int) -> dict[str, str]:
         """Return the names in the checkpoint of the parameters and buffers of a block."""
@@ -289,11 +292,15 @@ def _forget(module: nn.Module) -> None:
     module.load_state_dict(empty, strict=False, assign=True)
 
 
-def _return_memory() -> None:
-    """Return freed memory to the system: of glibc, pieces of it would pile up block by block."""
-    trim = getattr(C_LIBRARY, "malloc_trim", None)
-    if trim is not None:
-        trim(0)
+def map_large_tensors() -> None:
+    """Let glibc return the memory of large tensors at once; pieces of its heap would pile up."""
+    _call_c_library("mallopt", M_MMAP_THRESHOLD, MAPPED_BYTES)
+
+
+def _call_c_library(name: str, *args: int) -> None:
+    function = getattr(C_LIBRARY, name, None)
+    if function is not None:  # it is of glibc
+        function(*args)
 
 
 def _moved(value: object, device: torch.device) -> object:

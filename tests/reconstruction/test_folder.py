@@ -14,7 +14,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 from safetensors.torch import load_file, save_file
-from small_tokenizers import TEXT
+from small_tokenizers import TEXT, tokenizer_json
 from written_files import contents, tensors_in
 
 from prune_gui.cli.program import cli
@@ -301,6 +301,19 @@ def test_calibration_that_cannot_be_used_is_refused(folder, tmp_path, name, cont
     assert not (tmp_path / "out").exists()
 
 
+def test_text_that_the_tokenizer_does_not_know_is_refused(tmp_path):
+    from transformers import PreTrainedTokenizerFast
+
+    file, text = tmp_path / "tokenizer.json", tmp_path / "lines.txt"
+    file.write_text(tokenizer_json("word_piece"))
+    text.write_text("猫が\nthe cat\nマットに座る\n", "utf-8")
+    tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(file))
+    with pytest.raises(ReconstructionError, match=r"does not know most of .*lines\.txt"):
+        read_calibration(text, tokenizer, is_causal=False)
+    text.write_text("the cat sat\n猫\n", "utf-8")
+    assert read_calibration(text, tokenizer, is_causal=False).batches
+
+
 def test_a_folder_without_a_model_is_refused(tmp_path, tokens):
     model = tmp_path / "model"
     model.mkdir()
@@ -310,7 +323,6 @@ def test_a_folder_without_a_model_is_refused(tmp_path, tokens):
 
 
 def test_an_encoder_gets_all_lines_up_to_the_number_of_tokens(tmp_path):
-    from small_tokenizers import tokenizer_json
     from transformers import PreTrainedTokenizerFast
 
     file, text = tmp_path / "tokenizer.json", tmp_path / "lines.txt"

@@ -205,6 +205,7 @@ class ReconstructDialog(JobSequenceDialog):
             return
         if isinstance(event, Progressed):
             self._count = self._count or event.total
+            self.plot.extent = 0, self._count - 1
             spacing = max(1, self._count // MAX_TICKS)
             self.plot.plotItem.getAxis("bottom").setTickSpacing(spacing, spacing)
         elif isinstance(event, Reported):
@@ -220,8 +221,16 @@ class ReconstructDialog(JobSequenceDialog):
             self._blocks.append(found)
             self._errors |= {layer.name: layer for layer in found.layers}  # also of an earlier run
             self._say_progress(found)
-        else:
-            self._errors[found.name] = found
+            return
+        self._errors[found.name] = found
+        if self._pace.seconds_left(1) is None:
+            text = tr(
+                "Block {number:,} of {total:,}: {name}",
+                number=len(self._blocks) + 1,
+                total=self._count,
+                name=found.name,
+            )
+            self.message.say(text, warning=False)
 
     def _say_progress(self, block: BlockError) -> None:
         from prune_gui.pruning.devices import chosen_device  # torch: slow to import
@@ -254,17 +263,18 @@ class ReconstructDialog(JobSequenceDialog):
         }
         if self._arrangement is not None:
             self.grid.show_cells(self._arrangement, error_cells(known, shades), shades)
-        curves = list(self._error_curves())
-        self._curves.setVisible(bool(curves))
-        self.plot.show_curves(curves, {}, tr("error, %"), shades)
+        self.plot.show_curves(list(self._error_curves()), {}, tr("error, %"), shades)
+        self._curves.setVisible(bool(self.plot.curves))
         self.legend.setText(self.plot.legend().replace("<br>", " &nbsp; "))
 
     def _error_curves(self) -> Iterator[MetricCurve]:
-        """Yield the errors of the blocks, and of the layers of each role, by block."""
-        if self._blocks:
-            numbers = [block.number for block in self._blocks]
-            values = [100 * block.after for block in self._blocks]
-            yield _curve(tr("block"), self._blocks, numbers, values)
+        """Yield the errors of the blocks, and of the layers of each role, by block.
+
+        Those without errors yet are there, too, so that the others keep their colours.
+        """
+        numbers = [block.number for block in self._blocks]
+        values = [100 * block.after for block in self._blocks]
+        yield _curve(tr("block"), self._blocks, numbers, values)
         for section in self._arrangement.sections if self._arrangement is not None else ():
             for column, role in enumerate(section.roles):
                 found = {

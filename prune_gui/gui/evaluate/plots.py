@@ -78,6 +78,7 @@ class MetricPlot(Plot):
         self.setMouseEnabled(x=False, y=False)
         self.setMinimumSize(160, 100)
         self.curves: list[MetricCurve] = []  # the curves with at least one point
+        self.extent: tuple[float, float] | None = None  # of the bottom axis; None: that of curves
         self.levels: dict[str, float] = {}  # the values of horizontal lines, by their labels
         self.shades: dict[str, str] = {}  # the colours of the curves, by their labels
         self._symbols: dict[str, str] = {}  # the shapes of their points
@@ -252,8 +253,8 @@ class MetricPlot(Plot):
     def _fit(self) -> None:
         """Make the axes show all finite points, and the levels."""
         sparsity = np.concatenate([curve.sparsity for curve in self.curves] or [np.zeros(0)])
-        if not len(sparsity) or sparsity.min() == sparsity.max():  # no extent to fit: all percents
-            sparsity = np.array([0.0, 100.0])
+        if self.extent or not len(sparsity) or sparsity.min() == sparsity.max():
+            sparsity = np.array(self.extent or (0.0, 100.0))  # nothing to fit: all percents
         values = np.concatenate([curve.values for curve in self.curves] or [np.zeros(0)])
         values = np.append(values, [*self.levels.values()])
         values = values[np.isfinite(values)] if self.curves else np.array([0.0, 1.0])

@@ -5,6 +5,7 @@ from safetensors.torch import save_file
 from prune_gui import open_checkpoint
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.dialogs.reconstruct import ReconstructDialog
+from prune_gui.gui.widgets.message import Message
 
 
 @pytest.fixture
@@ -55,10 +56,21 @@ def of_llama(window, workbench, qtbot, small_llama, make_step, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_errors_come_in_and_the_result_can_be_opened(of_llama, qtbot, tmp_path):
-    dialog, out = of_llama, tmp_path / "out"
+def test_the_errors_come_in_and_the_result_can_be_opened(of_llama, qtbot, tmp_path, monkeypatch):
+    dialog, out, said = of_llama, tmp_path / "out", []
+    assert dialog._curves.isHidden()
+
+    def say(text, *, warning):
+        said.append((text, dialog.plot.view.viewRange()[0]))
+        Message.say(dialog.message, text, warning=warning)
+
+    monkeypatch.setattr(dialog.message, "say", say)
     with qtbot.waitSignal(dialog._sequence.came, timeout=100_000):
         dialog.run.click()
+    _, (first, _), (second, (low, high)) = said[:3]
+    assert first == "Block 1 of 3: model.layers.0.self_attn.q_proj.weight"
+    assert second.startswith("Block 1 of 3: model.layers.0.self_attn.k_proj")
+    assert -1 < low < 0 < 2 < high < 3  # all blocks, from the first error on
     assert dialog.message.text().startswith("Saved out. Largest error: model.layers.")
     assert [curve.label for curve in dialog.plot.curves][:3] == ["block", "q", "k"]
     assert [curve.sparsity.tolist() for curve in dialog.plot.curves[:2]] == [[0, 1, 2]] * 2

@@ -49,6 +49,25 @@ class Shuffled(nn.Module):
         return self.last(x)
 
 
+class Halved(nn.Module):
+    """Shuffled halves of a width that cannot be divided in two as often as there are blocks."""
+
+    def __init__(self):
+        super().__init__()
+        self.left, self.right = nn.Conv2d(3, 18, 1), nn.Conv2d(3, 18, 1)
+        self.points = nn.ModuleList(nn.Conv2d(18, 18, 1) for _ in range(2))
+        self.last = nn.Conv2d(36, 4, 1)
+
+    def forward(self, x):
+        first, second = self.left(x), self.right(x).relu()
+        for point in (*self.points, None):
+            x = functional.channel_shuffle(torch.cat([first, second], 1), 2)
+            if point is not None:
+                first, second = x.chunk(2, 1)
+                second = point(second).relu()
+        return self.last(x)
+
+
 class Grouped(nn.Module):
     """Groups of several lengths, one after another, with a shortcut, and a flattened head."""
 
@@ -157,6 +176,7 @@ class SpatialGate(nn.Module):
 NETWORKS = {
     "dense": lambda: (Dense(), torch.randn(2, 3, 8, 8)),
     "shuffled": lambda: (Shuffled(), torch.randn(2, 3, 6, 6)),
+    "halved": lambda: (Halved(), torch.randn(2, 3, 6, 6)),
     "grouped": lambda: (Grouped(), torch.randn(2, 3, 4, 4)),
     "attention": lambda: (Attention(), torch.randn(2, 5, 10)),
     "scan": lambda: (Scan(), torch.randn(2, 5, 6)),

@@ -74,6 +74,7 @@ class LabelledTensors(TorchDispatchMode, ABC):  # type: ignore[no-untyped-call]
     Attributes:
         classes: the labels of the channels, joined as the operators demand.
         uneven: layers that differ along several dimensions: of one of them whole slices go.
+        parts: labels (parts, channels of a part) of equal parts, which keep equally many channels.
         grouped: channels of which groups go whole, or lose equally many each.
         attended: labels of which inner products of activations were made.
         normalized: labels over which a norm, a mean or a softmax was computed.
@@ -86,6 +87,7 @@ class LabelledTensors(TorchDispatchMode, ABC):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.classes = LabelClasses()
         self.uneven: list[torch.Tensor] = []
+        self.parts: list[torch.Tensor] = []
         self.grouped: list[GroupedChannels] = []
         self.attended: list[torch.Tensor] = []
         self.normalized: list[torch.Tensor] = []

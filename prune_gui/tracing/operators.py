@@ -84,6 +84,8 @@ class ChannelTrace(LabelledTensors):  # type: ignore[no-untyped-call]
             return [self.shadow(call.args[0]).layers]
         results: list[list[torch.Tensor]] = [[] for _ in call.outs]
         for layer in self.shadow(call.args[0]).layers:
+            if "channel_shuffle" in name and 1 in varying(layer):
+                self.uneven.append(compact(divided(layer, 1, args[0])))
             moved = (
                 layer.reshape(call.outs[0].shape)
                 if name in VIEWS
@@ -97,8 +99,12 @@ class ChannelTrace(LabelledTensors):  # type: ignore[no-untyped-call]
                 and len({o.shape for o in call.outs}) == 1
             ):
                 dim = (args[1] if len(args) > 1 else call.kwargs.get("dim", 0)) % layer.ndim
-                # Of equal parts, each keeps as many.
-                self.uneven.append(compact(divided(layer, dim, len(call.outs))))
+                if dim in varying(layer):
+                    parts = divided(layer.movedim(dim, 0), 0, len(call.outs))
+                    if len(varying(layer)) == 1:
+                        self.parts.append(parts.flatten(2)[..., 0])
+                    else:
+                        self.uneven.append(compact(parts))
         return [tuple(result) for result in results]
 
     def _constant_pad_nd(self, call: Call) -> list[Layers]:

@@ -46,6 +46,35 @@ def make_even(classes: LabelClasses, uneven: Sequence[torch.Tensor]) -> None:
         classes.join(rows[:, :1], rows)
 
 
+def balance(classes: LabelClasses, parts: torch.Tensor) -> None:
+    """Join labels (parts, channels of a part) so that the parts keep equally many channels.
+
+    Channels at the same place of all parts go together, if that does not join more than need be:
+    shuffled channels may have other places than those that they go with. Otherwise classes within
+    one part are joined with as large ones of each other part, and what is left stays.
+    """
+    rows = classes.roots()[parts.numpy()]
+    found, index = np.unique(rows, return_inverse=True)
+    index = index.reshape(rows.shape)
+    counts = np.stack([np.bincount(one, minlength=len(found)) for one in index])
+    by_place = LabelClasses()
+    local = by_place.add("", 0, len(found))[torch.from_numpy(index)]
+    by_place.join(local[:1], local)
+    is_even = (counts == counts[0]).all(0)
+    is_within_one = np.count_nonzero(counts, axis=0) == 1
+    bundles = []
+    for size in np.unique(counts[:, is_within_one & (found != FIXED)].max(0, initial=0)):
+        several = [found[is_within_one & (one == size) & (found != FIXED)] for one in counts]
+        bundles.append(np.stack([one[: min(map(len, several))] for one in several]))
+    joined = np.concatenate(bundles, 1) if bundles else np.zeros((len(rows), 0), np.int64)
+    if len(np.unique(by_place.roots()[1:])) >= joined.shape[1] + np.count_nonzero(is_even):
+        classes.join(parts[:1], parts)
+    else:
+        kept = ~is_even & ~np.isin(found, joined)
+        classes.join(torch.from_numpy(joined[:1]), torch.from_numpy(joined))
+        classes.fix(torch.from_numpy(found[kept]))
+
+
 def divide_groups(classes: LabelClasses, convolutions: Sequence[GroupedChannels]) -> dict[str, str]:
     """Join labels so that the groups of each convolution keep equally many channels.
 
@@ -83,6 +112,8 @@ def units_of(trace: ChannelTrace, shapes: Mapping[str, tuple[int, ...]]) -> list
     classes = trace.classes
     whole = divide_groups(classes, trace.grouped)
     make_even(classes, trace.uneven)
+    for parts in trace.parts:
+        balance(classes, parts)
     roots = classes.roots()
     attended = _classes_in(roots, trace.attended)
     normalized = _classes_in(roots, trace.normalized)

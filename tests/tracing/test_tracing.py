@@ -137,6 +137,11 @@ def test_a_pixel_shuffle_joins_the_channels_of_a_pixel(tables):
     assert (size, members["up.weight", 0], members["last.weight", 1]) == (3, (0, 4), (0, 1))
 
 
+def test_halves_that_are_shuffled_keep_equally_many_channels(tables):
+    size, members = groups_of(tables["halved"])["left"]
+    assert (size, members["points.1.weight", 1], members["last.weight", 1]) == (4, (2, 4), (0, 8))
+
+
 def test_heads_in_one_matrix_have_a_slice_in_each_third(tables):
     [heads] = tables["attention"].spaces["heads"].groups
     slices = [(one.offset, one.width) for one in heads.members if one.name == "qkv.weight"]

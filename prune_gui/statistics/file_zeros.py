@@ -100,8 +100,12 @@ class ZeroPatterns:
             if not self.n_m_flattened:
                 pattern = tr("{pattern} along dim {dim}", pattern=pattern, dim=self.n_m_dim)
             if self.broken:
-                message = "{pattern} broken by {broken:,} of {groups:,} groups"
-                pattern = tr(message, pattern=pattern, broken=self.broken, groups=groups)
+                pattern = tr(
+                    "{pattern} broken by {broken:,} of {groups:,} groups",
+                    pattern=pattern,
+                    broken=self.broken,
+                    groups=groups,
+                )
             yield pattern
         if self.heads:
             yield trn(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QSignalBlocker, QSize, Qt, Signal
@@ -70,7 +71,7 @@ class SweepTab(EvaluationTab):
     def __init__(self, workbench: Workbench, evaluations: Evaluations, exporter: Exporter) -> None:
         super().__init__(workbench, evaluations, exporter)
         self._found: list[CurvePoint]
-        self.curves = CurveList(CHECKED)
+        self.curves = CurveList([tr(label) for label in CHECKED])
         tip = tr("The parameters that the rankings prune: a glob, or conditions")
         self.targets = field(DEFAULT_TARGETS, tr("Targets"), tip)
         self.amounts = field(DEFAULT_AMOUNTS, tr("Amounts"))
@@ -193,7 +194,9 @@ class SweepTab(EvaluationTab):
     def _steps(self, targets: Sequence[str]) -> list[SweptStep]:
         """Return the steps that can be compared; the rankings prune some targets."""
         alone = not self._evaluations.after_stack
-        return [*rankings(targets, alone=alone), *self._own_steps()]
+        offered = rankings(targets, alone=alone)
+        named = [replace(each, label=tr(each.label)) for each in offered]
+        return [*named, *self._own_steps()]
 
     def _offer(self) -> None:
         self.curves.show_labels([each.label for each in self._steps(())], [self._draft_label])

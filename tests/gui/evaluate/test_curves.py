@@ -19,6 +19,7 @@ from prune_gui.gui.evaluate.plots import MetricPlot
 from prune_gui.gui.evaluate.sweep_tab import CurveList
 from prune_gui.gui.figures.figure import Figure, Sheet
 from prune_gui.gui.figures.picture import WidgetPanel
+from prune_gui.language import SOURCE, tr, use_language
 from prune_gui.raster.colours import LIGHT
 from prune_gui.session.settings import FigureSettings
 
@@ -223,6 +224,18 @@ def test_a_failed_point_is_left_out_and_explained(sweep, run):
     run(sweep)
     assert [len(curve.points) for curve in sweep.plot.curves] == [1, 1]
     assert "exit code 3" in sweep.note.text()
+
+
+def test_rankings_are_named_in_the_language_of_the_window(demo_window, qtbot):
+    use_language("zh_CN")
+    try:
+        demo_window.show_evaluation()
+        qtbot.waitUntil(lambda: demo_window.evaluate.evaluations is not None)
+        rankings = tr("balanced, LAMP"), tr("global L1"), tr("uniform L1"), tr("LAMP")
+    finally:
+        use_language(SOURCE)
+    assert rankings[0] != "balanced, LAMP"
+    assert demo_window.evaluate.sweep.curves.checked() == [*rankings]
 
 
 @pytest.mark.parametrize(("amounts", "targets"), [("some", TARGETS), ("50%", "dims>x")])

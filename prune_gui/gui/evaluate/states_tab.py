@@ -121,7 +121,7 @@ class StatesModel(RecordModel[ShownState]):
         if role != Qt.ItemDataRole.ForegroundRole or not index.isValid():
             return super().data(index, role)
         row, palette = self.rows[index.row()].row, QApplication.palette()
-        if row.outcome is None or row.stale:
+        if row.outcome is None or row.stale or row.running:
             return palette.placeholderText()
         return QColor(colours(palette).warning) if row.evaluation is None else None
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import psutil
 import pytest
+from PySide6.QtCore import Qt
 from PySide6.QtTest import QAbstractItemModelTester
 from PySide6.QtWidgets import QDialog, QPlainTextEdit
 from shown import names_in, untranslated_in
 from waiting import change, draft_step
 
 from prune_gui.errors import CheckpointError
+from prune_gui.evaluation.evaluation_jobs import Begun
 from prune_gui.evaluation.spec import DEMO, EvaluatorChoice
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.evaluate.evaluate_panel import TEMPLATES, OptionsDialog
+from prune_gui.raster.colours import LIGHT
 
 
 def shown(panel, *columns):
@@ -126,6 +129,20 @@ def test_values_that_are_no_numbers_are_shown_as_they_are(
     assert panel.states.headline.text() == "The stack: loss inf"
     panel.states.list.selectRow(1)
     assert not panel.states.plot.grab().isNull()
+
+
+def test_a_failed_state_has_the_colour_of_warnings_until_it_is_evaluated_again(
+    panel, choose, run, workbench, make_step
+):
+    choose()
+    workbench.edit(lambda session: session.add(make_step(amount=0.99)))
+    run(panel.states)
+    role, model = Qt.ItemDataRole.ForegroundRole, panel.states.model
+    colour = model.index(1, STATUS).data(role)
+    assert (shown(panel, STATE, VALUE)[1], colour.name()) == (("Stack", ""), LIGHT.warning)
+    panel.states._take(Begun(model.rows[1].row.recipe))
+    assert shown(panel, STATUS)[1] == ("Evaluating …",)
+    assert model.index(1, STATUS).data(role) != colour
 
 
 @pytest.mark.parametrize("template", TEMPLATES)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
@@ -39,6 +41,7 @@ from prune_gui.gui.dialogs import questions
 from prune_gui.gui.evaluate.evaluations import Evaluations
 from prune_gui.gui.evaluate.tab import EvaluationTab
 from prune_gui.gui.runtime.preferences import Preferences
+from prune_gui.gui.saving.output_boxes import typed_path
 from prune_gui.gui.views.controls import Choice
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedComboBox, ElidedLabel, ElidedLineEdit
@@ -237,7 +240,8 @@ class EvaluatorChooser(QWidget):
         self.metric_box.setVisible(len(names) > 1)
 
     def _use_text(self) -> None:
-        text, chosen = self.box.currentText().strip(), self._evaluations.choice
+        text = self._with_folder(self.box.currentText().strip())
+        chosen = self._evaluations.choice
         if not text or (chosen is not None and text == chosen.text):
             self._refuse(None)
             return
@@ -246,6 +250,15 @@ class EvaluatorChooser(QWidget):
             self._use(known[0] if known else EvaluatorChoice(text=text))
         except ValidationError:
             self._refuse(PruneGuiError("The text is too long."))
+
+    def _with_folder(self, text: str) -> str:
+        """Return a function with the path of its file, if that is beside the open checkpoint."""
+        file, _, function = text.rpartition(":")
+        path = typed_path(file, start_folder(self._workbench.session))
+        with suppress(OSError):  # such as a name that is too long
+            if file.endswith(".py") and not Path(file).is_file() and path.is_file():
+                return f"{path}:{function}"
+        return text
 
     def _refuse(self, error: PruneGuiError | None) -> None:
         """Say why the text is no evaluator, or with None that it is the chosen one again."""

@@ -14,6 +14,7 @@ from prune_gui.errors import CheckpointError
 from prune_gui.evaluation.evaluation_jobs import Begun
 from prune_gui.evaluation.spec import DEMO, EvaluatorChoice
 from prune_gui.gui.dialogs import questions
+from prune_gui.gui.evaluate import evaluate_panel
 from prune_gui.gui.evaluate.evaluate_panel import TEMPLATES, OptionsDialog
 from prune_gui.raster.colours import LIGHT
 
@@ -175,6 +176,19 @@ def test_a_template_that_cannot_be_written_is_explained(panel, monkeypatch, tmp_
         assert reason in panel.chooser.problem.text()
     assert checkpoint.read_bytes() == b"weights"
     assert panel.evaluations.choice is None
+
+
+def test_a_file_is_found_beside_the_open_checkpoint(panel, code, monkeypatch, tmp_path):
+    monkeypatch.chdir("/")
+    monkeypatch.setattr(evaluate_panel, "start_folder", lambda _: tmp_path)
+    long = f"{'x' * 400}.py"
+    for typed, used in ((code.name, code), (long, None), ("missing.py", None)):
+        panel.evaluations.choose(None)
+        panel.chooser.box.setEditText(f"{typed}:evaluate")
+        panel.chooser.box.lineEdit().editingFinished.emit()
+        choice = panel.evaluations.choice
+        assert (choice and choice.text) == (used and f"{used}:evaluate")
+    assert panel.chooser.problem.text().startswith("missing.py cannot be read")
 
 
 @pytest.mark.slow

@@ -9,14 +9,13 @@ from typing import Final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from prune_gui.pruning.arrays import Bits
+from prune_gui.pruning.arrays import Bits, Flags, Values
 from prune_gui.pruning.kernels.loop import compiled
 from prune_gui.pruning.selection.keys import ranking_dtype, raw_bits
 from prune_gui.pruning.selection.scores import Scores
 from prune_gui.statistics.pattern_scan import GROUP_LENGTHS, fewest_in_groups
-from prune_gui.statistics.weight_values import Values, of_bits
+from prune_gui.statistics.weight_values import of_bits
 
 FLOATS: Final = frozenset(
     {torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn}
@@ -156,7 +155,7 @@ def diff_tensors(a: Side, b: Side, dtype: torch.dtype, span: tuple[int, int]) ->
 
 
 @compiled
-def _measure(differ: NDArray[np.bool_], before: Values, after: Values) -> tuple[int, int, float]:
+def _measure(differ: Flags, before: Values, after: Values) -> tuple[int, int, float]:
     """Return `TensorDiff.same_number`, `non_finite` and `largest`; `differ`: where bits do."""
     same_number, non_finite, largest = 0, 0, 0.0
     for i in range(differ.size):
@@ -196,7 +195,7 @@ def _zeros(bits_a: Bits, bits_b: Bits, *, same: bool) -> Zeros:
     )
 
 
-def _are_zero(bits: Bits) -> NDArray[np.bool_]:
+def _are_zero(bits: Bits) -> Flags:
     without_sign = bits.dtype.type((1 << (8 * bits.itemsize - 1)) - 1)
-    zero: NDArray[np.bool_] = bits & without_sign == 0
+    zero: Flags = bits & without_sign == 0
     return zero

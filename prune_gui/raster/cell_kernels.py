@@ -7,26 +7,19 @@ j has the index ``rows[i] + columns[j]`` in the chunk, and is in the cell (``dow
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from prune_gui.pruning.kernels.loop import compiled, compiled_unless_small
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from prune_gui.pruning.arrays import Bits, Codes, Flags, Ints, Key, Numbers, Values
 
-    Key = np.unsignedinteger[Any]
-    Bits = NDArray[Key]
-    Codes = NDArray[np.uint8]
-    Counts = NDArray[np.int64]
-    Flags = NDArray[np.bool_]
-    Lines = tuple[Counts, Counts, Counts, Counts]
-    Numbers = NDArray[np.float64]
+    Lines = tuple[Ints, Ints, Ints, Ints]
     Pair = tuple[int, int]
-    Edges = tuple[Counts, Counts]
+    Edges = tuple[Ints, Ints]
     Spans = tuple[Pair, Pair]
-    Values = NDArray[np.floating[Any]]
 
 
 BLOCK_ELEMENTS = 1024  # this many columns are processed per block, which fits the L1 cache
@@ -41,9 +34,9 @@ def _count_by_columns(
     code: np.uint8,
     strides: Pair,
     rows: int,
-    ends: Counts,
+    ends: Ints,
     in_columns: Codes,
-    counts: Counts,
+    counts: Ints,
 ) -> None:
     """Count a code in up to 255 rows: first per column, which is vectorized, then per cell."""
     in_columns[:] = 0
@@ -67,7 +60,7 @@ def _count_cells_in_numpy(
     strides: Pair,
     edges: Edges,
     spans: Spans,
-    counts: Counts,
+    counts: Ints,
 ) -> None:
     lines = np.ogrid[slice(*spans[0]), slice(*spans[1])]
     i, j = (
@@ -88,7 +81,7 @@ def count_cells(
     strides: Pair,
     edges: Edges,
     spans: Spans,
-    counts: Counts,
+    counts: Ints,
 ) -> None:
     """Add the pruned elements of a rectangle to the counts of their cells.
 
@@ -125,12 +118,12 @@ def count_cells(
 @compiled
 def _add_band(
     values: Values,
-    rows: Counts,
+    rows: Ints,
     columns: int,
-    across: Counts,
+    across: Ints,
     sums: Numbers,
     ends: Numbers,
-    counts: Counts,
+    counts: Ints,
 ) -> bool:
     """Add rows of consecutive values to a row of cells: first per column, which is vectorized."""
     total = np.zeros(columns, np.float64)
@@ -173,7 +166,7 @@ def add_values(
     lines: Lines,
     total: Numbers,
     farthest: Numbers,
-    finite: Counts,
+    finite: Ints,
     non_finite: Flags,
 ) -> None:
     """Add values to the statistics of their cells. The outputs are (cells down, cells across)."""
@@ -212,7 +205,7 @@ def add_values(
         first = last
 
 
-def _add_codes_in_numpy(codes: Codes, slots: Codes, lines: Lines, counts: Counts) -> None:
+def _add_codes_in_numpy(codes: Codes, slots: Codes, lines: Lines, counts: Ints) -> None:
     rows, columns, down, across = lines
     slot_of_each = slots[codes[rows[:, None] + columns]]
     cells = np.ravel_multi_index((slot_of_each, down[:, None], across), counts.shape)
@@ -220,7 +213,7 @@ def _add_codes_in_numpy(codes: Codes, slots: Codes, lines: Lines, counts: Counts
 
 
 @compiled_unless_small(_add_codes_in_numpy)
-def add_codes(codes: Codes, slots: Codes, lines: Lines, counts: Counts) -> None:
+def add_codes(codes: Codes, slots: Codes, lines: Lines, counts: Ints) -> None:
     """Count elements by the step that pruned them, and by cell."""
     rows, columns, down, across = lines
     for i in range(rows.size):

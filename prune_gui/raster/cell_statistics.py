@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from prune_gui.monitor import Monitor
 from prune_gui.parallel import run
+from prune_gui.pruning.arrays import Flags, Numbers, Values
 from prune_gui.pruning.selection.keys import ScoreKeys
 from prune_gui.pruning.selection.scores import TensorScores
 from prune_gui.raster import cell_kernels
@@ -20,9 +20,8 @@ from prune_gui.recipe.auxiliary_files import weight_reader
 from prune_gui.recipe.recipe import KEPT
 from prune_gui.statistics import kernels
 from prune_gui.statistics.dispatch import map_chunks
-from prune_gui.statistics.element_scores import ALL, Flags
+from prune_gui.statistics.element_scores import ALL
 from prune_gui.statistics.element_values import Measure
-from prune_gui.statistics.weight_values import Values
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +32,9 @@ class CellStatistics:
     -x, x is the farther one. `non_finite` says whether a number is NaN or infinite.
     """
 
-    mean: NDArray[np.float64]
-    farthest: NDArray[np.float64]
-    non_finite: NDArray[np.bool_]
+    mean: Numbers
+    farthest: Numbers
+    non_finite: Flags
 
 
 def cell_statistics(measure: Measure, grid: CellGrid[Layout], monitor: Monitor) -> CellStatistics:
@@ -98,8 +97,8 @@ def max_weight_magnitude(resolution: Resolution, name: str, monitor: Monitor) ->
 class Profiles:
     """The means of the rows and of the columns of a layout; NaN for gaps. Read-only."""
 
-    rows: NDArray[np.float64]
-    columns: NDArray[np.float64]
+    rows: Numbers
+    columns: Numbers
 
 
 def pruned_shares(
@@ -124,7 +123,7 @@ def means(
         profiles = means(measure, grid.turned.layout, monitor)
         return Profiles(profiles.columns, profiles.rows)
 
-    def add(tile: Tile) -> tuple[Tile, NDArray[np.float64], NDArray[np.float64]]:
+    def add(tile: Tile) -> tuple[Tile, Numbers, Numbers]:
         by_row, by_column = (np.zeros((2, part.stop - part.start)) for part in tile)
         for chunk in grid.chunks(tile):
             monitor.advance(chunk.size)
@@ -140,7 +139,7 @@ def means(
     return Profiles(_means_of(of_rows), _means_of(of_columns))
 
 
-def _means_of(lines: NDArray[np.float64]) -> NDArray[np.float64]:
+def _means_of(lines: Numbers) -> Numbers:
     total, count = lines
     means = np.full(len(total), np.nan)
     np.divide(total, count, out=means, where=count > 0)

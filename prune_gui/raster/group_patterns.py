@@ -14,6 +14,7 @@ from prune_gui.checkpoint import TensorInfo
 from prune_gui.language import deferred, tr
 from prune_gui.monitor import Monitor
 from prune_gui.parallel import CHUNK_ELEMENTS, chunks, run
+from prune_gui.pruning.arrays import Flags, Ints
 from prune_gui.pruning.predicates import BlockCut, NMCut
 from prune_gui.raster.parameter_layouts import ParameterLayout, SliceLayout
 from prune_gui.recipe import Resolution
@@ -26,7 +27,6 @@ from prune_gui.statistics.pattern_scan import (
     possible,
 )
 
-Flags = NDArray[np.bool_]
 MAX_POSITIONS: Final = 10_000  # of broken groups that are known by position
 
 
@@ -101,7 +101,7 @@ class Verdict:
     groups: int
     broken: int
     sparser: int
-    positions: NDArray[np.int64]
+    positions: Ints
 
     def describe(self) -> str:
         """Return "2:4 along dim 1: 36,864 of 36,864 groups hold"; a block is all or not pruned."""
@@ -166,7 +166,7 @@ def verdict(
         rows = pattern.rows
     unit = rows * columns
 
-    def look(span: tuple[int, int]) -> tuple[int, int, NDArray[np.int64]]:
+    def look(span: tuple[int, int]) -> tuple[int, int, Ints]:
         monitor.advance(span[1] - span[0])
         counts = pattern.counts((within(*span) == KEPT).reshape(-1, rows, columns))
         matrix, down, across = np.nonzero(pattern.broken(counts))
@@ -174,7 +174,7 @@ def verdict(
         return counts.size, int(np.count_nonzero(counts < (pattern.n or 0))), first
 
     groups = broken = sparser = 0
-    positions: list[NDArray[np.int64]] = []
+    positions: list[Ints] = []
     monitor.expect(size)
     spans = chunks(size // unit * unit, max(1, CHUNK_ELEMENTS // unit) * unit)
     for count, fewer, first in run(look, spans):

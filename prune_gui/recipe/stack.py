@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.errors import RecipeError
 from prune_gui.parallel import chunks, run
+from prune_gui.pruning.arrays import Codes, Flags, Ints
 from prune_gui.pruning.predicates import Predicate
 from prune_gui.pruning.selection.keys import RemainingMask
 from prune_gui.recipe.recipe import KEPT
 
 Tile = tuple[slice, ...]
-Codes = NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +47,13 @@ def pruned_by(
 
 def kept(
     applied_steps: Sequence[AppliedStep], start: int, stop: int, out: Codes | None = None
-) -> NDArray[np.bool_]:
+) -> Flags:
     """Return the mask of the flat indices [start, stop), True where kept; see `pruned_by`."""
     codes = pruned_by(applied_steps, start, stop, out)
     return np.equal(codes, KEPT, out=codes.view(np.bool_))
 
 
-def kept_of_each(
-    stacks: Sequence[Sequence[AppliedStep]], bounds: NDArray[np.int64]
-) -> NDArray[np.bool_]:
+def kept_of_each(stacks: Sequence[Sequence[AppliedStep]], bounds: Ints) -> Flags:
     """Return the masks of several whole parameters, concatenated; True where kept."""
     codes = np.full(bounds[-1], KEPT, np.uint8)
     for depth in range(max(map(len, stacks), default=0)):
@@ -83,11 +81,11 @@ def remaining_mask_of(applied_steps: Sequence[AppliedStep]) -> RemainingMask | N
 class _Kept:
     applied_steps: tuple[AppliedStep, ...]
 
-    def __call__(self, start: int, stop: int) -> NDArray[np.bool_]:
+    def __call__(self, start: int, stop: int) -> Flags:
         return kept(self.applied_steps, start, stop)
 
     @staticmethod
-    def together(masks: Sequence[_Kept | None], bounds: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def together(masks: Sequence[_Kept | None], bounds: Ints) -> Flags:
         """Return the masks of whole parameters, concatenated; None keeps everything."""
         return kept_of_each([mask.applied_steps if mask else () for mask in masks], bounds)
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.monitor import Monitor
+from prune_gui.pruning.arrays import Flags, Ints, Numbers
 from prune_gui.pruning.methods.base import UnitCounts
 from prune_gui.pruning.norms.unit_norms import channel_norms, score_norms
 from prune_gui.pruning.predicates import PrunedUnits
@@ -20,9 +21,6 @@ from prune_gui.recipe.auxiliary_files import weight_reader
 from prune_gui.statistics import kernels, weight_values
 from prune_gui.statistics.dispatch import map_chunks
 from prune_gui.statistics.kernels import CodeIndex
-
-Flags = NDArray[np.bool_]
-Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +33,7 @@ class ChannelStatistics:
     """
 
     codes: tuple[int, ...]
-    counts: NDArray[np.int64]
+    counts: Ints
     dead: Flags
 
     @property
@@ -44,8 +42,8 @@ class ChannelStatistics:
         return int(self.counts[:, 0].sum())
 
     @property
-    def pruned(self) -> NDArray[np.int64]:
-        pruned: NDArray[np.int64] = self.counts[1:].sum(0)
+    def pruned(self) -> Ints:
+        pruned: Ints = self.counts[1:].sum(0)
         return pruned
 
 
@@ -128,7 +126,7 @@ def channels(resolution: Resolution, name: str, dim: int, monitor: Monitor) -> C
     codes, slots = CodeIndex.of(resolution.layers.get(name, ()))
     read = weight_values.reader(resolution.checkpoint, name)
 
-    def count(start: int, stop: int) -> tuple[NDArray[np.intp], NDArray[np.int64], Flags]:
+    def count(start: int, stop: int) -> tuple[NDArray[np.intp], Ints, Flags]:
         first, offset = divmod(start, inner)
         touched = min((stop - 1) // inner - first + 1, shape[dim])
         counts, has_weights = np.zeros((len(codes), touched), np.int64), np.zeros(touched, np.bool_)

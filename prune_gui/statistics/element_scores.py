@@ -11,7 +11,7 @@ from itertools import takewhile
 import numpy as np
 from numpy.typing import NDArray
 
-from prune_gui.pruning.arrays import Bits
+from prune_gui.pruning.arrays import Bits, Flags, Numbers
 from prune_gui.pruning.methods import LAMP_KINDS, ScoreKind
 from prune_gui.pruning.predicates import (
     BlockCut,
@@ -104,9 +104,6 @@ def _scored(
     k = resolution.outcomes[own.step - 1].pruned[name]
     return Scored(kind, keys, applied_steps[:-1], (own.step, k))
 
-
-Flags = NDArray[np.bool_]
-Numbers = NDArray[np.float64]
 
 ALL: Flags = np.ones(0, np.bool_)
 """An empty array in place of flags: all are True."""

@@ -12,6 +12,7 @@ from itertools import takewhile
 import numpy as np
 
 from prune_gui.errors import RecipeError
+from prune_gui.pruning.arrays import Flags, Values
 from prune_gui.pruning.selection.scores import WeightDelta
 from prune_gui.recipe import Resolution, stack
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles, weight_reader
@@ -20,11 +21,10 @@ from prune_gui.statistics import weight_values
 from prune_gui.statistics.element_scores import (
     ALL,
     ElementRanks,
-    Flags,
     ScoreBlock,
     element_ranks_of,
 )
-from prune_gui.statistics.weight_values import Reader, Values
+from prune_gui.statistics.weight_values import Reader
 
 Measure = Callable[[int, int], tuple[Values, Flags]]
 """From start and stop to a number per element of [start, stop), float32 or float64, and flags for

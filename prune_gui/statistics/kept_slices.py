@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from prune_gui import parallel
 from prune_gui.parallel import chunks
-from prune_gui.statistics.weight_values import Reader, Values
+from prune_gui.pruning.arrays import Values
+from prune_gui.statistics.weight_values import Reader
 
 MAX_SORTED_ELEMENTS: Final = 1 << 24
 """Limit of tensors that lack slices along several dimensions; their elements are sorted."""

@@ -18,17 +18,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from prune_gui.pruning.arrays import Bits, Codes, Flags, Ints, Key, Numbers, Values
     from prune_gui.recipe.stack import AppliedStep
 
     Float = np.floating[Any]
-    Key = np.unsignedinteger[Any]
     Uints = NDArray[np.uint32]
-    Bits = NDArray[Key]
-    Codes = NDArray[np.uint8]
-    Counts = NDArray[np.int64]
-    Flags = NDArray[np.bool_]
-    Numbers = NDArray[np.float64]
-    Values = NDArray[Float]
 
 
 BLOCK_ELEMENTS, CHECKED_ELEMENTS = 2048, 64
@@ -84,7 +78,7 @@ def _guess_bins(
 
 
 @compiled
-def count_bins(values: Values, codes: Codes, slots: Codes, edges: Numbers, counts: Counts) -> None:
+def count_bins(values: Values, codes: Codes, slots: Codes, edges: Numbers, counts: Ints) -> None:
     """Add values to the counts of bins of equal width; the last includes its upper edge."""
     as_value = values.dtype.type
     bins, low = edges.size - 1, edges[0]
@@ -110,7 +104,7 @@ def count_bins(values: Values, codes: Codes, slots: Codes, edges: Numbers, count
 
 
 @compiled
-def count_known_bins(bits: Bits, codes: Codes, slots: Codes, bins: Uints, counts: Counts) -> None:
+def count_known_bins(bits: Bits, codes: Codes, slots: Codes, bins: Uints, counts: Ints) -> None:
     """Do the same as `count_bins`; ``bins`` is the bin of the value of every bit pattern."""
     for i in range(bits.size):
         counts[slots[codes[i]], bins[bits[i]]] += 1
@@ -135,7 +129,7 @@ def count_channel_steps(
     slots: Codes,
     inner: int,
     offset: int,
-    counts: Counts,
+    counts: Ints,
     nonzero: Flags,
 ) -> None:
     """Count the elements of each channel by the step that pruned them, (slots, channels).
@@ -162,7 +156,7 @@ def add_squares(
     inner: int,
     offset: int,
     sums: Numbers,
-    non_finite: Counts,
+    non_finite: Ints,
     nonzero: Flags,
 ) -> None:
     """Sum the squares of all values and of the kept ones, and find the nonzero channels.
@@ -197,11 +191,11 @@ def add_squares(
 def add_squares_of_each(
     values: Values,
     kept: Flags | None,
-    bounds: Counts,
-    inner: Counts,
+    bounds: Ints,
+    inner: Ints,
     sums: Numbers,
-    non_finite: Counts,
-    dead: Counts,
+    non_finite: Ints,
+    dead: Ints,
 ) -> None:
     """Do the same as `add_squares` for many parameters, and count the dead channels of each.
 
@@ -222,7 +216,7 @@ def add_squares_of_each(
 
 
 @compiled
-def add_losses(before: Values, after: Values, sums: Numbers, zeros: Counts) -> None:
+def add_losses(before: Values, after: Values, sums: Numbers, zeros: Ints) -> None:
     """Add up the energy, what of it is lost, and the squared change; and count the zeros.
 
     The zeros are those before, after, and both times.

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.monitor import Monitor
 from prune_gui.parallel import chunks, run
+from prune_gui.pruning.arrays import Ints, Numbers, Values
 from prune_gui.recipe import Resolution, stack
 from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.statistics import kernels, weight_values
 from prune_gui.statistics.kept_slices import StoredTensor, find_kept, whole_reader
-from prune_gui.statistics.weight_values import Reader, Values
+from prune_gui.statistics.weight_values import Reader
 
 LOSSES: Final = np.dtype(
     [
@@ -37,7 +38,7 @@ zero on the right; `change` is the sum of the squares of the finite differences.
 """
 
 
-def energy_share(part: NDArray[np.float64], energy: NDArray[np.float64]) -> NDArray[np.float64]:
+def energy_share(part: Numbers, energy: Numbers) -> Numbers:
     """Return a part of the energy as a share of all; NaN where all is zero, infinite or unknown."""
     share = np.full(np.shape(energy), np.nan)
     np.divide(part, energy, out=share, where=np.isfinite(energy) & (energy > 0))
@@ -94,7 +95,7 @@ def loss(
         filled = WeightState(whole.stored, whole_reader(info.shape, kept, part.remaining))
         left, right = (whole, filled) if whole is left else (filled, whole)
 
-    def add_up(span: tuple[int, int]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    def add_up(span: tuple[int, int]) -> tuple[Numbers, Ints]:
         monitor.advance((span[1] - span[0]) * info.nbytes // info.numel)
         before, after = left.remaining(*span), right.remaining(*span)
         if before.dtype != after.dtype:

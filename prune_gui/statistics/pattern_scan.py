@@ -9,16 +9,15 @@ from functools import reduce
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from prune_gui import parallel
 from prune_gui.architecture.projections import Heads, attention_heads
 from prune_gui.architecture.weight_layouts import weight_layout
 from prune_gui.checkpoint import Checkpoint, TensorInfo
+from prune_gui.pruning.arrays import Flags, Ints
 from prune_gui.pruning.layouts import USUAL, WeightLayout
 from prune_gui.statistics.file_zeros import ZeroPatterns
 
-Flags = NDArray[np.bool_]
 """True where an element, or all elements of a unit, are zero."""
 
 GROUP_LENGTHS: Final[tuple[int, ...]] = (4, 8)
@@ -282,10 +281,10 @@ def _empty_blocks(zero: Flags) -> Flags:
     return empty
 
 
-def _sums(flags: Flags, length: int) -> NDArray[np.int64]:
+def _sums(flags: Flags, length: int) -> Ints:
     """Return the number of True in every `length` consecutive flags, without the rest."""
     whole = flags[: len(flags) // length * length].reshape(-1, length)
-    sums: NDArray[np.int64] = np.add.reduce(whole, axis=1, dtype=np.int64)
+    sums: Ints = np.add.reduce(whole, axis=1, dtype=np.int64)
     return sums
 
 
@@ -301,7 +300,7 @@ def followed(patterns: Iterable[str], fewest: tuple[int, ...]) -> tuple[str, ...
     return tuple(name for name in patterns if zeros[PATTERNS[name][0]] >= PATTERNS[name][1])
 
 
-def fewest_in_groups(zero: NDArray[np.bool_]) -> tuple[int, ...]:
+def fewest_in_groups(zero: Flags) -> tuple[int, ...]:
     """Return, for each length in `GROUP_LENGTHS`, the minimum number of True in a group."""
     fewest = []
     for length in GROUP_LENGTHS:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from prune_gui.checkpoint import Checkpoint
-from prune_gui.pruning.arrays import Bits
+from prune_gui.pruning.arrays import Bits, Values
 from prune_gui.pruning.selection.keys import raw_bits
 from prune_gui.pruning.selection.scores import wide_dtype
 from prune_gui.recipe import Resolution
 
-Values = NDArray[np.floating[Any]]
 Reader = Callable[[int, int], Values]
 """From start and stop to the values of the flat indices [start, stop)."""
 

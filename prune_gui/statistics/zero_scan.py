@@ -16,11 +16,12 @@ import torch
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.monitor import Monitor
 from prune_gui.parallel import run
+from prune_gui.pruning.arrays import Flags
 from prune_gui.pruning.selection.radix_select import MAX_SMALL_ELEMENTS
 from prune_gui.statistics import weight_values
 from prune_gui.statistics.dispatch import ROUND_BYTES, map_parameters, uses_executor
 from prune_gui.statistics.file_zeros import FileZeros, ZeroPatterns
-from prune_gui.statistics.pattern_scan import Flags, PatternChunk, PatternScan
+from prune_gui.statistics.pattern_scan import PatternChunk, PatternScan
 
 MAX_BATCH: Final = 256
 SPANS_PER_THREAD: Final = 2

@@ -11,7 +11,6 @@ import math
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -19,10 +18,10 @@ from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, cast
 
 from zlib_ng.zlib_ng import crc32
 
-from prune_gui.checkpoint.base import FileCheckpoint, Read, Surroundings
+from prune_gui.checkpoint.base import FileCheckpoint, Surroundings
 from prune_gui.checkpoint.file_format import FileFormat
 from prune_gui.checkpoint.refusal import FalseClaimError, invalid_file
-from prune_gui.checkpoint.source import Source, byte_chunks
+from prune_gui.checkpoint.source import Source
 from prune_gui.checkpoint.spans import (
     NUMPY_DTYPES,
     Header,
@@ -161,13 +160,9 @@ class NpzCheckpoint(SpanCheckpoint):
     def view_key(self, key: str) -> torch.Tensor:
         return super().view_key(key) if self.spans.get(key) else self._cached(key)
 
-    @contextmanager
-    def stored_reader(self) -> Iterator[Read]:
-        yield lambda key: byte_chunks(self.view_key(key).reshape(-1))
-
-    def missing_nbytes_of_keys(self, keys: Sequence[str]) -> int:
-        # Their records are checked.
-        return FileCheckpoint.missing_nbytes_of_keys(self, keys)
+    # Whole records are read, which are checked.
+    stored_reader = FileCheckpoint.stored_reader
+    missing_nbytes_of_keys = FileCheckpoint.missing_nbytes_of_keys
 
     def _check(self, keys: Sequence[str]) -> None:
         super()._check(keys)

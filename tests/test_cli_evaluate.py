@@ -5,12 +5,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 import torch
+from polling import wait_until
 from safetensors.torch import save_file
 
 from prune_gui import Recipe
@@ -216,9 +216,7 @@ def test_ctrl_c_keeps_what_was_found_and_the_next_run_continues(folder, command)
     arguments = (command, "slow.py:evaluate", "net.safetensors", "--yes", "--json", *options)
     process = start(folder, *arguments)
     calls = folder / "calls"
-    while not calls.exists() or calls.read_text() != "xxxx":
-        assert process.poll() is None
-        time.sleep(0.05)
+    wait_until(lambda: calls.exists() and calls.read_text() == "xxxx")
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=60)
     assert process.returncode == 130

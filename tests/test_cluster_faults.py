@@ -18,6 +18,7 @@ import pytest
 import torch
 from distributed import Client, LocalCluster
 from object_stores import forget_connections, s3_contents, serving_s3, use_s3
+from polling import wait_until
 from sharded_files import tied_weights, write_shards
 from upload_proxy import upload_proxy
 from written_files import contents
@@ -105,8 +106,7 @@ def ending(program: list[str], *arguments: str) -> Iterator[psutil.Popen]:
 
 def address_in(file: Path) -> str:
     """Wait for the file of a scheduler, and return the address in it."""
-    while not file.exists() or not file.read_text():
-        time.sleep(0.05)
+    wait_until(lambda: file.exists() and file.read_text())
     address: str = json.loads(file.read_text())["address"]
     return address
 

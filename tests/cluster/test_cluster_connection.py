@@ -3,10 +3,11 @@
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from distributed import Client, LocalCluster
+from polling import wait_until
 
 from prune_gui.cluster import connection as connection_module
 from prune_gui.cluster import dask_executor
@@ -59,13 +60,6 @@ def opened(monkeypatch) -> list[str]:
 def negated(connection: ClusterConnection, monitor: Monitor | None = None) -> list[int]:
     with connection.use(may_wait=True):
         return list(spread(lambda number, _: -number, [1, 2, 3], monitor or Monitor()))
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def cluster_threads() -> list[threading.Thread]:

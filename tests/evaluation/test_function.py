@@ -14,6 +14,7 @@ from textwrap import dedent
 import psutil
 import pytest
 import torch
+from polling import wait_until
 
 from prune_gui import Recipe, export, open_checkpoint, resolve
 from prune_gui.errors import Cancelled, EvaluationError
@@ -147,8 +148,7 @@ def test_a_process_that_ended_between_evaluations_is_started_again(evaluator, ch
     made = evaluator("import os\ndef evaluate(sd): return os.getpid()")
     process = psutil.Process(int(made.evaluate(checkpoint).metrics["value"]))
     process.kill()
-    while process.is_running():
-        time.sleep(0.05)
+    wait_until(lambda: not process.is_running())
     assert made.evaluate(checkpoint, HALF).metrics["value"] != process.pid
 
 
@@ -467,16 +467,12 @@ def test_a_killed_program_leaves_no_process_and_no_file(checkpoint, tmp_path, ki
     )
     text = f"{script}:evaluate" if kind == "function" else f"python {script} {{checkpoint}}"
     program = subprocess.Popen([sys.executable, "-c", PROGRAM, text, str(checkpoint)])
-    while not note.exists():
-        assert program.poll() is None
-        time.sleep(0.05)
+    wait_until(note.exists)
     program.kill()
     program.wait()
     *pids, path = json.loads(note.read_text())
-    deadline = time.monotonic() + 10
-    while any(map(psutil.pid_exists, pids)) or Path(path).parents[1].exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: not any(map(psutil.pid_exists, pids)), 10)
+    wait_until(lambda: not Path(path).parents[1].exists(), 10)
 
 
 def test_consent_to_a_command_is_consent_in_its_working_folder(tmp_path, monkeypatch):

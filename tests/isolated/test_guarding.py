@@ -7,6 +7,7 @@ import time
 
 import psutil
 import pytest
+from polling import wait_until
 
 PROGRAM = """
 import os, signal, sys, threading, time
@@ -121,13 +122,6 @@ def runs(process: psutil.Process) -> bool:
         return False
 
 
-def wait_until(condition, timeout=30):
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plug-in", "evaluator"])
 @pytest.mark.parametrize("end", ENDS)
@@ -140,7 +134,7 @@ def test_no_process_outlives_the_code_that_started_it(tmp_path, kind, end):
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as program:  # fmt: skip
         try:
-            wait_until(ready.exists)
+            wait_until(ready.exists, 30)
             assert "-child" in left(marker) or "code" in end or "returns" in end
             outer = psutil.Process(program.pid).children() if program.poll() is None else []
             match end:

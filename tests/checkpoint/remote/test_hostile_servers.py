@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from file_server import dripping, endless, endless_chunks, running, serving, serving_raw
 from object_stores import forget_connections
+from polling import wait_until
 from safetensors.numpy import save_file
 
 import prune_gui
@@ -160,8 +161,7 @@ def test_a_signal_ends_the_program_while_a_server_is_slow(tmp_path, command, num
         program = subprocess.Popen(
             [sys.executable, "-m", "prune_gui", command, *arguments], stderr=subprocess.DEVNULL
         )
-        while not server.requests:
-            time.sleep(0.05)
+        wait_until(lambda: server.requests)
         time.sleep(0.5)
         started = time.monotonic()
         program.send_signal(number)

@@ -8,6 +8,7 @@ import time
 import psutil
 import pytest
 import torch
+from polling import wait_until
 
 from prune_gui.errors import Cancelled, PluginError, RecipeError
 from prune_gui.isolated.messages import pack
@@ -170,9 +171,7 @@ def test_cancelling_stops_waiting_for_a_busy_plug_in(plugin_file):
 
     thread = threading.Thread(target=first)
     thread.start()
-    while not loaded.process._lock.locked():
-        assert thread.is_alive()
-        time.sleep(0.01)
+    wait_until(loaded.process._lock.locked)
     stop_second.set()
     with pytest.raises(Cancelled):
         pruned(loaded, 7, Monitor(cancel=stop_second))

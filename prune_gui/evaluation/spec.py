@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-import os
 import shlex
 import shutil
 import sys
@@ -108,7 +107,7 @@ class EvaluatorSpec:
 
         The working folder decides which program or module a command finds.
         """
-        folder = [] if self.path else [_working_folder()]
+        folder = [] if self.path else [str(Path.cwd())]
         return _digest([*self._settings, *folder], self._named)
 
     def digest(self) -> str:
@@ -116,7 +115,7 @@ class EvaluatorSpec:
         named = [self.path] if self.path else self._named
         scripts = [path.absolute() for path in named if path.suffix == ".py" and path.is_file()]
         siblings = [path for script in scripts for path in _siblings(script)]
-        return _digest([*self._settings, _working_folder()], [*self._named, *siblings])
+        return _digest([*self._settings, str(Path.cwd())], [*self._named, *siblings])
 
     @property
     def _settings(self) -> list[str | None]:
@@ -126,10 +125,6 @@ class EvaluatorSpec:
     @property
     def _named(self) -> list[Path]:
         return [Path(word) for word in self.argv]
-
-
-def _working_folder() -> str:
-    return os.getcwd()  # noqa: PTH109 - a string
 
 
 def _read(path: Path) -> bytes:
@@ -200,7 +195,7 @@ class EvaluatorChoice(BaseModel):
 
     text: Text
     python: Text | None = None
-    pass_as: Literal["path", "state_dict"] | None = None
+    pass_as: PassAs | None = None
     metric: Text | None = None
     better: Literal["higher", "lower"] | None = None
     name: Text | None = None

@@ -54,7 +54,7 @@ class StateLosses(Sequence[str]):
         """Those of weights, and of other tensors that differ (see `TensorInfo.kind`)."""
         measures = self.measures
         differs = (measures["change"] > 0) | (measures["left"] != measures["right"])
-        listed = differs | [info.kind is None for info in self.infos]
+        listed = differs | np.array([info.kind is None for info in self.infos], np.bool_)
         infos = tuple(self.infos[row] for row in np.flatnonzero(listed))
         return replace(self, infos=infos, measures=measures[listed])
 

@@ -97,6 +97,8 @@ class Comparison(QObject):
             return
         session.reference_path = path and path.absolute()
         kept_recipes.keep_reference(session)
+        if path is not None and isinstance(self.chosen["right"], OtherCheckpoint):
+            self.chosen["right"] = DEFAULTS["right"]
         self._take_reference()
         self.changed.emit()
 
@@ -203,9 +205,8 @@ class Comparison(QObject):
         session = self._source.session
         if not continued:
             self.notice = ""
-            own = session.checkpoint.path.absolute() if session is not None else None
             for which, side in self.chosen.items():
-                if not isinstance(side, OtherCheckpoint) or side.path.absolute() == own:
+                if not (isinstance(side, OtherCheckpoint) and self._is_comparable(side)):
                     self.chosen[which] = DEFAULTS[which]
         path = session.reference_path if session is not None else None
         if not continued or path != self._reference or path not in self._others:
@@ -236,6 +237,14 @@ class Comparison(QObject):
                 return name in self._session_states
             case _:
                 return True
+
+    def _is_comparable(self, side: OtherCheckpoint) -> bool:
+        """Return whether a checkpoint is another one than that of the session, of a like network."""
+        session, other = self._source.session, self._others.get(side.path)
+        if session is None or side.path.absolute() == session.checkpoint.path.absolute():
+            return False
+        names = session.checkpoint.tensors.keys()
+        return other is None or not names.isdisjoint(other.checkpoint.tensors)
 
     def _replace(self, which: Which) -> None:
         gone, self.chosen[which] = self.chosen[which], DEFAULTS[which]

@@ -84,6 +84,12 @@ def test_only_parameters_on_both_sides_are_compared_and_other_shapes_are_not_gue
         assert np.isnan(measure[0])
 
 
+def test_states_without_a_common_parameter_have_nothing_to_list(resolved):
+    found = _losses(resolved(a=_weights(0, 4, 5)), resolved(b=_weights(1, 4, 5)))
+    assert list(found.listed) == list(found.weights) == []
+    assert found.omitted == 2
+
+
 def test_what_a_compact_file_lacks_is_lost(resolved):
     weights = torch.arange(1.0, 7.0).view(3, 2)
     whole = resolved(w=weights)

@@ -293,6 +293,26 @@ def test_the_reference_is_the_left_side_and_kept_energy_is_relative_to_it(
     assert _box(compare).currentText() == "The file as opened"
 
 
+def test_a_checkpoint_of_another_network_does_not_stay_beside_the_next_file(
+    compare, bench, other, checkpoint, tmp_path
+):
+    stranger = tmp_path / "stranger.safetensors"
+    save_file({"deep.weight": torch.ones(4, 4)}, stranger)
+    bench.comparison.open(other, "right")
+    bench.until_idle()
+    bench.comparison.set_reference(checkpoint)
+    bench.until_idle()
+    assert _box(compare, "right").currentText() == "This file, no steps yet"
+    bench.comparison.open(other, "right")
+    bench.until_idle()
+    bench.open_and_choose(stranger, "deep.weight")
+    assert _box(compare, "right").currentText() == "This file, no steps yet"
+    bench.comparison.open(other, "right")
+    bench.until_idle()
+    assert "No parameter is on both sides" in compare.headline.text()
+    assert not bench.errors
+
+
 def test_a_reference_that_cannot_be_opened_is_none(compare, bench, checkpoint, tmp_path):
     damaged = tmp_path / "damaged.safetensors"
     damaged.write_bytes(b"damaged")

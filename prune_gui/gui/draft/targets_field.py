@@ -269,7 +269,8 @@ class TargetsField(QWidget):
             text = tr(message, count=len(pruned), all=len(chosen), entries=weights)
             note = trn("{count:,} protected", "{count:,} protected", len(protected))
         elif self._method is not None and self._method.is_coupled:
-            note = tr("with the other tensors of their units, also biases")
+            text = trn("{count:,} parameter", "{count:,} parameters", len(pruned))
+            note = tr("their units are pruned in all tensors that have them, also biases")
         elif len(chosen) > 1 and self.following.isChecked() and all(map(is_usually_pruned, chosen)):
             note = tr("no biases, norms or embeddings")
         text = tr("{text}; {note}", text=text, note=note) if note else text

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 WIDTHS_PX: Final = (510, 290)  # of the table and of the grid, at first
 HEIGHTS_PX: Final = (100, 180)  # of the table, which scrolls, and of the grid, which shows all
-MIN_WIDTH_BESIDE_PX: Final = 800
-"""Minimum width of the view for the grid beside the table; else it is below."""
+MIN_WIDTH_BESIDE_PX: Final = 900
+"""Minimum width of the view for the grid beside the table; else it is below, as wide as both."""
 MARGINS_PX: Final = (GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX)
 
 

@@ -437,8 +437,9 @@ def test_another_comparison_begins_at_the_top_of_the_list(compare, bench, tmp_pa
     assert _rows(compare)[0][0] == "layer.150"
 
 
-def test_a_low_window_has_more_space_for_the_overview_than_for_the_list(compare, bench):
-    compare.resize(590, 640)
+@pytest.mark.parametrize("width", [590, 860])
+def test_a_small_window_has_more_space_for_the_overview_than_for_the_list(compare, bench, width):
+    compare.resize(width, 640)
     compare.show_list()
     bench.until_idle()
     assert compare.grid.geometry().top() > compare.table_widget.geometry().bottom()

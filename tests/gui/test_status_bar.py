@@ -97,7 +97,7 @@ def test_an_idle_job_is_not_shown(status, workbench, qtbot):
 
 def test_the_pruned_count_is_shown_with_unit_prefixes(status, open_file, demo_checkpoint):
     open_file(demo_checkpoint, demo_checkpoint.with_suffix(".yaml"))
-    assert status._pruned.text() == "68.4 k of 89.9 k pruned (76.1 %)"
+    assert status._pruned.text() == "68.4 k of 89.7 k pruned (76.3 %)"
 
 
 def test_showing_a_job_does_not_change_the_layout(qtbot, workbench):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from html import escape
 from typing import Final
 
 import numpy as np
@@ -15,7 +14,7 @@ from PySide6.QtCore import QPointF, QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 
 from prune_gui.evaluation.evaluation_jobs import MetricCurve
-from prune_gui.gui.views.legend_text import coloured_text
+from prune_gui.gui.views.legend_text import coloured_text, unbroken
 from prune_gui.gui.views.plot import Plot, pen
 from prune_gui.raster.colours import Colours
 
@@ -185,7 +184,7 @@ class MetricPlot(Plot):
             shape = line + SYMBOLS[self._symbols[curve.label]] + line
             return coloured_text(shape, self.shades[curve.label])
 
-        return "<br>".join(f"{mark(curve)}&nbsp;{escape(curve.label)}" for curve in self.curves)
+        return "<br>".join(f"{mark(one)}&nbsp;{unbroken(one.label)}" for one in self.curves)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
         key = Key(event.key())

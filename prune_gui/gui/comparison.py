@@ -239,7 +239,7 @@ class Comparison(QObject):
                 return True
 
     def _is_comparable(self, side: OtherCheckpoint) -> bool:
-        """Return whether a checkpoint is another than that of the session, and of a like network."""
+        """Return whether a checkpoint is not that of the session, but of a like network."""
         session, other = self._source.session, self._others.get(side.path)
         if session is None or side.path.absolute() == session.checkpoint.path.absolute():
             return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -96,7 +97,7 @@ class MappedCheckpoint(FileCheckpoint):
         self.source = source
         self.spans = {key: tensor.spans for key, tensor in header.tensors.items()}
         mappings = MAX_CACHED_MAPPINGS if source.maps_neighbours else MAX_CACHED_COPIES
-        self._cached_pages = lru_cache(mappings)(source.pages)
+        self._cached_pages = lru_cache(mappings)(self._pages)
         self._cached_copies = lru_cache(MAX_CACHED_COPIES)(self._aligned_bytes)
         raw = {key: tensor.raw for key, tensor in header.tensors.items()}
         remarks = header.remarks
@@ -206,9 +207,19 @@ class MappedCheckpoint(FileCheckpoint):
         flat = self._cached_pages(first, last)[start - first : stop - first]
         return flat.clone() if start % alignment else flat
 
+    def _pages(self, start: int, stop: int) -> torch.Tensor:
+        """Map a span; where memory is limited, in place of those that stay mapped."""
+        try:
+            return self.source.pages(start, stop)
+        except CheckpointError as error:
+            if not isinstance(error.__cause__, OSError) or error.__cause__.errno != errno.ENOMEM:
+                raise
+        self._cached_pages.cache_clear()
+        return self.source.pages(start, stop)
+
     def _aligned_bytes(self, start: int, stop: int, alignment: int) -> torch.Tensor:
         """Return a span of the file as flat uint8: its mapping, or a copy if that is unaligned."""
-        flat = self.source.pages(start, stop)
+        flat = self._pages(start, stop)
         # Compiled loops may rely on the alignment.
         return flat.clone() if start % alignment else flat
 

@@ -68,7 +68,9 @@ def read_calibration(
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
         raise ReconstructionError(
-            "{path} cannot be read: {reason}.", path=path, reason=error.strerror or error
+            "{path} cannot be read: {reason}. Choose another file.",
+            path=path,
+            reason=error.strerror or error,
         ) from error
     if path.suffix == ".py":
         return Calibration(_made_by(path), digest)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from prune_gui.checkpoint import Checkpoint, open_checkpoint
+from prune_gui.checkpoint.write.atomic import check_room
 from prune_gui.errors import ReconstructionError
 from prune_gui.file_stamps import FileStamps
 from prune_gui.monitor import Monitor
@@ -63,7 +64,7 @@ class Plan:
         finished: how many of them an earlier run has pruned.
         samples, tokens: numbers of sequences, and of positions in all of them.
         memory: bytes in use, about: of the program, blocks, activations and second moments.
-        disk: bytes of the output, and once more of its blocks until it is written.
+        disk: bytes to write: the output, and once more its blocks until it is written.
     """
 
     model: str
@@ -136,6 +137,7 @@ class FolderRun:
             deciding = _deciding(checkpoint, recipe, model.config, data, options, device)
             unfinished = UnfinishedRun(out, deciding)
             blocks = StoredBlocks(model, lists, resolution, options, unfinished, device)
+            check_room(out, blocks.bytes_to_write())
             yield cls(checkpoint, blocks, data, out, unfinished, options, output)
 
     def plan(self) -> Plan:
@@ -144,7 +146,7 @@ class FolderRun:
         memory = memory_in_use(self.blocks.device)
         network = self.blocks.network(self.data)
         inputs = network.calls(network.lists[0], {}).inputs
-        tensors, layers = self.checkpoint.tensors, tuple(self.blocks.planned())
+        layers = tuple(self.blocks.planned())
         activations = sum(batch.nbytes for batch in inputs)
         return Plan(
             model=self.blocks.class_name,
@@ -155,8 +157,7 @@ class FolderRun:
             samples=sum(len(batch) for batch in inputs),
             tokens=sum(batch.shape[:-1].numel() for batch in inputs),
             memory=memory + self.blocks.working_memory(layers) + COPIES * activations,
-            disk=sum(info.nbytes for info in tensors.values())
-            + sum(tensors[layer.name].nbytes for layer in layers),
+            disk=self.blocks.bytes_to_write(),
         )
 
     def run(

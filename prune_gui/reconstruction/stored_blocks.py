@@ -174,6 +174,17 @@ class StoredBlocks:
         solving = max(max(shape) ** 2 + shape[0] * max(shape) for shape in shapes)
         return FLOAT_BYTES * (COPIES * max(sizes) + SOLVING * solving)
 
+    def bytes_to_write(self) -> int:
+        """Return the bytes of the output, and of the files of blocks that are not finished."""
+        tensors, layers = self._checkpoint.tensors, self._resolution.layers
+        kept = (
+            tensors[name].nbytes
+            for number in range(self._run.count(), len(self))
+            for name in self._own_names(number).values()
+            if name in layers or self._options.tuning_steps
+        )
+        return sum(info.nbytes for info in tensors.values()) + sum(kept)
+
     def finished(self, number: int) -> BlockError | None:
         """Do as `Blocks.finished`."""
         return self._run.errors(number)

@@ -1,6 +1,7 @@
 """Files that are read or saved under changes, lost pages, kills and full disks."""
 
 import ctypes
+import errno
 import gc
 import hashlib
 import json
@@ -403,3 +404,23 @@ def test_the_file_is_closed_after_its_last_user(tmp_path):
     del source
     gc.collect()
     assert file.closed
+
+
+def test_where_memory_is_limited_a_mapping_takes_the_place_of_others(tmp_path, monkeypatch):
+    path = tmp_path / "model.safetensors"
+    tensors = {name: torch.full((300, 300), value) for name, value in (("a", 1.0), ("b", 2.0))}
+    save_file(tensors, path)
+    with open_checkpoint(path) as checkpoint:
+        real, room = checkpoint.source._map, 1
+
+        def map_one(*span):
+            if checkpoint._cached_pages.cache_info().currsize >= room:
+                raise OSError(errno.ENOMEM, "Cannot allocate memory")
+            return real(*span)
+
+        monkeypatch.setattr(checkpoint.source, "_map", map_one)
+        for name, value in tensors.items():
+            assert torch.equal(checkpoint.view(name), value)
+        room = 0
+        with pytest.raises(CheckpointError, match="cannot be mapped into memory"):
+            checkpoint.view("a")

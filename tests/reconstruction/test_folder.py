@@ -208,6 +208,15 @@ def test_nothing_is_lost_if_the_output_cannot_be_written(folder, tokens, tmp_pat
     assert run(folder, tokens, out) == expected
 
 
+def test_room_for_the_blocks_beside_the_output_is_needed(folder, tokens, tmp_path, monkeypatch):
+    size = sum(weight.nbytes for weight in weights(folder).values())
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=size + 10_000))
+    with pytest.raises(CheckpointError, match=r"out needs .* Free disk space"):
+        run(folder, tokens, tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["tokens.safetensors"]
+
+
 def test_the_command_writes_a_folder_that_transformers_loads(folder, tmp_path):
     import transformers
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -34,7 +33,8 @@ if TYPE_CHECKING:
 MAX_CACHED_MAPPINGS: Final = 1 << 13
 """Spans of a local file that stay mapped: every later pass finds their pages in the page table."""
 MAX_CACHED_COPIES: Final = 2
-"""The same for spans that are copied because they are not aligned, or fetched."""
+"""The same for spans that are copied because they are not aligned, or fetched, and for all spans in
+a process whose address space is limited."""
 SMALL_TENSOR_BYTES: Final = 1 << 18
 """Tensors up to this size share a mapping with the tensors near them."""
 WINDOW_BYTES: Final = 1 << 24
@@ -67,6 +67,16 @@ ReadBytes = Callable[[int, int, int], "torch.Tensor"]
 """A function of start, stop and alignment in bytes that returns this span of the file as uint8."""
 
 
+def _is_limited() -> bool:
+    """Return whether the system limits what this process may map."""
+    try:
+        import resource  # not on Windows
+    except ImportError:
+        return False
+    limits = (resource.getrlimit(which)[0] for which in (resource.RLIMIT_AS, resource.RLIMIT_DATA))
+    return any(limit != resource.RLIM_INFINITY for limit in limits)
+
+
 class SpanTensor(NamedTuple):
     """A tensor, and the spans of its bytes: little-endian, in row-major order.
 
@@ -96,8 +106,9 @@ class MappedCheckpoint(FileCheckpoint):
     def __init__(self, source: Source, header: Header, surroundings: Surroundings) -> None:
         self.source = source
         self.spans = {key: tensor.spans for key, tensor in header.tensors.items()}
-        mappings = MAX_CACHED_MAPPINGS if source.maps_neighbours else MAX_CACHED_COPIES
-        self._cached_pages = lru_cache(mappings)(self._pages)
+        keeps_mappings = source.maps_neighbours and not _is_limited()
+        mappings = MAX_CACHED_MAPPINGS if keeps_mappings else MAX_CACHED_COPIES
+        self._cached_pages = lru_cache(mappings)(source.pages)
         self._cached_copies = lru_cache(MAX_CACHED_COPIES)(self._aligned_bytes)
         raw = {key: tensor.raw for key, tensor in header.tensors.items()}
         remarks = header.remarks
@@ -207,19 +218,9 @@ class MappedCheckpoint(FileCheckpoint):
         flat = self._cached_pages(first, last)[start - first : stop - first]
         return flat.clone() if start % alignment else flat
 
-    def _pages(self, start: int, stop: int) -> torch.Tensor:
-        """Map a span; where memory is limited, in place of those that stay mapped."""
-        try:
-            return self.source.pages(start, stop)
-        except CheckpointError as error:
-            if not isinstance(error.__cause__, OSError) or error.__cause__.errno != errno.ENOMEM:
-                raise
-        self._cached_pages.cache_clear()
-        return self.source.pages(start, stop)
-
     def _aligned_bytes(self, start: int, stop: int, alignment: int) -> torch.Tensor:
         """Return a span of the file as flat uint8: its mapping, or a copy if that is unaligned."""
-        flat = self._pages(start, stop)
+        flat = self.source.pages(start, stop)
         # Compiled loops may rely on the alignment.
         return flat.clone() if start % alignment else flat
 

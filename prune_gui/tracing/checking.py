@@ -35,7 +35,7 @@ def outputs(run: Run, model: torch.nn.Module) -> list[torch.Tensor]:
 
 @dataclass(slots=True)
 class Checker:
-    """Tries groups of units of a model, of which it changes the values."""
+    """Tries groups of units of a model, whose tensors it shares but does not change."""
 
     model: torch.nn.Module
     run: Run
@@ -44,14 +44,29 @@ class Checker:
 
     _failed: set[object] = field(default_factory=set)
     _known: dict[tuple[CoupledGroup, ...], float | None] = field(default_factory=dict)
+    _masked: tuple[object, list[torch.Tensor]] = (None, [])
+    """Units, and the outputs with zeros in their place."""
 
     def __post_init__(self) -> None:
         generator = torch.Generator().manual_seed(0)
-        with torch.no_grad():
-            for tensor in self.model.state_dict(keep_vars=True).values():
-                is_one_value = tensor.numel() > 1 and bool((tensor == tensor.reshape(-1)[0]).all())
-                if tensor.is_floating_point() and is_one_value:  # such as a scale of zeros
-                    tensor.copy_(torch.rand(tensor.shape, generator=generator) + 0.5)
+        values = {}
+        for name, tensor in self.model.state_dict().items():
+            is_one_value = tensor.numel() > 1 and bool((tensor == tensor.reshape(-1)[0]).all())
+            if tensor.is_floating_point() and is_one_value:  # such as a scale of zeros
+                random = torch.rand(tensor.shape, generator=generator) + 0.5
+                values[name] = random.to(tensor)
+        self.model = self._with_values(values)
+
+    def _with_values(self, values: Mapping[str, torch.Tensor]) -> torch.nn.Module:
+        """Return a copy of the model with some other tensors, which shares all others."""
+        tensors: dict[int, Any] = {}
+        for name, tensor in self.model.state_dict(keep_vars=True).items():
+            is_parameter = isinstance(tensor, torch.nn.Parameter)
+            if name in values and id(tensor) not in tensors:
+                new = values[name]
+                tensors[id(tensor)] = torch.nn.Parameter(new, False) if is_parameter else new
+            tensors.setdefault(id(tensor), tensor)
+        return copy.deepcopy(self.model, tensors)
 
     def difference(self, groups: Sequence[CoupledGroup]) -> float | None:
         """Return how much the outputs without half of the units differ from those with zeros.
@@ -86,14 +101,18 @@ class Checker:
             same = (small[one] for one in removed if state[one] is tensor)
             small[name] = next(same, small[name])
         try:
-            compact = copy.deepcopy(self.model, {id(one): one for one in state.values()})
+            compact = self._with_values({name: state[name].to("meta") for name in removed})
             functions = _loader(attributes)
             functions["resize_layers"](compact, small)
             functions["fill"](compact, small)
             found = outputs(self.run, compact)
         except Exception:  # noqa: BLE001 - whatever the code of the network raises
             return None
-        expected = self._masked(removed, state)
+        del compact, small
+        units = tuple(replace(group, attributes=()) for group in groups)
+        if self._masked[0] != units:
+            self._masked = units, self._masked_outputs(removed)
+        expected = self._masked[1]
         if [one.shape for one in found] != [one.shape for one in expected]:
             return None
         differences = [
@@ -104,20 +123,15 @@ class Checker:
         ]
         return max(differences, default=0.0)
 
-    def _masked(
-        self, removed: Mapping[str, Mapping[int, list[Any]]], state: Mapping[str, torch.Tensor]
-    ) -> list[torch.Tensor]:
-        """Return the outputs with zeros in place of units."""
-        before = {name: state[name].detach().clone() for name in removed}
-        with torch.no_grad():
-            try:
-                for name, by_dim in removed.items():
-                    for dim, several in by_dim.items():
-                        state[name].index_fill_(dim, torch.from_numpy(np.concatenate(several)), 0)
-                return outputs(self.run, self.model)
-            finally:
-                for name, tensor in before.items():
-                    state[name].copy_(tensor)
+    def _masked_outputs(self, removed: Mapping[str, Mapping[int, list[Any]]]) -> list[torch.Tensor]:
+        """Return the outputs with zeros in place of channels, by tensor and dimension."""
+        state = self.model.state_dict()
+        values = {}
+        for name, by_dim in removed.items():
+            values[name] = state[name].clone()
+            for dim, several in by_dim.items():
+                values[name].index_fill_(dim, torch.from_numpy(np.concatenate(several)), 0)
+        return outputs(self.run, self._with_values(values))
 
     def settle(self, groups: Sequence[CoupledGroup]) -> list[CoupledGroup]:
         """Return the groups that can be removed, with the attributes that they need.

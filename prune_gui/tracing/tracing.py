@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -58,7 +57,7 @@ def trace(model: torch.nn.Module, inputs: object, *, family: str = "traced") -> 
                 for name in dict.fromkeys(one.space for one in groups)
             }
         else:
-            spaces = _tried(Checker(copy.deepcopy(model), run), groups, unknown)
+            spaces = _tried(Checker(model, run), groups, unknown)
     finally:
         model.train(mode)
         torch.backends.mha.set_fastpath_enabled(fast[0])

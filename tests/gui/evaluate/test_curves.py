@@ -262,7 +262,7 @@ def test_each_chosen_ranking_is_a_curve_exported_with_its_legend_and_all_metrics
     export_figure(sweep.save_picture.trigger, tmp_path / "curve.svg")
     sweep.save_table.trigger()
     picture = (tmp_path / "curve.svg").read_text()
-    assert "global L1" in picture
+    assert "global\N{NO-BREAK SPACE}L1" in picture
     assert "kept" in picture
     head, first, *_ = (tmp_path / "curve.csv").read_bytes().decode().split("\r\n")
     assert head == "Curve,Amount,Sparsity,kept,loss,Problem"

@@ -143,21 +143,6 @@ class Scan(nn.Module):
         return self.out((torch.stack(outputs, 1) + x * self.skip) * functional.silu(gate))
 
 
-class Recurrent(nn.Module):
-    """Two layers in both directions, and one with two gates."""
-
-    def __init__(self):
-        super().__init__()
-        self.inputs = nn.Linear(5, 8)
-        self.both = nn.LSTM(8, 6, num_layers=2, bidirectional=True, batch_first=True)
-        self.forth = nn.GRU(12, 10, batch_first=True)
-        self.last = nn.Linear(10, 3)
-
-    def forward(self, x):
-        x, _ = self.both(functional.relu(self.inputs(x)))
-        return self.last(self.forth(x)[0][:, -1])
-
-
 class SpatialGate(nn.Module):
     """Half of the channels gate the others after a layer over positions."""
 
@@ -173,6 +158,102 @@ class SpatialGate(nn.Module):
         return self.down(kept * self.over_positions(self.norm(gate)))
 
 
+class Einsum(nn.Module):
+    """Heads in parameters of three dimensions, and a bias for each head by relative position."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.positions = nn.Embedding(20, 16), nn.Embedding(9, 4)
+        self.query, self.key, self.value = (
+            nn.Parameter(torch.randn(16, 4, 6) / 4) for _ in range(3)
+        )
+        self.out = nn.Parameter(torch.randn(4, 6, 16) / 4)
+        self.last = nn.Linear(16, 3)
+
+    def forward(self, x):
+        ids = (x[..., 0] > 0).long()
+        x = self.embedding(ids)
+        query, key, value = (
+            torch.einsum("ntc,chd->nhtd", x, one) for one in (self.query, self.key, self.value)
+        )
+        step = torch.arange(ids.shape[1])
+        places = (step[:, None] - step).clamp(-4, 4) + 4
+        scores = torch.einsum("nhtd,nhsd->nhts", query, key)
+        weights = (scores + self.positions(places).permute(2, 0, 1)).softmax(-1)
+        return self.last(x + torch.einsum("nhts,nhsd,hdc->ntc", weights, value, self.out))
+
+
+class Enlarged(nn.Module):
+    """Pixels as channels, blocks that weigh their channels, and channels as pixels."""
+
+    def __init__(self):
+        super().__init__()
+        self.inputs = nn.Conv2d(12, 8, 3, padding=1)
+        self.wide, self.back = nn.Conv2d(8, 16, 3, padding=1), nn.Conv2d(16, 8, 1)
+        self.squeeze, self.excite = nn.Conv2d(8, 4, 1), nn.Conv2d(4, 8, 1)
+        self.up, self.slope = nn.Conv2d(8, 32, 1), nn.PReLU(8)
+        self.last = nn.Conv2d(8, 12, 3, padding=1)
+
+    def forward(self, x):
+        x = self.inputs(functional.pixel_unshuffle(x, 2))
+        y = self.back(self.wide(x).relu())
+        x = x + y * self.excite(self.squeeze(y.mean((2, 3), keepdim=True)).relu()).sigmoid()
+        x = self.slope(functional.pixel_shuffle(self.up(x), 2))
+        return functional.pixel_shuffle(self.last(x), 2)
+
+
+class Messages(nn.Module):
+    """Rows that are gathered, changed, added where edges end, and kept in a gated cell."""
+
+    def __init__(self):
+        super().__init__()
+        self.inputs, self.cell = nn.Linear(5, 12), nn.GRUCell(12, 12)
+        self.one, self.two = nn.Linear(24, 16), nn.Linear(16, 12)
+        self.last = nn.utils.parametrizations.weight_norm(nn.Linear(12, 3))
+        self.register_buffer("edges", torch.tensor([[0, 1, 2, 3, 1], [1, 2, 0, 2, 3]]))
+
+    def forward(self, x):
+        x = self.inputs(x)
+        for _ in range(2):
+            begins, ends = self.edges
+            passed = self.two(self.one(torch.cat([x[begins], x[ends]], -1)).relu())
+            x = self.cell(torch.zeros_like(x).index_add(0, ends, passed), x)
+        return self.last(x.topk(2, 0)[0])
+
+
+class Recurrent(nn.Module):
+    """Recurrent layers in both directions, and one of another kind."""
+
+    def __init__(self):
+        super().__init__()
+        self.both = nn.LSTM(6, 10, 2, batch_first=True, bidirectional=True)
+        self.one, self.last = nn.GRU(20, 6, batch_first=True), nn.Linear(6, 2)
+
+    def forward(self, x):
+        return self.last(self.one(self.both(x)[0])[0])
+
+
+class Mixed(nn.Module):
+    """Groups that are shuffled beside a pooled shortcut, and halves by slicing."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 18, 1)
+        self.one, self.two = nn.Conv2d(18, 36, 1, groups=3), nn.Conv2d(36, 30, 1, groups=3)
+        self.norm, self.depthwise = nn.BatchNorm2d(36), nn.Conv2d(36, 36, 3, 1, 1, groups=36)
+        self.gate, self.last = nn.Conv2d(24, 24, 1), nn.Conv2d(72, 4, 1)
+
+    def forward(self, x):
+        x = self.stem(x)
+        y = self.norm(self.one(x)).relu()
+        n, channels, *sides = y.shape
+        y = y.reshape(n, 3, channels // 3, *sides).transpose(1, 2).reshape(y.shape)
+        x = torch.cat([functional.avg_pool2d(x, 3, 1, 1), self.two(self.depthwise(y))], 1)
+        middle = x.shape[1] // 2
+        first, second = x[:, :middle], x[:, middle:]
+        return self.last(torch.cat([first, self.gate(first) * second, second], 1))
+
+
 NETWORKS = {
     "dense": lambda: (Dense(), torch.randn(2, 3, 8, 8)),
     "shuffled": lambda: (Shuffled(), torch.randn(2, 3, 6, 6)),
@@ -180,5 +261,9 @@ NETWORKS = {
     "grouped": lambda: (Grouped(), torch.randn(2, 3, 4, 4)),
     "attention": lambda: (Attention(), torch.randn(2, 5, 10)),
     "scan": lambda: (Scan(), torch.randn(2, 5, 6)),
-    "recurrent": lambda: (Recurrent(), torch.randn(2, 4, 5)),
+    "einsum": lambda: (Einsum(), torch.randn(2, 5, 4)),
+    "enlarged": lambda: (Enlarged(), torch.randn(1, 3, 8, 8)),
+    "messages": lambda: (Messages(), torch.randn(4, 5)),
+    "recurrent": lambda: (Recurrent(), torch.randn(2, 5, 6)),
+    "mixed": lambda: (Mixed(), torch.randn(2, 3, 6, 6)),
 }

@@ -17,6 +17,8 @@ from prune_gui.tracing.labels import LabelClasses, compact, varying, without
 Layers = tuple[torch.Tensor, ...]
 
 LIKE: Final = ("_like", "new_zeros", "new_ones", "new_empty", "new_full", "new_empty_strided")
+PRODUCTS: Final = ("mm", "addmm", "bmm", "baddbmm")
+"""Operators whose results are channels of layers even without any input, as of learned queries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +50,15 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Shadow:
-    """The labels of a tensor; `constant` if it depends on no input of the network."""
+    """The labels of a tensor.
+
+    `constant` if it is a parameter or follows from some without a layer; `zeros` if it is known to
+    have no other values, such as a first state.
+    """
 
     layers: Layers = ()
     constant: bool = True
+    zeros: bool = False
 
 
 class GroupedChannels(NamedTuple):
@@ -147,9 +154,9 @@ class LabelledTensors(TorchDispatchMode, ABC):  # type: ignore[no-untyped-call]
             for layer in (layer for one in known for layer in one.layers):
                 self.classes.fix(layer)
             layers = [()] * len(call.outs)
-        constant = all(one.constant for one in known)
+        is_constant = call.name not in PRODUCTS and all(one.constant for one in known)
         for one, of_one in zip(call.outs, layers, strict=True):
-            self._shadows[one] = Shadow(self._normal(of_one), constant)
+            self._shadows[one] = Shadow(self._normal(of_one), is_constant)
         return out
 
     @abstractmethod

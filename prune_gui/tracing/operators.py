@@ -7,7 +7,7 @@ that the rules for views, concatenation, splitting, shuffling and flattening are
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import torch
@@ -29,7 +29,7 @@ MOVES: Final = frozenset(
     """_reshape_copy _to_copy _unsafe_view alias channel_shuffle clone contiguous
     detach expand_copy flip im2col index index_select lift_fresh native_channel_shuffle
     permute_copy pixel_shuffle pixel_unshuffle repeat repeat_interleave reshape roll rot90 tril triu
-    squeeze t transpose unsafe_split unsqueeze view_copy""".split()  # noqa: SIM905
+    unsafe_chunk unsafe_split unsafe_split_with_sizes view_copy""".split()  # noqa: SIM905
 )
 VIEWS: Final = frozenset(["view", "_unsafe_view", "_reshape_alias", "reshape"])
 POINTWISE: Final = frozenset(
@@ -42,6 +42,8 @@ REDUCTIONS: Final = frozenset(
 )
 EXACT_REDUCTIONS: Final = frozenset(["sum", "norm", "linalg_vector_norm"])
 ALONG: Final = frozenset(["_softmax", "_log_softmax", "softmax", "log_softmax", "cumsum"])
+MOST_SLICES: Final = 4
+"""A slice of at least this share of a dimension is one of several equal parts, such as a half."""
 LOCAL: Final = ("pool", "upsample", "reflection_pad", "replication_pad", "grid_sampler")
 """Parts of the names of operators on positions of images and sequences, channel by channel."""
 
@@ -64,7 +66,7 @@ class ChannelTrace(LabelledTensors):  # type: ignore[no-untyped-call]
             return self._reduce
         if name in POINTWISE or (torch.Tag.pointwise in call.func.tags and name not in MOVES):
             return self._pointwise
-        if call.func.is_view or name in MOVES:
+        if call.func.is_view or name in MOVES or torch.Tag.inplace_view in call.func.tags:
             return self._move
         return self._local if any(part in name for part in LOCAL) else None
 
@@ -82,30 +84,42 @@ class ChannelTrace(LabelledTensors):  # type: ignore[no-untyped-call]
         name, args = call.name, call.args[1:]
         if name == "_to_copy":
             return [self.shadow(call.args[0]).layers]
+        is_in_place = torch.Tag.inplace_view in call.func.tags
+        move = getattr(torch.ops.aten, name) if is_in_place else call.func
         results: list[list[torch.Tensor]] = [[] for _ in call.outs]
-        for layer in self.shadow(call.args[0]).layers:
+        for layer in self._apart(call) if name in VIEWS else self.shadow(call.args[0]).layers:
             if "channel_shuffle" in name and 1 in varying(layer):
                 self.uneven.append(compact(divided(layer, 1, args[0])))
             moved = (
                 layer.reshape(call.outs[0].shape)
                 if name in VIEWS
-                else call.func(layer.detach(), *args, **call.kwargs)  # it may be in place
+                else move(layer, *args, **call.kwargs)
             )
             for result, one in zip(results, direct_tensors(moved), strict=True):
                 result.append(one)
-            if (
-                name.endswith("split")
-                and len(call.outs) > 1
-                and len({o.shape for o in call.outs}) == 1
-            ):
-                dim = (args[1] if len(args) > 1 else call.kwargs.get("dim", 0)) % layer.ndim
-                if dim in varying(layer):
-                    parts = divided(layer.movedim(dim, 0), 0, len(call.outs))
-                    if len(varying(layer)) == 1:
-                        self.parts.append(parts.flatten(2)[..., 0])
-                    else:
-                        self.uneven.append(compact(parts))
+            dim, count = _equal_parts(call)
+            if count > 1 and dim in varying(layer):
+                parts = divided(layer.movedim(dim, 0), 0, count)
+                if len(varying(layer)) == 1:
+                    self.parts.append(parts.flatten(2)[..., 0])
+                else:
+                    self.uneven.append(compact(parts))
         return [tuple(result) for result in results]
+
+    def _apart(self, call: Call) -> Iterator[torch.Tensor]:
+        """Yield the layers of a tensor whose dimensions a view joins, such as heads and channels.
+
+        Of layers that differ along one dimension of the view, that of the first dimension of its
+        parameter is divided, and the others keep their length.
+        """
+        taken: set[int] = set()
+        for layer in sorted(self.shadow(call.args[0]).layers, key=lambda one: int(one.max())):
+            dims = varying(compact(layer.reshape(call.outs[0].shape)))
+            if taken.isdisjoint(dims):
+                taken.update(dims)
+                yield layer
+            else:
+                self.classes.fix(layer)
 
     def _constant_pad_nd(self, call: Call) -> list[Layers]:
         result = []
@@ -212,24 +226,21 @@ class ChannelTrace(LabelledTensors):  # type: ignore[no-untyped-call]
             self.classes.join(first, second)
         return [tuple(first for first, _ in halves)]
 
-    def _contract(
-        self, first: Shadow, second: Shadow, shape: Sequence[int], *, is_zero: bool = False
-    ) -> Layers:
-        """Return the layers of a product (..., n, k) @ (..., k, m), and join both along k.
-
-        Zeros that the code makes, such as the first state of a recurrent layer, demand nothing.
-        """
+    def _contract(self, first: Shadow, second: Shadow, shape: Sequence[int]) -> Layers:
+        """Return the layers of a product (..., n, k) @ (..., k, m), and join both along k."""
         of_first = [one.unsqueeze(-1) for one in first.layers]  # (..., n, k, 1)
         of_second = [one.unsqueeze(-3) for one in second.layers]  # (..., 1, k, m)
         inner = len(shape) - 1
         along = [[one for one in side if inner in varying(one)] for side in (of_first, of_second)]
         both_change = not first.constant and not second.constant
         rest = []
-        for own, others, is_parameter in (
-            (along[0], along[1], first.constant),
-            (along[1], along[0], second.constant),
+        for own, others, is_parameter, any_width in (
+            (along[0], along[1], first.constant, second.zeros),
+            (along[1], along[0], second.constant, first.zeros),
         ):
-            for layer in own if not is_zero else ():
+            for layer in own:
+                if any_width:
+                    continue
                 if not others and len(varying(layer)) == 1:
                     self.classes.fix(layer)
                 if is_parameter:
@@ -244,19 +255,15 @@ class ChannelTrace(LabelledTensors):  # type: ignore[no-untyped-call]
         rest += [one for one in (*of_first, *of_second) if inner not in varying(one)]
         return tuple(without(one, [inner]).squeeze(inner).expand(shape) for one in rest)
 
-    def _multiplied(self, first: torch.Tensor, second: torch.Tensor, shape: Shape) -> Shadow:
-        """Return the labels of a product of matrices."""
-        shadows = self.shadow(first), self.shadow(second)
-        is_zero = any(
-            one.constant and not one.layers and not tensor.is_meta and not tensor.any()
-            for one, tensor in zip(shadows, (first, second), strict=True)
-        )
-        layers = self._normal(self._contract(*shadows, shape, is_zero=is_zero))
-        return Shadow(layers, all(one.constant for one in shadows))
+    def _factor(self, tensor: torch.Tensor) -> Shadow:
+        """Return the labels of a factor of a product, which may be a first state of zeros."""
+        shadow = self.shadow(tensor)
+        can_be = shadow.constant and not shadow.layers and not tensor.is_meta
+        return Shadow(zeros=True) if can_be and not tensor.any() else shadow
 
     def _mm(self, call: Call) -> list[Layers]:
-        first, second = call.args[:2]
-        return [self._multiplied(first, second, call.outs[0].shape).layers]
+        first, second = map(self._factor, call.args[:2])
+        return [self._contract(first, second, call.outs[0].shape)]
 
     _bmm = _mm
 
@@ -267,9 +274,13 @@ class ChannelTrace(LabelledTensors):  # type: ignore[no-untyped-call]
         return [tuple(one.squeeze(-1) for one in layers)]
 
     def _addmm(self, call: Call) -> list[Layers]:
-        (added, first, second), shape = call.args[:3], call.outs[0].shape
-        shadows = [self.shadow(added), self._multiplied(first, second, shape)]
-        return [self._joined(shape, shadows, [added.shape, shape])]
+        shape = call.outs[0].shape
+        first, second = map(self._factor, call.args[1:3])
+        product = Shadow(
+            self._normal(self._contract(first, second, shape)), first.constant and second.constant
+        )
+        shadows = [self.shadow(call.args[0]), product]
+        return [self._joined(shape, shadows, [call.args[0].shape, shape])]
 
     _baddbmm = _addmm
 
@@ -411,11 +422,52 @@ class ChannelTrace(LabelledTensors):  # type: ignore[no-untyped-call]
         return [tuple(layers)]
 
     def _gather(self, call: Call) -> list[Layers]:
-        source, dim = call.args[0], call.args[1] % call.args[0].ndim
-        layers = []
-        for layer in self.shadow(source).layers:
-            if dim in varying(layer):
-                self.classes.fix(layer)
-            else:
-                layers.append(without(layer, [dim]).expand(call.outs[0].shape))
-        return [tuple(layers)]
+        source = call.args[0]
+        given = {"topk": 2, "_topk": 2}.get(call.name, 1)
+        dim = (
+            call.args[given] if len(call.args) > given else call.kwargs.get("dim", -1)
+        ) % source.ndim
+        [layers] = self._indexed(dim, [source], call.outs[0].shape)
+        return [layers] * len(call.outs)
+
+    _topk = _gather
+
+    def _index_add(self, call: Call) -> list[Layers]:
+        source, dim, _, added = call.args[:4]
+        return self._indexed(dim % source.ndim, [source, added], source.shape)
+
+    _index_copy = _scatter = _scatter_add = _scatter_reduce = _index_add
+
+    def _indexed(
+        self, dim: int, sources: Sequence[torch.Tensor], shape: Sequence[int]
+    ) -> list[Layers]:
+        """Return the layers of what has elements at computed places of a dimension, which stays."""
+        shadows, shapes = [], []
+        for one in sources:
+            shadow = self.shadow(one)
+            for layer in shadow.layers:
+                if dim in varying(layer):
+                    self.classes.fix(layer)
+            across = (without(each, [dim]) for each in shadow.layers if dim not in varying(each))
+            shadows.append(Shadow(tuple(across), shadow.constant))
+            shapes.append([1 if d == dim else n for d, n in enumerate(one.shape)])
+        narrow = [1 if d == dim else n for d, n in enumerate(shape)]
+        joined = self._joined(narrow, shadows, shapes)
+        return [tuple(one.expand(tuple(shape)) for one in joined)]
+
+    def _weight_norm_interface(self, call: Call) -> list[Layers]:
+        tensors = call.args[:2]
+        shadows, shapes = map(self.shadow, tensors), [one.shape for one in tensors]
+        return [self._joined(call.outs[0].shape, shadows, shapes), ()]
+
+
+def _equal_parts(call: Call) -> tuple[int, int]:
+    """Return the dimension that a split or a slice divides in equal parts, and their number."""
+    source, [out, *others] = call.args[0], call.outs
+    if call.name == "slice":
+        dim = (call.args[1] if len(call.args) > 1 else 0) % source.ndim
+        count, rest = divmod(source.shape[dim], max(1, out.shape[dim]))
+        return dim, count if not rest and count <= MOST_SLICES else 1
+    if call.name not in ("split", "unsafe_split") or any(one.shape != out.shape for one in others):
+        return 0, 1
+    return (call.args[2] if len(call.args) > 2 else 0) % source.ndim, len(call.outs)

@@ -41,9 +41,8 @@ def trace(model: torch.nn.Module, inputs: object, *, family: str = "traced") -> 
         inputs = torch.utils._pytree.tree_map_only(torch.Tensor, lambda one: one.to(META), inputs)
     run = partial(_run, inputs=inputs)
     mode = model.training
-    fast = torch.backends.mha.get_fastpath_enabled(), torch.backends.mkldnn.enabled
-    torch.backends.mha.set_fastpath_enabled(False)  # both have operators of whole layers
-    torch.backends.mkldnn.enabled = False  # type: ignore[assignment]
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)  # it has operators of whole layers
     model.eval()
     try:
         groups, unknown = _traced(model, inputs, run)
@@ -60,8 +59,7 @@ def trace(model: torch.nn.Module, inputs: object, *, family: str = "traced") -> 
             spaces = _tried(Checker(model, run), groups, unknown)
     finally:
         model.train(mode)
-        torch.backends.mha.set_fastpath_enabled(fast[0])
-        torch.backends.mkldnn.enabled = fast[1]
+        torch.backends.mha.set_fastpath_enabled(fast)
     if not spaces:
         raise RecipeError(
             "No units were found in the network that can be removed. {unknown}",
@@ -97,6 +95,10 @@ def _traced(
             shapes[name] = tuple(tensor.shape)
     for tensor in tensors_in(inputs):
         channels.input(tensor)
+    one_dnn = torch.backends.mkldnn.enabled
+    is_recurrent = any(isinstance(one, torch.nn.RNNBase) for one in model.modules())
+    if is_recurrent:  # without oneDNN, these are matrix products and gates, which have rules
+        torch.backends.mkldnn.enabled = False  # type: ignore[assignment]
     try:
         with torch.no_grad(), channels:
             result = run(model)
@@ -105,6 +107,8 @@ def _traced(
             "The network does not run on the example input: {reason}",
             reason=f"{type(error).__name__}: {error}",
         ) from error
+    finally:
+        torch.backends.mkldnn.enabled = one_dnn
     for tensor in tensors_in(result):
         channels.output(tensor)
     unknown = []

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from torch import nn
+from torch.nn import functional
 from traced_networks import NETWORKS, Attention, SpatialGate
 
 import prune_gui
@@ -185,24 +186,56 @@ def test_a_stage_whose_heads_cannot_be_halved_keeps_its_hidden_channels():
     assert [group.label for group in table.spaces["hidden"].groups] == ["2"]
 
 
+def test_heads_are_a_dimension_of_parameters_that_a_view_joins_with_another(tables):
+    size, members = groups_of(tables["einsum"])["query"]
+    assert (size, members["query", 1], members["out", 0]) == (4, (0, 1), (0, 1))
+    assert members["positions.weight", 1] == (0, 1)
+
+
+def test_heads_of_learned_queries_go_with_those_of_keys_and_values():
+    class Pooled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.queries = nn.Parameter(torch.randn(1, 3, 8))
+            self.query, self.both, self.out = nn.Linear(8, 8), nn.Linear(8, 16), nn.Linear(8, 8)
+
+        def forward(self, x):
+            key, value = self.both(x).chunk(2, -1)
+            heads = (
+                one.view(len(one), one.shape[1], -1, 2).transpose(1, 2)
+                for one in (self.query(self.queries.expand(len(x), -1, -1)), key, value)
+            )
+            mixed = functional.scaled_dot_product_attention(*heads)
+            return self.out(mixed.transpose(1, 2).flatten(2))
+
+    [heads] = prune_gui.trace(Pooled(), torch.randn(2, 5, 8)).spaces["heads"].groups
+    slices = {(one.name, one.offset, one.width) for one in heads.members if not one.dim}
+    assert heads.size == 4
+    assert {("query.weight", 0, 2), ("both.weight", 0, 2), ("both.weight", 8, 2)} < slices
+
+
+def test_units_of_recurrent_layers_go_from_each_gate(tables):
+    groups = tables["recurrent"].spaces["channels"].groups
+    [both] = [one for one in groups if one.label == "both.weight_ih_l0"]
+    slices = [one.offset for one in both.members if one.name == "both.weight_hh_l1_reverse"]
+    assert (both.size, slices) == (10, [0, 10, 20, 30, 0])
+    assert {one.role for one in both.members if "bias" in one.name} == {"bias"}
+    assert "both.hidden_size" in both.attributes
+
+
+def test_rows_that_are_gathered_and_added_where_edges_end_lose_no_unit(tables):
+    groups = groups_of(tables["messages"])
+    assert {label: size for label, (size, _) in groups.items()} == {
+        "inputs": 12, "one": 16, "two": 12
+    }  # fmt: skip
+
+
 def test_a_gated_layer_has_a_neuron_in_both_halves(tables):
     members = next(g for g in tables["attention"].spaces["channels"].groups if g.size == 12).members
     assert [(one.offset, one.width) for one in members if one.name == "up.weight"] == [
         (0, 1),
         (12, 1),
     ]
-
-
-def test_the_states_of_a_recurrent_layer_go_from_all_gates_and_both_directions(tables):
-    groups = {one.label: one for one in tables["recurrent"].spaces["channels"].groups}
-    lstm, gru = groups["both.weight_ih_l0"], groups["forth.weight_ih_l0"]
-    assert (lstm.size, lstm.attributes) == (6, ("both.hidden_size", "forth.input_size"))
-    gates = [one.offset for one in lstm.members if one.name == "both.weight_hh_l0_reverse"]
-    assert sorted(gates) == [0, 0, 6, 12, 18]
-    assert {one.role for one in lstm.members if "bias" in one.name} == {"bias"}
-    read = {one.name for one in lstm.members if one.role == "consumes"}
-    assert {"both.weight_ih_l1", "forth.weight_ih_l0"} < read
-    assert (gru.size, gru.attributes) == (10, ("forth.hidden_size",))
 
 
 def test_a_convolution_over_positions_keeps_channels_apart():

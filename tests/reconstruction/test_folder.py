@@ -209,7 +209,7 @@ def test_nothing_is_lost_if_the_output_cannot_be_written(folder, tokens, tmp_pat
 
 
 def test_room_for_the_blocks_beside_the_output_is_needed(folder, tokens, tmp_path, monkeypatch):
-    size = sum(weight.nbytes for weight in weights(folder).values())
+    size = sum(weight.nbytes for weight in tensors_in(folder).values())
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=size + 10_000))
     with pytest.raises(CheckpointError, match=r"out needs .* Free disk space"):

@@ -92,7 +92,9 @@ def test_a_region_of_square_cells_is_not_larger_after_views_of_other_proportions
     mask, compare = tabs.view("mask"), tabs.view("compare")
     compare.show_pictures()
     assert mask._square.isChecked()
+    show(mask)
     mask.canvas.zoom(0.4)
+    show(compare)
     show(mask)
     before, left = mask.canvas.sight, compare.pictures.pair.left
     for _ in range(3):

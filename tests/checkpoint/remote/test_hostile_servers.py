@@ -282,7 +282,7 @@ def keeping():
     server.url = f"http://127.0.0.1:{server.server_port}"
     with running(server):
         yield server
-        web.close_idle()
+        web._pools.cache_clear()
 
 
 def test_a_connection_is_used_again(keeping):

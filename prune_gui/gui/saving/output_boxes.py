@@ -40,16 +40,18 @@ def typed_path(text: str, folder: Path) -> Path:
     return folder / path
 
 
-def pruned_path(checkpoint: Path) -> Path:
+def pruned_path(checkpoint: Path, ending: str = "pruned") -> Path:
     """Return the default output path for a checkpoint; for shards, a folder beside theirs.
 
     For a remote checkpoint, and for the demo, it is in the home folder. It is never occupied.
     """
     path = checkpoint.absolute()
-    in_home = is_shipped(path) or Location.at(path).url is not None
     if has_several_files(path):
-        return _free_path(Path.home() if in_home else path.parent.parent, path.parent.name)
-    return _free_path(Path.home() if in_home else path.parent, *stem_and_suffix(path))
+        folder, stem, suffix = path.parent.parent, path.parent.name, ""
+    else:
+        folder, (stem, suffix) = path.parent, stem_and_suffix(path)
+    in_home = is_shipped(path) or Location.at(path).url is not None
+    return _free_path(Path.home() if in_home else folder, stem, suffix, ending=ending)
 
 
 def model_folder(checkpoint: Checkpoint, ending: str) -> Path:
@@ -61,18 +63,18 @@ def model_folder(checkpoint: Checkpoint, ending: str) -> Path:
     return _free_path(Path.home() if checkpoint.url else folder.parent, folder.name, ending=ending)
 
 
-def _free_path(folder: Path, stem: str, suffix: str = "", *, ending: str = "pruned") -> Path:
+def _free_path(folder: Path, stem: str, suffix: str = "", *, ending: str) -> Path:
     """Return the first path with an ending, or a number after it, that is not occupied."""
     while is_occupied(path := folder / f"{(stem := with_ending(stem, ending))}{suffix}"):
         pass
     return path
 
 
-def suggested_path(checkpoint: Checkpoint) -> Path:
+def suggested_path(checkpoint: Checkpoint, ending: str = "pruned") -> Path:
     """Return where to save a pruned checkpoint: of a pipeline that was opened, the whole of it."""
     if checkpoint.pipeline is not None:
-        return model_folder(checkpoint, "pruned")
-    return pruned_path(checkpoint.path)
+        return model_folder(checkpoint, ending)
+    return pruned_path(checkpoint.path, ending)
 
 
 def free_space(path: Path) -> tuple[Path, int] | None:

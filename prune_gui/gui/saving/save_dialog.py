@@ -37,6 +37,7 @@ from prune_gui.gui.saving.output_boxes import (
     is_occupied,
     missing_folder,
     model_folder,
+    suggested_path,
     sure_to_replace,
     typed_path,
 )
@@ -165,6 +166,7 @@ class SaveDialog(QDialog):
             self._path.textChanged,
         ):
             changed.connect(self._refresh)
+        self._suggest()
         self._refresh()
         self._path.setFocus()
 
@@ -278,12 +280,16 @@ class SaveDialog(QDialog):
         return row
 
     def _suggest(self) -> None:
-        """Suggest a folder for the compact form of a model folder, unless the path was edited."""
+        """Suggest a path named after the form, unless the path was edited.
+
+        The compact form of a model folder is a folder, which also gets the config.json that fits.
+        """
+        masks = str(Location.at(suggested_path(self._checkpoint, "masks")))
+        paths: dict[Form, str] = {"masks": masks}
         if self._checkpoint.model_types or self._checkpoint.hf_config:
-            paths = self._suggested, str(model_folder(self._checkpoint, "compact"))
-            wanted = paths[self.form == "compact"]
-            if self._path.text() in paths and not self._split.isChecked():
-                self._path.setText(wanted)
+            paths["compact"] = str(model_folder(self._checkpoint, "compact"))
+        if self._path.text() in {self._suggested, *paths.values()} and not self._split.isChecked():
+            self._path.setText(paths.get(self.form, self._suggested))
 
     def _change_files(self, split: bool) -> None:
         """Remove the suffix from the path, which becomes a folder, or restore it."""

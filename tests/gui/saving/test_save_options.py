@@ -41,8 +41,11 @@ def test_what_remains_of_a_compact_checkpoint_is_shown_and_saved_to_a_folder(
     for name, dim in (("gate_proj", 0), ("up_proj", 0), ("down_proj", 1)):
         step = make_step("channels", f"*.{name}.weight", dim=dim, channels="0-3")
         workbench.edit(lambda session, step=step: session.add(step))
-    dialog = SaveDialog(workbench, pruned_path(folder / "model.safetensors"), "compact")
+    suggested = pruned_path(folder / "model.safetensors")
+    dialog = SaveDialog(workbench, suggested, "compact")
     dialog.show()
+    assert dialog.path == tmp_path / "llama-compact"
+    dialog._path.setText(str(suggested))
     shown_sizes(dialog)
     assert "FFN neurons: 16 of 24" in problem(dialog)
     assert "Needs 896 of 1,088 multiply-adds per token." in problem(dialog)
@@ -55,9 +58,7 @@ def test_what_remains_of_a_compact_checkpoint_is_shown_and_saved_to_a_folder(
     assert shown == f"{written:,} bytes"
 
 
-def test_a_folder_is_suggested_for_the_compact_form_unless_the_path_was_edited(
-    make_dialog, tmp_path
-):
+def test_a_path_is_suggested_for_each_form_unless_it_was_edited(make_dialog, tmp_path):
     folder = tmp_path / "small"
     folder.mkdir()
     save_file({"a.weight": torch.randn(4, 4)}, folder / "model.safetensors")
@@ -66,6 +67,8 @@ def test_a_folder_is_suggested_for_the_compact_form_unless_the_path_was_edited(
     suggested = dialog._path.text()
     choose(dialog, "compact")
     assert dialog.path == tmp_path / "small-compact"
+    choose(dialog, "masks")
+    assert dialog.path == folder / "model-masks.safetensors"
     choose(dialog, "finalized")
     assert dialog._path.text() == suggested
     dialog._path.setText(str(tmp_path / "own.safetensors"))

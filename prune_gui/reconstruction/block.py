@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from prune_gui.evaluation.calibration.layer_inputs import (
 from prune_gui.evaluation.calibration.statistics import DeviceSums
 from prune_gui.language import tr
 from prune_gui.monitor import check_cancelled
+from prune_gui.pruning.arrays import Flags
 from prune_gui.recipe.correction import least_squares
 from prune_gui.recipe.correction.corrected_values import refitted
 from prune_gui.reconstruction.networks import Call, Stop
@@ -131,12 +132,13 @@ def prune_block(
     dense = copy.deepcopy(block)
     names = {parameter: name for name, parameter in block.named_parameters()}
     masks: dict[str, Tensor] = {}
-    left = dict(patterns)
+    left = {name: pattern for name, pattern in patterns.items() if pattern.is_solved}
     modules = {
         module: path
         for path, module in block.named_modules()
-        if has_rows(module) and names.get(module.get_parameter("weight")) in patterns
+        if has_rows(module) and names.get(module.get_parameter("weight")) in left
     }
+    units: dict[int, Flags] = {}
     groups = _in_order(block, list(modules), data)
     for group in groups:
         twin = dense.get_submodule(modules[group.modules[0]])
@@ -153,7 +155,12 @@ def prune_block(
             iterations,
         )
         for found, mask in pruned:
-            del left[found.name]
+            pattern = left.pop(found.name)
+            if pattern.read is not None:
+                units[id(pattern.read.units)] = pattern.pruned_units(mask)
+            if pattern.made:
+                kept = mask & pattern.mask_of_made(units).to(mask.device)
+                found = replace(found, kept=int(kept.sum()))
             masks[found.name] = mask
             report(found)
     if not groups:
@@ -164,6 +171,14 @@ def prune_block(
         masks[name] = mask
         note = tr("pruned as the recipe does, and not corrected: it is no weight with inputs")
         report(LayerError(name, None, int(mask.sum()), mask.numel(), note))
+    for name, pattern in patterns.items():
+        if pattern.made:
+            mask = pattern.mask_of_made(units).to(block.get_parameter(name).device)
+            block.get_parameter(name).mul_(mask)
+            masks[name] = mask & masks.get(name, mask)
+            if not pattern.is_solved:
+                note = tr("pruned with the units that are no longer read")
+                report(LayerError(name, None, int(mask.sum()), mask.numel(), note))
     return masks
 
 

@@ -17,7 +17,7 @@ from prune_gui.recipe.recipe import Recipe
 from prune_gui.recipe.resolution import Resolution, resolve
 from prune_gui.reconstruction.block import LayerError
 from prune_gui.reconstruction.networks import BlockList, Forward, Network, find_blocks, whole
-from prune_gui.reconstruction.patterns import Pattern, pattern_of
+from prune_gui.reconstruction.patterns import Pattern, patterns_in
 from prune_gui.reconstruction.running import (
     DAMPING,
     RATE,
@@ -42,15 +42,11 @@ class _InMemoryBlocks:
         names = {parameter: name for name, parameter in model.named_parameters()}
         self._blocks = blocks
         self._names = names
-        self._patterns = [
-            {
-                own: pattern
-                for own, parameter in block.named_parameters()
-                if parameter in names
-                and (pattern := pattern_of(resolution, names[parameter], choose=options.choose))
-            }
+        own_names = [
+            {own: names[one] for own, one in block.named_parameters() if one in names}
             for block in blocks
         ]
+        self._patterns = [patterns_in(resolution, own, choose=options.choose) for own in own_names]
 
     def __len__(self) -> int:
         return len(self._blocks)

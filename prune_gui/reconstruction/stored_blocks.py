@@ -26,7 +26,7 @@ from prune_gui.recipe.recipe import ERRORS_KEY, PREFIX
 from prune_gui.recipe.resolution import Resolution
 from prune_gui.reconstruction.calibration import Calibration
 from prune_gui.reconstruction.networks import BlockList, Network
-from prune_gui.reconstruction.patterns import Pattern, pattern_of
+from prune_gui.reconstruction.patterns import Pattern, patterns_in
 from prune_gui.reconstruction.pretrained import initialize_others, stored_names
 from prune_gui.reconstruction.running import BlockError, Options, Reconstruction
 from prune_gui.reconstruction.unfinished import UnfinishedRun
@@ -157,13 +157,17 @@ class StoredBlocks:
         """Yield what is pruned in each block."""
         steps = self._resolution.recipe.steps
         for number in range(len(self)):
-            for own, pattern in self.patterns(number).items():
+            patterns = self.patterns(number)
+            open_units = {id(one.read.units) for one in patterns.values() if one.read}
+            for own, pattern in patterns.items():
                 name = self.full_name(number, own)
                 methods = [steps[one.step - 1].method for one in self._resolution.layers[name]]
                 texts = (
                     join_clauses((tr(method.title), method.options_text())) for method in methods
                 )
-                is_chosen = pattern.choose is not None
+                is_chosen = pattern.choose is not None or any(
+                    id(one.units) in open_units for one in pattern.made
+                )
                 counts = self._resolution.counts[name]
                 yield PlannedLayer(name, "; ".join(texts), is_chosen, *counts)
 
@@ -210,12 +214,11 @@ class StoredBlocks:
 
     def patterns(self, number: int) -> Mapping[str, Pattern]:
         """Do as `Blocks.patterns`."""
-        return {
-            own: pattern
+        names = {
+            own: self._names[self._full(number, own)]
             for own, _ in self._blocks[number].named_parameters()
-            if (name := self._names[self._full(number, own)]) in self._resolution.counts
-            and (pattern := pattern_of(self._resolution, name, choose=self._options.choose))
         }
+        return patterns_in(self._resolution, names, choose=self._options.choose)
 
     def round(self, block: nn.Module, number: int, masks: Mapping[str, Tensor]) -> None:
         """Do as `Blocks.round`."""

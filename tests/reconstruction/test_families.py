@@ -394,3 +394,34 @@ def test_a_family_is_reconstructed_from_its_folder(name, tmp_path):
     run("apply", recipe, dense, "-o", masked)
     data = batches_of(data, model_class)
     assert lost(model_class, out, dense, data) < lost(model_class, masked, dense, data)
+
+
+@pytest.mark.parametrize(
+    ("name", "space"),
+    [
+        ("llama", "ffn"),
+        ("llama", "kv_groups"),
+        ("gpt2", "ffn"),
+        ("gpt2", "heads"),
+        ("bert", "heads"),
+        ("mixtral", "expert_ffn"),
+        ("t5", "ffn"),
+    ],
+)
+def test_coupled_units_are_chosen_and_leave_a_smaller_model(name, space, tmp_path):
+    dense, out, masked, small = (tmp_path / one for one in ("dense", "out", "masked", "small"))
+    model_class = make(name, dense)
+    data, recipe = calibration(name, tmp_path), tmp_path / "recipe.yaml"
+    step = f"{{method: coupled, space: {space}, amount: 0.5, targets: ['*']}}"
+    recipe.write_text(f"version: 1\nsteps:\n  - {step}\n")
+    run("reconstruct", dense, "--recipe", recipe, "--calibration", data, "-o", out)
+    run("apply", recipe, dense, "-o", masked)
+    pruned, wanted = tensors_in(out), tensors_in(masked)
+    assert {name: int((one != 0).sum()) for name, one in pruned.items()} == {
+        name: int((one != 0).sum()) for name, one in wanted.items()
+    }
+    data = batches_of(data, model_class)
+    assert lost(model_class, out, dense, data) < lost(model_class, masked, dense, data)
+    if space != "heads":  # fewer of them need a smaller hidden size in config.json
+        run("compact", out, "-o", small)
+        assert lost(model_class, small, out, data) < 1e-6

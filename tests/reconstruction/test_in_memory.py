@@ -157,6 +157,67 @@ def test_a_network_without_a_list_of_blocks_is_one_block(batches):
     assert loss(network, dense, inputs) < loss(corrected, dense, inputs)
 
 
+def chain():
+    torch.manual_seed(0)
+    layers = nn.Linear(8, 24), nn.ReLU(), nn.Linear(24, 16), nn.ReLU(), nn.Linear(16, 4)
+    return nn.Sequential(*layers).eval()
+
+
+CHANNELS = {"method": "coupled", "space": "channels", "amount": 0.5, "targets": ["*"]}
+
+
+def test_the_layers_that_read_coupled_units_make_up_for_those_that_go(batches):
+    pruned, dense = chain(), chain()
+    found = reconstruct(
+        pruned, recipe(**CHANNELS), batches, blocks=[pruned], choose=False, damping=0
+    )
+    inputs = torch.cat(batches)
+    with torch.no_grad():
+        for first, read, count in ((0, 2, 12), (2, 4, 8)):
+            kept = (pruned[first].weight != 0).any(1)
+            assert int(kept.sum()) == count
+            assert not pruned[first].bias[~kept].any()
+            assert not pruned[read].weight[:, ~kept].any()
+        # units of the recipe: what remains of a layer is not changed by what reads it
+        assert torch.equal(
+            pruned[0].weight[kept_of(pruned, 0)], dense[0].weight[kept_of(pruned, 0)]
+        )
+        hidden = dense[:2](inputs)[:, kept_of(pruned, 0)]
+        wanted = dense[:2](inputs) @ dense[2].weight.T
+        solved = torch.linalg.lstsq(hidden.double(), wanted.double()).solution.T.float()
+        rows = kept_of(pruned, 2)
+        torch.testing.assert_close(
+            pruned[2].weight[rows][:, kept_of(pruned, 0)], solved[rows], rtol=1e-2, atol=1e-3
+        )
+    assert {layer.name: layer.kept for layer in found.layers} == {
+        "0.weight": 12 * 8, "0.bias": 12, "2.weight": 12 * 8, "2.bias": 8, "4.weight": 4 * 8
+    }  # fmt: skip
+
+
+def test_units_of_which_another_step_prunes_a_slice_are_those_of_the_recipe(batches):
+    steps = [CHANNELS, {"method": "l1_unstructured", "amount": 0.5, "targets": ["0.weight"]}]
+    pruned, masked = chain(), chain()
+    reconstruct(pruned, Recipe.model_validate({"steps": steps}), batches, blocks=[pruned])
+    reconstruct(masked, recipe(**CHANNELS), batches, blocks=[masked], choose=False)
+    assert torch.equal(kept_of(pruned, 0), kept_of(masked, 0))
+    assert not pruned[2].weight[:, ~kept_of(pruned, 0)].any()
+
+
+def kept_of(network, layer):
+    return (network[layer].weight != 0).any(1)
+
+
+def test_units_are_chosen_with_a_smaller_loss(batches):
+    chosen, ranked, dense = chain(), chain(), chain()
+    reconstruct(chosen, recipe(**CHANNELS), batches, blocks=[chosen])
+    reconstruct(ranked, recipe(**CHANNELS), batches, blocks=[ranked], choose=False)
+    assert loss(chosen, dense, batches) < loss(ranked, dense, batches)
+    for layer in (0, 2):
+        kept = kept_of(chosen, layer)
+        assert int(kept.sum()) == len(kept) // 2
+        assert not chosen[layer + 2].weight[:, ~kept].any()
+
+
 def test_errors_are_reported_as_they_come_in(network, batches):
     seen = []
     found = reconstruct(network, recipe(**STEPS["uniform"]), batches, report=seen.append)

@@ -61,7 +61,11 @@ WORST: Final = 5
     help="Then train the kept weights of each block for so many steps, 200 for example.",
 )
 @click.option(
-    "--rate", type=float, default=4e-4, show_default=True, help="Learning rate of --tune."
+    "--rate",
+    type=click.FloatRange(min=0, min_open=True),
+    default=4e-4,
+    show_default=True,
+    help="Learning rate of --tune.",
 )
 @click.option(
     "--samples",
@@ -91,7 +95,7 @@ WORST: Final = 5
     show_default=True,
     help="Where to compute: cpu, gpu, or a device of torch such as cuda:1.",
 )
-@click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
+@click.option("--overwrite", is_flag=True, help="Replace OUT if it exists, also if it is FOLDER.")
 @click.option(
     "--dry-run",
     is_flag=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,6 +12,7 @@ import psutil
 import torch
 from torch import Tensor, nn
 
+from prune_gui.errors import ReconstructionError
 from prune_gui.monitor import Monitor
 from prune_gui.reconstruction.block import BlockData, LayerError, prune_block, run_through
 from prune_gui.reconstruction.networks import Network
@@ -35,6 +37,9 @@ class Options:
         tuning_steps: steps of Adam per block after the solve; 0 for none.
         rate: the highest learning rate of these.
         seed: of the order of batches in tuning.
+
+    Raises:
+        ReconstructionError: a number is out of its range.
     """
 
     choose: bool = True
@@ -43,6 +48,22 @@ class Options:
     tuning_steps: int = 0
     rate: float = RATE
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the numbers; a rate of 0 would train nothing."""
+        for name, smallest in {"damping": 0, "iterations": 1, "tuning_steps": 0}.items():
+            value = getattr(self, name)
+            if not smallest <= value < math.inf:
+                raise ReconstructionError(
+                    "{name} is {value}. Give a finite number of at least {smallest}.",
+                    name=name,
+                    value=value,
+                    smallest=smallest,
+                )
+        if not 0 < self.rate < math.inf:
+            raise ReconstructionError(
+                "The learning rate is {value}. Give a finite number above 0.", value=self.rate
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -271,6 +271,27 @@ def test_a_dry_run_says_what_would_be_done_and_writes_nothing(command, tmp_path)
     assert sorted(tmp_path.iterdir()) == before
 
 
+@pytest.mark.parametrize(
+    ("rate", "wanted"),
+    [("nan", "learning rate is nan"), ("inf", "learning rate is inf"), ("0", "range x>0")],
+)
+def test_a_learning_rate_out_of_range_is_refused(command, rate, wanted):
+    result = CliRunner().invoke(cli, [*command, "--rate", rate])
+    assert result.exit_code
+    assert wanted in (result.output or str(result.exception))
+
+
+def test_the_model_itself_is_replaced_only_with_overwrite(command, folder, tmp_path):
+    assert CliRunner().invoke(cli, command).exit_code == 0
+    own = tmp_path / "own"
+    shutil.copytree(folder, own)
+    on_itself = [str(own) if part in (str(folder), command[-1]) else part for part in command]
+    assert "is not empty" in str(CliRunner().invoke(cli, on_itself).exception)
+    assert contents(own) == contents(folder)
+    assert CliRunner().invoke(cli, [*on_itself, "--overwrite"]).exit_code == 0
+    assert contents(own) == contents(tmp_path / "out")
+
+
 def test_without_transformers_the_extra_is_named(command, monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     result = CliRunner().invoke(cli, command)

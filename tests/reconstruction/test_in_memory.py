@@ -1,7 +1,8 @@
 """Models in memory are reconstructed block by block."""
 
 import copy
-from itertools import pairwise
+from itertools import pairwise, product
+from math import inf, nan
 
 import pytest
 import torch
@@ -407,3 +408,17 @@ def test_what_cannot_run_is_refused_before_anything_is_pruned(network, batches):
         reconstruct(network, recipe(**STEPS["uniform"]), [torch.ones(2, 5)])
     for name, value in network.state_dict().items():
         assert torch.equal(value, before[name])
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        *product(["damping", "iterations", "tuning_steps", "rate"], [nan, inf, -1]),
+        ("iterations", 0),
+        ("rate", 0),
+    ],
+)
+def test_numbers_out_of_range_are_refused(network, batches, option, value):
+    name = option.replace("rate", "learning rate")
+    with pytest.raises(ReconstructionError, match=rf"{name} is {value}\. Give a finite number"):
+        reconstruct(network, recipe(**STEPS["uniform"]), batches, **{option: value})

@@ -26,6 +26,7 @@ from prune_gui.recipe.correction import least_squares
 from prune_gui.recipe.correction.corrected_values import refitted
 from prune_gui.reconstruction.networks import Call, Stop
 from prune_gui.reconstruction.patterns import Pattern
+from prune_gui.reconstruction.row_weights import row_weights
 from prune_gui.reconstruction.solver import choose_masks, damped
 
 CATCH_UP: Final = 0.5
@@ -63,11 +64,17 @@ class _Readers:
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    """A layer to prune; `name` is that of its weight in the block."""
+    """A layer to prune.
+
+    Attributes:
+        name: that of its weight in the block.
+        row_weights: (rows,), see `row_weights`; None if all count the same.
+    """
 
     name: str
     module: nn.Module
     pattern: Pattern
+    row_weights: Tensor | None
 
     @property
     def weight(self) -> Tensor:
@@ -79,6 +86,12 @@ class _Layer:
 
     def rows_of(self, values: Tensor, groups: int) -> Tensor:
         return least_squares.rows_of(values, groups, transposed=self.is_transposed)
+
+    def weighted(self, rows: Tensor) -> Tensor:
+        """Return rows, (groups, rows, columns), whose squared errors have the weights of rows."""
+        if self.row_weights is None:
+            return rows
+        return rows * self.row_weights.sqrt().to(rows).view(rows.shape[0], -1, 1)
 
     def from_rows(self, rows: Tensor) -> Tensor:
         shape = self.weight.shape
@@ -140,10 +153,17 @@ def prune_block(
     }
     units: dict[int, Flags] = {}
     groups = _in_order(block, list(modules), data)
+    comparing = [
+        module
+        for group in groups
+        for module in group.modules
+        if patterns[names[module.get_parameter("weight")]].compares_rows
+    ]
+    weights = row_weights(block, comparing, data.dense, data.dense_calls)
     for group in groups:
         twin = dense.get_submodule(modules[group.modules[0]])
         layers = {
-            name: _Layer(name, module, left[name])
+            name: _Layer(name, module, left[name], weights.get(module))
             for module in group.modules
             if (name := names[module.get_parameter("weight")]) in left
         }
@@ -208,7 +228,7 @@ def _prune(
     del factor
     masks = [layer.pattern.mask.to(moments.device) for layer in layers]
     chooses = {n: one for n, layer in enumerate(layers) if (one := layer.pattern.choose)}
-    rows_to_choose = [wanted[number] for number in chooses]
+    rows_to_choose = [layers[number].weighted(wanted[number]) for number in chooses]
     found = choose_masks(rows_to_choose, system, list(chooses.values()), iterations)
     del system, rows_to_choose
     for number, rows in zip(chooses, found, strict=True):

@@ -56,6 +56,12 @@ class Pattern:
         """Whether more is pruned than what goes with units."""
         return not self.made or not bool(self.mask.all())
 
+    @property
+    def compares_rows(self) -> bool:
+        """Whether the mask of a row depends on the scores of others."""
+        is_open = self.choose is not None
+        return is_open and getattr(self.choose, "func", None) not in (_in_rows, _in_groups)
+
     def pruned_units(self, mask: Tensor) -> Flags:
         """Return which of the units that are read a mask prunes."""
         assert self.read is not None

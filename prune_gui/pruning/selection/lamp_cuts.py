@@ -130,16 +130,26 @@ class _GroupTable:
 
     def take(self, k: int) -> Ints:
         """Return the number of elements to prune of each group, of equal scores the first."""
-        order = np.argsort(self.min_scores, kind="stable")
-        units = self.units[order]
-        taken = np.empty_like(units)
-        taken[order] = np.clip(k - (np.cumsum(units) - units), 0, units)
+        taken = np.zeros_like(self.units)
+        if k:
+            cut = _kth_lowest(self.min_scores, self.units, k)
+            below, ties = self.min_scores < cut, self.min_scores == cut
+            taken[below], units = self.units[below], self.units[ties]
+            taken[ties] = np.clip(k - taken.sum() - (np.cumsum(units) - units), 0, units)
         return taken
 
 
 def _kth_lowest(scores: Numbers, units: Ints, k: int) -> float:
-    order = np.argsort(scores, kind="stable")  # fast: the scores are a few ascending runs
-    return float(scores[order[np.searchsorted(np.cumsum(units[order]), k)]])
+    """Return the k-th lowest score, from 1, of groups that have as many elements as `units`."""
+    bits = scores.view(np.int64)  # no score is negative: their bits order as they do
+    for shift in range(64 - DIGIT_BITS, -1, -DIGIT_BITS):
+        digits = bits >> shift & ((1 << DIGIT_BITS) - 1)
+        up_to = np.cumsum(np.bincount(digits, units))
+        digit = int(np.searchsorted(up_to, k))
+        k -= int(up_to[digit - 1]) if digit else 0
+        own = digits == digit
+        bits, units = bits[own], units[own]
+    return float(bits.view(np.float64)[0])
 
 
 def _split(groups: list[ScoreGroups], chosen: Mapping[int, int], monitor: Monitor) -> None:
@@ -160,6 +170,9 @@ def _read(task: tuple[int, Callable[[Monitor], Part]], monitor: Monitor) -> tupl
     return owner, read(monitor)
 
 
+GROUP_BITS: Final = 17
+"""Bits that split a group. The last pass over a 32-bit type resolves the 14 others, so that few
+keys of each tensor become groups of their own."""
 MAX_SQUARE: Final = 1e280
 """Larger squares, as of infinity, are reduced to this, so that their sums are finite."""
 MIN_EXPONENT: Final = -1000
@@ -262,7 +275,7 @@ class TensorGroups:
         return squares_of(keys, self.ranking.keys.dtype, self.exponent)
 
     def _shift(self, index: int) -> int:
-        return (int(self.bits[index]) - 1) // DIGIT_BITS * DIGIT_BITS
+        return max(int(self.bits[index]) - GROUP_BITS, 0)
 
 
 def _count_parts(
@@ -305,8 +318,7 @@ def _count_parts(
         )
     monitor.advance((stop - start) * ranking.keys.width)
     occur = np.flatnonzero(counts != 0)
-    sums = np.minimum(sums, MAX_SQUARE, out=sums)
-    return occur, counts[occur], sums[occur] if shift else sums
+    return occur, counts[occur], np.minimum(sums[occur], MAX_SQUARE) if shift else sums
 
 
 def squares_of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -106,8 +107,8 @@ class MappedCheckpoint(FileCheckpoint):
     def __init__(self, source: Source, header: Header, surroundings: Surroundings) -> None:
         self.source = source
         self.spans = {key: tensor.spans for key, tensor in header.tensors.items()}
-        keeps_mappings = source.maps_neighbours and not _is_limited()
-        mappings = MAX_CACHED_MAPPINGS if keeps_mappings else MAX_CACHED_COPIES
+        self._keeps_mappings = source.maps_neighbours and not _is_limited()
+        mappings = MAX_CACHED_MAPPINGS if self._keeps_mappings else MAX_CACHED_COPIES
         self._cached_pages = lru_cache(mappings)(source.pages)
         self._cached_copies = lru_cache(MAX_CACHED_COPIES)(self._aligned_bytes)
         raw = {key: tensor.raw for key, tensor in header.tensors.items()}
@@ -162,11 +163,14 @@ class MappedCheckpoint(FileCheckpoint):
         return self.source.fingerprint(monitor, self._all_chunks())
 
     def _all_chunks(self) -> Iterator[bytes | memoryview]:
-        """Yield the bytes of the file; of large tensors without a copy while views are mapped."""
+        """Yield the bytes of the file; of large tensors without a copy, in the pages of views.
+
+        Where torch is not imported, nothing is viewed, and its import would take longer.
+        """
+        copies = not self._keeps_mappings or "torch" not in sys.modules
         position = 0
         for start, stop in sorted(span for spans in self.spans.values() for span in spans):
-            is_viewed = self.source.maps_neighbours and self._cached_pages.cache_info().currsize
-            if is_viewed and start >= position and stop - start > SMALL_TENSOR_BYTES:
+            if not copies and start >= position and stop - start > SMALL_TENSOR_BYTES:
                 yield from self.source.chunks(position, start)
                 yield from byte_chunks(self._cached_pages(start, stop))
                 position = stop

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QCheckBox, QComboBox, QGridLayout, QGroupBox, QLin
 from prune_gui import number_formats
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui.dialogs import questions
-from prune_gui.gui.dialogs.job_sequence import JobSequenceButtons, JobSequenceDialog
+from prune_gui.gui.dialogs.job_sequence import JobSequenceDialog
 from prune_gui.gui.runtime.locale import without_mnemonics
 from prune_gui.gui.saving.output_boxes import typed_path
 from prune_gui.gui.saving.save_dialog import COMPRESSED_NOTE, FORMS
@@ -92,7 +92,7 @@ class BatchDialog(JobSequenceDialog):
     def __init__(
         self, workbench: Workbench, taking: Exporter, folder: Path, parent: QWidget
     ) -> None:
-        super().__init__(workbench, tr("Prune several checkpoints"), parent)
+        super().__init__(workbench, tr("Prune several checkpoints"), tr("&Run"), parent)
         self._start_folder = folder
         self.model: RecordModel[BatchRow] = RecordModel(COLUMNS)
         self.results = ResultTable(self.model, tr("Checkpoints and their results"), RESULT_COLUMN)
@@ -119,9 +119,7 @@ class BatchDialog(JobSequenceDialog):
         self._inputs: tuple[QWidget, ...] = (self.add_files, self.add_folder, self.write)
         self._outputs: tuple[QWidget, ...] = (self.folder, self.browse, *options)
         self._problem, self.error = Message(), Message()
-        self._buttons = JobSequenceButtons(self, self._sequence, tr("&Run"), self._run)
-        self.run, self.cancel = self._buttons.run, self._buttons.cancel
-        self.save = self._buttons.add(tr("Save &table as CSV…"), lambda: taking.save_table(self))
+        self.save = self._add_button(tr("Save &table as CSV…"), lambda: taking.save_table(self))
         group = QGroupBox(tr("Output"))
         grid = QGridLayout(group)
         for column, widget in enumerate((self.write, self.folder, self.browse)):
@@ -129,10 +127,8 @@ class BatchDialog(JobSequenceDialog):
         grid.addLayout(layouts.row(*options, layouts.STRETCH), 1, 1, 1, 2)
         adding = layouts.row(self.add_files, self.add_folder, self._remove, layouts.STRETCH)
         messages = self.error, group, self._problem
-        layouts.column(adding, (self.results, 1), *messages, self._buttons, of=self)
+        layouts.column(adding, (self.results, 1), *messages, self.buttons, of=self)
         self.resize(900, 520)
-        self._sequence.came.connect(self._show_result)
-        self._sequence.failed.connect(workbench.failed)
         self.write.toggled.connect(self._refresh)
         self.folder.textChanged.connect(self._refresh)
         self.results.selectionModel().selectionChanged.connect(self._refresh)
@@ -177,9 +173,8 @@ class BatchDialog(JobSequenceDialog):
             self.add([path])
 
     def _ask_output(self) -> None:
-        start = self.folder.text().strip() or str(self._start_folder)
-        path = questions.ask_folder(self, Path(start), OUTPUT_FOLDER)
-        if path is not None:
+        start = self.folder.text().strip() or self._start_folder
+        if path := questions.ask_folder(self, Path(start), OUTPUT_FOLDER):
             self.folder.setText(str(path))
 
     def _remove_selected(self) -> None:
@@ -204,7 +199,7 @@ class BatchDialog(JobSequenceDialog):
         for widget in self._outputs:
             widget.setEnabled(writes and not running)
         self._remove.setEnabled(self.results.selectionModel().hasSelection() and not running)
-        self._buttons.follow(ready=not problem, running=running)
+        self._enable_buttons(ready=not problem)
         self.save.setEnabled(bool(self.model.rows))
 
     def _show_progress(self) -> None:
@@ -271,7 +266,7 @@ class BatchDialog(JobSequenceDialog):
         self._sequence.start(batch_jobs(session.recipe, paths, folder, options))
         self._refresh()
 
-    def _show_result(self, index: int, row: BatchRow) -> None:
+    def _take_result(self, index: int, row: BatchRow) -> None:
         self.model.put(index, row)
         self.results.scrollTo(self.model.index(index, 0))
         self._refresh()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QPushButton, QWidget
 
 from prune_gui.engine import Dropped, Event, Failed, Finished, Job
 from prune_gui.gui.bridge import Bridge
+from prune_gui.gui.widgets import layouts
 from prune_gui.language import tr
 
 if TYPE_CHECKING:
@@ -81,57 +82,63 @@ class JobSequence(QObject):
 
 
 class JobSequenceDialog(QDialog):
-    """A modeless dialog that runs a job sequence, which it cancels when it closes.
+    """A modeless dialog whose default button runs a job sequence; closing it cancels the sequence.
 
     It closes when another checkpoint is opened in the window.
     """
 
-    def __init__(self, workbench: Workbench, title: str, parent: QWidget) -> None:
+    def __init__(self, workbench: Workbench, title: str, run: str, parent: QWidget) -> None:
         super().__init__(parent)
         self.setWindowTitle(title)
         self._workbench = workbench
         self._sequence = JobSequence(workbench.bridge, self)
+        self._sequence.came.connect(self._take_result)
+        self._sequence.failed.connect(self._fail)
         self._sequence.ended.connect(self._refresh)
+        close = QDialogButtonBox.StandardButton.Close
+        self.buttons = layouts.dialog_buttons(self, close)
+        self.buttons.button(close).setAutoDefault(False)
+        self.run = self._add_button(run, self._run)
+        self.run.setDefault(True)
+        self.cancel = self._add_button(tr("Ca&ncel"), self._sequence.cancel)
         workbench.changed.connect(self._on_changed)
 
     def done(self, result: int) -> None:
         self._sequence.cancel()
         super().done(result)
 
-    def _on_changed(self, changes: Changes) -> None:
-        if changes.file:
-            self.close()
+    @abstractmethod
+    def _run(self) -> None:
+        """Start the sequence."""
+
+    @abstractmethod
+    def _take_result(self, index: int, result: Any) -> None:  # noqa: ANN401 - of the jobs
+        """Show the result of a job."""
 
     @abstractmethod
     def _refresh(self) -> None:
         """Enable the widgets for the current state."""
 
+    def _fail(self, title: str, error: BaseException) -> None:
+        self._workbench.failed.emit(title, error)
 
-class JobSequenceButtons(QDialogButtonBox):
-    """The buttons of such a dialog: one that starts the sequence, Cancel, others, and Close."""
+    def _on_changed(self, changes: Changes) -> None:
+        if changes.file:
+            self.close()
 
-    def __init__(
-        self, dialog: QDialog, sequence: JobSequence, text: str, start: Callable[[], object]
-    ) -> None:
-        super().__init__(QDialogButtonBox.StandardButton.Close, dialog)
-        self.run = self.add(text, start)
-        self.run.setDefault(True)
-        self.cancel = self.add(tr("Ca&ncel"), sequence.cancel)
-        self.button(QDialogButtonBox.StandardButton.Close).setAutoDefault(False)
-        self.rejected.connect(dialog.reject)
-
-    def add(self, text: str, act: Callable[[], object]) -> QPushButton:
-        button = self.addButton(text, QDialogButtonBox.ButtonRole.ActionRole)
+    def _add_button(self, text: str, act: Callable[[], object]) -> QPushButton:
+        button = self.buttons.addButton(text, QDialogButtonBox.ButtonRole.ActionRole)
         button.clicked.connect(act)
         return button
 
-    def follow(self, *, ready: bool, running: bool) -> None:
-        """Enable the first button if `ready`, or Cancel while `running`.
+    def _enable_buttons(self, *, ready: bool) -> None:
+        """Enable the default button if `ready`, or Cancel while the sequence is running.
 
         The focus moves from one to the other. Qt would move it to another button.
         """
+        running = self._sequence.running
         active, inactive = (self.cancel, self.run) if running else (self.run, self.cancel)
         active.setEnabled(running or ready)
-        if self.window().focusWidget() is inactive:
+        if self.focusWidget() is inactive:
             active.setFocus()
         inactive.setEnabled(False)

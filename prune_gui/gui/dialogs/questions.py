@@ -114,6 +114,12 @@ def ask_target(parent: QWidget, question: FileQuestion, suggested: Path) -> Path
     return Path(dialog.selectedFiles()[0]) if accepted else None
 
 
+def ask_output(parent: QWidget, title: str, start: str, kinds: str) -> str:
+    """Ask where to write, and let `parent` decide about existing files; "" if cancelled."""
+    unasked = QFileDialog.Option.DontConfirmOverwrite
+    return QFileDialog.getSaveFileName(parent, title, start, kinds, options=unasked)[0]
+
+
 def ask(
     parent: QWidget,
     title: str,

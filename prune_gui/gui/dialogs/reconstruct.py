@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QComboBox, QLabel, QLineEdit, QSpinBox, QWidget
 from prune_gui.engine import Event, Job, Progressed, Reported
 from prune_gui.evaluation.evaluation_jobs import MetricCurve
 from prune_gui.gui.dialogs import questions
-from prune_gui.gui.dialogs.job_sequence import JobSequenceButtons, JobSequenceDialog
+from prune_gui.gui.dialogs.job_sequence import JobSequenceDialog
 from prune_gui.gui.evaluate.plots import MetricPlot
 from prune_gui.gui.evaluate.tab import side_by_side
 from prune_gui.gui.views.overview.block_grid import BlockGrid
@@ -52,7 +52,7 @@ class ReconstructDialog(JobSequenceDialog):
     compare_wanted = Signal(object)  # (path) the user wants to compare it with the open checkpoint
 
     def __init__(self, workbench: Workbench, folder: Path, parent: QWidget) -> None:
-        super().__init__(workbench, tr("Reconstruct the model"), parent)
+        super().__init__(workbench, tr("Reconstruct the model"), tr("Re&construct"), parent)
         self._start_folder = folder
         self._job: Job | None = None
         self._written: Path | None = None
@@ -109,15 +109,11 @@ class ReconstructDialog(JobSequenceDialog):
         layouts.column((self.plot, 1), self.legend, self.pointed, of=self._curves, margin=0)
         self._curves.hide()  # until there is an error
         self.message = Message()
-        self._buttons = JobSequenceButtons(self, self._sequence, tr("Re&construct"), self._run)
-        self.run = self._buttons.run
-        self.show_result = self._buttons.add(tr("&Open the result"), self._open)
-        self.compare_result = self._buttons.add(tr("Co&mpare"), self._compare)
+        self.show_result = self._add_button(tr("&Open the result"), self._open)
+        self.compare_result = self._add_button(tr("Co&mpare"), self._compare)
         pictures = side_by_side(self.grid, self._curves)
-        layouts.column(form, (pictures, 1), self.message, self._buttons, of=self)
+        layouts.column(form, (pictures, 1), self.message, self.buttons, of=self)
         self.resize(900, 600)
-        self._sequence.came.connect(self._finish)
-        self._sequence.failed.connect(self._fail)
         self._sequence.ended.connect(self._say_stopped)
         workbench.bridge.happened.connect(self._follow)
         for field in (self.calibration, self.out):
@@ -146,14 +142,12 @@ class ReconstructDialog(JobSequenceDialog):
             self._refresh()
 
     def _ask_calibration(self) -> None:
-        path = questions.ask_file(self, CALIBRATION, self._start_folder)
-        if path is not None:
+        if path := questions.ask_file(self, CALIBRATION, self._start_folder):
             self.calibration.setText(str(path))
 
     def _ask_output(self) -> None:
         start = Path(self.out.text()).parent if self.out.text() else self._start_folder
-        path = questions.ask_folder(self, start, OUTPUT)
-        if path is not None:
+        if path := questions.ask_folder(self, start, OUTPUT):
             self.out.setText(str(path))
 
     def _problem(self) -> str:
@@ -176,7 +170,7 @@ class ReconstructDialog(JobSequenceDialog):
             widget.setEnabled(not running)
         for button in (self.show_result, self.compare_result):
             button.setEnabled(self._written is not None)
-        self._buttons.follow(ready=not problem, running=running)
+        self._enable_buttons(ready=not problem)
 
     def _run(self) -> None:
         session = self._workbench.session
@@ -305,7 +299,7 @@ class ReconstructDialog(JobSequenceDialog):
     def _point(self, found: LayerError | BlockError | None) -> None:
         self.pointed.say("" if found is None else self._described(found))
 
-    def _finish(self, _index: int, out: Path) -> None:
+    def _take_result(self, _index: int, out: Path) -> None:
         self._written = out
         known = [layer for layer in self._errors.values() if layer.error is not None]
         worst = max(known, key=lambda layer: layer.error or 0.0, default=None)
@@ -320,7 +314,7 @@ class ReconstructDialog(JobSequenceDialog):
         self.message.say(text, warning=False)
         self._refresh()
 
-    def _fail(self, _title: str, error: Exception) -> None:
+    def _fail(self, _title: str, error: BaseException) -> None:
         self._blocks.clear()
         self.message.say_error(str(error), "")
 

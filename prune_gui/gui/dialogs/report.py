@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QUrl
-from PySide6.QtWidgets import QCheckBox, QFileDialog, QLabel, QLineEdit, QWidget
+from PySide6.QtWidgets import QCheckBox, QLabel, QLineEdit, QWidget
 
 from prune_gui.checkpoint.sharded.index import has_several_files
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.gui.dialogs import questions
-from prune_gui.gui.dialogs.job_sequence import JobSequenceButtons, JobSequenceDialog
+from prune_gui.gui.dialogs.job_sequence import JobSequenceDialog
 from prune_gui.gui.saving.output_boxes import typed_path
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.message import Message, keep_room
@@ -33,7 +33,7 @@ class ReportDialog(JobSequenceDialog):
     """Asks where to write a report on the stack, writes it, and opens it."""
 
     def __init__(self, workbench: Workbench, folder: Path, parent: QWidget) -> None:
-        super().__init__(workbench, tr("Report"), parent)
+        super().__init__(workbench, tr("Report"), tr("&Write"), parent)
         self._folder = folder
         self._written: Path | None = None
         self._is_pending = False
@@ -58,29 +58,21 @@ class ReportDialog(JobSequenceDialog):
         policy = self.note.sizePolicy()
         policy.setRetainSizeWhenHidden(True)
         self.note.setSizePolicy(policy)
-        self._buttons = JobSequenceButtons(self, self._sequence, tr("&Write"), self._write)
-        self.write, self.cancel = self._buttons.run, self._buttons.cancel
-        self.open_button = self._buttons.add(tr("&Open the report"), self._open)
+        self.open_button = self._add_button(tr("&Open the report"), self._open)
         path_row = layouts.row(label, (self.path, 1), browse)
         options = self.table, self.folders, self.overwrite
         notes = draft, self.note, layouts.STRETCH
-        layouts.column(explanation, path_row, *options, *notes, self._buttons, of=self)
+        layouts.column(explanation, path_row, *options, *notes, self.buttons, of=self)
         self.resize(self.minimumSizeHint())
-        self._sequence.came.connect(lambda _, path: self._finish(path))
-        self._sequence.failed.connect(self._fail)
         self.path.textChanged.connect(self._refresh)
         self._refresh()
         self.path.setFocus()
 
     def _browse(self) -> None:
-        unasked = QFileDialog.Option.DontConfirmOverwrite
-        path, _ = QFileDialog.getSaveFileName(
-            self, tr("Report"), self.path.text(), tr(PAGES), options=unasked
-        )
-        if path:
+        if path := questions.ask_output(self, tr("Report"), self.path.text(), tr(PAGES)):
             self.path.setText(path)
 
-    def _write(self) -> None:
+    def _run(self) -> None:
         session = self._workbench.session
         if session is None:
             return
@@ -96,10 +88,10 @@ class ReportDialog(JobSequenceDialog):
         self._written, self._is_pending = None, True
         self.note.say(tr("Writing…"), warning=False)
         self._sequence.start([job])
-        self.write.setFocus()  # it moves on to Cancel
+        self.run.setFocus()  # it moves on to Cancel
         self._refresh()
 
-    def _finish(self, path: Path) -> None:
+    def _take_result(self, _index: int, path: Path) -> None:
         self._written, self._is_pending = path, False
         self.note.say(tr("Wrote {name}", name=one_line(path.name)), warning=False)
 
@@ -121,4 +113,4 @@ class ReportDialog(JobSequenceDialog):
         self.open_button.setEnabled(not running and self._written is not None)
         if self._written and self.focusWidget() is self.cancel:
             self.open_button.setFocus()
-        self._buttons.follow(ready=bool(self.path.text().strip()), running=running)
+        self._enable_buttons(ready=bool(self.path.text().strip()))

@@ -13,7 +13,7 @@ from prune_gui import number_formats
 from prune_gui.errors import PruneGuiError
 from prune_gui.evaluation.evaluation_jobs import MetricCurve
 from prune_gui.gui import formatting
-from prune_gui.gui.dialogs.job_sequence import JobSequenceButtons, JobSequenceDialog
+from prune_gui.gui.dialogs.job_sequence import JobSequenceDialog
 from prune_gui.gui.evaluate.plots import MetricPlot
 from prune_gui.gui.evaluate.tab import amount_text
 from prune_gui.gui.widgets import layouts, theme
@@ -91,7 +91,7 @@ class SweepDialog(JobSequenceDialog):
     def __init__(
         self, workbench: Workbench, taking: Exporter, index: int | None, parent: QWidget
     ) -> None:
-        super().__init__(workbench, tr("Sweep over amounts"), parent)
+        super().__init__(workbench, tr("Sweep over amounts"), tr("&Run"), parent)
         self._swept: tuple[int, Step] | None = None
         self._swept_title = ""
         self._amount_count = 0
@@ -112,13 +112,11 @@ class SweepDialog(JobSequenceDialog):
         self._problem = Message()
         self.note = Message()
         self.note.say(tr(EXPLANATION), warning=False)
-        self._buttons = buttons = JobSequenceButtons(self, self._sequence, tr("&Run"), self._run)
-        self.run, self.cancel = buttons.run, buttons.cancel
-        self.save = buttons.add(tr("Save &table as CSV…"), lambda: taking.save_table(self))
-        self.save_picture = buttons.add(
+        self.save = self._add_button(tr("Save &table as CSV…"), lambda: taking.save_table(self))
+        self.save_picture = self._add_button(
             tr("Export &figure…"), lambda: taking.export_figure(self, "picture")
         )
-        evaluate = buttons.add(tr("&Evaluate…"), self.evaluation_wanted.emit)
+        evaluate = self._add_button(tr("&Evaluate…"), self.evaluation_wanted.emit)
         evaluate.setToolTip(tr("Draw the value of an evaluator over the sparsity, in the dock"))
         form = layouts.form((tr("&Step"), self.step), (tr("&Amounts"), self.amounts))
         curves, splitter = QWidget(), QSplitter(childrenCollapsible=False)
@@ -127,10 +125,8 @@ class SweepDialog(JobSequenceDialog):
             splitter.addWidget(part)
         splitter.setSizes([460, 500])
         notes = self._problem, self.note
-        layouts.column(form, (splitter, 1), *notes, buttons, of=self)
+        layouts.column(form, (splitter, 1), *notes, self.buttons, of=self)
         self.resize(980, 560)
-        self._sequence.came.connect(lambda _, row: self._add(row))
-        self._sequence.failed.connect(self._fail)
         self.amounts.textChanged.connect(self._refresh)
         self._list_steps()
         self.step.setCurrentIndex(max(self.step.findData(index), 0))
@@ -180,7 +176,7 @@ class SweepDialog(JobSequenceDialog):
         except ValueError as error:
             problem = problem or str(error)
         self._problem.say(problem)
-        self._buttons.follow(ready=not problem, running=self._sequence.running)
+        self._enable_buttons(ready=not problem)
         for button in (self.save, self.save_picture):
             button.setEnabled(bool(self.model.rows))
 
@@ -199,7 +195,7 @@ class SweepDialog(JobSequenceDialog):
         self._sequence.start(sweep_jobs(session, index + 1, amounts))
         self._refresh()
 
-    def _add(self, row: SweepRow) -> None:
+    def _take_result(self, _index: int, row: SweepRow) -> None:
         self.model.add((row,))
         self.results.scrollToBottom()
         self._show_curve()

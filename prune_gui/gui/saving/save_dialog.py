@@ -14,7 +14,6 @@ from PySide6.QtWidgets import (
     QCheckBox,
     QDialog,
     QDialogButtonBox,
-    QFileDialog,
     QGridLayout,
     QGroupBox,
     QLabel,
@@ -28,7 +27,7 @@ from prune_gui.checkpoint.named_code import code_statement, runs_programs
 from prune_gui.checkpoint.sharded.index import has_several_files
 from prune_gui.checkpoint.torch.format import TORCH
 from prune_gui.errors import PruneGuiError
-from prune_gui.gui.dialogs.questions import checkpoint_filter
+from prune_gui.gui.dialogs.questions import ask_output, checkpoint_filter
 from prune_gui.gui.formatting import wrapped
 from prune_gui.gui.runtime.locale import escape_mnemonics
 from prune_gui.gui.saving.output_boxes import (
@@ -408,12 +407,9 @@ class SaveDialog(QDialog):
         self._room.say(tr(text, size=short_bytes(free), folder=folder), warning=is_local)
 
     def _browse(self) -> None:
-        typed, unasked = self._path.text(), QFileDialog.Option.DontConfirmOverwrite
+        typed, title = self._path.text(), tr("Save pruned checkpoint")
         start = "" if is_url(typed.strip()) else typed
-        path, _ = QFileDialog.getSaveFileName(
-            self, tr("Save pruned checkpoint"), start, checkpoint_filter(), options=unasked
-        )
-        if path:
+        if path := ask_output(self, title, start, checkpoint_filter()):
             self._path.setText(path)
 
     def _confirm(self) -> None:

@@ -20,7 +20,7 @@ def dialog(demo_window, workbench, make_step, tmp_path):
 
 def write(dialog, qtbot):
     with qtbot.waitSignal(dialog._sequence.ended, timeout=60_000):
-        qtbot.mouseClick(dialog.write, Qt.MouseButton.LeftButton)
+        qtbot.mouseClick(dialog.run, Qt.MouseButton.LeftButton)
 
 
 def test_the_report_has_the_steps_of_the_stack_and_opens(
@@ -70,7 +70,7 @@ def test_an_existing_file_is_replaced_only_if_asked_for(dialog, qtbot, tmp_path)
 
 def test_without_a_file_name_nothing_can_be_written(dialog):
     dialog.path.clear()
-    assert not dialog.write.isEnabled()
+    assert not dialog.run.isEnabled()
 
 
 def test_a_report_can_be_cancelled_in_the_status_bar(dialog, qtbot, demo_window, monkeypatch):
@@ -82,19 +82,19 @@ def test_a_report_can_be_cancelled_in_the_status_bar(dialog, qtbot, demo_window,
             monitor.advance()
 
     monkeypatch.setattr(collecting, "report_on_stack", wait)
-    dialog.write.click()
+    dialog.run.click()
     qtbot.waitUntil(began.is_set, timeout=60_000)
     status = demo_window.status
     qtbot.waitUntil(lambda: status.busy and status._shown.job.long, timeout=60_000)
     with qtbot.waitSignal(dialog._sequence.ended, timeout=60_000):
         demo_window.status.cancel()
     assert dialog.note.text() == "Cancelled; nothing was changed."
-    assert dialog.write.isEnabled()
+    assert dialog.run.isEnabled()
     assert not dialog.open_button.isEnabled()
 
 
 def test_closing_the_dialog_cancels_the_report(dialog, qtbot, workbench, tmp_path):
-    dialog.write.click()
+    dialog.run.click()
     dialog.close()
     with qtbot.waitSignal(workbench.bridge.happened, timeout=60_000):
         workbench.bridge.run_job("last", lambda _: None, lambda _: None)

@@ -177,14 +177,15 @@ class MetricPlot(Plot):
         self._ring.setVisible(on)
 
     def legend(self) -> str:
-        """Return the line, the shape and the label of each curve as lines of rich text."""
+        """Return the line, the shape and the label of each curve that has one, as rich text."""
 
         def mark(curve: MetricCurve) -> str:
             line = "─" * (len(curve.points) > 1)
             shape = line + SYMBOLS[self._symbols[curve.label]] + line
             return coloured_text(shape, self.shades[curve.label])
 
-        return "<br>".join(f"{mark(one)}&nbsp;{unbroken(one.label)}" for one in self.curves)
+        labelled = [one for one in self.curves if one.label]
+        return "<br>".join(f"{mark(one)}&nbsp;{unbroken(one.label)}" for one in labelled)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
         key = Key(event.key())

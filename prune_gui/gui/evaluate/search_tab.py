@@ -62,7 +62,6 @@ class SearchTab(EvaluationTab):
     """Draws the trials by sparsity and metric; the chosen one becomes the recipe."""
 
     name = title = deferred("Search")
-    with_picture = True
 
     def __init__(self, workbench: Workbench, evaluations: Evaluations, exporter: Exporter) -> None:
         super().__init__(workbench, evaluations, exporter)
@@ -148,9 +147,6 @@ class SearchTab(EvaluationTab):
             replace(share, title=""),  # only in files
             replace(text_column(deferred("Result"), result), title=""),
         )
-
-    def picture(self) -> MetricPlot | None:
-        return self.plot if self._found else None
 
     def _table(self, name: str) -> Table:
         return self.model.table(f"{name} search")

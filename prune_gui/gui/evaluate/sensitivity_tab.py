@@ -61,7 +61,6 @@ class SensitivityTab(EvaluationTab):
     """Shows the metric for each parameter and amount; a click chooses the parameter."""
 
     name, title = deferred("Sensitivity"), deferred("Scan")
-    with_picture = True
 
     def __init__(self, workbench: Workbench, evaluations: Evaluations, exporter: Exporter) -> None:
         super().__init__(workbench, evaluations, exporter)

@@ -130,7 +130,6 @@ class StatesTab(EvaluationTab):
     """Lists the states with their values, and evaluates those without one."""
 
     name, title = deferred("States"), deferred("Evaluate")
-    with_picture = True
 
     def __init__(self, workbench: Workbench, evaluations: Evaluations, exporter: Exporter) -> None:
         super().__init__(workbench, evaluations, exporter)
@@ -187,9 +186,6 @@ class StatesTab(EvaluationTab):
 
     def picture(self) -> MetricPlot | None:
         return self.plot if self.plot.curves else None
-
-    def legend(self) -> str:
-        return self.plot.legend()
 
     def _select(self, state: ShownState | None) -> None:
         if state is not None:

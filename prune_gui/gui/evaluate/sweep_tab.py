@@ -65,7 +65,6 @@ class SweepTab(EvaluationTab):
     """Compares rankings, the draft and steps of the stack by the metric over the sparsity."""
 
     name, title = deferred("Metric by sparsity"), deferred("Sweep")
-    with_picture = True
     amount_wanted = Signal(int, object)  # (index, amount) draft the step with the amount
 
     def __init__(self, workbench: Workbench, evaluations: Evaluations, exporter: Exporter) -> None:
@@ -98,12 +97,6 @@ class SweepTab(EvaluationTab):
         self.curves.mark(self.plot.shades)
         self._describe(None)
         self._enable()
-
-    def picture(self) -> QWidget | None:
-        return self.plot if self._found else None
-
-    def legend(self) -> str:
-        return self.plot.legend()
 
     def _table(self, name: str) -> Table:
         values = [_metric_column(metric) for metric in self._evaluations.metrics]

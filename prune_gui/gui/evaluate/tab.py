@@ -25,6 +25,7 @@ from prune_gui.session.changes import Changes
 
 if TYPE_CHECKING:
     from prune_gui.evaluation import Evaluation
+    from prune_gui.gui.evaluate.plots import MetricPlot
     from prune_gui.gui.figures.exporter import Exporter
     from prune_gui.recipe import Recipe
     from prune_gui.recipe.amounts import Amount
@@ -46,7 +47,7 @@ class EvaluationTab(QWidget):
 
     name: ClassVar[str]  # of the results, to be translated
     title: ClassVar[str]  # of the button that starts a run, to be translated
-    with_picture = False
+    plot: MetricPlot  # of a subclass, which makes it
 
     def __init__(self, workbench: Workbench, evaluations: Evaluations, exporter: Exporter) -> None:
         super().__init__()
@@ -65,13 +66,11 @@ class EvaluationTab(QWidget):
         self.save_picture = menu.addAction(
             tr("Export figure…"), lambda: exporter.export_figure(self, "picture")
         )
-        copy_picture = menu.addAction(tr("Copy picture"), lambda: exporter.copy_picture(self))
+        menu.addAction(tr("Copy picture"), lambda: exporter.copy_picture(self))
         self.save_table = menu.addAction(
             tr("Save table as CSV…"), lambda: exporter.save_table(self)
         )
         menu.addAction(tr("Copy table"), lambda: exporter.copy_table(self))
-        for action in (self.save_picture, copy_picture):
-            action.setVisible(self.with_picture)
         evaluations.chosen.connect(self.clear)
         evaluations.start_changed.connect(self.refresh)
         evaluations.metric_changed.connect(self.refresh)
@@ -94,8 +93,8 @@ class EvaluationTab(QWidget):
         return bool(self._found)
 
     def picture(self) -> QWidget | None:
-        """Return the picture to export; None without results, or for tables."""
-        return None
+        """Return the picture to export; None without results."""
+        return self.plot if self._found else None
 
     @abstractmethod
     def _table(self, name: str) -> Table:
@@ -141,17 +140,13 @@ class EvaluationTab(QWidget):
         return name, f"{self.accessibleName()}: {Path(choice.text).name if choice else ''}"
 
     def legend(self) -> str:
-        return ""
+        return self.plot.legend()
 
     def is_drawn(self) -> bool:
         return True
 
     def show_selection(self, *, on: bool) -> None:
-        from prune_gui.gui.evaluate.plots import MetricPlot  # pyqtgraph: slow to import
-
-        plot = self.picture()
-        if isinstance(plot, MetricPlot):
-            plot.show_current(on=on)
+        self.plot.show_current(on=on)
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QActionGroup, QCloseEvent, QDragEnterEvent, QDragLeaveEvent, QDropEvent
 from PySide6.QtWidgets import QApplication, QSplitter, QStackedWidget, QToolBar, QWidget
 from shiboken6 import isValid
@@ -191,11 +191,6 @@ class MainWindow(PanelWindow):
         event.acceptProposedAction()
         self._drop_hint.hide()
         self.commands.open_dropped(_local_paths(event))
-
-    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.PaletteChange and hasattr(self, "menu_actions"):
-            self.menu_actions.redraw_icons()
 
     def _make_view_page(self) -> QWidget:
         page, views = QWidget(), QWidget()

@@ -16,7 +16,7 @@ from prune_gui.gui.actions.action_spec import ActionSpec
 from prune_gui.gui.actions.document_actions import DOCUMENT_ACTIONS
 from prune_gui.gui.actions.pruning_actions import PRUNING_ACTIONS
 from prune_gui.gui.runtime.locale import escape_mnemonics, without_mnemonics
-from prune_gui.gui.widgets.theme import icon
+from prune_gui.gui.widgets.theme import set_icon
 from prune_gui.language import deferred, tr
 from prune_gui.location import Location
 
@@ -133,11 +133,6 @@ class Actions:
             if spec.checked is not None:
                 action.setChecked(spec.checked(self._window))
 
-    def redraw_icons(self) -> None:
-        for name, spec in ACTIONS.items():
-            if spec.icon is not None:
-                self._made[name].setIcon(icon(spec.icon))
-
     def _run(self, spec: ActionSpec) -> None:
         spec.run(self._window)
         self.refresh()
@@ -150,7 +145,7 @@ def _make(name: str, spec: ActionSpec, parent: QObject) -> QAction:
         _set_text(action, spec, tr(spec.text))
     action.setCheckable(spec.checked is not None)
     if spec.icon is not None:
-        action.setIcon(icon(spec.icon))
+        set_icon(action, spec.icon)
     if isinstance(spec.key, str):
         action.setShortcut(QKeySequence(spec.key))
     elif spec.key is not None:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from PySide6.QtCore import QEvent, QSignalBlocker, Qt, QTimer, Signal
+from PySide6.QtCore import QSignalBlocker, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QCheckBox, QLabel, QPushButton, QSizePolicy, QWidget
 
@@ -23,7 +23,7 @@ from prune_gui.gui.draft.targets_field import TargetsField
 from prune_gui.gui.draft.unit_kinds import choose_units
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.frames import FitScrollArea
-from prune_gui.gui.widgets.theme import bold, icon
+from prune_gui.gui.widgets.theme import bold, set_icon
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
 from prune_gui.pruning.methods import METHODS, Method
@@ -271,11 +271,6 @@ class DraftPanel(QWidget):
         self.targets.show_patterns(step.targets)
         self._show_mode()
 
-    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        if event.type() == QEvent.Type.PaletteChange:
-            self._show_mode()
-        super().changeEvent(event)
-
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
         if event.key() == Qt.Key.Key_Escape and self.editing:
             self.stop_editing()
@@ -321,7 +316,7 @@ class DraftPanel(QWidget):
             tip = tr("Add this step to the stack  (Ctrl+Return)")
         self._heading.setText(heading)
         self.commit.setText(text)
-        self.commit.setIcon(icon(icon_name))
+        set_icon(self.commit, icon_name)
         self.commit.setToolTip(tip)
         method = METHODS[self.method.currentData()]
         self.method.setToolTip(formatting.wrapped(summary(method)))

@@ -38,7 +38,7 @@ from PySide6.QtWidgets import (
 from prune_gui.gui.dialogs.questions import checkpoint_filter
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedComboBox, ElidedLineEdit
-from prune_gui.gui.widgets.theme import icon
+from prune_gui.gui.widgets.theme import set_icon
 from prune_gui.language import deferred, format_number, tr
 from prune_gui.pruning.methods.channels import format_ranges
 from prune_gui.pruning.methods.fields import text_of
@@ -233,18 +233,13 @@ class PathField(Field):
         self._button = layouts.described(
             QToolButton(), tr("Browse for the file"), tr("Look for the file")
         )
-        self._button.setIcon(icon("open"))
+        set_icon(self._button, "open")
         self._button.clicked.connect(self._browse)
         self._lay_out(self._line, self._button)
         self._line.setAcceptDrops(True)
 
     def _show(self, value: object) -> None:
         self._line.setText(str(value) if value else "")
-
-    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        if event.type() == QEvent.Type.PaletteChange:
-            self._button.setIcon(icon("open"))
-        super().changeEvent(event)
 
     def _browse(self) -> None:
         texts = tr("Text files (*.txt);;All files (*)")

@@ -35,7 +35,7 @@ from prune_gui.gui.formatting import wrapped
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLineEdit
 from prune_gui.gui.widgets.message import Message, keep_room
-from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, colours, icon
+from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, colours, set_icon
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr, trn
 from prune_gui.recipe import patterns_for, select
@@ -93,7 +93,7 @@ class TargetsField(QWidget):
         keep_room(self.count, lines=2)
         ConditionCompleter(self.line, workbench, r"[\s,!]", self.count)
         self.count.setAccessibleName(tr("Number of parameters that match the targets"))
-        self.following.setIcon(icon("link"))
+        set_icon(self.following, "link")
         layouts.column(
             layouts.row(self.line, self.following), self.count, of=self, margin=0, gap=TIGHT_PX
         )
@@ -167,11 +167,6 @@ class TargetsField(QWidget):
             palette.setColor(role, QColor(colours(palette).warning))
         self.line.setPalette(palette)
         self.line.setFocus(Qt.FocusReason.OtherFocusReason)  # another reason selects the text
-
-    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        if event.type() == QEvent.Type.PaletteChange:
-            self.following.setIcon(icon("link"))
-        super().changeEvent(event)
 
     def _end_typing(self) -> None:
         self.line.setText(", ".join(self.typed))

@@ -140,7 +140,7 @@ class TreeModel(QAbstractItemModel):
         kept = {number: row for number, row in self._row_cache.items() if not is_changed(number)}
         self._row_cache = kept
         if np.any((before > 0) != (self._pruned > 0)):
-            self.repaint_icons()
+            self._repaint_icons()
         for number, below in self._child_numbers.items():
             if is_changed(number):
                 self._changed(below, TreeColumn.SPARSITY)
@@ -164,7 +164,7 @@ class TreeModel(QAbstractItemModel):
         if names != self._protected:
             self._protected = names
             self._row_cache = {}
-            self.repaint_icons()
+            self._repaint_icons()
 
     def emphasize(self, name: str | None) -> None:
         """Mark the parameter that the views show."""
@@ -174,7 +174,7 @@ class TreeModel(QAbstractItemModel):
                 if indexed_node.number in self._rows:
                     self._changed([indexed_node.number], TreeColumn.NAME)
 
-    def repaint_icons(self) -> None:
+    def _repaint_icons(self) -> None:
         for below in self._child_numbers.values():
             self._changed(below, TreeColumn.NAME)
 

@@ -16,7 +16,7 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtGui import QAction, QGuiApplication, QKeyEvent
+from PySide6.QtGui import QAction, QGuiApplication, QIcon, QKeyEvent
 from PySide6.QtWidgets import QLabel, QLineEdit, QMenu, QToolButton, QWidget
 
 from prune_gui.checkpoint.named_code import runs_programs
@@ -28,7 +28,7 @@ from prune_gui.gui.modules.grouping import GroupBy, TreeGrouping
 from prune_gui.gui.modules.tree_model import TreeColumn, TreeModel, number_of
 from prune_gui.gui.modules.tree_view import ModuleTree
 from prune_gui.gui.widgets import layouts
-from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, icon
+from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, icon, set_icon
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr, trn
 from prune_gui.pruning.layouts import CoupledGroup
@@ -69,7 +69,7 @@ class TreePanel(QWidget):
         self.filter.setMaxLength(MAX_PATTERN_CHARS)
         self.filter.setAcceptDrops(False)  # the window handles dropped files
         leading = QLineEdit.ActionPosition.LeadingPosition
-        self._funnel = self.filter.addAction(icon("filter"), leading)
+        set_icon(self.filter.addAction(QIcon(), leading), "filter")
         self.filter.textChanged.connect(self._filter)
         self.filter.returnPressed.connect(self._go_to_first_match)
         self.filter.installEventFilter(self)
@@ -78,7 +78,7 @@ class TreePanel(QWidget):
         self._found.hide()
         self._use_found = QToolButton()
         self._use_found.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
-        self._use_found.setIcon(icon("add"))
+        set_icon(self._use_found, "add")
         self._use_found.setToolTip(
             tr("Biases, norms and embeddings are left out, unless the filter matches only such")
         )
@@ -92,6 +92,7 @@ class TreePanel(QWidget):
         self._remarks = QToolButton()
         self._remarks.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self._remarks.setAutoRaise(True)
+        set_icon(self._remarks, "warning")
         self._remarks.clicked.connect(self._show_remarks)
         self._remarks.hide()
 
@@ -110,14 +111,6 @@ class TreePanel(QWidget):
         if session is None:
             return None
         return self._model.table(tr("{file} modules", file=session.checkpoint.path.name))
-
-    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        if event.type() == QEvent.Type.PaletteChange:
-            self._funnel.setIcon(icon("filter"))
-            self._use_found.setIcon(icon("add"))
-            self._remarks.setIcon(icon("warning"))
-            self._model.repaint_icons()
-        super().changeEvent(event)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
         pressed = watched is self.filter and event.type() == QEvent.Type.KeyPress
@@ -158,7 +151,6 @@ class TreePanel(QWidget):
             text = _opened_text(checkpoint.foreign, len(remarks) - 1)
         self._remarks.setText(text)
         self._remarks.setToolTip("\n\n".join(map(wrapped, remarks)))
-        self._remarks.setIcon(icon("warning"))
         self._remarks.setVisible(bool(remarks))
         self._model.show(session.module_index)
         self._open_rows(INITIAL_ROWS_LIMIT)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from PySide6.QtCore import QEvent, Qt, QUrl
+from PySide6.QtCore import Qt, QUrl
 from PySide6.QtGui import (
     QColor,
     QFontDatabase,
@@ -128,11 +128,6 @@ class LogPanel(QWidget):
         """Scroll to the end: a hidden table does not scroll."""
         super().showEvent(event)
         self.table.scrollToBottom()
-
-    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.PaletteChange:
-            self.table.viewport().update()
 
     def _make_buttons(self) -> QHBoxLayout:
         path = QLineEdit(str(self._log_file), readOnly=True)

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from pathlib import Path
 from typing import Final
 
-from PySide6.QtCore import QEvent, QFileSystemWatcher, QTimer, Signal
+from PySide6.QtCore import QFileSystemWatcher, QTimer, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QPushButton, QToolButton, QWidget
 
@@ -16,7 +16,7 @@ from prune_gui.gui.runtime.locale import escape_mnemonics
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.message import Message
-from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, icon
+from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, set_icon
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr, trn
 from prune_gui.resources import resource
@@ -44,7 +44,7 @@ class Notice(QWidget):
         self.button = QPushButton(action)
         self.button.setToolTip(tool_tip)
         self._close = QToolButton(autoRaise=True)
-        self._close.setIcon(icon("cancel"))
+        set_icon(self._close, "cancel")
         self._close.setToolTip(tr("Hide this notice until the file is opened again"))
         self._close.setAccessibleName(tr("Hide this notice"))
         self._close.clicked.connect(self._hide_for_good)
@@ -72,11 +72,6 @@ class Notice(QWidget):
         self._text = text
         self._label.say(text, tip=text)
         self.setVisible(bool(text) and not self._is_closed)
-
-    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        if event.type() == QEvent.Type.PaletteChange:
-            self._close.setIcon(icon("cancel"))
-        super().changeEvent(event)
 
     def _hide_for_good(self) -> None:
         self._is_closed = True

@@ -14,7 +14,7 @@ from prune_gui.engine import Dropped, Event, Failed, Finished, Job, Progressed, 
 from prune_gui.errors import one_line
 from prune_gui.gui.cluster import ClusterIndicator
 from prune_gui.gui.widgets.eliding import ElidedLabel
-from prune_gui.gui.widgets.theme import GAP_PX, icon
+from prune_gui.gui.widgets.theme import GAP_PX, set_icon
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
 from prune_gui.session.changes import Changes
@@ -99,7 +99,7 @@ class StatusBar(QStatusBar):
             workbench.ready.connect(watch)  # the engine's libraries are loaded by then
         workbench.bridge.happened.connect(self._follow)
         workbench.changed.connect(self._on_changed)
-        self._cancel.setIcon(icon("cancel"))
+        set_icon(self._cancel, "cancel")
         # The layout must not move when a job is shown.
         self.setMinimumHeight(self.sizeHint().height())
         self._show_job(shown=False)
@@ -186,7 +186,6 @@ class StatusBar(QStatusBar):
             self._progress.setFormat(_format(elapsed * (1 - share) / share))
 
     def _show_job(self, *, shown: bool) -> None:
-        self._cancel.setIcon(icon("cancel"))
         if shown or self.busy:
             for widget in self._job:
                 widget.setVisible(shown)

@@ -6,7 +6,7 @@ from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import Final
 
-from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QCommandLinkButton, QLabel, QVBoxLayout, QWidget
 
@@ -15,7 +15,7 @@ from prune_gui.errors import one_line
 from prune_gui.gui.runtime.locale import escape_mnemonics
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.frames import FitScrollArea
-from prune_gui.gui.widgets.theme import TITLE, WIDE_PX, app_icon, icon, scaled
+from prune_gui.gui.widgets.theme import ICON_NAME, TITLE, WIDE_PX, app_icon, scaled, set_icon
 from prune_gui.language import deferred, tr
 from prune_gui.location import Location
 
@@ -44,7 +44,6 @@ class Welcome(QWidget):
         suffixes = " ".join(known_suffixes())
         formats = QLabel(tr("Open or drop {suffixes} or a sharded checkpoint.", suffixes=suffixes))
         formats.setForegroundRole(formats.palette().ColorRole.PlaceholderText)
-        self._button_actions: dict[QCommandLinkButton, QAction] = {}
         self._column = QVBoxLayout()
         for label in (picture, title, purpose, formats):
             label.setWordWrap(label in (purpose, formats))
@@ -54,7 +53,7 @@ class Welcome(QWidget):
         for action in actions:
             button = QCommandLinkButton(action.iconText(), action.toolTip())
             button.clicked.connect(action.trigger)
-            self._button_actions[button] = action
+            set_icon(button, action.property(ICON_NAME))
             self._column.addWidget(button)
         self._recent = QVBoxLayout()
         self._buttons: dict[str, QCommandLinkButton] = {}  # by path
@@ -65,7 +64,6 @@ class Welcome(QWidget):
         scroll_area.setMaximumWidth(WIDTH_PX)
         row = layouts.row(layouts.STRETCH, (scroll_area, WIDTH_PX), layouts.STRETCH)
         layouts.column(layouts.STRETCH, row, layouts.STRETCH, of=self)
-        self._show_icons()
 
     def show_recent(self, paths: Sequence[str]) -> None:
         while (item := self._recent.takeAt(0)) is not None:
@@ -77,7 +75,7 @@ class Welcome(QWidget):
             folder = one_line(str(Location.at(path.parent)))
             button = QCommandLinkButton(escape_mnemonics(path.name), folder)
             button.clicked.connect(lambda _=False, path=path: self.wanted.emit(path))
-            button.setIcon(icon("tensor"))
+            set_icon(button, "tensor")
             self._recent.addWidget(button)
             self._buttons[str(path)] = button
 
@@ -85,13 +83,3 @@ class Welcome(QWidget):
         """Make the buttons of recent files grey."""
         for path in self._buttons.keys() & paths:
             self._buttons[path].setEnabled(False)
-
-    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.PaletteChange:
-            self._show_icons()
-
-    def _show_icons(self) -> None:
-        for button in self.findChildren(QCommandLinkButton):
-            action = self._button_actions.get(button)
-            button.setIcon(icon("tensor") if action is None else action.icon())

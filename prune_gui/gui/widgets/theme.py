@@ -6,9 +6,10 @@ from functools import cache, lru_cache
 from typing import Final, Literal, NamedTuple
 
 from PySide6.QtCore import QByteArray, QObject, QSize, Qt
-from PySide6.QtGui import QColor, QFont, QIcon, QPainter, QPalette, QPixmap
+from PySide6.QtGui import QAction, QColor, QFont, QIcon, QPainter, QPalette, QPixmap
 from PySide6.QtSvg import QSvgRenderer
 from PySide6.QtWidgets import (
+    QAbstractButton,
     QApplication,
     QLabel,
     QProxyStyle,
@@ -52,6 +53,8 @@ _WIDGETS: Final = {
 }
 """The colours of the widgets in the light and in the dark theme."""
 _WHEN_DISABLED: Final = (_Role.WindowText, _Role.Text, _Role.ButtonText, _Role.HighlightedText)
+ICON_NAME: Final = "icon_name"
+"""The property that has the name of the icon of a button or an action."""
 SMALL: Final = 0.85  # scale of texts in and beside pictures
 TITLE: Final = 1.8  # scale of the title of a page
 TIGHT_PX: Final = 4  # between parts of one thing: a bar and its label, the lines of a legend
@@ -170,6 +173,10 @@ class Theme(QObject):
         for kind in ("QCheckBox", "QRadioButton"):  # their outline is faint in the dark
             self._app.setPalette(palette, kind)  # type: ignore[arg-type]  # it accepts only str
         for window in self._app.topLevelWidgets():
+            targets: list[QAbstractButton | QAction] = window.findChildren(QAbstractButton)
+            for target in (*targets, *window.findChildren(QAction)):
+                if (name := target.property(ICON_NAME)) is not None:
+                    target.setIcon(icon(name))
             for label in window.findChildren(QLabel):
                 if "href=" in (text := label.text()):  # a link keeps the colour of its creation
                     label.clear()
@@ -204,8 +211,14 @@ def bold(font: QFont) -> QFont:
     return other
 
 
+def set_icon(target: QAbstractButton | QAction, name: str) -> None:
+    """Give a button or an action a line icon that follows the theme."""
+    target.setProperty(ICON_NAME, name)
+    target.setIcon(icon(name))
+
+
 def icon(name: str) -> QIcon:
-    """Return a line icon in the text colour. Call it again when the palette changes."""
+    """Return a line icon in the text colour of the current theme; see `set_icon`."""
     return _coloured(name, *_shades(QApplication.palette().cacheKey()))
 
 

@@ -258,6 +258,17 @@ def test_an_icon_is_drawn_in_the_colour_of_text(qtbot, name):
         assert max(max_difference(colour, ink) for colour in painted) <= 2
 
 
+def test_buttons_and_actions_follow_the_theme(demo_window, qapp):
+    theme, window = Theme(qapp, "light"), demo_window
+    targets = [window.menu_actions["undo"], window.status._cancel, window.draft.commit]
+    for mode in ("light", "dark"):
+        theme.use(mode)
+        ink = QApplication.palette().color(QPalette.ColorRole.WindowText)
+        painted = [colour for each in targets for colour in inks(each.icon(), QIcon.Mode.Normal)]
+        assert max(max_difference(colour, ink) for colour in painted) <= 2
+    theme.deleteLater()
+
+
 def test_every_icon_of_an_action_is_shipped():
     assert {act.icon for act in ACTIONS.values() if act.icon} <= set(NAMES)
 

@@ -80,9 +80,7 @@ class PanelWindow(QMainWindow):
     def show_settings(self) -> None:
         from prune_gui.gui.dialogs.settings import SettingsDialog  # rarely shown
 
-        dialog = deleted_on_close(SettingsDialog(self.commands.preferences, self))
-        dialog.changed.connect(self.commands.preferences.change)
-        dialog.open()
+        deleted_on_close(SettingsDialog(self.commands.preferences, self)).open()
 
     def show_guide(self) -> None:
         from prune_gui.gui.dialogs.help import HelpWindow  # rarely shown

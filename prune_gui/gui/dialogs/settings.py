@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from PySide6.QtCore import Signal
 from PySide6.QtWidgets import (
     QCheckBox,
-    QComboBox,
     QDialog,
     QDialogButtonBox,
     QFormLayout,
@@ -20,6 +18,7 @@ from prune_gui.gui.cluster import RunOnField
 from prune_gui.gui.runtime.locale import SYSTEM, without_mnemonics
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.saving.save_dialog import FORMS
+from prune_gui.gui.views.controls import Access, Choice, accessors
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
 from prune_gui.language import LANGUAGES, deferred, tr
@@ -47,9 +46,7 @@ FETCH_STEP_MB: Final = 100
 
 
 class SettingsDialog(QDialog):
-    """Shows the settings, and emits every change."""
-
-    changed = Signal(str, object)  # (name, value) the user changed this attribute of `Settings`
+    """Shows the settings, and changes them."""
 
     def __init__(self, preferences: Preferences, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -69,7 +66,7 @@ class SettingsDialog(QDialog):
             {str(form): without_mnemonics(tr(name)) for form, (name, _) in FORMS.items()}
         )
         self.keep_unsaved = QCheckBox(tr("Restore &unsaved steps after a crash"))
-        self._fields: dict[str, QWidget] = {}
+        self._access: dict[str, Access] = {}
         self._rows = QFormLayout(verticalSpacing=TIGHT_PX)
         for name, label, about in (
             ("theme", tr("&Appearance"), tr("Colours of the window and its pictures.")),
@@ -107,12 +104,13 @@ class SettingsDialog(QDialog):
             button.setAutoDefault(False)  # Return in a field accepts its text
         layouts.column(self._rows, layouts.STRETCH, buttons, of=self)
         self._follow()
-        for name, field in self._fields.items():
-            self._connect(name, field)
+        for name, (_, _, changed) in self._access.items():
+            changed.connect(lambda _, name=name: self._take(name))
         preferences.changed.connect(self._follow)  # another window may change a setting
 
     def _add(self, name: str, text: str, about: str) -> None:
-        self._fields[name] = field = getattr(self, name)
+        field = getattr(self, name)
+        self._access[name] = _accessors(field)
         focused = field.focusProxy() or field
         label = QLabel(text)
         if text:
@@ -125,46 +123,29 @@ class SettingsDialog(QDialog):
         self._rows.addRow("", note)
 
     def _follow(self) -> None:
-        self.show_settings(self._preferences.now)
+        for name, (get, put, _) in self._access.items():
+            value = getattr(self._preferences.now, name)
+            if get() != (shown := value or 0 if name == "threads" else value):
+                put(shown)  # else another address may be half typed
 
-    def show_settings(self, settings: Settings) -> None:
-        """Show other settings; emits `changed` for values that differ."""
-        for name, field in self._fields.items():
-            value = getattr(settings, name)
-            match field:
-                case QComboBox():
-                    field.setCurrentIndex(field.findData(value))
-                case QSpinBox():
-                    field.setValue(value or 0)
-                case QCheckBox():
-                    field.setChecked(value)
-                case RunOnField() if value != field.accepted:
-                    field.set_address(value)  # else another address may be half typed
+    def _take(self, name: str) -> None:
+        value = self._access[name][0]()
+        self._preferences.change(name, value or None if name == "threads" else value)
 
     def _restore(self) -> None:
-        self.show_settings(Settings())
+        for name in self._access:
+            self._preferences.change(name, getattr(Settings(), name))
         self.run_on.set_address("")
 
-    def _connect(self, name: str, field: QWidget) -> None:
-        match field:
-            case QComboBox():
-                field.currentIndexChanged.connect(
-                    lambda index: self.changed.emit(name, field.itemData(index))
-                )
-            case QSpinBox():
-                none = None if field is self.threads else 0
-                field.valueChanged.connect(lambda value: self.changed.emit(name, value or none))
-            case QCheckBox():
-                field.toggled.connect(lambda on: self.changed.emit(name, on))
-            case RunOnField():
-                field.changed.connect(lambda address: self.changed.emit(name, address))
+
+def _accessors(field: QWidget) -> Access:
+    if isinstance(field, RunOnField):
+        return lambda: field.accepted, field.set_address, field.changed
+    return accessors(field)
 
 
-def _choice(texts: dict[str, str]) -> QComboBox:
-    box = QComboBox()
-    for value, text in texts.items():
-        box.addItem(text, value)
-    return box
+def _choice(texts: dict[str, str]) -> Choice:
+    return Choice("", [(text, value) for value, text in texts.items()])
 
 
 def _number(maximum: int, suffix: str = "", step: int = 1) -> QSpinBox:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from PySide6.QtCore import QMargins, QSize, Qt, QTimer, Signal, SignalInstance
+from PySide6.QtCore import QMargins, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QGuiApplication, QPalette, QPixmap, QResizeEvent, QStandardItemModel
 from PySide6.QtWidgets import (
     QCheckBox,
@@ -43,7 +42,7 @@ from prune_gui.gui.figures.figure import (
     sheets_to_copy,
 )
 from prune_gui.gui.figures.picture import Cover, PictureSource, is_dark, picture_panel
-from prune_gui.gui.views.controls import Choice
+from prune_gui.gui.views.controls import Choice, accessors
 from prune_gui.gui.views.plot import dim_names_of, layout_labels
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.message import Message
@@ -62,7 +61,6 @@ if TYPE_CHECKING:
     from prune_gui.monitor import Monitor
     from prune_gui.session.changes import Changes
 
-Access = tuple[Callable[[], Any], Callable[[Any], None], SignalInstance]
 SETTLE_MS: Final = 40
 COVER_MS: Final = 300
 """Time in which a view gets its own colours again."""
@@ -156,7 +154,7 @@ class FigureDialog(QDialog):
         controls = layouts.column(rows, layouts.STRETCH, self.facts, self.note)
         content = layouts.row((self._scroll, 1), controls, gap=WIDE_PX)
         layouts.column((content, 1), buttons, of=self)
-        self._access = {name: _accessors(field) for name, field in self.fields.items()}
+        self._access = {name: accessors(field) for name, field in self.fields.items()}
         for _, _, changed in self._access.values():
             changed.connect(self._read)
         self.title.textChanged.connect(self._timer.start)
@@ -399,16 +397,3 @@ class FigureDialog(QDialog):
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)
         self._timer.start()
-
-
-def _accessors(field: QWidget) -> Access:
-    """Return how to get and to set the value of a field, and the signal that it has changed."""
-    match field:
-        case Choice():
-            return lambda: field.value, field.choose, field.currentIndexChanged
-        case QCheckBox():
-            return field.isChecked, field.setChecked, field.toggled
-        case QSpinBox() | QDoubleSpinBox():
-            field.setKeyboardTracking(False)
-            return field.value, field.setValue, field.valueChanged
-    raise TypeError(field)

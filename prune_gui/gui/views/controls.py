@@ -6,18 +6,19 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from PySide6.QtCore import QEvent, QSignalBlocker, Qt
+from PySide6.QtCore import QSignalBlocker, Qt, SignalInstance
 from PySide6.QtGui import QKeySequence, QShortcut
-from PySide6.QtWidgets import QCheckBox, QLabel, QToolButton, QWidget
+from PySide6.QtWidgets import QCheckBox, QDoubleSpinBox, QLabel, QSpinBox, QToolButton, QWidget
 
 from prune_gui.gui.widgets.eliding import ElidedComboBox
-from prune_gui.gui.widgets.theme import icon
+from prune_gui.gui.widgets.theme import set_icon
 
 if TYPE_CHECKING:
     from prune_gui.gui.views.plot import Plot
 
 
 Items = Sequence[tuple[str, Any]]  # texts with their values
+Access = tuple[Callable[[], Any], Callable[[Any], None], SignalInstance]
 
 
 class Choice(ElidedComboBox):
@@ -64,6 +65,19 @@ class Choice(ElidedComboBox):
             self.choose(chosen if any(value == chosen for _, value in items) else default)
 
 
+def accessors(field: QWidget) -> Access:
+    """Return how to get and to set the value of a field, and the signal that it has changed."""
+    match field:
+        case Choice():
+            return lambda: field.value, field.choose, field.currentIndexChanged
+        case QCheckBox():
+            return field.isChecked, field.setChecked, field.toggled
+        case QSpinBox() | QDoubleSpinBox():
+            field.setKeyboardTracking(False)
+            return field.value, field.setValue, field.valueChanged
+    raise TypeError(field)
+
+
 def switch(
     text: str, tip: str = "", changed: Callable[..., object] | None = None, *, on: bool = False
 ) -> QCheckBox:
@@ -89,17 +103,11 @@ class IconToggle(QToolButton):
 
     def __init__(self, icon_name: str, name: str, tip: str) -> None:
         super().__init__()
-        self._icon_name = icon_name
         self.setCheckable(True)
         self.setAutoRaise(True)
         self.setAccessibleName(name)
         self.setToolTip(f"{name}\n{tip}")
-        self.setIcon(icon(icon_name))
-
-    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
-        super().changeEvent(event)
-        if event.type() == QEvent.Type.PaletteChange:
-            self.setIcon(icon(self._icon_name))
+        set_icon(self, icon_name)
 
 
 ZOOM_FACTOR: Final = 1.3

@@ -60,17 +60,16 @@ def test_a_change_is_saved_immediately_and_changes_nothing_else(dialog, window, 
 
 
 def test_the_dialog_shows_the_settings_and_restores_the_defaults(qtbot):
-    dialog = SettingsDialog(Preferences(Settings(**NON_DEFAULTS)))
+    preferences = Preferences(Settings(**NON_DEFAULTS))
+    dialog = SettingsDialog(preferences)
     qtbot.addWidget(dialog)
-    changes = {}
-    dialog.changed.connect(lambda name, value: changes.update({name: value}))
     assert dialog.theme.currentText() == "Dark"
     assert dialog.threads.text() == "3"
     assert dialog.picture_memory.text() == "256 MB"
     assert dialog.form.currentText() == "Masks"
     assert not dialog.keep_unsaved.isChecked()
     dialog.restore.click()
-    assert changes == {name: getattr(Settings(), name) for name in NON_DEFAULTS}
+    assert preferences.now == Settings()
     assert dialog.threads.text() == "Automatic"
 
 

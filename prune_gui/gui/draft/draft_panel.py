@@ -16,13 +16,18 @@ from PySide6.QtWidgets import QCheckBox, QLabel, QPushButton, QSizePolicy, QWidg
 from prune_gui.errors import RecipeError
 from prune_gui.gui import formatting
 from prune_gui.gui.draft.fields import WheelToScroll
-from prune_gui.gui.draft.form import CutFollower, MethodForm, row_label
-from prune_gui.gui.draft.method_box import MethodBox, summary
-from prune_gui.gui.draft.outcome_text import OutcomeText
+from prune_gui.gui.draft.form import (
+    CutFollower,
+    MethodBox,
+    MethodForm,
+    choose_units,
+    row_label,
+    summary,
+)
 from prune_gui.gui.draft.targets_field import TargetsField
-from prune_gui.gui.draft.unit_kinds import choose_units
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.frames import FitScrollArea
+from prune_gui.gui.widgets.message import Message, keep_room
 from prune_gui.gui.widgets.theme import bold, set_icon
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
@@ -263,7 +268,9 @@ class DraftPanel(QWidget):
             return
         self._load(None if number == workbench.draft_number else number)
         self._show_step(step)
-        self._turn_preview(on=True)
+        with QSignalBlocker(self.preview):
+            self.preview.setChecked(True)
+        self._update()
 
     def _show_step(self, step: Step) -> None:
         self.method.choose(step.method.name)
@@ -371,11 +378,6 @@ class DraftPanel(QWidget):
             self._update()
             self._update_timer.start()
 
-    def _turn_preview(self, *, on: bool, amend: bool = False) -> None:
-        with QSignalBlocker(self.preview):
-            self.preview.setChecked(on)
-        self._update(amend=amend)
-
     def _update(self, *, amend: bool = False) -> None:
         self._is_outdated = False
         session = self._workbench.session
@@ -440,3 +442,50 @@ class DraftPanel(QWidget):
         if offered != self._offered:  # not while a slider moves
             self._offered = offered
             self.offer_changed.emit()
+
+
+class OutcomeText(QWidget):
+    """Says what a step would do, the limits that it meets, and remarks; or why it cannot."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.effect = layouts.described(Message(), tr("Effect of the step"))
+        keep_room(self.effect, lines=2)
+        self.limits, self.remarks = Message(), Message()
+        self._messages = self.effect, self.limits, self.remarks
+        self._is_outcome = False  # of this draft, or of the one before a change
+        layouts.column(*self._messages, of=self, margin=0)
+
+    def say(self, text: str, *, warning: bool = True) -> None:
+        self._is_outcome = False
+        self._show(text, warning=warning)
+
+    def wait(self) -> None:
+        """Await the outcome; the previous one stays meanwhile, so that nothing moves."""
+        if not self._is_outcome:
+            self._show(tr("Computing …"), warning=False)
+            return
+        for message in self._messages:
+            message.fade()
+
+    def show_outcome(self, resolved: Resolved) -> None:
+        """Show the outcome of the draft, or the error in it."""
+        self._is_outcome = True
+        preview, number, error = resolved.preview, resolved.draft_number, resolved.draft_error
+        if preview is None or number is None:
+            self._show(error or "")
+            return
+        idle, outcome = formatting.idle_reason(preview, number), preview.outcomes[number - 1]
+        self.effect.say(
+            idle or formatting.prospect(preview, number), warning=False, caution=bool(idle)
+        )
+        self.limits.say("\n".join(formatting.notes(outcome.limits)), warning=False)
+        protected = preview.protected  # the text below the targets counts these
+        warnings = {name: note for name, note in outcome.warnings.items() if name not in protected}
+        remarks = [*formatting.notes(warnings), *filter(None, [error])]
+        self.remarks.say("\n".join(remarks))
+
+    def _show(self, text: str, *, warning: bool = True) -> None:
+        self.effect.say(text, warning=warning)
+        self.limits.say("")
+        self.remarks.say("")

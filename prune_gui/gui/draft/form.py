@@ -1,33 +1,38 @@
-"""The form for the fields of a method, made from its pydantic model."""
+"""The box that chooses a method, and the form for its fields, made from its pydantic model."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QFont, QFontMetrics
-from PySide6.QtWidgets import QLabel, QToolButton, QWidget
+from PySide6.QtCore import QEvent, QSize, Qt, Signal
+from PySide6.QtGui import QFont, QFontMetrics, QIcon, QStandardItem, QStandardItemModel
+from PySide6.QtWidgets import QComboBox, QLabel, QToolButton, QTreeView, QWidget
 
+from prune_gui.engine import Job
 from prune_gui.errors import one_line
 from prune_gui.gui.draft.amount_fields import AmountField, AmountsField, ShareField
 from prune_gui.gui.draft.fields import ChoiceField, Field, format_of, plain_field
 from prune_gui.gui.runtime.locale import without_mnemonics
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.message import Message
-from prune_gui.language import language, tr, trn
-from prune_gui.pruning.methods import METHODS, Method, ScoredMethod
-from prune_gui.pruning.methods.fields import text_of
+from prune_gui.gui.widgets.theme import bold, icon
+from prune_gui.language import deferred, language, tr, trn
+from prune_gui.pruning.methods import METHODS, Method, ScoredMethod, summary_of
+from prune_gui.pruning.methods.coupled import SPACE_CHOICES
+from prune_gui.pruning.methods.fields import GROUPS, text_of
 from prune_gui.pruning.validation_messages import validation_message
+from prune_gui.resources import resource
 from prune_gui.session.amount_from_cut import DraggedAmount, FindSetting
 
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
+    from prune_gui.monitor import Monitor
     from prune_gui.pruning.methods.base import Setting
 
 
@@ -337,3 +342,96 @@ class CutFollower:
         find, self._pending = self._pending, None
         if find is not None and self._workbench.draft.current is not None:
             self.apply(find)
+
+
+def choose_units(workbench: Workbench, form: MethodForm, chosen: Callable[[], None]) -> None:
+    """Offer the kinds of units that the checkpoint has, and choose one if the form has another.
+
+    What is wrong with a table of them is told by the outcome of the draft.
+    """
+    session, kind = workbench.session, form.values.get("space")
+    if session is None or kind is None:
+        return
+    table = session.recipe.table_path
+
+    def find(_: Monitor) -> list[str]:
+        from prune_gui.architecture.groups import spaces  # yaml: slow to import
+
+        return [one for one in spaces(session.checkpoint, table) if one in SPACE_CHOICES]
+
+    def choose(found: list[str]) -> None:
+        if session is not workbench.session or not found:
+            return
+        form.enable_only("space", found)
+        if form.values.get("space") == kind not in found:
+            form.show_values({"space": found[0]})
+            chosen()
+
+    title = deferred("Looking for units in {name}", name=session.checkpoint.path.name)
+    workbench.bridge.run(Job(title, find, lane="draft.units"), choose, lambda _: None)
+
+
+MASK_PX: Final = QSize(24, 24)  # size of the picture of a mask
+ICON_PX: Final = QSize(18, 18)  # of that of the chosen method
+POPUP_PX: Final = 680  # width of the list
+
+
+def summary(method: type[Method]) -> str:
+    """Return the translated summary of a method, in one sentence."""
+    return one_line(tr(summary_of(method)))
+
+
+class MethodBox(QComboBox):
+    """A combo box with the name of each method as data, below the titles of their groups.
+
+    Its list shows the mask that each method makes, and one line on the method.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setAccessibleName(tr("Method"))
+        self._methods = QStandardItemModel(0, 2, self)
+        self._list = QTreeView(rootIsDecorated=False, headerHidden=True)
+        self._list.setIconSize(MASK_PX)
+        self.setIconSize(ICON_PX)
+        self._list.setMinimumWidth(POPUP_PX)
+        self.setModel(self._methods)
+        self.setView(self._list)
+        self.list_methods()
+
+    def list_methods(self) -> None:
+        """List the current methods; the chosen one stays chosen if it still exists."""
+        chosen = self.currentData()
+        self.clear()
+        methods = list(METHODS.values())
+        for group, title in GROUPS.items():
+            members = [method for method in methods if method.method_group == group]
+            if members:
+                heading = QStandardItem(tr(title))
+                heading.setEnabled(False)
+                heading.setFont(bold(self.font()))
+                self._methods.appendRow([heading])
+            for method in members:
+                name = QStandardItem(method_icon(method), one_line(tr(method.title)))
+                name.setData(method.name, Qt.ItemDataRole.UserRole)
+                line = QStandardItem(summary(method))
+                line.setForeground(self.palette().placeholderText())
+                self._methods.appendRow([name, line])
+        self.setMaxVisibleItems(self.count())
+        self._list.resizeColumnToContents(0)
+        self.choose(chosen if chosen in METHODS else methods[0].name)
+
+    def choose(self, name: str) -> None:
+        self.setCurrentIndex(self.findData(name))
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        if event.type() == QEvent.Type.PaletteChange:
+            self.list_methods()
+        super().changeEvent(event)
+
+
+def method_icon(method: type[Method]) -> QIcon:
+    """Return the icon of a method; that of plug-ins if there is none of its own."""
+    name = f"method-{method.name}"
+    own = method.method_group != "plugins" and resource("icons", f"{name}.svg").is_file()
+    return icon(name if own else "method-plugin")

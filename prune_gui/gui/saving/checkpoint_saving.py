@@ -1,4 +1,4 @@
-"""Saving the pruned checkpoint: the dialog, the job, and what happens if the job fails."""
+"""Saving the pruned checkpoint: the job, the notice that it succeeded, and what else happens."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from PySide6.QtCore import QTimer, QUrl
+from PySide6.QtCore import Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QGuiApplication
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QToolBar, QToolButton, QWidget
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.checkpoint.formats import known_suffixes
 from prune_gui.checkpoint.remote.access import FetchLimitError
 from prune_gui.engine import Dropped, Event
 from prune_gui.errors import PruneGuiError, one_line
+from prune_gui.gui.panels.notices import Notice
 from prune_gui.gui.remote_files import RemoteFiles
-from prune_gui.gui.saving.saved_notice import SavedNotice
+from prune_gui.gui.widgets.theme import icon
 from prune_gui.language import join_clauses, tr
 from prune_gui.location import Location
 from prune_gui.number_formats import short_bytes
@@ -162,3 +163,49 @@ def _weight_files(folder: Path) -> Iterator[Path]:
     for path in folder.rglob("*"):
         if path.suffix in known_suffixes() or fnmatch(path.name, "*.index*.json"):
             yield path
+
+
+MORE: Final = "qt_toolbar_ext_button"
+"""Qt's name of the button with the menu."""
+
+
+class SavedNotice(Notice):
+    """Names the saved checkpoint; buttons that do not fit into a narrow window are in a menu."""
+
+    open_wanted = Signal(object)  # (path) this and the others: the user clicked the button
+    compare_wanted = Signal(object)  # (path)
+    folder_wanted = Signal(object)  # (path)
+    code_wanted = Signal(object)  # (path)
+
+    def __init__(self, workbench: Workbench) -> None:
+        super().__init__(workbench, "", "")
+        self.button.hide()
+        self._path = Path()
+        self._bar = QToolBar()
+        self._lines.addWidget(self._bar)
+        for text, wanted in (
+            (tr("Open"), self.open_wanted),
+            (tr("Compare with the original"), self.compare_wanted),
+            (tr("Show in folder"), self.folder_wanted),
+            (tr("Copy code to load"), self.code_wanted),
+        ):
+            action = self._bar.addAction(text)
+            action.triggered.connect(lambda _=False, wanted=wanted: wanted.emit(self._path))
+        for button in self._bar.findChildren(QToolButton):
+            button.setAutoRaise(button.objectName() == MORE)
+            button.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+
+    def show_saved(self, path: Path, text: str) -> None:
+        """Offer what can be done with the checkpoint at a path."""
+        self._path, self._is_closed = path, False
+        for button in self._bar.findChildren(QToolButton, MORE):
+            button.setIcon(icon("down"))  # Qt's is black in any theme
+        self.say(text)
+
+    def _wanted_text(self) -> str:
+        return self._text
+
+    def _on_changed(self, changes: Changes) -> None:
+        if changes.file:
+            self._text = ""
+        super()._on_changed(changes)

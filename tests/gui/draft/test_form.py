@@ -21,8 +21,7 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.gui.draft.amount_fields import AmountField
-from prune_gui.gui.draft.form import MethodForm, _field_of
-from prune_gui.gui.draft.method_box import summary
+from prune_gui.gui.draft.form import MethodForm, _field_of, summary
 from prune_gui.language import SOURCE, use_language
 from prune_gui.pruning.methods import METHODS, Method, ScoredMethod
 from prune_gui.pruning.methods.channels import format_ranges

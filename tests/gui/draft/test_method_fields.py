@@ -9,8 +9,7 @@ from PySide6.QtCore import QLocale, Qt
 from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QPlainTextEdit
 
-from prune_gui.gui.draft.form import MethodForm
-from prune_gui.gui.draft.method_box import MethodBox, method_icon
+from prune_gui.gui.draft.form import MethodBox, MethodForm, method_icon
 from prune_gui.pruning.methods import METHODS
 from prune_gui.pruning.methods.fields import GROUPS
 from prune_gui.recipe.patterns import exact_pattern

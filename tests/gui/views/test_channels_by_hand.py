@@ -118,7 +118,7 @@ def test_protecting_removes_channels_from_the_draft_and_the_last_one_ends_it(
 def draft_l2(draft, bench, **parameters):
     step = bench.step("ln_structured", amount=0.5, **parameters)
     draft._show_step(step)
-    draft._turn_preview(on=True)
+    draft.preview.setChecked(True)
     bench.until_idle()
 
 
@@ -184,7 +184,7 @@ def test_the_draft_scores_are_offered_while_there_is_a_draft(norms, draft, bench
     norms._dim_box.setCurrentIndex(0)
     bench.until_idle()
     assert norms._norm_box.currentText().startswith("2:")
-    draft._turn_preview(on=False)
+    draft.preview.setChecked(False)
     bench.until_idle()
     assert not any(
         norms._norm_box.itemText(i).startswith("draft") for i in range(norms._norm_box.count())

@@ -2,35 +2,50 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QApplication, QLabel, QSplitter, QStackedWidget, QWidget
 
 from prune_gui import comparison, statistics
+from prune_gui.comparison.state_losses import StateLosses
 from prune_gui.gui.views.compare.control_bars import SidesBar
-from prune_gui.gui.views.compare.loss_table import LossTable, loss_cells
 from prune_gui.gui.views.compare.picture_view import ComparePictures
-from prune_gui.gui.views.compare.text import LossScale, headline, total_text
+from prune_gui.gui.views.compare.text import (
+    ERROR,
+    LOSS_COLUMNS,
+    LOST,
+    UNDEFINED,
+    UNKNOWN,
+    LossScale,
+    headline,
+    total_text,
+)
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.overview.block_grid import BlockGrid
+from prune_gui.gui.views.overview.grid_painter import Cell
 from prune_gui.gui.views.overview.layout import Arrangement
 from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.message import LINKS
+from prune_gui.gui.widgets.table_widgets import ParameterTable
 from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, bold
 from prune_gui.language import tr
+from prune_gui.number_formats import sparsity_share
+from prune_gui.raster.colours import Colours
 from prune_gui.session.draft_request import TargetsRequest
 from prune_gui.session.subjects import ComparedState, ModelSubject
+from prune_gui.table import Table
 
 if TYPE_CHECKING:
-    from prune_gui.comparison.state_losses import StateLosses
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
     from prune_gui.session.changes import Changes
-    from prune_gui.table import Table
 
 WIDTHS_PX: Final = (510, 290)  # of the table and of the grid, at first
 HEIGHTS_PX: Final = (100, 180)  # of the table, which scrolls, and of the grid, which shows all
@@ -257,3 +272,53 @@ class CompareView(View[ModelSubject]):
             colour = QApplication.palette().link().color().name()
             has_reference = self._workbench.comparison.reference is not None
             self.headline.setText(headline(losses, colour, has_reference=has_reference))
+
+
+MIN_COLUMN_WIDTH_PX: Final = 48
+MIN_NAME_WIDTH_PX: Final = 176
+"""Minimum width of the names. Wider tables scroll."""
+
+
+def loss_cells(
+    losses: StateLosses, loss_scale: LossScale, colours: Colours
+) -> Callable[[str], Cell]:
+    """Return a function from names to cells."""
+    rows = {name: row for row, name in enumerate(losses)}
+
+    def cell_of(name: str) -> Cell:
+        row = rows[name]
+        share = float(losses.lost[row])
+        if math.isnan(share):
+            return Cell(UNDEFINED if losses.measures["known"][row] else UNKNOWN, is_faint=True)
+        return Cell(sparsity_share(share), loss_scale.colour(share, colours), is_faint=not share)
+
+    return cell_of
+
+
+class LossTable(ParameterTable[str]):
+    """Shows what every parameter loses, the largest loss first."""
+
+    def __init__(self) -> None:
+        widths = {"min_name_px": MIN_NAME_WIDTH_PX, "min_column_px": MIN_COLUMN_WIDTH_PX}
+        super().__init__(LOSS_COLUMNS, tr("What every parameter loses"), str, **widths)
+        self.setTextElideMode(Qt.TextElideMode.ElideLeft)  # names of layers differ at the end
+        self.horizontalHeader().setSortIndicatorClearable(False)
+        self.horizontalHeader().sortIndicatorChanged.connect(self.scrollToTop)
+
+    def show_rows(self, rows: Sequence[str], marked: Callable[[str], bool] | None = None) -> None:
+        """Show rows without scrolling: the order changes while weights are read."""
+        before = self.verticalScrollBar().value()
+        super().show_rows(rows, marked)
+        self.verticalScrollBar().setValue(before)
+        assert isinstance(rows, StateLosses)
+        self.setColumnHidden(ERROR, bool(np.isnan(rows.errors).all()))
+        if self.horizontalHeader().sortIndicatorSection() < 0:
+            self.sortByColumn(LOST, Qt.SortOrder.DescendingOrder)
+
+    def as_table(self, title: str) -> Table:
+        table = super().as_table(title)
+        hidden = tr(LOSS_COLUMNS[ERROR].file_title) if self.isColumnHidden(ERROR) else None
+        return Table(title, {head: each for head, each in table.columns.items() if head != hidden})
+
+    def _follow_order(self) -> None:
+        """Do not scroll, see `show_rows`."""

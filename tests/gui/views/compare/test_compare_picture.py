@@ -8,7 +8,6 @@ from PySide6.QtCore import Qt
 from prune_gui.comparison.mask_overlap import Overlap
 from prune_gui.comparison.state_losses import compute_losses, empty_losses
 from prune_gui.gui.views.compare.data import Shades, paint, split
-from prune_gui.gui.views.compare.loss_table import LossTable
 from prune_gui.gui.views.compare.text import (
     LOSS_COLUMNS,
     LossScale,
@@ -17,6 +16,7 @@ from prune_gui.gui.views.compare.text import (
     legend,
     total_text,
 )
+from prune_gui.gui.views.compare.view import LossTable
 from prune_gui.monitor import Monitor
 from prune_gui.raster.colours import DARK, LIGHT
 

@@ -9,8 +9,7 @@ from view_page import text
 
 from prune_gui import language
 from prune_gui.gui.views.bars import bar_view
-from prune_gui.gui.views.norms.controls import NormBox
-from prune_gui.gui.views.norms.view import NormsView
+from prune_gui.gui.views.norms.view import NormBox, NormsView
 from prune_gui.raster.colours import LIGHT
 
 

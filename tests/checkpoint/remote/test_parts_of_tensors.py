@@ -3,6 +3,7 @@
 import json
 import threading
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -11,8 +12,9 @@ import prune_gui
 from prune_gui.checkpoint.remote.fetched_blocks import BLOCK_BYTES
 from prune_gui.gui.views.maps.tiles import TileRegion
 from prune_gui.gui.views.mask.data import MaskPainter
-from prune_gui.gui.views.weights.data import ReachCache, WeightsPainter
+from prune_gui.gui.views.weights.data import REACH_CACHE_BYTES, WeightsPainter
 from prune_gui.monitor import Monitor
+from prune_gui.pruning.selection.histogram_cache import LRUCache
 from prune_gui.raster.colours import LIGHT
 from prune_gui.raster.parameter_layouts import SliceLayout
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
@@ -38,7 +40,7 @@ def subject_of(checkpoint):
 
 
 def painter_of(checkpoint, reach_cache=None):
-    cache = reach_cache or ReachCache()
+    cache = reach_cache or LRUCache(REACH_CACHE_BYTES)
     return WeightsPainter(subject_of(checkpoint), LIGHT, "value", 0, "", AuxiliaryFiles(), cache)
 
 
@@ -54,11 +56,11 @@ def test_a_picture_of_some_rows_fetches_their_blocks(server, large):
         assert 0 < server.fetched() - before <= 300 * COLUMNS * 4 + 2 * BLOCK_BYTES
         assert painter.limits == (limit, limit)
     with prune_gui.open_checkpoint(large) as local:
-        cache = ReachCache()
+        cache = LRUCache(REACH_CACHE_BYTES)
         expected = painter_of(local, cache)
         assert not expected.shows_part().is_part
         expected._colour_limit(Monitor())
-        cache.keep(expected._limit_key, limit)
+        cache.put(expected._limit_key, np.float64(limit))
         assert (expected.paint(LAYOUT, region, Monitor()).pixels == picture.pixels).all()
 
 

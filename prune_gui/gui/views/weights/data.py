@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
-from threading import Lock
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
-from cachetools import LRUCache
 
 from prune_gui import raster, statistics
 from prune_gui.checkpoint.base import UNASKED_FETCH_BYTES
@@ -19,6 +17,7 @@ from prune_gui.gui.views.maps.text import Texts, texts
 from prune_gui.gui.views.maps.tiles import RasterBlock, TileRegion
 from prune_gui.language import deferred, tr
 from prune_gui.monitor import Monitor
+from prune_gui.pruning.selection.histogram_cache import LRUCache
 from prune_gui.raster.colours import Colours, Ramp, ramp, rgb
 from prune_gui.raster.parameter_layouts import flat_span
 from prune_gui.session.subjects import Subject
@@ -35,7 +34,7 @@ VALUES: Final[frozenset[Quantity]] = frozenset({"value", "size", "correction"})
 """The quantities that follow from the values that steps correct."""
 SPANNED: Final[frozenset[Quantity]] = frozenset({"value", "size"})
 """The quantities of an element that follow from its value alone."""
-MAX_CACHED_REACHES: Final = 64  # maximum number of pictures in the cache
+REACH_CACHE_BYTES: Final = 64 * 8  # of the reaches of 64 pictures
 SAMPLED_SPANS: Final = 256
 SPAN_ELEMENTS: Final = 1 << 10
 """A larger parameter is sampled in equally distant spans: to read all of it would delay the
@@ -83,35 +82,13 @@ QUANTITIES: Final[dict[Quantity, QuantityStyle]] = {
 }
 
 
-class ReachCache:
-    """An LRU cache of the largest finite distances from zero of the numbers in pictures.
-
-    Computing a reach reads all numbers. The engine's thread writes the cache; the GUI thread reads
-    it, and clears it when another file is opened.
-    """
-
-    def __init__(self) -> None:
-        self._reaches: LRUCache[Hashable, float] = LRUCache(MAX_CACHED_REACHES)
-        self._lock = Lock()
-
-    def get(self, key: Hashable) -> float | None:
-        with self._lock:
-            return self._reaches.get(key)
-
-    def keep(self, key: Hashable, reach: float) -> None:
-        with self._lock:
-            self._reaches[key] = reach
-
-    def forget(self) -> None:
-        with self._lock:
-            self._reaches.clear()
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class WeightsPainter:
     """Paints one number per element.
 
     Attributes:
+        reach_cache: the largest finite distances from zero of the numbers in pictures. To compute
+            one reads all numbers.
         full_range: whether the colours range up to the number farthest from zero; else a few
             outliers have the colour of the end.
         is_part: whether only a part of a remote parameter is shown, and no more of it is to be
@@ -124,7 +101,7 @@ class WeightsPainter:
     step: int  # of the score or margin; 0 for other quantities
     path: str  # of the other file for a difference; else ""
     files: AuxiliaryFiles
-    reach_cache: ReachCache
+    reach_cache: LRUCache[np.float64]
     full_range: bool = False
     is_part: bool = False
 
@@ -227,12 +204,12 @@ class WeightsPainter:
         reach = math.inf if is_part else self._reach(monitor)
         if self.full_range:
             return reach
-        limit = self.reach_cache.get(self._limit_key)
+        limit: float | None = self.reach_cache.get(self._limit_key)
         if limit is None:
             samples = sampled(subject.resolution, subject.name) if is_part else None
             measure, size = samples or self._measure(), subject.info.numel
             limit = min(reach, colour_limit(measure, size, monitor, few_spans=is_part))
-            self.reach_cache.keep(self._limit_key, limit)
+            self.reach_cache.put(self._limit_key, np.float64(limit))
         return limit
 
     @property
@@ -241,14 +218,14 @@ class WeightsPainter:
 
     def _reach(self, monitor: Monitor) -> float:
         """Return the largest finite distance from zero of the whole parameter's numbers."""
-        reach, subject = self.reach_cache.get(self.numbers_key), self.subject
+        reach: float | None = self.reach_cache.get(self.numbers_key)
         if reach is None:
-            cells = raster.cell_statistics
+            cells, subject = raster.cell_statistics, self.subject
             if self.quantity in SPANNED:
                 reach = cells.max_weight_magnitude(subject.resolution, subject.name, monitor)
             else:
                 reach = cells.reach_of(self._measure(), subject.info.numel, monitor)
-            self.reach_cache.keep(self.numbers_key, reach)
+            self.reach_cache.put(self.numbers_key, np.float64(reach))
         return reach
 
 

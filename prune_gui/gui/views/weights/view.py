@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QPushButton, QWidget
 
@@ -18,8 +19,14 @@ from prune_gui.gui.views.maps.map_view import MapView
 from prune_gui.gui.views.maps.margins import Titles
 from prune_gui.gui.views.maps.tile_pipeline import RenderedView
 from prune_gui.gui.views.maps.viewport import Viewport
-from prune_gui.gui.views.weights.data import QUANTITIES, QuantityStyle, ReachCache, WeightsPainter
+from prune_gui.gui.views.weights.data import (
+    QUANTITIES,
+    REACH_CACHE_BYTES,
+    QuantityStyle,
+    WeightsPainter,
+)
 from prune_gui.language import deferred, format_number, tr
+from prune_gui.pruning.selection.histogram_cache import LRUCache
 from prune_gui.raster.colours import Ramp, between
 from prune_gui.session.subjects import Subject
 
@@ -53,7 +60,7 @@ class WeightsView(MapView):
         self._full_range = switch(tr("Full range"), tip, self.refresh)
         self._other = ""
         self._files: AuxiliaryFiles | None = None
-        self._reach_cache = ReachCache()
+        self._reach_cache = LRUCache[np.float64](REACH_CACHE_BYTES)
         self._is_whole = True
         self._step.hide()
         self._choose_file.hide()
@@ -76,8 +83,7 @@ class WeightsView(MapView):
 
     def _on_changed(self, changes: Changes) -> None:
         if changes.file:
-            self._reach_cache.forget()
-            self._files = None
+            self._reach_cache, self._files = LRUCache(REACH_CACHE_BYTES), None
         super()._on_changed(changes)
 
     @property

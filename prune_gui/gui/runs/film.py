@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from prune_gui.language import deferred, join_clauses, tr
 from prune_gui.number_formats import sparsity, sparsity_share
-from prune_gui.raster.colours import Colours, mixed, rgb
+from prune_gui.raster.colours import Colours, ramp_table
 
 if TYPE_CHECKING:
     from prune_gui.training.run_folder import Octets, Quantity, Run
@@ -55,10 +55,9 @@ def _starts(size: int, most: int) -> NDArray[np.intp]:
 
 
 def pixels(shares: NDArray[np.float32], colours: Colours) -> NDArray[np.uint8]:
-    """Return the picture of densities, (height, width, 4), as a step of a stack is drawn."""
-    table = [rgb(mixed(colours.kept, colours.steps[0], i / LEVELS)) for i in range(LEVELS + 1)]
-    bgra = np.array([(blue, green, red, 255) for red, green, blue in table], np.uint8)
-    return bgra[np.rint(shares * LEVELS).astype(np.uint8)]
+    """Return the picture of densities, uint8 (height, width, 4): RGBA, as a step is drawn."""
+    table = ramp_table((colours.kept, colours.steps[0]), LEVELS + 1)
+    return table[np.rint(shares * LEVELS).astype(np.uint8)]
 
 
 def frame_text(run: Run, index: int) -> str:

@@ -28,7 +28,7 @@ from prune_gui.gui.runs.film import (
 )
 from prune_gui.gui.views.controls import Choice
 from prune_gui.gui.views.overview.block_grid import BlockGrid
-from prune_gui.gui.views.overview.grid_painter import Cell
+from prune_gui.gui.views.overview.grid_painter import Cell, image_of
 from prune_gui.gui.views.overview.layout import Arrangement
 from prune_gui.gui.views.plot import Plot, pen
 from prune_gui.gui.widgets import layouts
@@ -64,12 +64,8 @@ class MaskPicture(QWidget):
         return self._image is not None
 
     def show_pixels(self, picture: np.ndarray[Any, Any] | None) -> None:
-        """Show a picture, (height, width, 4) in the order of `QImage.Format_RGB32`."""
-        self._image = None
-        if picture is not None:
-            height, width = picture.shape[:2]
-            whole = QImage(picture.tobytes(), width, height, 4 * width, QImage.Format.Format_RGB32)
-            self._image = whole.copy()
+        """Show a picture, uint8 (height, width, 4): RGBA."""
+        self._image = image_of(picture).copy() if picture is not None else None
         self.update()
 
     def paintEvent(self, _: QPaintEvent) -> None:  # noqa: N802

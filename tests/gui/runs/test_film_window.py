@@ -158,5 +158,5 @@ def test_texts_of_frames_and_of_two_runs(run_folder):
 
 def test_kept_is_pale_and_pruned_has_the_colour_of_a_step():
     shades = LIGHT
-    [[kept, pruned]] = pixels(np.array([[0.0, 1.0]], np.float32), shades)[..., 2::-1]
+    [[kept, pruned]] = pixels(np.array([[0.0, 1.0]], np.float32), shades)[..., :3]
     assert [f"#{bytes(c).hex()}" for c in (kept, pruned)] == [shades.kept, shades.steps[0]]

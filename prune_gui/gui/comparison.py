@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QObject, Signal
 
@@ -24,13 +25,12 @@ from prune_gui.session.subjects import (
     Which,
     text_of,
 )
-from prune_gui.worker.jobs import Resolved, compare_job
+from prune_gui.worker.jobs import compare_job
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint
-    from prune_gui.monitor import Monitor
+    from prune_gui.gui.workbench import Workbench
     from prune_gui.recipe import Recipe, Resolution, Step
-    from prune_gui.session import Session
 
 DEFAULTS: Final[dict[Which, Side]] = {"left": FILE, "right": Present()}
 """The sides to start with, and in place of those that are no longer available."""
@@ -42,27 +42,12 @@ REPLACED: Final[dict[Which, str]] = {
 }
 
 
-class WindowState(Protocol):
-    """The state of a window, as `Workbench` has it."""
-
-    resolved: Resolved | None
-
-    @property
-    def session(self) -> Session | None: ...
-
-    @property
-    def shown(self) -> Resolution | None: ...
-
-    @property
-    def draft_number(self) -> int | None: ...
-
-
 class Comparison(QObject):
     """Keeps the chosen sides, and opens and closes the checkpoints that they need."""
 
     changed = Signal()  # a side or the reference was chosen, or is resolved now
 
-    def __init__(self, bridge: Bridge, source: WindowState, parent: QObject | None = None) -> None:
+    def __init__(self, bridge: Bridge, source: Workbench, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._bridge = bridge
         self._source = source
@@ -263,9 +248,6 @@ class Comparison(QObject):
         if session is None:
             return
 
-        def work(monitor: Monitor) -> Resolution:
-            return Resolver(session.checkpoint).resolve(recipe, monitor)
-
         def resolved(resolution: Resolution) -> None:
             if session is self._source.session:
                 self._states[name] = recipe, resolution
@@ -279,5 +261,6 @@ class Comparison(QObject):
             self.changed.emit()
 
         title = deferred("Resolving {name}", name=name)
+        work = partial(Resolver(session.checkpoint).resolve, recipe)
         job = Job(title, work, lane=f"compare.state.{name}", urgent=True)
         self._tickets[name] = self._bridge.run(job, resolved, failed)

@@ -227,15 +227,14 @@ class FigureDialog(QDialog):
             if original is not None and found is not None and found.shape == chosen.info.shape:
                 before = original
 
-        def work(_: Monitor) -> FigureData:
-            return figure_data(model, before, subject, axes)
-
         def then(data: FigureData) -> None:
             if isValid(self):
                 self._data = data
                 self._show()
 
-        workbench.bridge.run(Job(deferred("Drawing"), work, lane="figure", long=True), then)
+        compute = partial(figure_data, model, before, subject, axes)
+        job = Job(deferred("Drawing"), lambda _: compute(), lane="figure", long=True)
+        workbench.bridge.run(job, then)
 
     def _panels(self) -> dict[str, list[Panel]]:
         ready: dict[str, Panel] = {}

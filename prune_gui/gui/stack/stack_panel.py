@@ -199,7 +199,9 @@ class StartPanel(QWidget):
         self._workbench = workbench
         self.zeros = QCheckBox(tr("Zeros in the file count as pruned"))
         self.zeros.setToolTip(tr(ZEROS_TIP))
-        self.zeros.toggled.connect(self._start_from_zeros)
+        self.zeros.toggled.connect(
+            lambda on: workbench.edit(lambda session: session.start_from_zeros(on=on))
+        )
         self.past = QToolButton(autoRaise=True)
         self.past.setCheckable(True)
         self.past.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
@@ -207,7 +209,9 @@ class StartPanel(QWidget):
         self._steps = ElidedLabel(tr("Past steps"))
         self._steps.setContentsMargins(WIDE_PX, 0, 0, 0)
         self.again = layouts.button(
-            tr("Apply the past steps again"), self._apply_again, tr(AGAIN_TIP)
+            tr("Apply the past steps again"),
+            lambda: workbench.edit(lambda session: session.apply_past_recipe()),
+            tr(AGAIN_TIP),
         )
         parts = (self.past, self._steps, self.again, self.zeros)
         layout = layouts.column(*parts, of=self, margin=0, gap=TIGHT_PX)
@@ -251,18 +255,12 @@ class StartPanel(QWidget):
         self._steps.setVisible(opened)
         self.again.setVisible(opened)
 
-    def _apply_again(self) -> None:
-        self._workbench.edit(lambda session: session.apply_past_recipe())
-
     def _show_start(self) -> None:
         session = self._workbench.session
         starts_from_zeros = session is not None and session.recipe.start == "zeros"
         self.zeros.setVisible(starts_from_zeros or self._workbench.unpruned_zeros > 0)
         with QSignalBlocker(self.zeros):
             self.zeros.setChecked(starts_from_zeros)
-
-    def _start_from_zeros(self, on: bool) -> None:
-        self._workbench.edit(lambda session: session.start_from_zeros(on=on))
 
 
 MARGIN_PX: Final = 6

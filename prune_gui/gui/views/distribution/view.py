@@ -38,7 +38,6 @@ from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import deferred, tr
-from prune_gui.monitor import Monitor
 from prune_gui.recipe.recipe import KEPT
 from prune_gui.session.draft_request import CutRequest
 from prune_gui.session.subjects import Subject
@@ -118,11 +117,7 @@ class DistributionView(View[Subject]):
         assert session is not None
         if before and before.subject.resolution.checkpoint is not subject.resolution.checkpoint:
             before = None
-        score_histograms = session.score_histograms
-
-        def work(monitor: Monitor) -> DistributionData:
-            return compute_distribution(subject, request, score_histograms, before, monitor)
-
+        work = partial(compute_distribution, subject, request, session.score_histograms, before)
         self._run_picture_job(subject, work, self._show)
 
     def _offer(self, subject: Subject) -> None:

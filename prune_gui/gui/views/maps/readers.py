@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QEvent, QPoint, QSignalBlocker, QSize, Qt, QTimer
@@ -80,15 +81,12 @@ class ProfileReader(Reader):
         if not self.box.isChecked() or key == self._key:
             return
 
-        def compute(monitor: Monitor) -> Profiles:
-            return painter.profiles(layout, monitor)
-
         def show(profiles: Profiles) -> None:
             if layout == self.canvas.layout_shown:
                 self._key = key
                 self.canvas.margins.show_profiles(profiles, titles)
 
-        self.run_job(self.lane, painter.subject, compute, show)
+        self.run_job(self.lane, painter.subject, partial(painter.profiles, layout), show)
 
     def clear(self) -> None:
         self._key = None
@@ -126,10 +124,8 @@ class CellTextWriter(Reader):
             if self._key == wanted:
                 self.canvas.texts.set_texts(CellTexts(rows, columns, texts, bright))
 
-        def read(_: Monitor) -> Texts:
-            return painter.texts(tile_grid.layout, rows, columns)
-
-        self.run_job(self.lane, painter.subject, read, show)
+        read = partial(painter.texts, tile_grid.layout, rows, columns)
+        self.run_job(self.lane, painter.subject, lambda _: read(), show)
 
 
 OFF: Final = -1
@@ -417,10 +413,8 @@ class ElementReader(Reader):
                 text = describe_ranks(subject, explanation)
                 self.inspector.show_element(text, pinned=pin is not None)
 
-        def explain(_: Monitor) -> Explanation:
-            return subject.resolution.explain(subject.name, index)
-
-        self.run_job(f"{self.lane}.pin", subject, explain, show)
+        explain = partial(subject.resolution.explain, subject.name, index)
+        self.run_job(f"{self.lane}.pin", subject, lambda _: explain(), show)
 
     def _shown(self) -> tuple[Subject, ParameterLayout] | None:
         """Return the parameter and its layout; None while the picture is of another parameter."""

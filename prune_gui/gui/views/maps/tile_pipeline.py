@@ -233,9 +233,9 @@ class TilePipeline:
         """Render and show the missing tiles, in several jobs if they have a time limit."""
 
         def render(finished: dict[TileIndex, Tile]) -> None:
-            def work(monitor: Monitor) -> RenderedView | str:
-                return render_tiles(painter, tile_grid, self.tiles, finished, monitor, time_limit_s)
-
+            work = partial(
+                render_tiles, painter, tile_grid, self.tiles, finished, time_limit_s=time_limit_s
+            )
             self._run_job(lane, painter.subject, work, then)
 
         def then(rendered: RenderedView | str) -> None:

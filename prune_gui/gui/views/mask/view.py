@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -40,7 +41,6 @@ from prune_gui.recipe.recipe import KEPT
 from prune_gui.session.subjects import Subject
 
 if TYPE_CHECKING:
-    from prune_gui.monitor import Monitor
     from prune_gui.raster.group_patterns import GroupPattern, Verdict
 
 
@@ -156,14 +156,13 @@ class MaskView(MapView):
         if key == self._verdict_key:
             return
 
-        def count(monitor: Monitor) -> Verdict | None:
-            return raster.group_patterns.verdict(subject.marked, subject.name, pattern, monitor)
-
         def show(verdict: Verdict | None) -> None:
             self._verdict_key, self._verdict = key, verdict
             if self._pipeline.shown is not None:
                 self._show_pattern(subject, self._pipeline.shown)
 
+        verdict_of = raster.group_patterns.verdict
+        count = partial(verdict_of, subject.marked, subject.name, pattern)
         self._run_job(f"{self.lane}.verdict", subject, count, show)
 
     def _show_group(self) -> None:

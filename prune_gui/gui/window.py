@@ -66,9 +66,8 @@ class MainWindow(PanelWindow):
         self.reload_notice = ReloadNotice(workbench, self.menu_actions["reload"])
         self.status.addPermanentWidget(self.reload_notice)
         self._welcome = Welcome(self.menu_actions.several(menus.WELCOME))
-        self._centre = QStackedWidget()
-        self._centre.addWidget(self._welcome)
-        self._centre.addWidget(self._make_view_page())
+        pages = self._welcome, self._make_view_page()
+        self._centre = layouts.filled(QStackedWidget(), *pages)
         self.setCentralWidget(self._centre)
         self._fill_docks()
         middle = self.tree, self._welcome, self.views, self.draft, self.stack
@@ -210,9 +209,9 @@ class MainWindow(PanelWindow):
 
     def _fill_docks(self) -> None:
         pruning = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
-        for panel, stretch in ((self.draft, 3), (self.stack, 2)):
-            pruning.addWidget(panel)
-            pruning.setStretchFactor(pruning.indexOf(panel), stretch)
+        layouts.filled(pruning, self.draft, self.stack)
+        pruning.setStretchFactor(0, 3)
+        pruning.setStretchFactor(1, 2)
         pruning.setSizes([300, 200])  # whatever fits the first form
         area, docks = Qt.DockWidgetArea, self.docks
         left, right = area.LeftDockWidgetArea, area.RightDockWidgetArea

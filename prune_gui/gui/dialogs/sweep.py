@@ -119,10 +119,9 @@ class SweepDialog(JobSequenceDialog):
         evaluate = self._add_button(tr("&Evaluate…"), self.evaluation_wanted.emit)
         evaluate.setToolTip(tr("Draw the value of an evaluator over the sparsity, in the dock"))
         form = layouts.form((tr("&Step"), self.step), (tr("&Amounts"), self.amounts))
-        curves, splitter = QWidget(), QSplitter(childrenCollapsible=False)
+        curves = QWidget()
         layouts.column((self.plot, 1), self._legend, of=curves, margin=0)
-        for part in (curves, self.results):
-            splitter.addWidget(part)
+        splitter = layouts.filled(QSplitter(childrenCollapsible=False), curves, self.results)
         splitter.setSizes([460, 500])
         notes = self._problem, self.note
         layouts.column(form, (splitter, 1), *notes, self.buttons, of=self)

@@ -135,9 +135,7 @@ class EvaluatePanel(QWidget):
         self._empty = layouts.remark()
         self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._empty.setMargin(4 * GAP_PX)
-        self.pages = QStackedWidget()
-        self.pages.addWidget(self._empty)
-        self.pages.addWidget(self.tabs)
+        self.pages = layouts.filled(QStackedWidget(), self._empty, self.tabs)
         margin = GAP_PX, TIGHT_PX, GAP_PX, GAP_PX
         layouts.column(self.chooser, (self.pages, 1), of=self, margin=margin)
         self.chooser.refused.connect(self.pages.setDisabled)

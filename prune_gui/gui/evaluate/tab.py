@@ -247,9 +247,7 @@ def field(text: str, name: str, tip: str = "") -> QLineEdit:
 
 def side_by_side(*parts: QWidget) -> QSplitter:
     """Return a splitter whose first part is the largest, and has its focus."""
-    splitter = QSplitter(childrenCollapsible=False)
-    for part in parts:
-        splitter.addWidget(part)
+    splitter = layouts.filled(QSplitter(childrenCollapsible=False), *parts)
     splitter.setSizes(SIZES_PX)
     splitter.setFocusProxy(parts[0])
     return splitter

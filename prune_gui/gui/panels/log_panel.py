@@ -107,8 +107,7 @@ class LogPanel(QWidget):
         self.details.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
         self.details.hide()
         parts = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
-        parts.addWidget(self.table)
-        parts.addWidget(self.details)
+        layouts.filled(parts, self.table, self.details)
         layouts.column((parts, 1), self._make_buttons(), of=self, margin=GAP_PX)
         self.table.selectionModel().selectionChanged.connect(self._show_details)
         # A reset clears the selection without a signal.

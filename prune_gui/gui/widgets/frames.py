@@ -19,6 +19,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from prune_gui.gui.widgets import layouts
+
 BORDER_PX: Final = 4
 PADDING_PX: Final = 24
 VEIL_ALPHA: Final = 170  # opacity, of 255, of the background that is laid over the window
@@ -116,8 +118,7 @@ def scrolled(content: QWidget, min_height: int, min_width: int = 0) -> QScrollAr
     It is as wide as the content needs, unless it has a minimum width, and scrolls sideways, too.
     A splitter has no preferred height for a width, which an area would take for the minimum.
     """
-    holder = QSplitter(childrenCollapsible=False)
-    holder.addWidget(content)
+    holder = layouts.filled(QSplitter(childrenCollapsible=False), content)
     area = FitScrollArea(holder, min_height)
     area.setFocusProxy(content)
     area.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Expanding)

@@ -16,6 +16,8 @@ from PySide6.QtWidgets import (
     QLabel,
     QLayout,
     QPushButton,
+    QSplitter,
+    QStackedWidget,
     QVBoxLayout,
     QWidget,
 )
@@ -26,6 +28,7 @@ Part = QWidget | QLayout | tuple[QWidget | QLayout, int] | None
 Margin = int | tuple[int, int, int, int]
 """Pixels around a layout, on all sides or on the left, top, right and bottom."""
 Box = TypeVar("Box", bound=QBoxLayout)
+Container = TypeVar("Container", QSplitter, QStackedWidget)
 Widget = TypeVar("Widget", bound=QWidget)
 
 
@@ -61,6 +64,13 @@ def _filled(
         else:
             layout.addLayout(content, stretch)
     return layout
+
+
+def filled(container: Container, *parts: QWidget) -> Container:
+    """Add widgets to a splitter or to a stack of pages, and return it."""
+    for part in parts:
+        container.addWidget(part)
+    return container
 
 
 def sentence(text: str, **inputs: QWidget) -> QHBoxLayout:

@@ -256,7 +256,10 @@ def _names(columns: Sequence[Column[Rows]], rows: Rows) -> Values:
 
 
 class TableView(QTableView):
-    """A table view of a `TableModel`."""
+    """A table view of a `TableModel`.
+
+    A `SortableModel` is sorted by a click on a heading; a third click restores its order.
+    """
 
     def __init__(self, model: TableModel[Any], name: str) -> None:
         super().__init__()
@@ -269,7 +272,12 @@ class TableView(QTableView):
         self.setWordWrap(False)
         self.setTabKeyNavigation(False)
         self.verticalHeader().setDefaultSectionSize(self.fontMetrics().height() + ROW_MARGIN_PX)
-        self.horizontalHeader().setHighlightSections(False)
+        header = self.horizontalHeader()
+        header.setHighlightSections(False)
+        if isinstance(model, SortableModel):
+            header.setSortIndicatorClearable(True)
+            header.setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
+            self.setSortingEnabled(True)
 
 
 class CellDelegate(QStyledItemDelegate):
@@ -307,10 +315,7 @@ class CellDelegate(QStyledItemDelegate):
 
 
 class ResultTable(TableView):
-    """A table of results with columns as wide as their texts; column `wide` takes the rest.
-
-    A `SortableModel` is sorted by a click on a heading; a third click restores its order.
-    """
+    """A table of results with columns as wide as their texts; column `wide` takes the rest."""
 
     def __init__(self, model: TableModel[Any], name: str, wide: int) -> None:
         super().__init__(model, name)
@@ -322,11 +327,7 @@ class ResultTable(TableView):
         header.setMinimumSectionSize(MIN_COLUMN_WIDTH_PX)
         for changed in (model.rowsInserted, model.dataChanged, model.modelReset):
             changed.connect(self._fit)
-        if isinstance(model, SortableModel):
-            header.setSortIndicatorClearable(True)
-            header.setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
-            self.setSortingEnabled(True)
-            header.sortIndicatorChanged.connect(self.scrollToTop)
+        header.sortIndicatorChanged.connect(self.scrollToTop)
 
     def _fit(self) -> None:
         """Make Qt measure the columns; after a change of rows, it does not do so by itself."""
@@ -372,9 +373,6 @@ class ParameterTable(TableView, Generic[Row]):
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         header.setSectionResizeMode(0, QHeaderView.ResizeMode.Fixed)
         header.sectionResized.connect(self._fit_names)
-        header.setSortIndicatorClearable(True)
-        header.setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
-        self.setSortingEnabled(True)
         self._model.modelReset.connect(self._mark)
         self._model.layoutChanged.connect(self._follow_order)
         self.selectionModel().currentRowChanged.connect(self._current_row_changed)

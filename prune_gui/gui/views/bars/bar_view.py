@@ -174,15 +174,10 @@ CONTROL: Final = Qt.KeyboardModifier.ControlModifier
 
 
 class ChannelBox(pg.ViewBox):  # type: ignore[misc]
-    """The view box of the bars. A drag pans; with Shift or while `banding`, it selects a range.
+    """The view box of the bars. A drag pans; with Shift or while `banding`, it selects a range."""
 
-    Signals:
-        clicked: (x, whether Control or Shift is held)
-        banded: (start x, end x, whether finished) the user draws a rubber band.
-    """
-
-    clicked = Signal(float, bool)
-    banded = Signal(float, float, bool)
+    clicked = Signal(float, bool)  # (x, whether Control or Shift is held)
+    banded = Signal(float, float, bool)  # (start x, end x, whether finished) a rubber band is drawn
 
     def __init__(self) -> None:
         super().__init__(enableMenu=False)
@@ -207,23 +202,15 @@ class ChannelBox(pg.ViewBox):  # type: ignore[misc]
 
 
 class ChannelPlot(Plot):
-    """Shows a row of channels, and emits what the user does with them.
+    """Shows a row of channels, and emits what the user does with them."""
 
-    Signals:
-        picked: (position, whether to add to the selection) a channel was clicked.
-        banded: (first position, last position, whether finished) a rubber band covers these.
-        stepped: (positions, whether to select) a key moves the current channel.
-        toggled, prune_wanted, dropped: a key concerns the current channel or the selection.
-        cut_dragged: (score) the step of the cut is to prune channels up to this score.
-    """
-
-    picked = Signal(int, bool)
-    banded = Signal(int, int, bool)
-    stepped = Signal(int, bool)
-    toggled = Signal()
+    picked = Signal(int, bool)  # (position, whether to add to the selection) a channel was clicked
+    banded = Signal(int, int, bool)  # (first and last position, whether finished) of a rubber band
+    stepped = Signal(int, bool)  # (positions, whether to select) a key moves the current channel
+    toggled = Signal()  # this and the next two: a key concerns the current channel or the selection
     prune_wanted = Signal()
     dropped = Signal()
-    cut_dragged = Signal(float)
+    cut_dragged = Signal(float)  # (score) the step of the cut is to prune channels up to this score
 
     def __init__(self, name: str) -> None:
         self.box = ChannelBox()

@@ -99,15 +99,13 @@ class CompareView(View[ModelSubject]):
         tip = tr("Show both sides of the chosen parameter (Enter in the table)")
         open_button = layouts.button(tr("Show the weights"), self.show_pictures, tip)
         self._halves = QSplitter(Qt.Orientation.Horizontal, childrenCollapsible=False)
-        self._halves.addWidget(self.table_widget)
-        self._halves.addWidget(self.grid)
+        layouts.filled(self._halves, self.table_widget, self.grid)
         self._halves.setSizes(WIDTHS_PX)
         above = layouts.row((self.headline, 1), open_button, margin=MARGINS_PX)
         self.total.setContentsMargins(*MARGINS_PX)
         parts = above, (self._halves, 1), self.total, self._legend
         layouts.column(*parts, of=self._list, margin=0, gap=0)
-        self._levels.addWidget(self._list)
-        self._levels.addWidget(self.pictures)
+        layouts.filled(self._levels, self._list, self.pictures)
         layouts.column(self.sides, (self._levels, 1), of=self._picture_page, margin=0, gap=0)
         self._shown = self._halves
         self._complete = True

@@ -40,13 +40,9 @@ class AxisScale:
 
 
 class CutLine(QObject):
-    """A line at a value, and on a signed axis a second one at minus the value, which move together.
+    """A line at a value, and on a signed axis a second one at minus it, which move together."""
 
-    Signals:
-        dragged: (absolute value) the user moved one of the lines.
-    """
-
-    dragged = Signal(float)
+    dragged = Signal(float)  # (absolute value) the user moved one of the lines
 
     def __init__(self, plot: Plot) -> None:
         super().__init__(plot)

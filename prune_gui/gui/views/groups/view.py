@@ -27,6 +27,7 @@ from prune_gui.gui.views.groups.data import (
     measure_group,
 )
 from prune_gui.gui.views.legend_text import SEPARATOR, legend, marked, unbroken
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.table_widgets import ParameterTable
 from prune_gui.gui.workbench import Workbench
@@ -75,9 +76,7 @@ class GroupsView(BarView):
         group_name = tr("Coupled group of the parameter")
         self._group_box = Choice(group_name, elide=MIDDLE)
         self._only_group = ElidedLabel(group_name, elide=MIDDLE)
-        self._group_pages = QStackedWidget()
-        self._group_pages.addWidget(self._group_box)
-        self._group_pages.addWidget(self._only_group)
+        self._group_pages = layouts.filled(QStackedWidget(), self._group_box, self._only_group)
         self._facts = note(tr("Number of units"))
         tip = tr("Nothing reads these units, or they are always zero")
         self._dead = note(tr("Dead units"), tip=tip, rich=True)
@@ -115,10 +114,8 @@ class GroupsView(BarView):
     def _splitter(self) -> QSplitter:
         tables = QSplitter(Qt.Orientation.Horizontal, childrenCollapsible=False)
         both = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
-        tables.addWidget(self._members)
-        tables.addWidget(self._overview)
-        both.addWidget(self._plot)
-        both.addWidget(tables)
+        layouts.filled(tables, self._members, self._overview)
+        layouts.filled(both, self._plot, tables)
         tables.setSizes([310, 190])
         both.setSizes([400, 200])
         return both

@@ -65,13 +65,9 @@ class Segment(NamedTuple):
 
 
 class SegmentBox(pg.ViewBox):  # type: ignore[misc]
-    """The view box of bars from 0 to 100 percent. A drag pans, or moves the end of a segment.
+    """The view box of bars from 0 to 100 percent. A drag pans, or moves the end of a segment."""
 
-    Signals:
-        dragged: (row, code, share) the height that the segment is to have, in [0, 1].
-    """
-
-    dragged = Signal(int, int, float)
+    dragged = Signal(int, int, float)  # (row, code, share) the segment is to have this height
 
     def __init__(self, segment_at: Callable[[float, float, float], Segment | None]) -> None:
         super().__init__(enableMenu=False)
@@ -191,16 +187,11 @@ class LayerBars(QWidget):
     """Three plots above one another, with a bar per position in each.
 
     `can_drag` returns whether the end of a segment of a bar can be dragged, by row and code.
-
-    Signals:
-        pointed: (position) the cursor is over this position; -1 if it is over none.
-        clicked: (position)
-        dragged: (row, code, share) the segment of a row is to be this share of its weights.
     """
 
-    pointed = Signal(int)
-    clicked = Signal(int)
-    dragged = Signal(int, int, float)
+    pointed = Signal(int)  # (position) the cursor is over this position; -1 if it is over none
+    clicked = Signal(int)  # (position)
+    dragged = Signal(int, int, float)  # (row, code, share) make the segment this share, in [0, 1]
 
     def __init__(self) -> None:
         super().__init__()

@@ -35,16 +35,11 @@ MIN_ELIDED_CHARS: Final = 5
 
 
 class TreemapPicture(QWidget):
-    """Draws a treemap.
+    """Draws a treemap."""
 
-    Signals:
-        pointed, clicked: (node) a parameter or module; None if the cursor is over none.
-        resized: the size for a treemap has changed.
-    """
-
-    pointed = Signal(object)
-    clicked = Signal(object)
-    resized = Signal()
+    pointed = Signal(object)  # (node) a parameter or module; None if the cursor is over none
+    clicked = Signal(object)  # (node)
+    resized = Signal()  # the size for a treemap has changed
 
     def __init__(self) -> None:
         super().__init__()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from PySide6.QtCore import QModelIndex, QSignalBlocker, Qt, Signal
@@ -29,7 +30,6 @@ from prune_gui.gui.widgets.table_widgets import SortableModel, TableView
 from prune_gui.gui.widgets.theme import GAP_PX
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
-from prune_gui.monitor import Monitor
 from prune_gui.recipe.amounts import amount_for_share, amount_of_target, takes_own_amount
 from prune_gui.recipe.recipe import IN_FILE, ZERO
 from prune_gui.session.changes import Changes
@@ -45,12 +45,9 @@ class AmountEditor(QWidget):
     """A spin box for the amount, a button that removes it, and one that takes shares over.
 
     It edits the draft, or without one the last step that targets the parameter.
-
-    Signals:
-        wanted: (DraftRequest)
     """
 
-    wanted = Signal(object)
+    wanted = Signal(object)  # (DraftRequest)
 
     def __init__(self) -> None:
         super().__init__()
@@ -120,9 +117,7 @@ class LayersView(View[ModelSubject]):
         self._cell_under_cursor: ModuleNode | int | None = None
         self._bars, self._treemap = LayerBars(), TreemapPicture()
         self._bars.can_drag = self._can_drag
-        self._pictures = QStackedWidget()
-        self._pictures.addWidget(self._bars)
-        self._pictures.addWidget(self._treemap)
+        self._pictures = layouts.filled(QStackedWidget(), self._bars, self._treemap)
         self._grouping_box = Choice(tr("What a row is"), [(tr("By parameter"), None)], self.refresh)
         kinds = [(tr("Bars"), 0), (tr("Treemap"), 1)]
         self._picture_box = Choice(tr("Kind of picture"), kinds, self._choose_picture)
@@ -133,8 +128,7 @@ class LayersView(View[ModelSubject]):
         self._model: SortableModel[Any] = SortableModel((), ())
         self._table = self._make_table()
         splitter = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
-        splitter.addWidget(self._pictures)
-        splitter.addWidget(self._table)
+        layouts.filled(splitter, self._pictures, self._table)
         splitter.setSizes([400, 240])
         self._pointed = ElidedLabel(tr("Row under the cursor"))
         self._progress = note(tr("Reading progress"))
@@ -164,10 +158,7 @@ class LayersView(View[ModelSubject]):
         table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
         table.setTextElideMode(Qt.TextElideMode.ElideMiddle)
         table.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        header = table.horizontalHeader()
-        header.setSortIndicatorClearable(True)
-        header.setSortIndicator(-1, Qt.SortOrder.DescendingOrder)
-        table.setSortingEnabled(True)
+        table.horizontalHeader().setSortIndicator(-1, Qt.SortOrder.DescendingOrder)
         return table
 
     def _connect(self) -> None:
@@ -209,10 +200,7 @@ class LayersView(View[ModelSubject]):
         is_treemap = self._pictures.currentWidget() is self._treemap
         size = self._treemap.available_size if is_treemap else None
         biases = self._small_box.isChecked()
-
-        def work(monitor: Monitor) -> LayersData:
-            return compute_layers(subject, before, depth, size, monitor, biases=biases)
-
+        work = partial(compute_layers, subject, before, depth, size, biases=biases)
         self._run_picture_job(subject, work, self._show)
 
     def _show(self, data: LayersData) -> None:

@@ -157,9 +157,7 @@ class MapView(TiledView):
         self._elements = ElementReader(canvas, lane, run, viewport, lambda: self.subject)
         self._reason = QLabel(alignment=Qt.AlignmentFlag.AlignCenter, wordWrap=True)
         self._reason.setMargin(24)
-        self._picture_or_reason = QStackedWidget()
-        for page in (canvas, self._reason):
-            self._picture_or_reason.addWidget(page)
+        self._picture_or_reason = layouts.filled(QStackedWidget(), canvas, self._reason)
         self._share = note(tr("Share drawn"))
         self._background_timer = self._timer(BACKGROUND_DELAY_MS, self._complete_picture)
         canvas.view.sigRangeChanged.connect(self._settle)

@@ -46,20 +46,15 @@ STEPS: Final = {
 class BlockGrid(QAbstractScrollArea):
     """Shows a grid that scrolls below its headings. `tip_of` returns the tool tip of a parameter.
 
-    Signals:
-        chosen: (name) the user moved to a parameter with the keyboard.
-        opened: (name) the user clicked a parameter, or pressed Enter on it.
-        pointed: (name) the cursor is over a parameter; "" if it is over none.
-        picked: (names, adds) the user clicked a heading, dragged a rectangle over cells, or pressed
-            Space (Shift: the row, Ctrl: the column). With Ctrl or Shift, a click or a drag adds.
-        moved: other cells are visible.
+    A click on a heading, a rectangle that is dragged over cells, and Space pick parameters (with
+    Shift those of the row, with Ctrl those of the column). A click or drag with Ctrl or Shift adds.
     """
 
-    chosen = Signal(str)
-    opened = Signal(str)
-    pointed = Signal(str)
-    picked = Signal(object, bool)
-    moved = Signal()
+    chosen = Signal(str)  # (name) the user moved to a parameter with the keyboard
+    opened = Signal(str)  # (name) the user clicked a parameter, or pressed Enter on it
+    pointed = Signal(str)  # (name) the cursor is over a parameter; "" if it is over none
+    picked = Signal(object, bool)  # (names, adds) the user picked parameters, or adds some
+    moved = Signal()  # other cells are visible
 
     def __init__(self, name: str) -> None:
         super().__init__()

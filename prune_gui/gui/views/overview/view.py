@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Final
 
@@ -25,9 +26,9 @@ from prune_gui.gui.views.overview.thumbnail import MAX_CELLS, Shading, magnitude
 from prune_gui.gui.views.view import Legend, View
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
+from prune_gui.gui.widgets.message import LINKS
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import format_number, tr
-from prune_gui.monitor import Monitor
 from prune_gui.number_formats import sparsity
 from prune_gui.recipe.recipe import reconstruction_errors
 from prune_gui.session.changes import Changes
@@ -125,10 +126,7 @@ class OverviewView(View[ModelSubject]):
         before, visible = self._data, self._grid.visible_names()
         vectors = self._vectors_box.isChecked()
         request = OverviewRequest(self._shading, vectors, self.colours(), visible, self._limit)
-
-        def work(monitor: Monitor) -> OverviewData:
-            return compute_overview(subject, before, request, monitor)
-
+        work = partial(compute_overview, subject, before, request)
         self._run_picture_job(subject, work, self._show)
 
     def _show(self, data: OverviewData) -> None:
@@ -223,25 +221,16 @@ def _error_of(data: OverviewData, colours: Colours) -> Callable[[str], Cell]:
 
 
 REMOVAL: Final = "removal"
-LINKS: Final = (
-    Qt.TextInteractionFlag.LinksAccessibleByMouse | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
-)
 MAX_LINES: Final = 7
 MAX_NAME_PX: Final = 220
 
 
 class CardPanel(Legend):
-    """Shows a card in some lines; it scrolls if there are more.
+    """Shows a card in some lines; it scrolls if there are more."""
 
-    Signals:
-        opened: (names) the user clicked a row that leads to parameters.
-        pointed: (names) the cursor is over such a row; empty if it is over none.
-        removal_wanted: the user wants to prune what remains of dead units.
-    """
-
-    opened = Signal(object)
-    pointed = Signal(object)
-    removal_wanted = Signal()
+    opened = Signal(object)  # (names) the user clicked a row that leads to parameters
+    pointed = Signal(object)  # (names) the cursor is over such a row; empty if it is over none
+    removal_wanted = Signal()  # the user wants to prune what remains of dead units
 
     def __init__(self) -> None:
         super().__init__(tr("The file in numbers"), MAX_LINES)

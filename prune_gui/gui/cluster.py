@@ -63,8 +63,8 @@ class Cluster(QObject):
 class ClusterIndicator(QToolButton):
     """Shows the cluster of the settings and its state; hidden if jobs run on this machine."""
 
-    def __init__(self, cluster: Cluster, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__()
         self._cluster = cluster
         self.setAutoRaise(True)
         cluster.changed.connect(self._show)
@@ -105,8 +105,8 @@ class RunOnField(QWidget):
 
     changed = Signal(str)  # (address) the user chose this valid cluster; "" for this machine
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.accepted = ""  # where jobs run: a valid address, or "" for this machine
         self.place = QComboBox()
         self.place.addItems([tr("This machine"), tr("Dask cluster")])

@@ -52,8 +52,8 @@ class TreePanel(QWidget):
     selected = Signal(object)  # (names) without a selection, the parameters of the whole checkpoint
     targeted = Signal(object)  # (names) the user wants these as the targets of the draft
 
-    def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, workbench: Workbench) -> None:
+        super().__init__()
         self._workbench = workbench
         self._model = TreeModel(self)
         self._grouping = TreeGrouping(workbench, self._model, self._arrange)

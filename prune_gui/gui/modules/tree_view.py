@@ -25,7 +25,6 @@ from PySide6.QtWidgets import (
     QStyledItemDelegate,
     QStyleOptionViewItem,
     QTreeView,
-    QWidget,
 )
 
 from prune_gui.gui.modules.tree_model import TreeColumn, TreeModel
@@ -91,8 +90,8 @@ class ModuleTree(QTreeView):
 
     selection: WholeRows
 
-    def __init__(self, model: TreeModel, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, model: TreeModel) -> None:
+        super().__init__()
         self.setModel(model)
         self.selection = WholeRows(model, self)
         self.setSelectionModel(self.selection)

@@ -90,8 +90,8 @@ class LogModel(RecordModel[LogEntry]):
 class LogPanel(QWidget):
     """A table of log entries; the selected ones are shown below with their details."""
 
-    def __init__(self, log_file: Path, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, log_file: Path) -> None:
+        super().__init__()
         self._log_file = log_file
         self.model = LogModel()
         self.table = QTreeView(rootIsDecorated=False, uniformRowHeights=True)

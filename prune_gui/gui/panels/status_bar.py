@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtWidgets import QLabel, QProgressBar, QStatusBar, QToolButton, QWidget
+from PySide6.QtWidgets import QLabel, QProgressBar, QStatusBar, QToolButton
 
 from prune_gui import number_formats
 from prune_gui.engine import Dropped, Event, Failed, Finished, Job, Progressed, Started
@@ -45,8 +45,8 @@ class StatusBar(QStatusBar):
     busy_changed = Signal()  # `busy` may have changed
     settings_wanted = Signal()  # the user clicked where jobs run
 
-    def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, workbench: Workbench) -> None:
+        super().__init__()
         self._workbench = workbench
         self._running: list[_RunningJob] = []
         self._shown: _RunningJob | None = None

@@ -34,8 +34,8 @@ class Welcome(QWidget):
 
     wanted = Signal(object)  # (path) the user wants to open this checkpoint
 
-    def __init__(self, actions: Sequence[QAction], parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, actions: Sequence[QAction]) -> None:
+        super().__init__()
         picture = QLabel()
         picture.setPixmap(app_icon().pixmap(64))
         title = QLabel("Prune GUI")

@@ -110,8 +110,8 @@ class LogFeed(QObject):
     logged = Signal(object)  # (entries) a tuple of new `LogEntry` objects, oldest first
     _entries_waiting = Signal()
 
-    def __init__(self, parent: QObject | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._lock = threading.Lock()
         self._waiting: deque[LogEntry] = deque(maxlen=MAX_ENTRIES)
         self._handler = _Handler(self._take)

@@ -30,8 +30,8 @@ STATE_NOW: Final = deferred("{name}  ({steps}, current)")
 class HistoryPanel(QWidget):
     """Lists the history, where a click returns to an entry, and the named states below."""
 
-    def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, workbench: Workbench) -> None:
+        super().__init__()
         self._workbench = workbench
         self.entry_list = QListWidget()
         self.entry_list.setAccessibleName(tr("History of the stack"))

@@ -72,8 +72,8 @@ AGAIN_TIP: Final = deferred(
 class StepList(QListView):
     """A list of cards, whose amounts are edited by a double click."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self._delegate = StepDelegate(self)
         self.setItemDelegate(self._delegate)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)  # an action does it
@@ -107,8 +107,8 @@ class StackPanel(QWidget):
     edit_wanted = Signal(int)  # (index) the user wants to edit this step in the form
     current_changed = Signal()
 
-    def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, workbench: Workbench) -> None:
+        super().__init__()
         self._workbench = workbench
         self._model = StackModel(workbench, self)
         self.list = StepList()
@@ -194,8 +194,8 @@ class StackPanel(QWidget):
 class StartPanel(QWidget):
     """Shows the start of the recipe, and the past steps of a file, if there are any."""
 
-    def __init__(self, workbench: Workbench, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, workbench: Workbench) -> None:
+        super().__init__()
         self._workbench = workbench
         self.zeros = QCheckBox(tr("Zeros in the file count as pruned"))
         self.zeros.setToolTip(tr(ZEROS_TIP))

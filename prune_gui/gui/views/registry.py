@@ -20,17 +20,15 @@ class ViewSpec:
     """A view that the window offers.
 
     Attributes:
-        title: title of the tab; to be translated.
         factory: "module:name" of the class or function that creates the view, below this package.
             It is imported when the view is needed, because the plotting library takes long to load.
-        is_map: whether the factory takes the viewport of all views after the workbench.
         caches_pictures: whether the view gets a share of the memory for pictures; maps do.
     """
 
     key: str
-    title: str
+    title: str  # title of the tab; to be translated
     factory: str
-    is_map: bool = False
+    is_map: bool = False  # whether the factory takes the viewport of all views after the workbench
     caches_pictures: bool = False
 
     def create(self, workbench: Workbench, viewport: Viewport) -> View[Any]:

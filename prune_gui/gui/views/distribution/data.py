@@ -37,19 +37,13 @@ groups."""
 
 @dataclass(frozen=True, slots=True)
 class DistributionRequest:
-    """What the user wants to see: of which numbers, the counts or what a cut would prune.
-
-    Attributes:
-        log: whether the axis is logarithmic; never for signed weights.
-        symmetric: whether the axis is symmetric about zero; for signed weights only.
-        together: whether to show all targets of the step that cuts them as one group.
-    """
+    """What the user wants to see: of which numbers, the counts or what a cut would prune."""
 
     of: Of
     cumulative: bool = False
-    log: bool = False
-    symmetric: bool = True
-    together: bool = False
+    log: bool = False  # whether the axis is logarithmic; never for signed weights
+    symmetric: bool = True  # whether the axis is symmetric about zero; for signed weights only
+    together: bool = False  # whether to show all targets of the step that cuts them as one group
 
     @property
     def signed(self) -> bool:
@@ -63,8 +57,6 @@ class DistributionData:
     Attributes:
         edges: float64 (bins + 1,); for a curve, the first and the last bound the axis.
         counts, others: int64 (codes, bins), of the parameter itself, and of the other targets.
-        cuts: by step, the cut of the step in the parameter.
-        left_out: number of zeros, which a logarithmic axis cannot show.
         nan: number of NaN, which are in no bin; with unsigned numbers, of all non-finite ones.
         histograms: by parameter; the next computation starts from them.
     """
@@ -76,8 +68,8 @@ class DistributionData:
     codes: tuple[int, ...]
     counts: NDArray[np.int64]
     others: NDArray[np.int64]
-    cuts: Mapping[int, StepCut]
-    left_out: int = 0
+    cuts: Mapping[int, StepCut]  # by step, the cut of the step in the parameter
+    left_out: int = 0  # number of zeros, which a logarithmic axis cannot show
     nan: int = 0
     infinite: int = 0
     curve: Curve | None = None

@@ -64,10 +64,6 @@ class GroupData:
     Attributes:
         units: in place of channels, with their scores in the last step that ranked them, or norms.
         pruned_by: uint8 (units,), the step that completed the pruning of a unit; 0 if one is kept.
-        overview: all groups of the space.
-        dead: number of units without effect of which elements are kept.
-        architecture: the name of the family of the table; "" without a table.
-        table: the name of the file of the user's table; "" for a table of this program.
     """
 
     subject: Subject
@@ -76,10 +72,10 @@ class GroupData:
     units: ChannelData
     pruned_by: NDArray[np.uint8]
     members: tuple[MemberRow, ...]
-    overview: tuple[GroupRow, ...]
-    dead: int = 0
-    architecture: str = ""
-    table: str = ""
+    overview: tuple[GroupRow, ...]  # all groups of the space
+    dead: int = 0  # number of units without effect of which elements are kept
+    architecture: str = ""  # the name of the family of the table; "" without a table
+    table: str = ""  # the name of the file of the user's table; "" for a table of this program
 
     @property
     def group(self) -> CoupledGroup:

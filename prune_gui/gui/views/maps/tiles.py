@@ -81,14 +81,10 @@ class TileRegion:
 
 @dataclass(frozen=True, slots=True)
 class TileGrid:
-    """The tiles that cover a region. Their boundaries at a level do not depend on what is visible.
-
-    Attributes:
-        cell: rows and columns of the layout per cell; powers of two.
-    """
+    """The tiles that cover a region. Their boundaries do not depend on what is visible."""
 
     layout: ParameterLayout
-    cell: tuple[int, int]
+    cell: tuple[int, int]  # rows and columns of the layout per cell; powers of two
     down: range  # vertical indices of the tiles
     across: range
 

@@ -55,24 +55,18 @@ class Cell(NamedTuple):
     """What the cell of a parameter shows.
 
     Attributes:
-        text: below the cell.
-        colour: "#rrggbb"; "" if it is not known yet, which is drawn hatched.
         pixels: a picture in place of the colour, uint8 (down, across, 4).
         proportions: width and height of the picture, relative to those of the tile.
-        is_faint: whether the text is unimportant.
-        outline: colour of a line around the cell; "" for none.
-        is_locked: whether there is a lock in the corner.
-        badge: a short text in the other corner.
     """
 
-    text: str = ""
-    colour: str = ""
+    text: str = ""  # below the cell
+    colour: str = ""  # "#rrggbb"; "" if it is not known yet, which is drawn hatched
     pixels: NDArray[np.uint8] | None = None
     proportions: tuple[float, float] = (1.0, 1.0)
-    is_faint: bool = False
-    outline: str = ""
-    is_locked: bool = False
-    badge: str = ""
+    is_faint: bool = False  # whether the text is unimportant
+    outline: str = ""  # colour of a line around the cell; "" for none
+    is_locked: bool = False  # whether there is a lock in the corner
+    badge: str = ""  # a short text in the other corner
 
 
 class Head(NamedTuple):

@@ -188,9 +188,6 @@ def add_to_window() -> list[str]:
         def _request_picture(self, subject):
             self._run_picture_job(subject, lambda _: subject.name, self.label.setText)
 
-        def _recolour(self):
-            pass
-
     greetings: list[str] = []
     registry.NameView = NameView
     spec = registry.ViewSpec("name", deferred("Name of it"), "registry:NameView")

@@ -110,7 +110,6 @@ class MetricPlot(Plot):
 
         A curve without a label is points alone. Values beyond `within` are triangles at its ends.
         """
-        self.recolour(colours)
         self.label("left", title)
         for item in (*self._lines, *(text for text, _ in self._names)):
             self.removeItem(item)

@@ -240,7 +240,6 @@ class FilmWindow(QDialog):
         is_share, scale = quantity == "sparsity", 1 if quantity == "norm" else 100
         texts = {"sparsity": tr("sparsity, %"), "norm": tr("norm")}
         self.plot.label("left", texts.get(quantity, tr("moved, %")))
-        self.plot.recolour(shades)
         self.plot.clear()
         self._cursor.setPen(pen(shades.foreground, dashed=True))
         self.plot.addItem(self._cursor, ignoreBounds=True)

@@ -89,6 +89,7 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]
         self.plotItem.layout.setContentsMargins(TIGHT_PX, GAP_PX, WIDE_PX, TIGHT_PX)
         for side in ("left", "bottom"):
             self.plotItem.getAxis(side).enableAutoSIPrefix(False)
+        Plot.recolour(self, colours)  # what a subclass draws does not exist yet
 
     @property
     def view(self) -> pg.ViewBox:
@@ -97,6 +98,12 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]
     def leaveEvent(self, event: QEvent) -> None:  # noqa: N802
         super().leaveEvent(event)
         self.left.emit()
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().changeEvent(event)
+        is_made = self.plotItem is not None
+        if event.type() == QEvent.Type.PaletteChange and is_made:
+            self.recolour(theme.colours(self.palette()))
 
     def draw_on_paper(self, *, on: bool) -> None:
         """Draw lines and points for figures from now on, or for the screen again."""

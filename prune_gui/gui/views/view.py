@@ -317,9 +317,8 @@ class View(QWidget, Generic[SubjectT]):
         self._busy_timer.stop()
         self._busy_shown = ""
 
-    @abstractmethod
     def _recolour(self) -> None:
-        """Use the colours of the current theme."""
+        """Use the colours of another theme where neither `refresh` nor a `Plot` does it."""
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
         """Update, because changes are ignored while the view is hidden."""

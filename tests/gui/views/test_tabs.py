@@ -191,9 +191,6 @@ class NameView(View[Subject]):
     def _request_picture(self, subject):
         self._run_picture_job(subject, lambda _: subject.name, self._label.setText)
 
-    def _recolour(self):
-        pass
-
 
 def test_every_view_has_a_key_and_a_lane_of_its_own(bench, qtbot):
     made = ViewTabs(bench)

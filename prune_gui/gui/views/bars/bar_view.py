@@ -148,9 +148,6 @@ class BarView(View[Subject]):
         text = self._hint() if row is None or current is None else self._describe(row, current)
         self._pointed.say(text)
 
-    def _recolour(self) -> None:
-        self._plot.recolour(self.colours())
-
 
 DEAD_STRIP_SHARE: Final = 0.04
 """Height of the strip below the bars that marks dead channels, as a share of the tallest bar."""

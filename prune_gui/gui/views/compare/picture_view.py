@@ -72,7 +72,6 @@ class ComparePictures(TiledView):
         self._delay_timer = self._timer(DELAY_MS, self._fill_in)
         self._connect()
         self._change_mode()
-        self._recolour()
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
         super().showEvent(event)
@@ -292,6 +291,4 @@ class ComparePictures(TiledView):
         self._run_job("compare.entry", subject, read, show)
 
     def _recolour(self) -> None:
-        for plot in self.pair.plots:
-            plot.recolour(self.colours())
         self._pipeline.forget_pictures()

@@ -100,7 +100,6 @@ class DistributionView(View[Subject]):
         self._plot.view.sigRangeChanged.connect(self._arrange)
         self._plot.view.sigResized.connect(self._arrange)
         self._plot.left.connect(lambda: self._point_at(None))
-        self._recolour()
 
     @property
     def _is_log(self) -> bool:
@@ -310,6 +309,3 @@ class DistributionView(View[Subject]):
 
     def table(self) -> Table | None:
         return text.table_of(self._data) if self._data is not None and self.picture() else None
-
-    def _recolour(self) -> None:
-        self._plot.recolour(self.colours())

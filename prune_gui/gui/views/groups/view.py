@@ -101,7 +101,6 @@ class GroupsView(BarView):
         self._dead.linkActivated.connect(self._remove_dead)
         self._members.chosen.connect(workbench.choose)
         self._overview.chosen.connect(workbench.choose)
-        self._recolour()
 
     def picture(self) -> QWidget | None:
         return self._plot if super().picture() else None

@@ -267,10 +267,6 @@ class LayerBars(QWidget):
         for _, item in self._marks:
             item.setVisible(on)
 
-    def recolour(self, colours: Colours) -> None:
-        for plot in self.plots:
-            plot.recolour(colours)
-
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
         super().hideEvent(event)
         self._settle_timer.stop()

@@ -143,7 +143,6 @@ class LayersView(View[ModelSubject]):
         # Continue after the new state is painted, because the engine's work would delay painting.
         self._paint_timer = self._timer(0, self.refresh)
         self._connect()
-        self._recolour()
 
     def picture(self) -> QWidget | None:
         return self._pictures.currentWidget() if super().picture() else None
@@ -315,9 +314,6 @@ class LayersView(View[ModelSubject]):
         amount = amount_for_share(subject.resolution, code, name, share)
         step = None if code == subject.draft else code
         self._request_draft(AmountRequest(name, amount, step))
-
-    def _recolour(self) -> None:
-        self._bars.recolour(self.colours())
 
 
 def _number_of_step(subject: ModelSubject, name: str) -> int | None:

@@ -26,6 +26,7 @@ from prune_gui.gui.views.maps.tiles import (
 )
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.plot import IndexAxis, Plot, axis_scales, pen
+from prune_gui.gui.widgets import theme
 from prune_gui.language import tr
 from prune_gui.raster.colours import Colours
 from prune_gui.raster.parameter_layouts import ParameterLayout
@@ -93,6 +94,7 @@ class MapCanvas(Plot):
         self.view.sigResized.connect(self._keep_whole)
         for key, (across, down) in PANS.items():
             shortcut(key, partial(self.pan, across, down), self)
+        self.recolour(theme.colours(self.palette()))
 
     @property
     def sight(self) -> QRectF:

@@ -179,7 +179,6 @@ class MapView(TiledView):
         page = self._picture_page.layout()
         assert isinstance(page, QVBoxLayout)
         page.insertWidget(page.indexOf(self._picture_or_reason), self._chooser.sliders)
-        self._recolour()
 
     def _insert_below_picture(self, widget: QWidget) -> None:
         page = self._picture_page.layout()
@@ -304,7 +303,6 @@ class MapView(TiledView):
             self.canvas.pin(None)
 
     def _recolour(self) -> None:
-        self.canvas.recolour(self.colours())
         self._pipeline.forget_pictures()
         self._texts.forget()
 

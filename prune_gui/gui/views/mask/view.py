@@ -144,7 +144,7 @@ class MaskView(MapView):
         verdict = self._verdict if is_counted else None
         if pattern is not None and verdict is None and (is_counted or pattern.is_guess):
             pattern = None
-        self._groups.show(pattern, rendered)
+        self._groups.show(pattern, rendered, self.colours())
         self._verdict_line.show_verdict(pattern, verdict, self.colours())
 
     def _complete_picture(self) -> None:
@@ -176,10 +176,6 @@ class MaskView(MapView):
         found = verdict.after(layout.flat(row, column))
         if found is not None and (position := layout.position(found)) is not None:
             self.canvas.show_element(*position)
-
-    def _recolour(self) -> None:
-        super()._recolour()
-        self._groups.recolour(self.colours())
 
     def _profile_titles(self, subject: Subject) -> Titles:
         if subject.zeros:
@@ -217,7 +213,11 @@ class GroupOverlay:
             canvas.addItem(item, ignoreBounds=True)
         canvas.view.sigRangeChanged.connect(self.update)
 
-    def show(self, pattern: GroupPattern | None, rendered: RenderedView) -> None:
+    def show(self, pattern: GroupPattern | None, rendered: RenderedView, colours: Colours) -> None:
+        self._lines.setPen(pen(colours.foreground, width=LINE_PX))
+        self._lines.setShadowPen(pen(colours.background, width=LINE_PX + HALO_PX))
+        self._outlines.setPen(pen(colours.warning, width=BROKEN_PX))
+        self._outlines.setShadowPen(pen(colours.background, width=BROKEN_PX + 2 * HALO_PX))
         self._pattern, self._rendered = pattern, rendered
         self._cells = pattern.cells(rendered.tile_grid.layout) if pattern else None
         for side, size in zip(SIDES, self._cells or (1, 1), strict=True):
@@ -225,12 +225,6 @@ class GroupOverlay:
             if axis.group != size:
                 axis.group, axis.picture = size, None
         self.update()
-
-    def recolour(self, colours: Colours) -> None:
-        self._lines.setPen(pen(colours.foreground, width=LINE_PX))
-        self._lines.setShadowPen(pen(colours.background, width=LINE_PX + HALO_PX))
-        self._outlines.setPen(pen(colours.warning, width=BROKEN_PX))
-        self._outlines.setShadowPen(pen(colours.background, width=BROKEN_PX + 2 * HALO_PX))
 
     def update(self) -> None:
         """Draw the groups again, after the picture or the visible region has changed."""

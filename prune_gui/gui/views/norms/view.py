@@ -74,7 +74,6 @@ class NormsView(BarView):
         self._plot.toggled.connect(self._toggle)
         self._plot.prune_wanted.connect(lambda: self._request_channels(protect=False))
         self._plot.dropped.connect(self._drop)
-        self._recolour()
 
     def _choose_dim(self) -> None:
         self._norm_box.leave_scores()  # those of a step are along its own dimension

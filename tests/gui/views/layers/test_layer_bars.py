@@ -69,7 +69,6 @@ def bars(qtbot, shown):
 
 def show(bars, rows, order=None):
     order = np.arange(len(rows)) if order is None else order
-    bars.recolour(LIGHT)
     bars.show_rows(rows, short_names(rows.names), order, None, LIGHT)
 
 
@@ -117,7 +116,6 @@ def test_names_of_rows_are_below_the_bars_by_block(bars, qtbot):
     axis = bars.plots[-1].plotItem.getAxis("bottom")
     names = [f"layers.{i}.{r}_proj.weight" for i in range(2) for r in "qkv"]
     rows = rows_of([10] * 6, [[5] * 6])
-    bars.recolour(LIGHT)
 
     def texts(order):
         bars.show_rows(rows, short_names(names), np.array(order), None, LIGHT)

@@ -194,7 +194,6 @@ class MainWindow(PanelWindow):
     def _make_view_page(self) -> QWidget:
         page, views = QWidget(), QWidget()
         correction = CorrectionNotice(self.workbench)
-        correction.draft_wanted.connect(self.draft.change)
         zeros = ZeroNotice(self.workbench, self.menu_actions["start_from_zeros"])
         original = OriginalNotice(self.workbench)
         original.choice_wanted.connect(self.commands.choose_reference)
@@ -275,8 +274,6 @@ class MainWindow(PanelWindow):
         self.status.busy_changed.connect(self.menu_actions.refresh)
         self.status.settings_wanted.connect(self.show_settings)
         self.views.changed.connect(self.menu_actions.refresh)
-        self.views.draft_wanted.connect(self.draft.change)
-        self.evaluate.draft_wanted.connect(self.draft.change)
         self.evaluate.amount_wanted.connect(self.draft.edit_with_amount)
         self.draft.form.fold.open(on=self.commands.settings.more_fields)
         change = self.commands.preferences.change

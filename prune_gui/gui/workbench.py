@@ -56,6 +56,7 @@ class Workbench(QObject):
     methods_loaded = Signal(object)  # (methods) the pruning methods of a file were loaded
     saved = Signal(object)  # (path) a file was written
     noted = Signal(str)  # (note) something happened that the status bar says
+    draft_wanted = Signal(object)  # (DraftRequest) the user wants the draft changed
     failed = Signal(str, object)  # (what was tried, error) an operation failed
 
     def __init__(self, cluster: Cluster | None = None) -> None:

@@ -370,7 +370,7 @@ class Monkey:
             request = CutRequest("score", share)
         else:
             request = CutRequest("weight", share / 4)
-        view.draft_wanted.emit(request)
+        self.window.workbench.draft_wanted.emit(request)
         return f"{view.accessibleName()} {share}"
 
     def _open(self) -> str:

@@ -109,6 +109,7 @@ class DraftPanel(QWidget):
         self._update_timer.timeout.connect(self._catch_up)
         workbench.changed.connect(self._on_changed)
         workbench.methods_loaded.connect(self._offer)
+        workbench.draft_wanted.connect(self.change)
         self._opened()
 
     @property

@@ -78,7 +78,6 @@ MIN_CHARS: Final = 12
 class EvaluatePanel(QWidget):
     """Shows the values of states, curves, the sensitivity and a search; made when first shown."""
 
-    draft_wanted = Signal(object)  # (request) the user wants this `DraftRequest` as the draft
     amount_wanted = Signal(int, object)  # (index, amount) draft the step with the amount
 
     def __init__(self, workbench: Workbench, preferences: Preferences, exporter: Exporter) -> None:
@@ -129,7 +128,6 @@ class EvaluatePanel(QWidget):
             (self.sensitivity, tr("Sensitivity")),
             (self.search, tr("Search")),
         ):
-            tab.draft_wanted.connect(self.draft_wanted)
             self.tabs.addTab(tab, title)
         self.tabs.setCornerWidget(corner)
         self._empty = layouts.remark()

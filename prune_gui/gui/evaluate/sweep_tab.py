@@ -160,7 +160,7 @@ class SweepTab(EvaluationTab):
             return
         self.note.say("")
         if index is None:
-            self.draft_wanted.emit(StepRequest(steps[-1]))
+            self._workbench.draft_wanted.emit(StepRequest(steps[-1]))
         else:
             self.amount_wanted.emit(index, point.amount)
 

@@ -43,7 +43,6 @@ class EvaluationTab(QWidget):
     """A page with a row of settings, a headline and the results below each other."""
 
     pictured = Signal()  # as of `PictureSource`; the picture needs no job, so it is never emitted
-    draft_wanted = Signal(object)  # (request) the user wants this `DraftRequest` as the draft
 
     name: ClassVar[str]  # of the results, to be translated
     title: ClassVar[str]  # of the button that starts a run, to be translated

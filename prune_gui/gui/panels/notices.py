@@ -168,8 +168,6 @@ class OriginalNotice(Notice):
 class CorrectionNotice(Notice):
     """Visible while the stack prunes, has no correction, and a recording for one is at hand."""
 
-    draft_wanted = Signal(object)  # (request) the user wants this `StepRequest` as the draft
-
     def __init__(self, workbench: Workbench) -> None:
         tip = tr("Draft a step that corrects the kept weights with the recorded inputs of layers")
         super().__init__(workbench, tr("Draft correction"), tip)
@@ -195,7 +193,7 @@ class CorrectionNotice(Notice):
     def _draft(self) -> None:
         session = self._workbench.session
         if session is not None and session.correction is not None:
-            self.draft_wanted.emit(StepRequest(session.correction))
+            self._workbench.draft_wanted.emit(StepRequest(session.correction))
 
 
 class ReloadNotice(QWidget):

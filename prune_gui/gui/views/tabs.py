@@ -34,7 +34,6 @@ class ViewTabs(QWidget):
     """
 
     changed = Signal()  # another view is in front, or it has another picture
-    draft_wanted = Signal(object)  # (DraftRequest) the user wants the draft changed, in any view
 
     def __init__(self, workbench: Workbench) -> None:
         super().__init__()
@@ -133,7 +132,6 @@ class ViewTabs(QWidget):
         self._limit_view(view)
         self._offer_on(view)
         view.pictured.connect(self.changed)
-        view.draft_wanted.connect(self.draft_wanted)
         view.view_wanted.connect(self._show_wanted)
         empty = self._tabs.widget(index)
         assert empty is not None

@@ -51,7 +51,6 @@ class View(QWidget, Generic[SubjectT]):
     spreads: ClassVar[bool] = False  # whether jobs may use the cluster of the settings; see `Job`
     has_table: ClassVar[bool] = False  # whether `table` returns one while there is a picture
     pictured = Signal()  # there is a new picture, or there is none any more
-    draft_wanted = Signal(object)  # (DraftRequest) the user wants the draft changed
     view_wanted = Signal(str)  # (key of `VIEWS`) the user wants to see another view
 
     def __init__(
@@ -278,7 +277,7 @@ class View(QWidget, Generic[SubjectT]):
 
     def _request_draft(self, request: DraftRequest) -> None:
         if self._is_current:
-            self.draft_wanted.emit(request)
+            self._workbench.draft_wanted.emit(request)
 
     def _show_message(self, message: str) -> None:
         self._stop_timers()

@@ -25,7 +25,6 @@ def norms(bench, checkpoint, shown):
 def draft(bench, norms, qtbot):
     widget = DraftPanel(bench)
     qtbot.addWidget(widget)
-    norms.draft_wanted.connect(widget.change)
     widget.targets.show_patterns(["fc.weight"])
     return widget
 

@@ -230,9 +230,10 @@ def test_a_view_in_the_list_has_a_tab_and_all_that_views_have(bench, checkpoint,
 def test_a_view_in_the_list_can_change_the_draft(bench, checkpoint, shown, qtbot):
     made, draft = shown(ViewTabs(bench)), DraftPanel(bench)
     qtbot.addWidget(draft)
-    made.draft_wanted.connect(draft.change)
     bench.open_and_choose(checkpoint, "fc.weight")
-    made.view("name").draft_wanted.emit(ChannelRequest(0, frozenset({2, 5})))
+    made.bring_forward("name")
+    bench.until_idle()
+    made.view("name")._request_draft(ChannelRequest(0, frozenset({2, 5})))
     bench.until_idle()
     assert bench.draft.current.step.method.channels == (2, 5)
 

@@ -250,7 +250,7 @@ def test_a_double_click_shows_the_pictures_and_escape_the_list(compare, bench, q
 
 def test_a_heading_of_the_blocks_targets_its_parameters(compare, bench, qtbot):
     compare.show_list()
-    with qtbot.waitSignal(compare.draft_wanted) as wanted:
+    with qtbot.waitSignal(bench.draft_wanted) as wanted:
         compare.grid.picked.emit(("fc.weight", "conv.weight"), False)
     assert wanted.args[0].names == {"fc.weight", "conv.weight"}
 

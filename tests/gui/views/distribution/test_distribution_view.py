@@ -44,7 +44,7 @@ def dragged(distribution, step=None, of="weight"):
         assert request == CutRequest(of, request.value, step)
         values.append(request.value)
 
-    distribution.draft_wanted.connect(note)
+    distribution._workbench.draft_wanted.connect(note)
     return values
 
 

@@ -40,7 +40,6 @@ def groups(bench, tmp_path, shown):
 def draft(bench, groups, qtbot):
     panel = DraftPanel(bench)
     qtbot.addWidget(panel)
-    groups.draft_wanted.connect(panel.change)
     return panel
 
 

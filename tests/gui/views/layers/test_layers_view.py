@@ -137,9 +137,9 @@ def test_rows_bars_and_cells_choose_their_parameter(layers, bench, hand, qtbot):
 
 
 @pytest.fixture
-def requests(layers):
+def requests(layers, bench):
     wanted = []
-    layers.draft_wanted.connect(wanted.append)
+    bench.draft_wanted.connect(wanted.append)
     return wanted
 
 

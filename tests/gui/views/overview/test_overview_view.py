@@ -179,7 +179,7 @@ def test_magnitudes_are_shown_until_something_is_pruned_unless_the_user_chose(vi
 
 def test_headings_and_a_dragged_rectangle_choose_the_targets_of_the_draft(view, bench, grid):
     wanted = []
-    view.draft_wanted.connect(lambda request: wanted.append(sorted(request.names)))
+    bench.draft_wanted.connect(lambda request: wanted.append(sorted(request.names)))
     heads = {head.text: head for head in grid.painter.all_heads(grid.visible)}
 
     def click(text, *modifiers):
@@ -264,7 +264,7 @@ def test_with_little_memory_only_thumbnails_in_sight_are_kept(view, bench, grid)
 
 def test_what_remains_of_dead_units_is_drafted_from_the_card(view, bench):
     wanted = []
-    view.draft_wanted.connect(wanted.append)
+    bench.draft_wanted.connect(wanted.append)
     card = view.findChild(CardPanel)
     assert "Prune&nbsp;what" not in card.text()
     bench.add(bench.step("channels", targets=["layer.3.*"], channels=[1], dim=0))

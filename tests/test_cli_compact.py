@@ -25,7 +25,6 @@ CONFIG = {
 @pytest.fixture
 def llama(tmp_path):
     """Save a small Llama of which 4 of 12 neurons are zero in each layer."""
-    torch.manual_seed(0)
     state = {"model.embed_tokens.weight": torch.randn(5, 8), "model.norm.weight": torch.ones(8)}
     for path in ("model.layers.0", "model.layers.1"):
         for name in ("q", "k", "v", "o"):

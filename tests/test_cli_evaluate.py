@@ -36,7 +36,6 @@ EVALUATOR = """
 
 @pytest.fixture
 def folder(tmp_path):
-    torch.manual_seed(0)
     tensors = {
         "a.weight": torch.randn(8, 8),
         "b.weight": torch.randn(8, 8),

@@ -227,7 +227,6 @@ steps:
 
 @pytest.fixture
 def dense(tmp_path):
-    torch.manual_seed(0)
     folder = tmp_path / "secret-folder"
     folder.mkdir()
     tensors = {"layer.0.weight": torch.randn(8, 8), "layer.1.weight": torch.randn(8, 4)}

@@ -26,7 +26,6 @@ SIZE = 48
 @pytest.fixture
 def corrected(tmp_path):
     """Return the resolution of a pruned and refitted layer."""
-    torch.manual_seed(0)
     layer = nn.Sequential(nn.Linear(8, 6))
     save_file(layer.state_dict(), tmp_path / "dense.safetensors")
     with torch.no_grad(), prune_gui.record(layer, "second_moments", "means") as recording:

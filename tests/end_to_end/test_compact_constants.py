@@ -169,7 +169,7 @@ def test_a_convolutional_network_computes_the_same_without_constants(vision, nam
         state[member.name].movedim(member.dim, 0)[member.width : 2 * member.width] = 0
     save_file(state, tmp_path / "in.safetensors")
     model.load_state_dict(state)
-    images = torch.rand(2, 3, 64, 64, generator=torch.Generator().manual_seed(2)).double()
+    images = torch.rand(2, 3, 64, 64).double()
     with applied(tmp_path / "in.safetensors", Recipe(start="zeros", steps=[DEAD])) as resolution:
         export(resolution, tmp_path / "masked.safetensors")
         export(resolution, tmp_path / "compact.safetensors", "compact")

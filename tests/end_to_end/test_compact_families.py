@@ -312,7 +312,7 @@ def test_compact_demo_equals_masked(demo_checkpoint: Path, tmp_path: Path) -> No
     masked, compact = (
         load(tmp_path / f"{form}.safetensors").eval() for form in ("finalized", "compact")
     )
-    images = torch.rand(8, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    images = torch.rand(8, 1, 8, 8)
     with torch.no_grad():
         torch.testing.assert_close(compact(images), masked(images), rtol=1e-4, atol=1e-5)
     assert compact.features.conv3.out_channels == 48

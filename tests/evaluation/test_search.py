@@ -30,7 +30,6 @@ ENERGY = """
 @pytest.fixture
 def network(tmp_path):
     """Return an open checkpoint of four layers with weights of different scales; energy 1."""
-    torch.manual_seed(0)
     shapes = {"a.weight": (40, 30), "b.weight": (50, 4), "c.weight": (8, 8), "a.bias": (40,)}
     tensors = {name: torch.randn(shape) * (1 + len(shape)) for name, shape in shapes.items()}
     tensors["a.bias"].zero_()
@@ -180,7 +179,6 @@ def test_another_portfolio_and_base_recipe_are_used(network):
 
 @pytest.mark.slow
 def test_recordings_beside_the_checkpoint_give_rankings_and_corrections(tmp_path, evaluator):
-    torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 4))
     save_file(model.state_dict(), tmp_path / "model.safetensors")
     with record(model, "activations", "ria", "second_moments", "means") as recording:
@@ -232,7 +230,6 @@ ZEROS = """
 
 @pytest.fixture
 def scanned_network(tmp_path):
-    torch.manual_seed(0)
     names = ("encoder.0.a.weight", "encoder.0.b.weight", "encoder.1.a.weight", "head[0].weight")
     tensors = {name: torch.randn(8, 10) for name in names}
     tensors["head[0].bias"] = torch.randn(8)

@@ -79,7 +79,7 @@ def _plain(figure):
 
 @pytest.mark.parametrize(("view", "dtype"), list(zip(VIEWS.values(), cycle(ORDERED))), ids=VIEWS)
 def test_every_figure_of_a_strided_tensor_equals_that_of_its_copy(tmp_path, view, dtype):
-    whole = torch.randn(14, 9, generator=torch.Generator().manual_seed(1))
+    whole = torch.randn(14, 9)
     whole[3, 4], whole[0, 2] = torch.nan, 0.0
     strided = view(whole.to(dtype))
     assert not strided.is_contiguous()

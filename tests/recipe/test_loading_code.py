@@ -22,7 +22,6 @@ READERS = {"method": "channels", "targets": ["2.weight"], "dim": 1, "channels": 
 
 @pytest.fixture
 def network() -> nn.Module:
-    torch.manual_seed(0)
     return nn.Sequential(nn.Linear(6, 12), nn.ReLU(), nn.Linear(12, 3))
 
 

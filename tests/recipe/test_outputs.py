@@ -308,7 +308,6 @@ FLOATS = [
 @pytest.fixture
 def model(tmp_path):
     """A small network's file, its keys in no particular order."""
-    torch.manual_seed(0)
     network = nn.Sequential(nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.Linear(8, 3))
     tensors = {key: tensor.contiguous() for key, tensor in network.state_dict().items()}
     save_file(tensors, tmp_path / "model.safetensors", {"format": "pt", "author": "somebody"})

@@ -160,7 +160,6 @@ LEGACY = {"_use_new_zipfile_serialization": False}
     ],
 )
 def test_all_of_a_file_is_shown_or_counted_and_kept(tmp_path, kind, options):
-    torch.manual_seed(0)
     make, names, remark = CONTENTS[kind]
     path, out = tmp_path / "in.pt", tmp_path / "out.pt"
     with warnings.catch_warnings():

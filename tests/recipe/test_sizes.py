@@ -147,7 +147,6 @@ def test_zeros_compress_to_almost_nothing(tmp_path):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_the_size_of_a_compressed_file_is_forecast_within_5_percent(tmp_path, form):
-    torch.manual_seed(0)
     state = {f"layers.{i}.weight": torch.randn(200, 300) * (i + 1) for i in range(6)}
     torch.save({key: tensor.bfloat16() for key, tensor in state.items()}, tmp_path / "in.pt")
     with applied(tmp_path / "in.pt", Recipe(steps=[HALF])) as resolution:
@@ -165,7 +164,6 @@ def test_shards_are_not_compressed(tmp_path):
 
 
 def test_noise_is_estimated_as_incompressible(tmp_path):
-    torch.manual_seed(0)
     noise = torch.randint(0, 256, (4_000_000,), dtype=torch.uint8)
     off = {**HALF, "targets": ["tiny"], "amount": 0}
     state = {"noise": noise, "tiny": torch.ones(1)}
@@ -173,7 +171,6 @@ def test_noise_is_estimated_as_incompressible(tmp_path):
 
 
 def test_every_span_of_a_form_tensor_equals_the_slice_of_the_whole(tmp_path):
-    torch.manual_seed(0)
     save_file({"a.weight": torch.randn(40, 30).bfloat16()}, tmp_path / "in.safetensors")
     with applied(tmp_path / "in.safetensors", Recipe(steps=[HALF])) as resolution:
         for form in FORMS:

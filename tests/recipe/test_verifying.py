@@ -40,7 +40,6 @@ KINDS = {
 
 @pytest.fixture
 def state() -> dict[str, torch.Tensor]:
-    torch.manual_seed(0)
     return {
         "fc.weight": torch.randn(8, 8),
         "fc.bias": torch.randn(8),
@@ -224,7 +223,6 @@ def test_a_file_truncated_during_verifying_names_the_tensor(tmp_path, monkeypatc
 
 
 def test_large_tensors_are_read_in_chunks(tmp_path, monkeypatch):
-    torch.manual_seed(0)
     state = {"fc.weight": torch.randn(3 << 20), "b": torch.randn(3)}  # three chunks and one
     path = saved(state, tmp_path, "safetensors")
     seen: list[tuple[int, int]] = []

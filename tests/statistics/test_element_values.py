@@ -173,8 +173,7 @@ def test_steps_that_do_not_rank_absolute_weights_have_no_cut(resolved):
 
 @pytest.mark.parametrize("method", ["l1_unstructured", "lamp"])
 def test_a_limited_parameter_has_its_own_cut_below_that_of_all_targets(resolved, method):
-    generator = torch.Generator().manual_seed(0)
-    small, large = (torch.randn(40, generator=generator) * scale for scale in (0.1, 1.0))
+    small, large = (torch.randn(40) * scale for scale in (0.1, 1.0))
     scope = {} if method == "lamp" else {"scope": "global"}
     step = {"method": method, "amount": 0.5, "max_sparsity": 0.55, **scope}
     resolution = resolved(step, small=small, large=large)

@@ -156,7 +156,6 @@ def test_heads_are_counted_where_a_network_runs_with_a_wrong_number_of_them():
             self.width = self.out.weight.shape[1] // self.heads
             return super().forward(x)
 
-    torch.manual_seed(0)
     model = Divided(heads=4, width=8)
     model.bias = nn.Parameter(torch.zeros(1, 5, 5))  # does not tell the number
     space = prune_gui.trace(model, torch.randn(2, 5, 10)).spaces["heads"]
@@ -179,7 +178,6 @@ def test_a_stage_whose_heads_cannot_be_halved_keeps_its_hidden_channels():
             mixed = (q @ k.transpose(-1, -2)).softmax(-1) @ v
             return x + self.out(mixed.transpose(1, 2).reshape(n, length, width))
 
-    torch.manual_seed(0)
     layers = nn.Linear(3, 12), Stage(3, 12), nn.Linear(12, 16), Stage(4, 16), nn.Linear(16, 2)
     table = prune_gui.trace(nn.Sequential(*layers), torch.randn(2, 5, 3))
     assert [group.label for group in table.spaces["heads"].groups] == ["3.qkv"]
@@ -258,7 +256,6 @@ def test_padding_of_images_keeps_no_channel():
 
 
 def test_channels_over_which_a_norm_is_computed_are_not_exact():
-    torch.manual_seed(0)
     layers = nn.Linear(4, 8), nn.LayerNorm(8), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 3)
     table = prune_gui.trace(nn.Sequential(*layers), torch.randn(2, 4))
     assert [(name, space.exact) for name, space in table.spaces.items()] == [

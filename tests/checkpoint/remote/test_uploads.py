@@ -55,7 +55,6 @@ def store(s3_server, monkeypatch, tmp_path):
 @pytest.fixture
 def path(tmp_path):
     """Return a checkpoint that is uploaded in four parts, or as two shards of three and one."""
-    torch.manual_seed(0)
     tensors = {"a.weight": torch.randn(2200, 2000), "b.weight": torch.randn(1200, 2000)}
     save_file(tensors, tmp_path / "net.safetensors")
     return tmp_path / "net.safetensors"

@@ -224,7 +224,6 @@ def test_sums_of_several_devices_are_added_up():
 
 
 def test_a_full_device_leaves_second_moments_to_the_processor(monkeypatch, tmp_path):
-    torch.manual_seed(0)
     model, inputs = network(), torch.randn(9, 4)
     full = [True, False, False, False]  # the first call finds no memory
 

@@ -68,7 +68,6 @@ def test_a_refit_of_minilm_brings_its_outputs_closer_to_the_dense_ones(real_mode
 
 @pytest.fixture
 def network() -> nn.Module:
-    torch.manual_seed(0)
     return nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4)).eval()
 
 

@@ -140,7 +140,7 @@ def test_a_global_step_prunes_the_k_lowest_scores_of_all_targets(drawn, formula)
 @pytest.mark.parametrize("stacked", [False, True])
 def test_sums_in_blocks_equal_the_formula(monkeypatch, dtype, formula, stacked):
     monkeypatch.setattr(row_column_scores, "BLOCK_ELEMENTS", 4 * 90 + 5)
-    tensor = torch.randn(23, 10, 3, 3, generator=torch.Generator().manual_seed(0)).to(dtype)
+    tensor = torch.randn(23, 10, 3, 3).to(dtype)
     mask = (tensor.abs() > 0.3).reshape(-1).numpy() if stacked else None
     [decision] = decide(
         "l1_unstructured", target(tensor, remaining_mask=mask), score=formula, amount=700
@@ -151,7 +151,7 @@ def test_sums_in_blocks_equal_the_formula(monkeypatch, dtype, formula, stacked):
 
 @pytest.mark.parametrize("columns", [1021, 1024, 2051])
 def test_sums_of_long_rows_equal_the_formula(columns):
-    tensor = torch.randn(5, columns, generator=torch.Generator().manual_seed(0))
+    tensor = torch.randn(5, columns)
     scores = RowColumnScores(TensorScores.of(tensor), None, RIA).part(0, tensor.numel())
     assert np.array_equal(scores.numpy(), reference(tensor, None, "ria"))
     mask = np.ones(tensor.numel(), bool)
@@ -175,7 +175,7 @@ SCORED = [
 @pytest.mark.parametrize("score", ["balanced", "ria"])
 @pytest.mark.parametrize(("name", "parameters"), SCORED)
 def test_every_scored_method_ranks_by_the_scores(name, parameters, score, stacked):
-    tensor = torch.randn(12, 10, generator=torch.Generator().manual_seed(0))
+    tensor = torch.randn(12, 10)
     tensor *= torch.logspace(-1, 1, 12)[:, None] * torch.logspace(1, -1, 10)
     mask = np.arange(120) % 7 > 0 if stacked else None
     scores = torch.from_numpy(reference(tensor, mask, score)).view(tensor.shape)
@@ -208,7 +208,7 @@ def test_at_power_1_the_size_of_a_row_or_column_does_not_matter(seed, power):
 
 
 def test_at_powers_0_the_score_is_the_magnitude():
-    tensor = torch.randn(9, 7, 3, generator=torch.Generator().manual_seed(0))
+    tensor = torch.randn(9, 7, 3)
     [one] = decide("balanced", target(tensor), over="local", row_power=0.0, column_power=0.0)
     [other] = decide("l1_unstructured", target(tensor))
     assert np.array_equal(pruned(one, tensor), pruned(other, tensor))
@@ -217,7 +217,7 @@ def test_at_powers_0_the_score_is_the_magnitude():
 @pytest.mark.parametrize("score", ["balanced", "ria"])
 @pytest.mark.parametrize("shape", [(), (9,)])
 def test_without_columns_the_score_is_the_magnitude(score, shape):
-    tensor = torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(torch.bfloat16)
+    tensor = torch.randn(shape).to(torch.bfloat16)
     [one] = decide("l1_unstructured", target(tensor), score=score)
     [other] = decide("l1_unstructured", target(tensor))
     assert np.array_equal(pruned(one, tensor), pruned(other, tensor))
@@ -232,7 +232,7 @@ def test_parameters_without_elements_are_accepted(score, shape):
 
 @pytest.mark.parametrize("scale", [1e-320, 1e-200, 1e200, 1e307])
 def test_extreme_float64_weights_neither_overflow_nor_vanish(scale):
-    tensor = torch.randn(9, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    tensor = torch.randn(9, 7, dtype=torch.float64)
     for score in ("balanced", "ria"):
         [decision] = decide("l1_unstructured", target(tensor * scale), score=score)
         expected = lowest(reference(tensor * scale, None, score), None, decision.pruned)
@@ -260,7 +260,7 @@ def test_rows_and_columns_of_zeros_score_zero_and_infinity_ranks_below_nan(score
     ],
 )
 def test_an_element_is_explained_by_the_factors_of_its_row_and_column(name, parameters, add):
-    tensor = torch.randn(8, 3, 2, generator=torch.Generator().manual_seed(0))
+    tensor = torch.randn(8, 3, 2)
     [decision] = decide(name, target(tensor), **parameters)
     marked = pruned(decision, tensor)
     for flat, weight in enumerate(tensor.abs().reshape(-1).tolist()):
@@ -271,7 +271,7 @@ def test_an_element_is_explained_by_the_factors_of_its_row_and_column(name, para
 
 
 def test_a_new_amount_reads_the_rows_and_columns_from_the_cache():
-    tensor = torch.randn(20, 30, generator=torch.Generator().manual_seed(0))
+    tensor = torch.randn(20, 30)
     passes: list[int] = []
 
     def read() -> torch.Tensor:

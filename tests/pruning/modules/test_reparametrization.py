@@ -109,7 +109,6 @@ def check(build, model, x):
 def network(request):
     """Return a function that builds a network, a pruned one, what is pruned of it, and inputs."""
     build, names = NETWORKS[request.param]
-    torch.manual_seed(0)
     model = build()
     for module, name in pairs(model, names):
         pruning.l1_unstructured(module, name, 0.5)

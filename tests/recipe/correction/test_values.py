@@ -59,7 +59,6 @@ def recorded_network(tmp_path) -> Callable[[nn.Module, torch.Tensor], RecordedNe
 @pytest.fixture
 def linear(recorded_network) -> RecordedNetwork:
     """Return a recorded linear layer with a bias, whose inputs have a mean."""
-    torch.manual_seed(0)
     return recorded_network(nn.Sequential(nn.Linear(12, 6)), torch.randn(200, 12) + 1)
 
 
@@ -75,7 +74,6 @@ def solved(inputs: torch.Tensor, weight: torch.Tensor, kept: torch.Tensor) -> to
 
 @pytest.mark.parametrize("tokens", [6, 12], ids=["square", "oblong"])
 def test_a_linear_layer_with_the_weight_of_an_embedding_is_refitted(tokens, tmp_path):
-    torch.manual_seed(0)
     embedding, head = nn.Embedding(tokens, 6), nn.Linear(6, tokens, bias=False)
     head.weight = embedding.weight
     network = nn.Sequential(embedding, nn.Linear(6, 6), nn.Tanh(), head)
@@ -110,7 +108,6 @@ def test_a_linear_layer_is_refitted_and_zeros_stay_positive_zero(linear):
 
 @pytest.mark.parametrize("groups", [1, 2])
 def test_a_convolution_is_refitted(recorded_network, groups):
-    torch.manual_seed(0)
     layer = nn.Conv2d(4, 6, 3, groups=groups, padding=1, stride=2)
     network = recorded_network(nn.Sequential(layer), torch.randn(20, 4, 7, 7))
     before, _ = network.finalized(HALF)
@@ -136,7 +133,6 @@ def test_the_transposed_weight_of_gpt2_is_refitted_although_it_is_square(recorde
             return inputs @ self.weight + self.bias
 
     Conv1D.__module__ = "transformers.pytorch_utils"
-    torch.manual_seed(0)
     layer = Conv1D()
     network = recorded_network(nn.Sequential(layer), torch.randn(50, 8) + 1)
     before, _ = network.finalized(HALF)
@@ -193,7 +189,6 @@ def test_a_bias_correction_after_a_refit_corrects_what_that_leaves(linear):
 
 
 def test_a_bias_correction_of_a_convolution_with_groups(recorded_network):
-    torch.manual_seed(0)
     layer = nn.Conv1d(4, 6, 3, groups=2, padding=1, padding_mode="circular")
     network = recorded_network(nn.Sequential(layer), torch.randn(20, 4, 9) + 1)
     after, _ = network.finalized(HALF, network.step("bias_correction"))
@@ -209,7 +204,6 @@ def test_layers_without_bias_are_named(linear):
 
 
 def test_batch_norm_statistics_are_those_of_update_bn(recorded_network, tmp_path):
-    torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.BatchNorm2d(4))
     batches = [torch.randn(5, 2, 6, 6) * i for i in range(1, 4)]
     network = recorded_network(model, batches[0])
@@ -285,7 +279,6 @@ def test_a_script_with_torch_is_refused(linear, tmp_path):
 
 
 def test_the_compact_form_computes_what_the_finalized_form_does(recorded_network):
-    torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
     network = recorded_network(model, torch.randn(200, 8))
     units = {"method": "coupled", "space": "channels", "targets": ["*"], "amount": 0.5}

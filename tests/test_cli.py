@@ -182,20 +182,6 @@ def test_the_demo_without_a_display_reports_it_and_prunes_in_the_terminal(tmp_pa
     assert "Sparsity" in result.stdout
 
 
-def test_importing_the_package_and_its_command_line_loads_neither_torch_nor_qt():
-    program = (
-        "import sys, prune_gui, prune_gui.pruning.methods, prune_gui.cli\n"
-        "print(prune_gui.Recipe, *sys.modules)"
-    )
-    result = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    loaded = result.stdout.split()
-    assert "torch" not in loaded
-    assert "numba" not in loaded
-    assert "PySide6" not in loaded
-
-
 @pytest.fixture
 def server(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

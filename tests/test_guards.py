@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from python_process import run_python
 
 pytest_plugins = ["pytester"]
 
@@ -113,5 +112,4 @@ for module in pkgutil.walk_packages(prune_gui.__path__, "prune_gui."):
     if not module.name.startswith(("prune_gui.gui", "prune_gui.cli", "prune_gui.__main__")):
         __import__(module.name)
 """
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
+    run_python(script)

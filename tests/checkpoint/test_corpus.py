@@ -2,12 +2,12 @@
 
 import json
 import re
-import subprocess
 import sys
 
 import pytest
 from corpus import CORPUS
 from corpus_forms import RAN, Bad
+from python_process import run_python
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.checkpoint.tensor_info import PACKED_DTYPES
@@ -99,8 +99,6 @@ def test_a_bomb_takes_little_memory_before_it_is_refused(tmp_path):
         folder = tmp_path / name
         folder.mkdir()
         paths[str(CORPUS[name].make(folder))] = name
-    done = subprocess.run(
-        [sys.executable, "-c", OPEN_EACH, *paths], capture_output=True, text=True, check=True
-    )
-    grown = {paths[path]: growth for path, growth in json.loads(done.stdout).items()}
+    printed = json.loads(run_python(OPEN_EACH, *paths))
+    grown = {paths[path]: growth for path, growth in printed.items()}
     assert {name: growth for name, growth in grown.items() if growth > MAX_GROWTH_BYTES} == {}

@@ -2,8 +2,6 @@
 
 import inspect
 import math
-import subprocess
-import sys
 from unittest import mock
 
 import numpy as np
@@ -11,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from python_process import run_python
 from torch import nn
 from torch.nn.utils import prune as reference
 
@@ -60,12 +59,11 @@ def test_our_classes_are_virtual_subclasses_of_those_of_torch(name):
 
 
 def test_importing_the_package_imports_torch_only_on_first_use():
-    code = (
+    run_python(
         "import sys, prune_gui.pruning as p; assert 'torch' not in sys.modules; "
         "import prune_gui.pruning.amount; assert 'torch' not in sys.modules; "
         "p._compute_norm; assert 'torch' in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_method_can_be_monkeypatched_by_name():

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from datetime import datetime
 
 import pytest
+from python_process import ended_python
 
 from prune_gui.session import CrashTrace
 from prune_gui.session.log import MAX_TRACE_BYTES
@@ -31,11 +31,7 @@ def trail(tmp_path):
 
 
 def run(code, trail):
-    process = subprocess.run(
-        [sys.executable, "-c", PRELUDE + code, str(trail)],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    return process.returncode
+    return ended_python(PRELUDE + code, trail).returncode
 
 
 def test_a_crash_trace_is_found_once_by_the_next_start(trail):

@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 import torch
+from python_process import ended_python
 from safetensors.torch import save_file
 
 from prune_gui.checkpoint import open_checkpoint
@@ -62,8 +63,7 @@ def session(demo_checkpoint):
 def test_the_unsaved_recipe_of_a_killed_program_is_recovered(tmp_path, demo_checkpoint):
     recipe = Recipe(steps=[STEP])
     (tmp_path / "recipe.yaml").write_text(recipe.to_yaml())
-    arguments = [str(demo_checkpoint), str(tmp_path / "recipe.yaml"), str(tmp_path / "kept")]
-    subprocess.run([sys.executable, "-c", KEEP_AND_DIE, *arguments], check=False)
+    ended_python(KEEP_AND_DIE, demo_checkpoint, tmp_path / "recipe.yaml", tmp_path / "kept")
     [(_, unsaved)] = left_behind(tmp_path / "kept")
     assert unsaved.checkpoint == demo_checkpoint.absolute()
     assert unsaved.parsed().steps == recipe.steps

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import threading
 
 import pytest
+from python_process import run_python
 
 from prune_gui.engine import Engine
 from prune_gui.isolated.processes import isolated_command
@@ -30,9 +30,7 @@ print("numba" in sys.modules)
 
 @pytest.mark.slow
 def test_opening_needs_no_torch_and_the_first_picture_no_numba(demo_checkpoint):
-    command = [sys.executable, "-c", PROGRAM, demo_checkpoint]
-    process = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert process.stdout == "False\nTrue False\nTrue\n"
+    assert run_python(PROGRAM, demo_checkpoint) == "False\nTrue False\nTrue\n"
 
 
 def test_imports_wait_until_the_window_has_painted(monkeypatch):

@@ -3,7 +3,6 @@
 import errno
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -98,19 +97,6 @@ def test_views_of_tensors_in_several_shards_are_in_order(split, suffix):
             assert torch.cat(checkpoint.views(names)).equal(expected)
         with pytest.raises(CheckpointError, match="no parameter 'w9'"):
             checkpoint.views(["w1", "w9"])
-
-
-def test_shards_of_safetensors_open_without_torch(split):
-    program = (
-        "import sys\n"
-        "from prune_gui.checkpoint import open_checkpoint\n"
-        "with open_checkpoint(sys.argv[1]) as opened: print(len(opened.tensors))\n"
-        "assert 'torch' not in sys.modules"
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", program, split(three())], capture_output=True, text=True
-    )
-    assert (run.stdout, run.stderr) == ("6\n", "")
 
 
 def test_variants_and_capitals_are_recognized_as_indexes(split):

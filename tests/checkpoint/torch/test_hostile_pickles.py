@@ -4,7 +4,6 @@ import json
 import os
 import pickle
 import random
-import subprocess
 import sys
 import time
 import zipfile
@@ -36,6 +35,7 @@ from corpus_hostile import (
     spelled,
 )
 from corpus_payloads import yolib
+from python_process import run_python
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.checkpoint.named_code import code_statement, runs_programs
@@ -169,15 +169,9 @@ def test_opening_hostile_files_imports_and_runs_nothing_in_bounded_memory(tmp_pa
         traced = torch.fx.symbolic_trace(torch.nn.Sequential(torch.nn.Linear(3, 3)))
         content = {"model": library.Net(), "graph": traced, "config": library.Config(a=1)}
         torch.save(content, tmp_path / str(len(files)) / "m.pt")
-    done = subprocess.run(
-        [sys.executable, "-c", OPEN_WATCHED, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-    )
+    output = run_python(OPEN_WATCHED, tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)})
     unit = 1 if sys.platform == "darwin" else 1024
-    found = {names[int(index)]: value for index, value in json.loads(done.stdout).items()}
+    found = {names[int(index)]: value for index, value in json.loads(output).items()}
     assert len(found) == len(names)
     assert {key: events for key, (events, _) in found.items() if events} == {}
     assert {k: grown for k, (_, grown) in found.items() if grown * unit > MAX_GROWTH_BYTES} == {}

@@ -1,16 +1,15 @@
 """Python runs loops that are not compiled yet on small arrays, with the same results."""
 
 import importlib.util
-import subprocess
-import sys
 from importlib import import_module
-from textwrap import dedent
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from python_process import run_python
 from safetensors.torch import save_file
 
 import prune_gui
@@ -196,17 +195,11 @@ def pruned(path):
     return torch.stack(found)
 
 
-def printed(program):
-    """Return the words that a program prints in a process of its own."""
-    arguments = [sys.executable, "-c", dedent(program)]
-    return subprocess.run(arguments, check=True, capture_output=True, text=True).stdout.split()
-
-
 @pytest.mark.slow
 def test_interpreted_loops_prune_the_same_as_compiled_ones(weights, tmp_path):
     code = f"""
         import sys
-        sys.path.insert(0, {str(__file__).rpartition("/")[0]!r})
+        sys.path[:0] = {[str(folder) for folder in Path(__file__).parents[:3]]!r}
         import torch
         from prune_gui.pruning.kernels import loop
         loop.Loop.__call__ = lambda loop, *arguments: (
@@ -215,7 +208,7 @@ def test_interpreted_loops_prune_the_same_as_compiled_ones(weights, tmp_path):
         import test_interpretation
         torch.save(test_interpretation.pruned({str(weights)!r}), {str(tmp_path / "codes.pt")!r})
     """
-    printed(code)
+    run_python(code)
     expected = pruned(weights)
     assert torch.equal(torch.load(tmp_path / "codes.pt"), expected)
     assert (expected > 1).flatten(1).any(dim=1).all()
@@ -233,7 +226,7 @@ def test_a_small_network_is_pruned_without_numba(tmp_path):
             print(sum(resolution.pruned_by(name).sum().item() for name in checkpoint.tensors))
         print("numba" in sys.modules)
     """
-    assert printed(code) == [str((16 * 24 + 200 * 300) // 2), "False"]
+    assert run_python(code).split() == [str((16 * 24 + 200 * 300) // 2), "False"]
 
 
 def test_numba_is_imported_when_its_import_would_have_taken_as_long():
@@ -254,7 +247,7 @@ def test_numba_is_imported_when_its_import_would_have_taken_as_long():
         totals = {total(np.ones(100_000, np.int64)) for _ in range(30)}
         print(totals, "numba" in sys.modules)
     """
-    assert printed(code) == ["{100000}", "True"]
+    assert run_python(code) == "{100000} True\n"
 
 
 SIZES = st.sampled_from([0, 1, 7, 8, 9, *(key_kernels.BLOCK + i for i in (-1, 0, 1, 9, 5000))])

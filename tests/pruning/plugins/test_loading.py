@@ -1,7 +1,6 @@
 """Loading of files and packages of methods, and errors of invalid ones."""
 
 import os
-import subprocess
 import sys
 import textwrap
 from importlib.metadata import EntryPoint
@@ -9,6 +8,7 @@ from typing import Literal, get_args, get_origin
 
 import pytest
 import torch
+from python_process import run_python
 
 from prune_gui.errors import PluginError
 from prune_gui.pruning.methods import METHODS
@@ -220,18 +220,10 @@ def test_an_invalid_entry_point_is_named(value, says):
         load_installed(EntryPoint("some", value, "prune_gui.methods"))
 
 
-def run(program, site=""):
-    path = os.pathsep.join(filter(None, [site, *sys.path]))
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-
-
 @pytest.mark.slow
 def test_recipes_find_installed_methods_automatically(package):
     site = package("good = own_methods_of_a_test\nbad = own_methods_of_a_test:Nothing\n")
-    done = run(
+    output = run_python(
         """
         import prune_gui
         recipe = prune_gui.Recipe.from_yaml("steps: [{method: packed, targets: ['*']}]")
@@ -239,20 +231,8 @@ def test_recipes_find_installed_methods_automatically(package):
         from prune_gui.pruning.plugins import use_installed
         print(*use_installed(), *use_installed())
         """,
-        site,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([site, *sys.path])},
     )
-    assert done.returncode == 0, done.stderr
-    source, problem = done.stdout.splitlines()
+    source, problem = output.splitlines()
     assert source == "own-methods 1.2, entry point good"
     assert problem.count("own-methods 1.2, entry point bad raised AttributeError") == 2
-
-
-def test_torch_is_not_imported_without_installed_methods():
-    done = run(
-        """
-        import sys
-        from prune_gui.pruning.plugins import use_installed
-        print(use_installed(), "torch" in sys.modules)
-        """
-    )
-    assert done.stdout == "() False\n", done.stderr

@@ -1,11 +1,10 @@
 """Where pruned files are written, in which format, and what other programs read in them."""
 
-import threading
 from pathlib import Path
 
 import pytest
 import torch
-from applied import applied, exported
+from applied import CancelAfter, applied, exported
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
@@ -119,11 +118,9 @@ def test_a_folder_yields_its_checkpoints_or_those_of_its_subfolders(tmp_path):
 
 
 def test_a_cancelled_batch_writes_no_more_files(tmp_path):
-    stop = threading.Event()
-    stop.set()
     path = made(tmp_path / "model.safetensors")
     with pytest.raises(Cancelled):
-        batch([path], tmp_path, Monitor(cancel=stop))
+        batch([path], tmp_path, Monitor(cancel=CancelAfter(0)))
     assert list(tmp_path.iterdir()) == [path]
 
 

@@ -1,9 +1,9 @@
 import math
-import threading
 
 import numpy as np
 import pytest
 import torch
+from applied import CancelAfter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
@@ -121,7 +121,6 @@ def test_a_failing_earlier_step_is_an_error(opened):
 
 
 def test_a_sweep_can_be_cancelled(opened):
-    stop = threading.Event()
-    stop.set()
+    stopped = Monitor(cancel=CancelAfter(0))
     with pytest.raises(Cancelled):
-        sweep(recipe_of({"targets": ["a"], "amount": 1}), opened, 1, [2], Monitor(cancel=stop))
+        sweep(recipe_of({"targets": ["a"], "amount": 1}), opened, 1, [2], stopped)

@@ -7,6 +7,7 @@ import threading
 
 import pytest
 import torch
+from applied import CancelAfter
 from safetensors.torch import load_file, save_file
 
 from prune_gui import parallel
@@ -133,17 +134,13 @@ def test_sizes_are_those_of_the_export_and_can_be_cancelled(session, tmp_path):
     session.redo()
     export_job(session, tmp_path / "out", split).work(Monitor())
     assert sizes.nbytes == sum(path.stat().st_size for path in (tmp_path / "out").iterdir())
-    stop = threading.Event()
-    stop.set()
     with pytest.raises(Cancelled):
-        job.work(Monitor(cancel=stop))
+        job.work(Monitor(cancel=CancelAfter(0)))
 
 
 def test_loading_methods_registers_them_unless_cancelled(plugin_file, nearest_mean):
-    stop = threading.Event()
-    stop.set()
     with pytest.raises(Cancelled):
-        methods_job(nearest_mean).work(Monitor(cancel=stop))
+        methods_job(nearest_mean).work(Monitor(cancel=CancelAfter(0)))
     assert "nearest_mean" not in METHODS
     [method] = methods_job(nearest_mean).work(Monitor())
     assert METHODS["nearest_mean"] is method
@@ -160,10 +157,8 @@ def test_a_checkpoint_to_compare_with_has_its_zeros_pruned(tmp_path):
 
 def test_a_cancelled_comparison_closes_its_checkpoint(tmp_path):
     save_file({"w": torch.zeros(4)}, tmp_path / "other.safetensors")
-    stop = threading.Event()
-    stop.set()
     with pytest.raises(Cancelled):  # an open file would cause a ResourceWarning, which is an error
-        compare_job(tmp_path / "other.safetensors").work(Monitor(cancel=stop))
+        compare_job(tmp_path / "other.safetensors").work(Monitor(cancel=CancelAfter(0)))
 
 
 @pytest.mark.parametrize("amounts", [(), (0.5,), (0.25, 0.5), (0.5, 99, 0.5)])

@@ -1,13 +1,15 @@
-"""The check of the built wheel and sdist finds what is missing, and what should not be there."""
+"""What belongs to the program beside its package: the wheel and sdist, and the benchmarks."""
 
 from __future__ import annotations
 
 import io
 import tarfile
 import zipfile
+from pathlib import Path
 
 import pytest
 from check_distributions import METADATA, SDIST_FILES, sdist_problems, wheel_problems
+from python_process import run_python
 
 INFO = "prune_gui-1.0.dist-info"
 PICTURE = "prune_gui/resources/guide/pictures/c.png"
@@ -64,3 +66,12 @@ def test_an_sdist_must_have_the_tests_and_no_bytecode(checkout):
         "a.tar.gz lacks tests/test_a.py",
         "a.tar.gz should not contain prune_gui/a.pyc",
     ]
+
+
+FOLDER = Path(__file__).parents[1] / "benchmarks"
+
+
+def test_all_benchmarks_can_be_imported():
+    names = sorted(path.stem for path in FOLDER.glob("*.py"))
+    assert len(names) > 10
+    run_python(f"import {', '.join(names)}", cwd=FOLDER)

@@ -1,13 +1,18 @@
-"""Work in threads, and values that are computed on first use."""
+"""Work in threads: values computed once, progress of nested blocks, and lack of memory."""
 
+from __future__ import annotations
+
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from threading import Barrier, Event, get_ident
 
 import pytest
 import torch
+from foreign import is_foreign
 
 from prune_gui.errors import Cancelled
+from prune_gui.memory import shortage
 from prune_gui.monitor import Monitor, check_cancelled
 from prune_gui.parallel import run, use_threads
 from prune_gui.pruning.lazy import Lazy
@@ -91,3 +96,86 @@ def test_a_failed_computation_is_repeated():
         lazy()
     assert not lazy.is_computed
     assert lazy() == "value"
+
+
+def test_the_work_of_all_threads_is_summed():
+    reports: list[tuple[int, int]] = []
+    monitor = Monitor(lambda *amounts: reports.append(amounts))
+    monitor.expect(4000)
+    threads = [
+        threading.Thread(target=lambda: [monitor.advance(1) for _ in range(1000)]) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert reports == [(done, 4000) for done in range(1, 4001)]
+
+
+def test_a_plan_includes_the_work_that_its_parts_announce():
+    reports: list[tuple[int, int]] = []
+    monitor = Monitor(lambda *amounts: reports.append(amounts))
+    with monitor.plan(30):
+        for _ in range(3):
+            monitor.expect(10)
+            with monitor.plan(10):
+                monitor.advance(10)
+    monitor.expect(5)
+    monitor.advance(5)
+    assert reports == [(10, 30), (20, 30), (30, 30), (35, 35)]
+
+
+def test_a_total_is_never_less_than_what_is_done():
+    reports: list[tuple[int, int]] = []
+    Monitor(lambda *amounts: reports.append(amounts)).advance(7)
+    assert reports == [(7, 7)]
+
+
+def test_advancing_after_cancel_raises_and_counts_nothing():
+    stop, reports = threading.Event(), []
+    monitor = Monitor(lambda *amounts: reports.append(amounts), stop)
+    monitor.advance(1)
+    stop.set()
+    with pytest.raises(Cancelled):
+        monitor.advance(1)
+    assert len(reports) == 1
+
+
+def test_check_cancelled_uses_the_innermost_monitor_with_a_cancel_flag():
+    outer, inner = threading.Event(), threading.Event()
+    check_cancelled()
+    with Monitor(cancel=outer).in_charge():
+        with Monitor(cancel=inner).in_charge(), Monitor().in_charge():
+            outer.set()
+            check_cancelled()
+            inner.set()
+            with pytest.raises(Cancelled):
+                check_cancelled()
+        outer.clear()
+        check_cancelled()
+    inner.clear()
+    outer.set()
+    check_cancelled()
+
+
+def test_a_monitor_is_a_cancel_flag_of_further_work():
+    flag = threading.Event()
+    outer = Monitor(cancel=flag)
+    inner = Monitor(cancel=outer)
+    inner.advance()
+    flag.set()
+    assert outer.is_set()
+    with pytest.raises(Cancelled):
+        inner.advance()
+
+
+def test_a_shortage_is_reported_only_when_memory_is_short(free_memory):
+    free_memory(3_000_000_000)
+    assert shortage(3_000_000_000) is None
+    assert shortage(12_400_000_000) == "12.4 GB of memory, and only 3 GB are free"
+
+
+@pytest.mark.usefixtures("foreign_language")
+def test_a_shortage_is_reported_in_the_current_language(free_memory):
+    free_memory(3_000_000_000)
+    assert is_foreign(shortage(12_400_000_000))

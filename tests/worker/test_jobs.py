@@ -1,18 +1,21 @@
-"""Results and titles of the jobs of the application."""
+"""Results and titles of the jobs of the application, and which modules they import when."""
 
 from __future__ import annotations
 
 import queue
+import subprocess
 import threading
 
 import pytest
 import torch
 from applied import CancelAfter
+from python_process import run_python
 from safetensors.torch import load_file, save_file
 
 from prune_gui import parallel
 from prune_gui.engine import Engine, Job
 from prune_gui.errors import Cancelled, CheckpointError, RecipeError
+from prune_gui.isolated.processes import isolated_command
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import OutputPath, Recipe, Step
@@ -22,6 +25,7 @@ from prune_gui.worker.jobs import (
     Draft,
     batch_jobs,
     compare_job,
+    compile_jobs,
     export_job,
     methods_job,
     open_job,
@@ -29,6 +33,7 @@ from prune_gui.worker.jobs import (
     sizes_job,
     sweep_jobs,
     threads_jobs,
+    warm_up_job,
 )
 
 
@@ -225,3 +230,53 @@ def test_a_batch_has_one_job_per_checkpoint(session, tmp_path):
     assert jobs[1].title == "Pruning model.safetensors (2 of 2)"
     [unwritten] = batch_jobs(recipe, [path], None, OutputOptions())
     assert unwritten.work(Monitor()).out is None
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from prune_gui.monitor import Monitor
+from prune_gui.worker.jobs import open_job
+open_job(Path(sys.argv[1])).work(Monitor())
+print("torch" in sys.modules)
+from prune_gui.worker.warm_up import import_for_first_picture, import_rest
+import_for_first_picture()
+print("torch" in sys.modules, "numba" in sys.modules)
+import_rest()
+print("numba" in sys.modules)
+"""
+
+
+@pytest.mark.slow
+def test_opening_needs_no_torch_and_the_first_picture_no_numba(demo_checkpoint):
+    assert run_python(PROGRAM, demo_checkpoint) == "False\nTrue False\nTrue\n"
+
+
+def test_imports_wait_until_the_window_has_painted(monkeypatch):
+    painted, imported = threading.Event(), threading.Event()
+    monkeypatch.setattr("prune_gui.worker.jobs.MAX_PAINT_S", 60)
+    monkeypatch.setattr("prune_gui.worker.jobs.import_for_first_picture", imported.set)
+    engine = Engine(lambda _: None)
+    engine.submit(warm_up_job(painted))
+    assert not imported.wait(0.1)
+    painted.set()
+    assert imported.wait(60)
+    assert engine.close()
+
+
+@pytest.mark.very_slow
+@pytest.mark.slow
+def test_after_it_no_loop_is_missing(tmp_path):
+    done = subprocess.run(
+        isolated_command("prune_gui.worker.warm_up"),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=110,
+    )
+    counts = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
+    total = counts[0][1]
+    assert counts == [(part, total) for part in range(total + 1)]
+    assert done.stderr == ""
+    assert not any(job.work(Monitor()) for job in compile_jobs())

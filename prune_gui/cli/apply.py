@@ -224,16 +224,16 @@ def _table(resolution: Resolution) -> Iterator[str]:
     return aligned([("Parameter", "Shape", "Pruned", "Total", "Sparsity"), *lines])
 
 
-def _as_part(_ctx: click.Context, _param: click.Parameter, text: str) -> tuple[int, int]:
+def _as_part(text: str) -> tuple[int, int]:
     found = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", text)
     number, count = map(int, found.groups()) if found else (0, 0)
     if not 1 <= number <= count:
-        raise click.BadParameter(f"{text!r} is not a part such as 2/8.")
+        raise ValueError(f"{text!r} is not a part such as 2/8.")
     return number, count
 
 
 @click.command()
-@click.argument("number", metavar="I/N", callback=_as_part)
+@click.argument("number", metavar="I/N", callback=arguments.parsed_by(_as_part))
 @click.argument("recipe", type=arguments.file)
 @click.argument("checkpoint", type=arguments.checkpoint_file)
 @click.option(

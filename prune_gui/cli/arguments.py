@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from socket import gethostname
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 from urllib.parse import unquote_to_bytes, urlsplit
 
 import click
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint
     from prune_gui.cluster import Client
 
-
+T = TypeVar("T")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
@@ -127,21 +127,28 @@ cluster_address = click.option(
 )
 
 
-def _use_device(_ctx: click.Context, _param: click.Parameter, name: str | None) -> None:
-    if name is None:
-        return
+def parsed_by(parse: Callable[[str], T]) -> Callable[..., T | None]:
+    """Return a callback for an option whose text is parsed; ValueError means wrong usage."""
+
+    def callback(_ctx: click.Context, _param: click.Parameter, text: str | None) -> T | None:
+        try:
+            return None if text is None else parse(text)
+        except (ValueError, DeviceError) as error:
+            raise click.BadParameter(str(error)) from error
+
+    return callback
+
+
+def _use_device(name: str) -> None:
     from prune_gui.pruning.devices import find_device, use_device  # torch: slow to import
 
-    try:
-        find_device(name)
-    except DeviceError as error:
-        raise click.BadParameter(str(error)) from error
+    find_device(name)
     use_device(name)
 
 
 device = click.option(
     "--device",
-    callback=_use_device,
+    callback=parsed_by(_use_device),
     expose_value=False,
     metavar="DEVICE",
     help="Where corrections of kept weights are computed: automatic (the graphics card if there is "
@@ -154,18 +161,6 @@ own_methods = click.option(
     multiple=True,
     help="Python file with pruning methods. The file is run. Can be given several times.",
 )
-
-
-def as_bytes(_ctx: click.Context, _param: click.Parameter, text: str | None) -> int | None:
-    """Return the number of bytes that a text such as 500MB, 5GB or 2GiB denotes."""
-    if text is None:
-        return None
-    try:
-        return parse_bytes(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
-
-
 form = click.option(
     "--form",
     type=click.Choice(["finalized", "reparametrized", "masks", "compact"]),
@@ -176,7 +171,7 @@ form = click.option(
 )
 shard_size = click.option(
     "--shard-size",
-    callback=as_bytes,
+    callback=parsed_by(parse_bytes),
     metavar="SIZE",
     help="Split the checkpoint into shards of this size, such as 500MB, 5GB or 2GiB, in the folder "
     "OUT.",

@@ -26,7 +26,7 @@ from prune_gui.cli.printing import (
 )
 from prune_gui.errors import EvaluationError, one_line
 from prune_gui.location import Location
-from prune_gui.number_formats import short_bytes
+from prune_gui.number_formats import parse_bytes, short_bytes
 
 if TYPE_CHECKING:
     from prune_gui.evaluation import Evaluation, Evaluator, Trial
@@ -61,7 +61,7 @@ OPTIONS = (
     ),
     click.option(
         "--memory-limit",
-        callback=arguments.as_bytes,
+        callback=arguments.parsed_by(parse_bytes),
         metavar="SIZE",
         help="Limit on the memory of the evaluator, such as 8GB. By default, 90% of what is free.",
     ),
@@ -265,16 +265,13 @@ def _lines(result: Evaluation, checkpoint: Location) -> Iterator[str]:
     yield f"{result.seconds:.1f} s, {short_bytes(result.memory)} of memory{stored}"
 
 
-def _as_shares(_ctx: click.Context, _param: click.Parameter, text: str) -> tuple[float, ...]:
+def _as_shares(text: str) -> tuple[float, ...]:
     """Return the amounts that a text lists, which must be shares."""
     from prune_gui.recipe.amounts import parse_amounts
 
-    try:
-        amounts = parse_amounts(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
+    amounts = parse_amounts(text)
     if any(isinstance(amount, int) for amount in amounts):
-        raise click.BadParameter("Write shares, such as 50% or 0.5.")
+        raise ValueError("Write shares, such as 50% or 0.5.")
     return tuple(map(float, amounts))
 
 
@@ -285,7 +282,7 @@ def _as_shares(_ctx: click.Context, _param: click.Parameter, text: str) -> tuple
     "--amounts",
     default="30%, 50%, 70%, 90%",
     show_default=True,
-    callback=_as_shares,
+    callback=arguments.parsed_by(_as_shares),
     help='Shares to prune, such as "10% to 90% by 10%".',
 )
 @targets_option

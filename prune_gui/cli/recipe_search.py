@@ -37,14 +37,12 @@ if TYPE_CHECKING:
     from prune_gui.evaluation import Evaluator, Search, SearchResult, Trial
 
 
-def _as_share(_ctx: click.Context, _param: click.Parameter, text: str | None) -> float | None:
+def _as_share(text: str) -> float:
     """Return the number that a text such as 98% or 0.98 states."""
-    if text is None:
-        return None
     try:
         return float(text.strip().removesuffix("%")) / (100 if text.strip().endswith("%") else 1)
     except ValueError as error:
-        raise click.BadParameter(f"{text!r} is not a number.") from error
+        raise ValueError(f"{text!r} is not a number.") from error
 
 
 @click.command()
@@ -53,7 +51,7 @@ def _as_share(_ctx: click.Context, _param: click.Parameter, text: str | None) ->
 @click.option(
     "--at-least",
     metavar="SHARE",
-    callback=_as_share,
+    callback=arguments.parsed_by(_as_share),
     help="Find the most sparsity that holds this share of the dense value, such as 98%.",
 )
 @click.option(
@@ -62,7 +60,7 @@ def _as_share(_ctx: click.Context, _param: click.Parameter, text: str | None) ->
 @click.option(
     "--amount",
     metavar="SHARE",
-    callback=_as_share,
+    callback=arguments.parsed_by(_as_share),
     help="Find the best recipe at this sparsity of the targets, such as 70%.",
 )
 @targets_option

@@ -176,7 +176,8 @@ def look_around(
     pipeline: Path | None = None,
 ) -> Surroundings:
     """Return what is around a file or an index of shards, without opening it."""
-    config, config_remarks = _read_hf_config(path.parent)
+    found, config_remarks = read_hf_config(path.parent)
+    config = found or {}
     configs = config, _text_config(config)
     words = [word for key in CONFIG_KEYS for word in _words(config.get(key))]
     types = [word for each in configs for word in _words(each.get(MODEL_TYPE))[:1]]
@@ -205,17 +206,17 @@ def _index_remarks(path: Path) -> tuple[str, ...]:
     )
 
 
-def _read_hf_config(folder: Path) -> tuple[dict[str, object], tuple[str, ...]]:
+def read_hf_config(folder: Path) -> tuple[dict[str, object] | None, tuple[str, ...]]:
+    """Return the content of config.json in a folder, None without a valid one, and a remark."""
     try:
         config = json.loads(read_regular(folder / CONFIG_NAME, MAX_CONFIG_BYTES))
     except FileNotFoundError:
-        return {}, ()
+        return None, ()
     except (OSError, ValueError, RecursionError):
         config = None
-    if not isinstance(config, dict):
-        remark = tr("{file} in the same folder is invalid and is ignored.", file=CONFIG_NAME)
-        return {}, (remark,)
-    return config, ()
+    if isinstance(config, dict):
+        return config, ()
+    return None, (tr("{file} in the same folder is invalid and is ignored.", file=CONFIG_NAME),)
 
 
 def positive_integers(config: dict[str, object]) -> dict[str, int]:

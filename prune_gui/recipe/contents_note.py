@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from prune_gui.checkpoint import Checkpoint, ShardedCheckpoint, TensorWriter
-from prune_gui.checkpoint.folder import CONFIG_NAME
+from prune_gui.checkpoint.folder import CONFIG_NAME, read_hf_config
 from prune_gui.checkpoint.named_code import code_statement
 from prune_gui.checkpoint.safetensors.format import SAFETENSORS
 from prune_gui.checkpoint.spans import SpanCheckpoint
@@ -21,7 +21,6 @@ from prune_gui.checkpoint.write.content import keyed_writers
 from prune_gui.language import join_clauses, listed, tr, trn
 from prune_gui.monitor import Monitor
 from prune_gui.recipe.compaction.folding import unfolded_notes
-from prune_gui.recipe.compaction.network import read_config
 from prune_gui.recipe.compaction.plan import CompactPlan, compact_plan
 from prune_gui.recipe.extra_files import model_files_note
 from prune_gui.recipe.loading_code import OF_TRANSFORMERS
@@ -249,7 +248,7 @@ def _multiply_adds_note(plan: CompactPlan) -> str:
 def _config_note(plan: CompactPlan, folder: Path) -> str:
     if plan.config is None:
         return ""
-    if not os.path.lexists(folder / CONFIG_NAME) or read_config(folder) == plan.config:
+    if not os.path.lexists(folder / CONFIG_NAME) or read_hf_config(folder)[0] == plan.config:
         return tr("The config.json that fits is saved beside it.")
     if not plan.changes:
         return ""

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Final
 
 from prune_gui.checkpoint import Checkpoint
-from prune_gui.checkpoint.folder import CONFIG_NAME
+from prune_gui.checkpoint.folder import CONFIG_NAME, read_hf_config
 from prune_gui.checkpoint.formats import format_named
 from prune_gui.checkpoint.safetensors.format import SAFETENSORS
 from prune_gui.checkpoint.torch.format import TORCH
-from prune_gui.recipe.compaction.network import read_config
 from prune_gui.recipe.extra_files import reading_without_code, script_beside
 from prune_gui.recipe.recipe import Provenance
 
@@ -34,7 +33,7 @@ def loading_code(checkpoint: Checkpoint, changes: Mapping[str, object] | None = 
     """
     made = Provenance.of(checkpoint.metadata)
     form, folder = made.form if made else "", checkpoint.path.absolute().parent
-    config = {} if checkpoint.url else read_config(folder) or {}
+    config = {} if checkpoint.url else read_hf_config(folder)[0] or {}
     fields = {key: value for key, value in (changes or {}).items() if config.get(key) != value}
     names = config.get("architectures") if fields.keys() <= config.keys() else None
     network = str(names[0]) if isinstance(names, list) and names else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from prune_gui.architecture.tables import SpaceRule
 from prune_gui.architecture.torchvision_layers import Windows
 from prune_gui.architecture.unit_values import Reading, readings_of_rule
 from prune_gui.checkpoint import Checkpoint, TensorInfo
-from prune_gui.checkpoint.folder import CONFIG_NAME, MAX_CONFIG_BYTES, TEXT_CONFIG
+from prune_gui.checkpoint.folder import TEXT_CONFIG, read_hf_config
 from prune_gui.checkpoint.tensor_info import QUANTIZED, size_in_bytes
 from prune_gui.checkpoint.tree import is_usually_pruned
 from prune_gui.errors import RecipeError
@@ -34,7 +33,6 @@ from prune_gui.recipe.resolution import Resolution
 from prune_gui.recipe.vocabulary.encoding import corpus_texts
 from prune_gui.recipe.vocabulary.tokenizer_files import RemovedTokens, without_tokens
 from prune_gui.recipe.vocabulary.vocabulary import read_vocabulary
-from prune_gui.regular_files import read_regular
 
 EXPERTS = "experts"  # the name of the space of experts in tables of architectures
 Json = dict[str, object]
@@ -133,7 +131,7 @@ def architecture_of(checkpoint: Checkpoint, table: Path | None = None) -> Archit
         )
     known = analysis(checkpoint, table)
     groups = tuple(group for space in rules for group in coupled_groups(checkpoint, space, table))
-    config = read_config(checkpoint.path.parent)
+    config, _ = read_hf_config(checkpoint.path.parent)
     readings = dict(known.readings)
     for group in groups:
         rule = rules[group.space]
@@ -154,15 +152,6 @@ def architecture_of(checkpoint: Checkpoint, table: Path | None = None) -> Archit
         known.windows,
         known.guessed,
     )
-
-
-def read_config(folder: Path) -> Json | None:
-    """Return the content of config.json in a folder; None if there is none, or an invalid one."""
-    try:
-        config = json.loads(read_regular(folder / CONFIG_NAME, MAX_CONFIG_BYTES))
-    except (OSError, ValueError, RecursionError):
-        return None
-    return config if isinstance(config, dict) else None
 
 
 Units = NDArray[np.bool_]  # bool (units of a group,)

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from textwrap import dedent
@@ -98,6 +99,44 @@ def in_memory() -> Callable[[Mapping[str, torch.Tensor]], Checkpoint]:
     from in_memory import InMemory
 
     return InMemory
+
+
+@pytest.fixture
+def on_disk(tmp_path: Path) -> Iterator[Callable[..., Checkpoint]]:
+    """Return a function that writes named tensors to a file, and opens it for the test.
+
+    A name that does not end in .safetensors is that of a torch file.
+    """
+    import torch
+    from safetensors.torch import save_file
+
+    from prune_gui.checkpoint import open_checkpoint
+
+    with ExitStack() as files:
+
+        def open_file(
+            tensors: Mapping[str, torch.Tensor],
+            name: str = "model.safetensors",
+            metadata: dict[str, str] | None = None,
+        ) -> Checkpoint:
+            if name.endswith(".safetensors"):
+                save_file(tensors, tmp_path / name, metadata)
+            else:
+                torch.save(tensors, tmp_path / name)
+            return files.enter_context(open_checkpoint(tmp_path / name))
+
+        yield open_file
+
+
+@pytest.fixture
+def bert(tmp_path: Path) -> Iterator[Checkpoint]:
+    """Return a small BERT, opened beside its config.json."""
+    from small_bert import write_bert
+
+    from prune_gui.checkpoint import open_checkpoint
+
+    with open_checkpoint(write_bert(tmp_path)) as checkpoint:
+        yield checkpoint
 
 
 @pytest.fixture(scope="session")

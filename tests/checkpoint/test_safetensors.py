@@ -29,19 +29,17 @@ def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
     return same_kind and a.reshape(-1).view(torch.uint8).equal(b.reshape(-1).view(torch.uint8))
 
 
-def test_every_dtype_reads_as_safetensors_reads_it(tmp_path, every_dtype):
-    path = tmp_path / "m.safetensors"
-    safetensors.torch.save_file(every_dtype, path, metadata={"format": "pt", "é": "ü"})
-    with open_checkpoint(path) as checkpoint:
-        assert checkpoint.format == "safetensors"
-        assert checkpoint.metadata == {"format": "pt", "é": "ü"}
-        assert sorted(checkpoint.tensors) == sorted(every_dtype)
-        assert list(checkpoint.tensors) == list(checkpoint.keys)
-        for name, tensor in every_dtype.items():
-            info = checkpoint.tensors[name]
-            assert info.shape == tuple(tensor.shape)
-            assert f"torch.{info.dtype}" == str(tensor.dtype)
-            assert same_bits(checkpoint.read(name), tensor)
+def test_every_dtype_reads_as_safetensors_reads_it(on_disk, every_dtype):
+    checkpoint = on_disk(every_dtype, metadata={"format": "pt", "é": "ü"})
+    assert checkpoint.format == "safetensors"
+    assert checkpoint.metadata == {"format": "pt", "é": "ü"}
+    assert sorted(checkpoint.tensors) == sorted(every_dtype)
+    assert list(checkpoint.tensors) == list(checkpoint.keys)
+    for name, tensor in every_dtype.items():
+        info = checkpoint.tensors[name]
+        assert info.shape == tuple(tensor.shape)
+        assert f"torch.{info.dtype}" == str(tensor.dtype)
+        assert same_bits(checkpoint.read(name), tensor)
 
 
 def test_unaligned_tensors_are_read_correctly_and_aligned(tmp_path):
@@ -58,11 +56,10 @@ def test_unaligned_tensors_are_read_correctly_and_aligned(tmp_path):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float8_e4m3fn, torch.int8])
 @pytest.mark.parametrize("bad", [2.0, -1.0])
-def test_a_mask_that_is_not_0_or_1_is_refused(tmp_path, dtype, bad):
+def test_a_mask_that_is_not_0_or_1_is_refused(on_disk, dtype, bad):
     mask = torch.tensor([1.0, bad, 0.0]).to(dtype)
-    path = tmp_path / "m.safetensors"
-    safetensors.torch.save_file({"w_orig": torch.ones(3), "w_mask": mask}, path)
-    with open_checkpoint(path) as checkpoint, pytest.raises(CheckpointError, match="'w_mask'"):
+    checkpoint = on_disk({"w_orig": torch.ones(3), "w_mask": mask})
+    with pytest.raises(CheckpointError, match="'w_mask'"):
         checkpoint.read_mask("w")
 
 
@@ -133,8 +130,7 @@ def test_a_key_that_appears_in_two_chunks_is_refused(tmp_path, monkeypatch):
         open_checkpoint(write(tmp_path / "m.safetensors", text.encode()))
 
 
-def test_views_of_small_tensors_equal_their_values_at_any_position(tmp_path, monkeypatch):
-    path = tmp_path / "m.safetensors"
+def test_views_of_small_tensors_equal_their_values_at_any_position(on_disk, monkeypatch):
     monkeypatch.setattr(spans, "WINDOW_BYTES", mmap.ALLOCATIONGRANULARITY)
     monkeypatch.setattr(spans, "SMALL_TENSOR_BYTES", 512)
     kinds = (torch.float32, torch.uint8, torch.bfloat16, torch.float64)
@@ -144,15 +140,14 @@ def test_views_of_small_tensors_equal_their_values_at_any_position(tmp_path, mon
         for number in range(60)
         for size in (0, 1, 63, 64, 300)
     }
-    safetensors.torch.save_file(tensors, path)
-    with open_checkpoint(path) as checkpoint:
-        for name, tensor in tensors.items():
-            assert same_bits(checkpoint.view(name), tensor)
-        for names in (list(checkpoint.tensors), sorted(tensors), []):
-            parts = checkpoint.views(names)
-            together = b"".join(bytes(part.view(torch.uint8).tolist()) for part in parts)
-            alone = (tensors[name].view(torch.uint8).tolist() for name in names)
-            assert together == b"".join(map(bytes, alone))
+    checkpoint = on_disk(tensors)
+    for name, tensor in tensors.items():
+        assert same_bits(checkpoint.view(name), tensor)
+    for names in (list(checkpoint.tensors), sorted(tensors), []):
+        parts = checkpoint.views(names)
+        together = b"".join(bytes(part.view(torch.uint8).tolist()) for part in parts)
+        alone = (tensors[name].view(torch.uint8).tolist() for name in names)
+        assert together == b"".join(map(bytes, alone))
 
 
 def test_small_tensors_near_each_other_share_one_mapping(tmp_path, monkeypatch):

@@ -85,18 +85,16 @@ def test_a_file_that_is_replaced_during_opening_is_read_from_one_file_only(
         assert checkpoint.fingerprint(Monitor()) == f"sha256:{first}"
 
 
-def test_the_fingerprint_is_that_of_the_file_while_tensors_are_viewed(tmp_path):
-    path = tmp_path / "m.safetensors"
+def test_the_fingerprint_is_that_of_the_file_while_tensors_are_viewed(on_disk):
     tensors = {name: torch.randn(n) for name, n in {"a": 90_001, "b": 5, "c": 300_000}.items()}
-    save_file({**tensors, "d": torch.ones(400_001, dtype=torch.uint8)}, path)
-    expected = f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
-    with open_checkpoint(path) as checkpoint:
-        assert checkpoint.fingerprint(Monitor()) == expected
-        views = [checkpoint.view(name) for name in checkpoint.tensors]
-        read: list[int] = []
-        assert checkpoint.fingerprint(Monitor(lambda done, _: read.append(done))) == expected
-        assert read[-1] == path.stat().st_size
-        assert torch.equal(views[0], checkpoint.read("a"))
+    checkpoint = on_disk({**tensors, "d": torch.ones(400_001, dtype=torch.uint8)})
+    expected = f"sha256:{hashlib.sha256(checkpoint.path.read_bytes()).hexdigest()}"
+    assert checkpoint.fingerprint(Monitor()) == expected
+    views = [checkpoint.view(name) for name in checkpoint.tensors]
+    read: list[int] = []
+    assert checkpoint.fingerprint(Monitor(lambda done, _: read.append(done))) == expected
+    assert read[-1] == checkpoint.path.stat().st_size
+    assert torch.equal(views[0], checkpoint.read("a"))
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -311,11 +309,8 @@ def test_the_next_run_removes_temporary_files_of_a_killed_run(tmp_path):
 
 
 @pytest.fixture
-def opened(tmp_path):
-    path = tmp_path / "model.safetensors"
-    save_file({"w": torch.arange(1.0, 9.0), "v": torch.ones(3)}, path)
-    with open_checkpoint(path) as checkpoint:
-        yield checkpoint
+def opened(on_disk):
+    return on_disk({"w": torch.arange(1.0, 9.0), "v": torch.ones(3)})
 
 
 def test_a_changed_source_is_detected_before_anything_is_written(opened, tmp_path):
@@ -405,16 +400,14 @@ def test_the_file_is_closed_after_its_last_user(tmp_path):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limits")
 @pytest.mark.parametrize(("limit", "mapped"), [(None, "abc"), (1 << 40, "abca")])
-def test_few_spans_stay_mapped_where_address_space_is_limited(tmp_path, monkeypatch, limit, mapped):
+def test_few_spans_stay_mapped_where_address_space_is_limited(on_disk, monkeypatch, limit, mapped):
     import resource
 
     if limit is not None:
         monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
-    path = tmp_path / "model.safetensors"
-    save_file({name: torch.full((300, 300), ord(name)) for name in "abc"}, path)
-    with open_checkpoint(path) as checkpoint:
-        real, seen = checkpoint.source._map, []
-        monkeypatch.setattr(checkpoint.source, "_map", lambda *at: seen.append(at) or real(*at))
-        for name in "abca":
-            assert checkpoint.view(name)[0, 0] == ord(name)
+    checkpoint = on_disk({name: torch.full((300, 300), ord(name)) for name in "abc"})
+    real, seen = checkpoint.source._map, []
+    monkeypatch.setattr(checkpoint.source, "_map", lambda *at: seen.append(at) or real(*at))
+    for name in "abca":
+        assert checkpoint.view(name)[0, 0] == ord(name)
     assert len(seen) == len(mapped)

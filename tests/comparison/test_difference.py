@@ -105,12 +105,11 @@ def test_a_mask_of_other_numbers_is_refused(in_memory):
         difference(a, a)
 
 
-def test_names_tied_in_both_are_one_row_and_those_tied_in_one_are_two(tmp_path):
+def test_names_tied_in_both_are_one_row_and_those_tied_in_one_are_two(on_disk):
     w = torch.randn(4, 4)
-    torch.save({"x": w, "y": w, "z": w}, tmp_path / "a.pt")
-    torch.save({"x": w, "y": w, "z": w.clone()}, tmp_path / "b.pt")
-    with open_checkpoint(tmp_path / "a.pt") as a, open_checkpoint(tmp_path / "b.pt") as b:
-        rows = difference(a, b).rows
+    a = on_disk({"x": w, "y": w, "z": w}, "a.pt")
+    b = on_disk({"x": w, "y": w, "z": w.clone()}, "b.pt")
+    rows = difference(a, b).rows
     assert [(row.name, row.aliases, row.state) for row in rows] == [
         ("x", ("y",), "identical"), ("z", (), "identical"),
     ]  # fmt: skip
@@ -133,11 +132,10 @@ def test_patterns_hold_if_every_group_of_every_row_follows_them(in_memory, kept,
     assert row.patterns == ((), patterns)
 
 
-def test_special_tensors_and_those_without_a_common_dtype_are_not_compared(tmp_path):
-    torch.save({"s": torch.eye(3).to_sparse(), "i": torch.ones(2)}, tmp_path / "a.pt")
-    torch.save({"s": torch.eye(3), "i": torch.ones(2).long()}, tmp_path / "b.pt")
-    with open_checkpoint(tmp_path / "a.pt") as a, open_checkpoint(tmp_path / "b.pt") as b:
-        found = {row.name: (row.state, row.reason) for row in difference(a, b).rows}
+def test_special_tensors_and_those_without_a_common_dtype_are_not_compared(on_disk):
+    a = on_disk({"s": torch.eye(3).to_sparse(), "i": torch.ones(2)}, "a.pt")
+    b = on_disk({"s": torch.eye(3), "i": torch.ones(2).long()}, "b.pt")
+    found = {row.name: (row.state, row.reason) for row in difference(a, b).rows}
     assert found["s"] == ("not_compared", "sparse")
     assert found["i"] == ("not_compared", "no type holds both exactly")
 

@@ -7,7 +7,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors.torch import save_file
 from torch import nn
 
 import prune_gui
@@ -150,10 +149,10 @@ SIZE = 48
 
 
 @pytest.fixture
-def corrected(tmp_path):
+def corrected(on_disk, tmp_path):
     """Return the resolution of a pruned and refitted layer."""
     layer = nn.Sequential(nn.Linear(8, 6))
-    save_file(layer.state_dict(), tmp_path / "dense.safetensors")
+    checkpoint = on_disk(layer.state_dict())
     with torch.no_grad(), prune_gui.record(layer, "second_moments", "means") as recording:
         layer(torch.randn(100, 8) + 1)
     recording.save(tmp_path)
@@ -163,8 +162,7 @@ def corrected(tmp_path):
         {"method": "bias_correction", "targets": ["*"], "means": "means.safetensors"},
     ]
     recipe = prune_gui.Recipe.validated({"steps": steps}, "recipe", tmp_path)
-    with prune_gui.open_checkpoint(tmp_path / "dense.safetensors") as checkpoint:
-        yield prune_gui.resolve(recipe, checkpoint)
+    return prune_gui.resolve(recipe, checkpoint)
 
 
 def final_values(resolution: Resolution) -> np.ndarray:

@@ -8,9 +8,7 @@ from textwrap import dedent
 import psutil
 import pytest
 import torch
-from safetensors.torch import save_file
 
-from prune_gui import open_checkpoint
 from prune_gui.errors import Cancelled, EvaluationError
 from prune_gui.evaluation import Evaluator, SearchResult, Trial
 from prune_gui.evaluation.evaluation_jobs import (
@@ -69,11 +67,9 @@ def _no_process_is_left():
 
 
 @pytest.fixture
-def session(tmp_path):
+def session(on_disk):
     tensors = {"a": torch.arange(1.0, 11).reshape(2, 5), "b": torch.ones(2, 2)}
-    save_file(tensors, tmp_path / "model.safetensors")
-    with open_checkpoint(tmp_path / "model.safetensors") as opened:
-        yield Session(opened)
+    return Session(on_disk(tensors))
 
 
 @pytest.fixture(scope="module")

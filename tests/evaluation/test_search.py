@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
-from prune_gui import Recipe, export, open_checkpoint, record, resolve, scan, search
+from prune_gui import Recipe, export, record, resolve, scan, search
 from prune_gui.errors import Cancelled, EvaluationError, RecipeError
 from prune_gui.evaluation import PORTFOLIO, Evaluator, NamedRanking, Search
 from prune_gui.evaluation.portfolio import NamedRanking as PortfolioRanking
@@ -28,15 +28,13 @@ ENERGY = """
 
 
 @pytest.fixture
-def network(tmp_path):
+def network(on_disk):
     """Return an open checkpoint of four layers with weights of different scales; energy 1."""
     shapes = {"a.weight": (40, 30), "b.weight": (50, 4), "c.weight": (8, 8), "a.bias": (40,)}
     tensors = {name: torch.randn(shape) * (1 + len(shape)) for name, shape in shapes.items()}
     tensors["a.bias"].zero_()
     total = math.sqrt(sum(float((t**2).sum()) for t in tensors.values()))
-    save_file({name: t / total for name, t in tensors.items()}, tmp_path / "net.safetensors")
-    with open_checkpoint(tmp_path / "net.safetensors") as opened:
-        yield opened
+    return on_disk({name: t / total for name, t in tensors.items()})
 
 
 class FakeEvaluator(Evaluator):
@@ -178,14 +176,15 @@ def test_another_portfolio_and_base_recipe_are_used(network):
 
 
 @pytest.mark.slow
-def test_recordings_beside_the_checkpoint_give_rankings_and_corrections(tmp_path, evaluator):
+def test_recordings_beside_the_checkpoint_give_rankings_and_corrections(
+    on_disk, tmp_path, evaluator
+):
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 4))
-    save_file(model.state_dict(), tmp_path / "model.safetensors")
+    opened = on_disk(model.state_dict())
     with record(model, "activations", "ria", "second_moments", "means") as recording:
         model(torch.randn(20, 8))
     recording.save(tmp_path / "statistics")
-    with open_checkpoint(tmp_path / "model.safetensors") as opened:
-        result = search(evaluator(ENERGY, metric="energy"), opened, amount=0.5)
+    result = search(evaluator(ENERGY, metric="energy"), opened, amount=0.5)
     labels = [trial.label for trial in result.trials]
     assert labels[:2] == ["Wanda, row", "Wanda, LAMP"]
     assert not any(trial.error for trial in result.trials)
@@ -229,13 +228,11 @@ ZEROS = """
 
 
 @pytest.fixture
-def scanned_network(tmp_path):
+def scanned_network(on_disk):
     names = ("encoder.0.a.weight", "encoder.0.b.weight", "encoder.1.a.weight", "head[0].weight")
     tensors = {name: torch.randn(8, 10) for name in names}
     tensors["head[0].bias"] = torch.randn(8)
-    save_file(tensors, tmp_path / "net.safetensors")
-    with open_checkpoint(tmp_path / "net.safetensors") as opened:
-        yield opened
+    return on_disk(tensors)
 
 
 def test_groups_are_parameters_or_share_the_first_parts_of_the_name(scanned_network):

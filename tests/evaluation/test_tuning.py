@@ -12,9 +12,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors.torch import save_file
 
-from prune_gui import Recipe, open_checkpoint, resolve, search
+from prune_gui import Recipe, resolve, search
 from prune_gui.errors import Cancelled, EvaluationError
 from prune_gui.evaluation import PORTFOLIO, Evaluator, NamedRanking, Search
 from prune_gui.evaluation.trials import step_of
@@ -52,7 +51,7 @@ class InProcess(Evaluator):
 
 
 @pytest.fixture
-def network(tmp_path):
+def network(on_disk):
     """Return an open checkpoint with rows and columns of different sizes."""
     random = torch.Generator().manual_seed(0)
     tensors = {}
@@ -60,9 +59,7 @@ def network(tmp_path):
         weights = torch.randn(shape, generator=random)
         scales = torch.rand(shape[0], generator=random) + 0.2
         tensors[name] = weights * scales.view(-1, *[1] * (len(shape) - 1))
-    save_file({**tensors, "b.bias": torch.ones(8)}, tmp_path / "net.safetensors")
-    with open_checkpoint(tmp_path / "net.safetensors") as opened:
-        yield opened
+    return on_disk({**tensors, "b.bias": torch.ones(8)})
 
 
 @pytest.fixture
@@ -184,15 +181,14 @@ def test_earlier_steps_limit_the_shares(network):
         (2 * MAX_GROUPS, [f"encoder.{2 * n} to encoder.{2 * n + 1}" for n in range(MAX_GROUPS)]),
     ],
 )
-def test_many_parameters_share_a_shift_by_module(tmp_path, layers, labels):
+def test_many_parameters_share_a_shift_by_module(on_disk, layers, labels):
     names = [f"encoder.{n}.{part}.weight" for n in range(layers) for part in ("query", "key")]
-    save_file({name: torch.randn(4, 4) for name in names}, tmp_path / "many.safetensors")
+    opened = on_disk({name: torch.randn(4, 4) for name in names})
     [ranking] = [each for each in PORTFOLIO if each.name == "LAMP"]
-    with open_checkpoint(tmp_path / "many.safetensors") as opened:
-        resolution = resolve(Recipe(steps=(step_of(ranking.step(["*"], 0.5)),)), opened)
-        space = TuningSpace(ranking, resolution, 0.5)
-        assert {f"shift {label}" for label in labels} == set(space.origin) - {"max_sparsity"}
-        made = resolve(Recipe(steps=tuple(map(step_of, space.steps(space.origin)))), opened)
+    resolution = resolve(Recipe(steps=(step_of(ranking.step(["*"], 0.5)),)), opened)
+    space = TuningSpace(ranking, resolution, 0.5)
+    assert {f"shift {label}" for label in labels} == set(space.origin) - {"max_sparsity"}
+    made = resolve(Recipe(steps=tuple(map(step_of, space.steps(space.origin)))), opened)
     assert made.total == resolution.total == (len(names) * 8, len(names) * 16)
 
 

@@ -8,7 +8,6 @@ import pytest
 import torch
 from floats import ORDERED
 
-from prune_gui.checkpoint import open_checkpoint
 from prune_gui.monitor import Monitor
 from prune_gui.raster.cell_grid import CellGrid
 from prune_gui.raster.cell_statistics import (
@@ -78,16 +77,15 @@ def _plain(figure):
 
 
 @pytest.mark.parametrize(("view", "dtype"), list(zip(VIEWS.values(), cycle(ORDERED))), ids=VIEWS)
-def test_every_figure_of_a_strided_tensor_equals_that_of_its_copy(tmp_path, view, dtype):
+def test_every_figure_of_a_strided_tensor_equals_that_of_its_copy(on_disk, view, dtype):
     whole = torch.randn(14, 9)
     whole[3, 4], whole[0, 2] = torch.nan, 0.0
     strided = view(whole.to(dtype))
     assert not strided.is_contiguous()
-    torch.save({"view": strided, "copy": strided.contiguous()}, tmp_path / "strided.pt")
-    with open_checkpoint(tmp_path / "strided.pt") as checkpoint:
-        one = resolve(Recipe.model_validate({"steps": [STEP]}), checkpoint)
-        for name, figure in FIGURES.items():
-            of_view, of_copy = (_plain(figure(one, each)) for each in ("view", "copy"))
-            np.testing.assert_equal(of_view, of_copy, err_msg=name)
-        measures = compute(empty_statistics(one), lambda _: True, NOW).measures
+    checkpoint = on_disk({"view": strided, "copy": strided.contiguous()}, "strided.pt")
+    one = resolve(Recipe.model_validate({"steps": [STEP]}), checkpoint)
+    for name, figure in FIGURES.items():
+        of_view, of_copy = (_plain(figure(one, each)) for each in ("view", "copy"))
+        np.testing.assert_equal(of_view, of_copy, err_msg=name)
+    measures = compute(empty_statistics(one), lambda _: True, NOW).measures
     np.testing.assert_array_equal(measures[0], measures[1])

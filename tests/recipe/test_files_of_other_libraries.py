@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
-from safetensors.torch import save_file
 from torch import nn
 
 from prune_gui.checkpoint import open_checkpoint
@@ -173,7 +172,7 @@ LEFT_OUT = [*STATISTICS, "q.weight_scale"]
 
 
 @pytest.fixture
-def checkpoint(tmp_path):
+def checkpoint(on_disk):
     """Return a checkpoint with a batch norm and a quantized matrix."""
     state = {"conv.weight": torch.randn(8, 4, 3, 3)}
     state |= {f"bn.{key}": torch.rand(8) for key in ("weight", "bias")}
@@ -185,9 +184,7 @@ def checkpoint(tmp_path):
         "packed.qzeros": torch.ones(1, 1, dtype=torch.int32),
         "packed.g_idx": torch.arange(16),
     }
-    save_file(state, tmp_path / "m.safetensors")
-    with open_checkpoint(tmp_path / "m.safetensors") as opened:
-        yield opened
+    return on_disk(state)
 
 
 def resolution_of(checkpoint, *targets, **fields):

@@ -31,12 +31,6 @@ VECTORS = {key: torch.rand(FFN, generator=generator) for key in FFN_KEYS}
 
 
 @pytest.fixture
-def bert(tmp_path):
-    with open_checkpoint(write_bert(tmp_path)) as checkpoint:
-        yield checkpoint
-
-
-@pytest.fixture
 def scores(tmp_path):
     """Return a function that writes tensors to the file of scores, and returns its path."""
 
@@ -168,10 +162,8 @@ def test_a_layer_without_any_scored_tensor_is_refused(bert, scores):
 
 
 def test_layers_may_have_tensors_without_dimensions(tmp_path, scores):
-    path = write_bert(tmp_path)
     scales = {LAYER.format(i) + "scale": torch.tensor(2.0 - i) for i in range(LAYERS)}
-    save_file(bert_tensors() | scales, path)
-    with open_checkpoint(path) as checkpoint:
+    with open_checkpoint(write_bert(tmp_path, **scales)) as checkpoint:
         recipe = Recipe(steps=[step(scores(scales), "layers", amount=1)])
         resolution = resolve(recipe, checkpoint)
         assert [bool(resolution.mask(name)) for name in scales] == [True, False]
@@ -285,7 +277,7 @@ def test_steps_prune_the_units_of_the_table(bert, table):
     assert pruned(own) == members - {FIRST_UP.replace("weight", "bias")}
 
 
-def test_the_table_is_relative_to_the_recipe_and_survives_its_file(bert, table, tmp_path):
+def test_the_table_is_relative_to_the_recipe_and_survives_its_file(table, tmp_path):
     recipe = Recipe(steps=[Step.model_validate(STEP)]).with_table(table, tmp_path)
     text = recipe.lying_in(tmp_path).to_yaml()
     assert f"table: {Path('tables', 'own.yaml')}" in text
@@ -379,12 +371,9 @@ def test_a_kind_of_units_that_the_network_lacks_is_refused_with_those_it_has(ber
         resolve(Recipe(steps=[coupled_step(space="experts")]), bert)
 
 
-def test_groups_that_are_a_guess_are_reported(tmp_path):
+def test_groups_that_are_a_guess_are_reported(on_disk):
     shapes = {"0.weight": (6, 4), "0.bias": (6,), "1.weight": (3, 6), "1.bias": (3,)}
-    save_file(
-        {name: torch.ones(shape) for name, shape in shapes.items()}, tmp_path / "m.safetensors"
-    )
-    with open_checkpoint(tmp_path / "m.safetensors") as checkpoint:
-        recipe = Recipe(steps=[coupled_step("0.weight", space="channels")])
-        [outcome] = resolve(recipe, checkpoint).outcomes
+    checkpoint = on_disk({name: torch.ones(shape) for name, shape in shapes.items()})
+    recipe = Recipe(steps=[coupled_step("0.weight", space="channels")])
+    [outcome] = resolve(recipe, checkpoint).outcomes
     assert "is a guess from the shapes" in outcome.remarks["0.weight"]

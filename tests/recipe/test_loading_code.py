@@ -241,11 +241,10 @@ def test_the_code_loads_what_was_saved(tmp_path, network, form, name, out, shard
         assert torch.equal(weights, network.get_parameter(each) * mask)
 
 
-def test_the_code_resizes_a_network_that_no_config_describes(tmp_path, network):
-    save_file(network.state_dict(), tmp_path / "in.safetensors")
-    with open_checkpoint(tmp_path / "in.safetensors") as checkpoint:
-        resolution = resolve(Recipe(steps=[UNITS, READERS]), checkpoint)
-        export(resolution, tmp_path / "out.safetensors", "compact")
+def test_the_code_resizes_a_network_that_no_config_describes(on_disk, tmp_path, network):
+    checkpoint = on_disk(network.state_dict())
+    resolution = resolve(Recipe(steps=[UNITS, READERS]), checkpoint)
+    export(resolution, tmp_path / "out.safetensors", "compact")
     with open_checkpoint(tmp_path / "out.safetensors") as saved:
         found = loaded(loading_code(saved), copy.deepcopy(network))
     assert found[0].weight.shape == (8, 6)

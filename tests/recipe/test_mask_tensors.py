@@ -1,14 +1,11 @@
 """Which tensors of a file are masks, and what they count as pruned."""
 
-from contextlib import ExitStack
-
 import pytest
 import torch
 from applied import CancelAfter, applied
 from safetensors.torch import save_file
 
 from prune_gui import parallel
-from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import Cancelled
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import Recipe, export, resolve
@@ -17,47 +14,38 @@ from prune_gui.recipe.auxiliary_files import mask_step, masks_in
 STEP = "steps: [{method: l1_unstructured, targets: ['*'], amount: 2}]"
 
 
-@pytest.fixture
-def opened(tmp_path):
-    """Return a function that writes tensors to a file and opens it."""
-    with ExitStack() as files:
-
-        def open_file(**tensors):
-            save_file(tensors, tmp_path / "some.safetensors")
-            return files.enter_context(open_checkpoint(tmp_path / "some.safetensors"))
-
-        yield open_file
-
-
 @pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int8])
-def test_boolean_tensors_and_integers_of_0_and_1_are_masks(opened, dtype):
+def test_boolean_tensors_and_integers_of_0_and_1_are_masks(on_disk, dtype):
     mask = torch.tensor([[1, 0, 0], [1, 1, 0]]).to(dtype)
-    file = opened(mask=mask, ones=torch.ones(4, dtype=dtype), scalar=torch.ones((), dtype=dtype))
+    ones, scalar = torch.ones(4, dtype=dtype), torch.ones((), dtype=dtype)
+    file = on_disk({"mask": mask, "ones": ones, "scalar": scalar})
     layers, counts = masks_in(file, Monitor())
     assert counts == {"mask": (3, 6), "ones": (0, 4)}
     assert layers.keys() == counts.keys()
 
 
-def test_other_integers_and_floating_point_numbers_are_not_masks(opened, monkeypatch):
+def test_other_integers_and_floating_point_numbers_are_not_masks(on_disk, monkeypatch):
     monkeypatch.setattr(parallel, "CHUNK_ELEMENTS", 2)
     late = torch.tensor([0, 1, 1, 2], dtype=torch.uint8)
-    file = opened(
-        late=late,
-        negative=torch.tensor([0, -1], dtype=torch.int8),
-        wide=torch.tensor([0, 1]),
-        weight=torch.tensor([0.0, 1.0]),
-        empty=torch.zeros(0, dtype=torch.bool),
+    file = on_disk(
+        {
+            "late": late,
+            "negative": torch.tensor([0, -1], dtype=torch.int8),
+            "wide": torch.tensor([0, 1]),
+            "weight": torch.tensor([0.0, 1.0]),
+            "empty": torch.zeros(0, dtype=torch.bool),
+        }
     )
     assert masks_in(file, Monitor()) == ({}, {})
 
 
-def test_reading_masks_can_be_cancelled(opened):
+def test_reading_masks_can_be_cancelled(on_disk):
     with pytest.raises(Cancelled):
-        masks_in(opened(mask=torch.ones(4, dtype=torch.bool)), Monitor(cancel=CancelAfter(0)))
+        masks_in(on_disk({"mask": torch.ones(4, dtype=torch.bool)}), Monitor(cancel=CancelAfter(0)))
 
 
-def test_a_file_of_masks_resolves_to_what_the_masks_prune(opened, tmp_path):
-    file = opened(a=torch.arange(6.0), b=torch.arange(8.0).reshape(2, 4))
+def test_a_file_of_masks_resolves_to_what_the_masks_prune(on_disk, tmp_path):
+    file = on_disk({"a": torch.arange(6.0), "b": torch.arange(8.0).reshape(2, 4)})
     pruned = resolve(Recipe.from_yaml(STEP), file)
     export(pruned, tmp_path / "masks.safetensors", "masks")
     with applied(tmp_path / "masks.safetensors", Recipe()) as shown:
@@ -67,28 +55,24 @@ def test_a_file_of_masks_resolves_to_what_the_masks_prune(opened, tmp_path):
             assert torch.equal(shown.mask(name), pruned.mask(name))
 
 
-def test_masks_beside_weights_do_not_count_as_pruned(opened):
-    file = opened(weight=torch.ones(4), causal=torch.tensor([True, False]))
+def test_masks_beside_weights_do_not_count_as_pruned(on_disk):
+    file = on_disk({"weight": torch.ones(4), "causal": torch.tensor([True, False])})
     assert resolve(Recipe(), file).counts == {"weight": (0, 4)}
 
 
-def test_zeros_of_a_file_in_the_form_of_masks_are_pruned_in_floating_point_masks_too(tmp_path):
-    path = tmp_path / "masks.safetensors"
+def test_zeros_of_a_file_in_the_form_of_masks_are_pruned_in_floating_point_masks_too(on_disk):
     metadata = {"prune_gui.version": "1", "prune_gui.form": "masks", "prune_gui.pruned": '{"a": 2}'}
-    save_file({"a": torch.tensor([0.0, 1.0, 0.0])}, path, metadata)
-    with open_checkpoint(path) as masks:
-        assert resolve(Recipe(), masks).counts == {"a": (2, 3)}
+    masks = on_disk({"a": torch.tensor([0.0, 1.0, 0.0])}, metadata=metadata)
+    assert resolve(Recipe(), masks).counts == {"a": (2, 3)}
 
 
 SAVED = "steps: [{method: l1_unstructured, targets: [a, c], amount: 3}]"
 
 
 @pytest.fixture
-def checkpoint(tmp_path):
+def checkpoint(on_disk):
     weights = {"a": torch.arange(8.0).reshape(2, 4), "b": torch.ones(8), "c": torch.arange(6.0)}
-    save_file({**weights, "n": torch.tensor(3)}, tmp_path / "model.safetensors")
-    with open_checkpoint(tmp_path / "model.safetensors") as opened:
-        yield opened
+    return on_disk({**weights, "n": torch.tensor(3)})
 
 
 @pytest.mark.parametrize("form", ["masks", "reparametrized"])

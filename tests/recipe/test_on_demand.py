@@ -141,15 +141,14 @@ def test_local_amounts_are_counted_without_reading_a_weight(checkpoint, monkeypa
     assert seen
 
 
-def test_notes_on_non_finite_scores_appear_once_the_scores_are_computed(tmp_path):
-    save_file({"w": torch.tensor([math.nan, 1.0, 2.0])}, tmp_path / "nan.safetensors")
-    with open_checkpoint(tmp_path / "nan.safetensors") as opened:
-        step = {"method": "l1_unstructured", "targets": ["*"], "amount": 1}
-        resolution = resolve(Recipe(steps=[step]), opened)
-        assert resolution.outcomes[0].notes == {}
-        assert resolution.outcomes[0].notes is resolution.outcomes[0].notes
-        assert resolution.mask("w").tolist() == [True, False, True]
-        assert "NaN" in resolution.outcomes[0].notes["w"]
+def test_notes_on_non_finite_scores_appear_once_the_scores_are_computed(on_disk):
+    opened = on_disk({"w": torch.tensor([math.nan, 1.0, 2.0])})
+    step = {"method": "l1_unstructured", "targets": ["*"], "amount": 1}
+    resolution = resolve(Recipe(steps=[step]), opened)
+    assert resolution.outcomes[0].notes == {}
+    assert resolution.outcomes[0].notes is resolution.outcomes[0].notes
+    assert resolution.mask("w").tolist() == [True, False, True]
+    assert "NaN" in resolution.outcomes[0].notes["w"]
 
 
 def test_notes_are_kept_while_other_scores_are_computed(checkpoint):

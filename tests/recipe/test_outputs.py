@@ -182,14 +182,10 @@ def test_a_copy_with_the_suffix_of_its_source_has_its_format(tmp_path, name, cop
         ("model.csv", "out.csv"),
     ],
 )
-def test_other_names_are_refused(tmp_path, source, out):
-    save_file({"w": torch.arange(4.0)}, tmp_path / source)
-    with (
-        open_checkpoint(tmp_path / source) as checkpoint,
-        pytest.raises(
-            CheckpointError, match="no suffix of a known format" if out else "is a folder"
-        ),
-    ):
+def test_other_names_are_refused(on_disk, tmp_path, source, out):
+    checkpoint = on_disk({"w": torch.arange(4.0)}, source)
+    says = "no suffix of a known format" if out else "is a folder"
+    with pytest.raises(CheckpointError, match=says):
         export(resolve(TWO_OF_W, checkpoint), f"{tmp_path}/{out}")
     assert [path.name for path in tmp_path.iterdir()] == [source]
 

@@ -189,12 +189,11 @@ def test_moments_whose_values_need_code_are_refused_in_one_line(tmp_path):
         exported(path, tmp_path / "out.pt", Recipe(steps=[HALF]), zero_moments=True)
 
 
-def test_tensors_without_values_are_not_said_to_be_shared(tmp_path):
-    path = tmp_path / "in.pt"
+def test_tensors_without_values_are_not_said_to_be_shared(on_disk, tmp_path):
     part = Distributed(random(2, 3))
-    torch.save({"a": {"w": random(4, 3), "d": part}, "b": {"v": random(4), "d": part}}, path)
-    with open_checkpoint(path) as checkpoint:
-        note = sizes(resolve(Recipe(), checkpoint), tmp_path / "out.pt")["finalized"].note
+    content = {"a": {"w": random(4, 3), "d": part}, "b": {"v": random(4), "d": part}}
+    resolution = resolve(Recipe(), on_disk(content, "in.pt"))
+    note = sizes(resolution, tmp_path / "out.pt")["finalized"].note
     assert "byte for byte" in note
     assert "same values" not in note
 
@@ -267,14 +266,13 @@ def test_every_plain_dtype_is_written_in_every_form(tmp_path, source, target, fo
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_special_tensors_are_unchanged_in_a_torch_file(tmp_path, form):
+def test_special_tensors_are_unchanged_in_a_torch_file(on_disk, tmp_path, form):
     tensors = {**plain(), **special()}
-    torch.save(tensors, tmp_path / "in.pt")
-    with open_checkpoint(tmp_path / "in.pt") as checkpoint:
-        assert list(checkpoint.tensors) == list(tensors)
-        resolution = resolve(RECIPE, checkpoint)
-        assert resolution.counts.keys() == PRUNABLE
-        export(resolution, tmp_path / "out.pt", form)
+    checkpoint = on_disk(tensors, "in.pt")
+    assert list(checkpoint.tensors) == list(tensors)
+    resolution = resolve(RECIPE, checkpoint)
+    assert resolution.counts.keys() == PRUNABLE
+    export(resolution, tmp_path / "out.pt", form)
     made = torch.load(tmp_path / "out.pt", weights_only=True)
     if form != "masks":
         for name, old in tensors.items():

@@ -1,7 +1,7 @@
 """Resolved recipes, compared with torch pruning modules of the same weights."""
 
-from contextlib import ExitStack
-from pathlib import Path
+import itertools
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -41,18 +41,15 @@ def weights(seed: int = 0) -> dict[str, torch.Tensor]:
 
 
 @pytest.fixture
-def resolved():
-    with ExitStack() as opened:
+def resolved(on_disk) -> Callable[..., Resolution]:
+    """Return a function that writes tensors to a new file, and resolves steps for it."""
+    numbers = itertools.count()
 
-        def resolve_steps(
-            folder: Path, tensors: dict[str, torch.Tensor], *steps: dict, **rest: str
-        ) -> Resolution:
-            path = folder / "model.safetensors"
-            save_file(tensors, path)
-            checkpoint = opened.enter_context(open_checkpoint(path))
-            return resolve(Recipe(steps=steps, **rest), checkpoint)
+    def resolve_steps(tensors: dict[str, torch.Tensor], *steps: dict, **rest: object) -> Resolution:
+        checkpoint = on_disk(tensors, f"model-{next(numbers)}.safetensors")
+        return resolve(Recipe(steps=steps, **rest), checkpoint)
 
-        yield resolve_steps
+    return resolve_steps
 
 
 every = st.sampled_from(["*", "fc.*", "conv.weight"])
@@ -77,9 +74,9 @@ ln = st.fixed_dictionaries(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(l1 | ln, max_size=4), st.integers(0, 999))
-def test_a_sequence_of_steps_gives_the_masks_of_torch(resolved, tmp_path_factory, steps, seed):
+def test_a_sequence_of_steps_gives_the_masks_of_torch(resolved, steps, seed):
     tensors = weights(seed)
-    resolution = resolved(tmp_path_factory.mktemp("stack"), tensors, *steps)
+    resolution = resolved(tensors, *steps)
     model = {name: nn.Module() for name in tensors}
     for name, module in model.items():
         module.weight = nn.Parameter(tensors[name].clone())
@@ -106,9 +103,8 @@ def test_a_sequence_of_steps_gives_the_masks_of_torch(resolved, tmp_path_factory
         assert resolution.counts[name] == (int((~mask).sum()), mask.numel())
 
 
-def test_pruned_by_is_the_first_step_that_pruned_an_element(resolved, tmp_path):
+def test_pruned_by_is_the_first_step_that_pruned_an_element(resolved):
     resolution = resolved(
-        tmp_path,
         {"w": torch.tensor([[1.0, 2.0], [3.0, 4.0]])},
         {"method": "l1_unstructured", "targets": ["w"], "amount": 1},
         {"method": "l1_unstructured", "targets": ["w"], "amount": 0.5, "enabled": False},
@@ -120,28 +116,27 @@ def test_pruned_by_is_the_first_step_that_pruned_an_element(resolved, tmp_path):
     assert resolution.total == (2, 4)
 
 
-def test_zeros_in_the_file_count_as_pruned_if_the_recipe_says_so(resolved, tmp_path):
+def test_zeros_in_the_file_count_as_pruned_if_the_recipe_says_so(resolved):
     tensors = {"w": torch.tensor([0.0, -0.0, 1.0, 2.0]), "b": torch.tensor([0.0, 1.0])}
     step = {"method": "l1_unstructured", "targets": ["w"], "amount": 0.5}
-    dense = resolved(tmp_path, tensors, step)
+    dense = resolved(tensors, step)
     assert dense.pruned_by("w").tolist() == [1, 1, 0, 0]
-    again = resolved(tmp_path, tensors, step, start="zeros")
+    again = resolved(tensors, step, start="zeros")
     assert again.pruned_by("w").tolist() == [IN_FILE, IN_FILE, 1, 0]
     assert again.counts == {"w": (3, 4), "b": (1, 2)}
 
 
-def test_a_reparametrized_pair_is_one_parameter_pruned_in_the_file(resolved, tmp_path):
+def test_a_reparametrized_pair_is_one_parameter_pruned_in_the_file(resolved):
     resolution = resolved(
-        tmp_path,
         {"w_orig": torch.tensor([1.0, 2.0, 3.0, 4.0]), "w_mask": torch.tensor([1.0, 0, 0, 1])},
         {"method": "l1_unstructured", "targets": ["w"], "amount": 0.5},
     )
     assert resolution.pruned_by("w").tolist() == [1, IN_FILE, IN_FILE, 0]
 
 
-def test_a_pair_with_an_invalid_mask_is_refused_by_name(resolved, tmp_path):
+def test_a_pair_with_an_invalid_mask_is_refused_by_name(resolved):
     with pytest.raises(CheckpointError, match="w_mask"):
-        resolved(tmp_path, {"w_orig": torch.ones(2), "w_mask": torch.tensor([0.5, 1.0])})
+        resolved({"w_orig": torch.ones(2), "w_mask": torch.tensor([0.5, 1.0])})
 
 
 def test_scores_and_masks_are_read_from_the_folder_of_the_recipe(tmp_path):
@@ -178,7 +173,7 @@ def test_scores_that_do_not_fit_are_refused_with_the_step_and_the_file(
         "importance": str(tmp_path / "scores.safetensors"),
     }
     with pytest.raises(StepError, match=says) as caught:
-        resolved(tmp_path, {"w": torch.ones(2)}, step)
+        resolved({"w": torch.ones(2)}, step)
     assert caught.value.step == 1
 
 
@@ -192,50 +187,45 @@ def test_scores_that_do_not_fit_are_refused_with_the_step_and_the_file(
         ({"method": "ln_structured", "targets": ["w"], "n": "nuc", "dim": 5}, "dim 5"),
     ],
 )
-def test_a_step_that_cannot_be_carried_out_says_which_parameter_and_why(
-    resolved, tmp_path, step, says
-):
+def test_a_step_that_cannot_be_carried_out_says_which_parameter_and_why(resolved, step, says):
     tensors = {"w": torch.ones(2, 2), "b": torch.ones(3), "steps": torch.tensor([1, 2])}
     with pytest.raises(StepError, match=says) as caught:
-        resolved(tmp_path, tensors, {"method": "identity", "targets": ["w"]}, step)
+        resolved(tensors, {"method": "identity", "targets": ["w"]}, step)
     assert caught.value.step == 2
     assert str(caught.value).startswith("Step 2: ")
 
 
-def test_an_unknown_parameter_is_named(resolved, tmp_path):
+def test_an_unknown_parameter_is_named(resolved):
     with pytest.raises(RecipeError, match="nothing"):
-        resolved(tmp_path, {"w": torch.ones(2)}).mask("nothing")
+        resolved({"w": torch.ones(2)}).mask("nothing")
 
 
-def test_resolving_can_be_cancelled_and_reports_progress(tmp_path):
-    save_file(weights(), tmp_path / "model.safetensors")
+def test_resolving_can_be_cancelled_and_reports_progress(on_disk):
+    checkpoint = on_disk(weights())
     recipe = Recipe(steps=[{"method": "l1_unstructured", "targets": ["*"], "scope": "global"}])
-    with open_checkpoint(tmp_path / "model.safetensors") as checkpoint:
-        seen: list[tuple[int, int]] = []
-        resolve(recipe, checkpoint, progress=lambda *amounts: seen.append(amounts))
-        assert seen == sorted(seen)
-        assert seen[-1][0] == seen[-1][1] > 0
-        with pytest.raises(Cancelled):
-            resolve(recipe, checkpoint, cancel=CancelAfter(0))
+    seen: list[tuple[int, int]] = []
+    resolve(recipe, checkpoint, progress=lambda *amounts: seen.append(amounts))
+    assert seen == sorted(seen)
+    assert seen[-1][0] == seen[-1][1] > 0
+    with pytest.raises(Cancelled):
+        resolve(recipe, checkpoint, cancel=CancelAfter(0))
 
 
 @pytest.mark.parametrize("form", ["finalized", "reparametrized"])
 def test_the_zeros_of_another_checkpoint_are_a_mask(resolved, tmp_path, form):
-    first = resolved(
-        tmp_path, weights(), {"method": "l1_unstructured", "targets": ["*"], "scope": "global"}
-    )
+    first = resolved(weights(), {"method": "l1_unstructured", "targets": ["*"], "scope": "global"})
     export(first, tmp_path / "pruned.safetensors", form=form)
     take = {
         "method": "custom_from_mask",
         "targets": ["*"],
         "mask": str(tmp_path / "pruned.safetensors"),
     }
-    other = resolved(tmp_path, weights(1), {**take, "take": "zeros"})
+    other = resolved(weights(1), {**take, "take": "zeros"})
     for name in SHAPES:
         assert other.mask(name).equal(first.mask(name))
     if form == "finalized":
         with pytest.raises(StepError, match=r"other than 0 and 1.*set take to zeros"):
-            resolved(tmp_path, weights(1), take)
+            resolved(weights(1), take)
 
 
 def test_the_counts_of_a_step_are_the_sums_over_its_targets(demo_checkpoint):
@@ -254,10 +244,10 @@ def test_the_counts_of_a_step_are_the_sums_over_its_targets(demo_checkpoint):
     assert resolution.of_targets(2)[0] > resolution.outcomes[1].total[0] > 0
 
 
-def test_marked_zeros_are_the_kept_ones_and_change_no_count(resolved, tmp_path):
+def test_marked_zeros_are_the_kept_ones_and_change_no_count(resolved):
     tensors = {"w": torch.tensor([0.0, -0.0, 1.0, 2.0]), "b": torch.tensor([0.0, 1.0])}
     step = {"method": "l1_unstructured", "targets": ["w"], "amount": 1}
-    resolution = resolved(tmp_path, tensors, step)
+    resolution = resolved(tensors, step)
     marked = resolution.marking_zeros("w")
     assert marked.pruned_by("w").tolist() == [1, ZERO, 0, 0]
     assert marked.pruned_by("b").tolist() == [0, 0]
@@ -295,11 +285,11 @@ def test_batched_masks_equal_the_masks_of_each_parameter(every):
 
 
 @pytest.mark.usefixtures("foreign_language")
-def test_remarks_are_translated(resolved, tmp_path):
+def test_remarks_are_translated(resolved):
     tensors = {"w": torch.ones(1000), "b": torch.ones(3)}
     most = {"method": "l1_unstructured", "targets": ["w", "b", "typo"], "max_sparsity": 0.998}
     steps = {**most, "amount": 998}, {**most, "max_sparsity": 1.0, "amount": 1.0}
-    outcomes = resolved(tmp_path, tensors, *steps, protect=["b"]).outcomes
+    outcomes = resolved(tensors, *steps, protect=["b"]).outcomes
     assert list(outcomes[0].notes) == ["typo", "b", "w"]
     assert foreign("; ") in outcomes[0].notes["w"]  # two remarks in one
     for told in (told for outcome in outcomes for told in outcome.notes.values()):

@@ -266,24 +266,21 @@ def test_the_script_prunes_by_values(pair, tmp_path):
     assert written[0] == written[1]
 
 
-def test_a_global_step_takes_a_matrix_that_is_small_by_its_scale_alone(tmp_path):
+def test_a_global_step_takes_a_matrix_that_is_small_by_its_scale_alone(on_disk):
     codes = (torch.rand(256, 256) * 0.9 + 0.1).mul(400).to(E4M3)
     state = {f"{name}.weight": codes.clone() for name in "ab"}
     state |= {"a.weight_scale": torch.tensor(1.0), "b.weight_scale": torch.tensor(0.01)}
-    save_file(state, tmp_path / "m.safetensors")
-    with open_checkpoint(tmp_path / "m.safetensors") as checkpoint:
-        step = "{method: l1_unstructured, scope: global, amount: 0.5}"
-        counts = resolve(recipe_of(step), checkpoint).counts
+    checkpoint = on_disk(state)
+    step = "{method: l1_unstructured, scope: global, amount: 0.5}"
+    counts = resolve(recipe_of(step), checkpoint).counts
     assert (counts["a.weight"][0], counts["b.weight"][0]) == (0, 256 * 256)
 
 
-def test_a_comparison_is_of_values_and_identical_only_with_equal_codes(tmp_path, pair):
+def test_a_comparison_is_of_values_and_identical_only_with_equal_codes(on_disk, pair):
     codes, floats = pair("per tensor")
     state = load_file(codes.path)
     doubled = {**state, "a.weight_scale": state["a.weight_scale"] * 2}
     halved = {**doubled, "a.weight": (state["a.weight"].float() / 2).to(E4M3)}
-    save_file(doubled, tmp_path / "doubled.safetensors")
-    save_file(halved, tmp_path / "halved.safetensors")
     assert not torch.equal(halved["a.weight"].float() * 2, state["a.weight"].float())  # subnormal
 
     def state_of(a, b, name="a.weight"):
@@ -291,12 +288,10 @@ def test_a_comparison_is_of_values_and_identical_only_with_equal_codes(tmp_path,
 
     assert state_of(codes, codes).state == "identical"
     assert state_of(codes, floats).state == "equal"
-    with open_checkpoint(tmp_path / "doubled.safetensors") as other:
-        row = state_of(codes, other)
-        assert row.state == "changed"
-        assert row.tensor_diff.largest == floats.read("a.weight").abs().max()
-    with open_checkpoint(tmp_path / "halved.safetensors") as other:
-        assert state_of(codes, other).state in ("changed", "equal")
+    row = state_of(codes, on_disk(doubled, "doubled.safetensors"))
+    assert row.state == "changed"
+    assert row.tensor_diff.largest == floats.read("a.weight").abs().max()
+    assert state_of(codes, on_disk(halved, "halved.safetensors")).state in ("changed", "equal")
 
 
 UNKNOWN = {
@@ -309,27 +304,25 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize("scales", UNKNOWN.values(), ids=UNKNOWN)
-def test_codes_without_known_scales_are_ranked_as_stored_and_say_so(scales, tmp_path):
+def test_codes_without_known_scales_are_ranked_as_stored_and_say_so(scales, on_disk):
     state = {"m.weight": torch.randn(SHAPE).to(E4M3), **scales}
-    save_file(state, tmp_path / "m.safetensors")
-    with open_checkpoint(tmp_path / "m.safetensors") as checkpoint:
-        assert "stored codes" in " ".join(checkpoint.warnings)
-        assert checkpoint.tensors["m.weight"].scale is None
-        resolution = resolve(recipe_of("{method: l1_unstructured, amount: 0.5}"), checkpoint)
-        random = resolve(recipe_of("{method: random_unstructured, amount: 0.5}"), checkpoint)
-        assert "m.weight" not in random.outcomes[0].notes
-        note = resolution.outcomes[0].notes["m.weight"]
-        assert note.startswith("ranked by its stored codes: no scale of known shape")
+    checkpoint = on_disk(state)
+    assert "stored codes" in " ".join(checkpoint.warnings)
+    assert checkpoint.tensors["m.weight"].scale is None
+    resolution = resolve(recipe_of("{method: l1_unstructured, amount: 0.5}"), checkpoint)
+    random = resolve(recipe_of("{method: random_unstructured, amount: 0.5}"), checkpoint)
+    assert "m.weight" not in random.outcomes[0].notes
+    note = resolution.outcomes[0].notes["m.weight"]
+    assert note.startswith("ranked by its stored codes: no scale of known shape")
 
 
-def test_scales_may_be_exponents(tmp_path):
+def test_scales_may_be_exponents(on_disk):
     codes = torch.randn(4, 64).to(E4M3)
     exponents = torch.randint(100, 130, (4, 2), dtype=torch.uint8)
-    save_file({"m.weight": codes, "m.weight_scale": exponents}, tmp_path / "m.safetensors")
+    checkpoint = on_disk({"m.weight": codes, "m.weight_scale": exponents})
     scales = 2.0 ** (exponents.float() - 127)
-    with open_checkpoint(tmp_path / "m.safetensors") as checkpoint:
-        expected = codes.float() * scales.repeat_interleave(32, 1)
-        assert torch.equal(checkpoint.read_values("m.weight"), expected)
+    expected = codes.float() * scales.repeat_interleave(32, 1)
+    assert torch.equal(checkpoint.read_values("m.weight"), expected)
 
 
 def test_scales_may_be_in_another_shard(tmp_path):

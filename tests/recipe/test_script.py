@@ -223,12 +223,10 @@ HOSTILE = [
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_name_in_the_command_is_one_word_without_control_characters(tmp_path, name):
+def test_a_name_in_the_command_is_one_word_without_control_characters(on_disk, tmp_path, name):
     (tmp_path / name).mkdir()
-    path = tmp_path / name / "m.safetensors"
-    save_file({"w": torch.ones(3)}, path)
-    with open_checkpoint(path) as checkpoint:
-        line = command_line(Recipe(), checkpoint, tmp_path / "out.pt", tmp_path / "r.yaml")
+    checkpoint = on_disk({"w": torch.ones(3)}, f"{name}/m.safetensors")
+    line = command_line(Recipe(), checkpoint, tmp_path / "out.pt", tmp_path / "r.yaml")
     assert line.endswith("\n")
     assert line[:-1].isprintable()
     show = tmp_path / "prune-gui"
@@ -236,16 +234,21 @@ def test_a_name_in_the_command_is_one_word_without_control_characters(tmp_path, 
     show.chmod(0o755)
     script = ["sh", "-ec", f'PATH="{tmp_path}:$PATH"; {line}']
     done = subprocess.run(script, check=True, capture_output=True, text=True, cwd=tmp_path)
-    words = ["apply", str(tmp_path / "r.yaml"), str(path), "-o", str(tmp_path / "out.pt")]
+    words = [
+        "apply",
+        str(tmp_path / "r.yaml"),
+        str(checkpoint.path),
+        "-o",
+        str(tmp_path / "out.pt"),
+    ]
     assert done.stdout.strip() == ascii(words)
     assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize("text", ["x\nEND_OF_RECIPE\ntouch ran\n", "END_OF_RECIPE", "\x1b[31m"])
-def test_a_recipe_cannot_end_its_here_document(tmp_path, text):
-    save_file({"w": torch.ones(3)}, tmp_path / "m.safetensors")
+def test_a_recipe_cannot_end_its_here_document(on_disk, tmp_path, text):
+    checkpoint = on_disk({"w": torch.ones(3)})
     recipe = Recipe(steps=[{"method": "identity", "targets": [text]}])
-    with open_checkpoint(tmp_path / "m.safetensors") as checkpoint:
-        line = command_line(recipe, checkpoint, tmp_path / "out.pt", None)
+    line = command_line(recipe, checkpoint, tmp_path / "out.pt", None)
     assert line.split("\n").count("END_OF_RECIPE") == 1
     assert line.replace("\n", "").isprintable()

@@ -200,12 +200,9 @@ def test_no_step_prunes_protected_parameters(demo_checkpoint):
 
 
 @pytest.fixture
-def checkpoint(tmp_path):
-    path = tmp_path / "m.safetensors"
+def checkpoint(on_disk):
     tensors = {"fc.weight": torch.ones(2, 3), "fc.bias": torch.ones(2, dtype=torch.bfloat16)}
-    save_file(tensors, path)
-    with open_checkpoint(path) as opened:
-        yield opened
+    return on_disk(tensors)
 
 
 def test_completions_name_what_the_checkpoint_has(checkpoint):

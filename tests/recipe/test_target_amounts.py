@@ -7,7 +7,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
-from small_bert import write_bert
 from torch.nn.utils import prune as torch_prune
 
 from prune_gui.checkpoint import TensorInfo, open_checkpoint
@@ -50,13 +49,6 @@ def checkpoint(tmp_path_factory):
     path = tmp_path_factory.mktemp("amounts") / "model.safetensors"
     save_file(tensors, path)
     with open_checkpoint(path) as opened:
-        yield opened
-
-
-@pytest.fixture
-def on_bert(tmp_path):
-    write_bert(tmp_path)
-    with open_checkpoint(tmp_path) as opened:
         yield opened
 
 
@@ -218,11 +210,11 @@ def test_the_shares_of_a_global_step_give_its_masks(checkpoint):
     assert same(resolve(Recipe(steps=[taken]), checkpoint), shown)
 
 
-def test_the_shares_of_a_coupled_step_are_those_of_all_members(on_bert):
+def test_the_shares_of_a_coupled_step_are_those_of_all_members(bert):
     step = {"method": "coupled", "targets": ["*"], "space": "ffn", "amount": 0.3}
-    shown = resolve(Recipe(steps=[step]), on_bert)
+    shown = resolve(Recipe(steps=[step]), bert)
     taken = with_shares_of(shown, 1, METHODS["l1_unstructured"](scope="global"))
-    assert resolve(Recipe(steps=[taken]), on_bert).counts == shown.counts
+    assert resolve(Recipe(steps=[taken]), bert).counts == shown.counts
 
 
 @given(st.integers(0, 2**40), st.data())

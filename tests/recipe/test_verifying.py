@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from applied import CancelAfter, exported
-from click.testing import CliRunner
+from command_line import prune_gui
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
@@ -17,7 +17,6 @@ from prune_gui.checkpoint import open_checkpoint
 from prune_gui.checkpoint.safetensors.format import SafetensorsCheckpoint
 from prune_gui.checkpoint.write import content
 from prune_gui.checkpoint.write.content import CHECKSUMS_KEY, checksums_in, with_checksums
-from prune_gui.cli.program import cli
 from prune_gui.errors import Cancelled
 from prune_gui.recipe import Recipe, export, resolve, verify
 from prune_gui.recipe.recipe import PREFIX, Provenance
@@ -254,13 +253,11 @@ BOMB = "a0: &a0 [x]\n" + "".join(
 )
 
 
-def test_the_recipe_does_not_reveal_absolute_paths(tmp_path):
-    save_file({"w": torch.tensor([1.0, 2.0])}, tmp_path / "scores.safetensors")
-    save_file({"w": torch.tensor([1.0, 2.0])}, tmp_path / "model.safetensors")
-    text = "steps: [{method: lamp, targets: [w], amount: 1, importance: scores.safetensors}]"
-    with open_checkpoint(tmp_path / "model.safetensors") as checkpoint:
-        recipe = Recipe.from_yaml(text, folder=tmp_path)
-        export(resolve(recipe, checkpoint), tmp_path / "out.safetensors")
+def test_the_recipe_does_not_reveal_absolute_paths(on_disk, tmp_path):
+    checkpoint = on_disk({"w": torch.tensor([1.0, 2.0])})
+    text = "steps: [{method: lamp, targets: [w], amount: 1, importance: model.safetensors}]"
+    recipe = Recipe.from_yaml(text, folder=tmp_path)
+    export(resolve(recipe, checkpoint), tmp_path / "out.safetensors")
     with open_checkpoint(tmp_path / "out.safetensors") as written:
         assert str(tmp_path) not in "".join(written.metadata.values())
         made = Provenance.of(written.metadata, tmp_path)
@@ -272,18 +269,15 @@ def test_the_recipe_does_not_reveal_absolute_paths(tmp_path):
 @pytest.mark.parametrize(
     "recipe", [BOMB, "version: 2024-13-45", "[" * 10_000, "!!float x", "\0", "9" * 5000]
 )
-def test_a_hostile_recipe_in_the_metadata_is_ignored_with_a_remark(tmp_path, recipe):
-    path = tmp_path / "model.safetensors"
+def test_a_hostile_recipe_in_the_metadata_is_ignored_with_a_remark(on_disk, recipe):
     metadata = {PREFIX + "version": "1", PREFIX + "form": "finalized", PREFIX + "recipe": recipe}
-    save_file({"w": torch.tensor([0.0, 2.0])}, path, metadata)
     began = time.monotonic()
-    with open_checkpoint(path) as checkpoint:
-        session = Session(checkpoint)
+    session = Session(on_disk({"w": torch.tensor([0.0, 2.0])}, metadata=metadata))
     assert session.made is not None
     assert session.made.recipe is None
     [remark] = session.remarks
     assert remark.startswith("The recipe in the metadata is ignored. ")
-    told = CliRunner().invoke(cli, ["inspect", str(path), "--json"])
+    told = prune_gui("inspect", session.checkpoint.path, "--json")
     assert json.loads(told.stdout)["warnings"] == [remark]
     assert time.monotonic() - began < 20
 
@@ -298,9 +292,7 @@ def test_a_hostile_recipe_in_the_metadata_is_ignored_with_a_remark(tmp_path, rec
         *('{"w": true}', '{"w": "many"}', '{"a": -1}', "[]", "", "{"),
     ],
 )
-def test_hostile_counts_in_the_metadata_are_ignored(tmp_path, pruned):
-    path = tmp_path / "model.safetensors"
+def test_hostile_counts_in_the_metadata_are_ignored(on_disk, pruned):
     metadata = {PREFIX + "version": "1", PREFIX + "form": "finalized", PREFIX + "pruned": pruned}
-    save_file({"w": torch.tensor([0.0, 2.0])}, path, metadata)
-    with open_checkpoint(path) as checkpoint:
-        assert resolve(Recipe(), checkpoint).counts == {"w": (0, 2)}
+    checkpoint = on_disk({"w": torch.tensor([0.0, 2.0])}, metadata=metadata)
+    assert resolve(Recipe(), checkpoint).counts == {"w": (0, 2)}

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from safetensors.torch import save_file
-from small_bert import write_bert
 
 from prune_gui.architecture.groups import coupled_groups
-from prune_gui.checkpoint import open_checkpoint
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Step
@@ -27,14 +24,12 @@ EARLIER = Step(method=METHODS["l1_unstructured"](amount=0.1), targets=("a",))
 
 
 @pytest.fixture
-def session(tmp_path):
+def session(on_disk):
     tensors = {
         "a": torch.randn(40, 25),
         "b": torch.randn(30, 20) / 2,
     }
-    save_file(tensors, tmp_path / "w.safetensors")
-    with open_checkpoint(tmp_path / "w.safetensors") as checkpoint:
-        yield Session(checkpoint)
+    return Session(on_disk(tensors))
 
 
 def drag(session, find, cut, method, target="*", **parameters):
@@ -129,9 +124,8 @@ def test_listed_channels_have_no_ranks(session):
 
 
 @pytest.fixture
-def bert(tmp_path):
-    with open_checkpoint(write_bert(tmp_path)) as checkpoint:
-        yield Session(checkpoint)
+def bert_session(bert):
+    return Session(bert)
 
 
 @pytest.mark.parametrize("amount", [0.25, 3, 0.0])
@@ -146,33 +140,37 @@ def bert(tmp_path):
     ],
 )
 def test_a_cut_through_the_scores_of_units_prunes_the_units_of_the_group_up_to_it(
-    bert, amount, fields
+    bert_session, amount, fields
 ):
-    groups = coupled_groups(bert.checkpoint, "ffn")
+    groups = coupled_groups(bert_session.checkpoint, "ffn")
     targets = ("*.intermediate.dense.weight",)
     listed = METHODS["listed_units"](space="ffn", units=[1, 2])
     earlier = Step(method=listed, targets=targets)
     method = METHODS["coupled"](space="ffn", amount=amount, **fields)
     step = Step(method=method, targets=targets)
-    before = bert.resolver.resolve(bert.recipe.with_steps((earlier, step)), Monitor())
+    before = bert_session.resolver.resolve(
+        bert_session.recipe.with_steps((earlier, step)), Monitor()
+    )
     ranks = units_of_step(before, groups[0], 2).ranks
-    moved = DraggedAmount(bert, step, before, 2, targets[0])
+    moved = DraggedAmount(bert_session, step, before, 2, targets[0])
     for cut in (-1.0, float(sorted(ranks)[7]), float(max(ranks))):
         field, value = field_for_unit_score(
             moved, group=groups[0].label, value=cut, monitor=Monitor()
         )
         changed = step.model_copy(update={"method": method.model_copy(update={field: value})})
-        after = bert.resolver.resolve(bert.recipe.with_steps((earlier, changed)), Monitor())
+        after = bert_session.resolver.resolve(
+            bert_session.recipe.with_steps((earlier, changed)), Monitor()
+        )
         pruned = units_of_step(after, groups[0], 2).pruned
         remaining = [unit not in (1, 2) for unit in range(groups[0].size)]
         assert (pruned & remaining).tolist() == ((ranks <= cut) & remaining).tolist()
 
 
-def test_a_draft_that_does_not_rank_the_units_of_the_group_has_no_setting(bert):
+def test_a_draft_that_does_not_rank_the_units_of_the_group_has_no_setting(bert_session):
     step = Step(method=METHODS["listed_units"](space="ffn", units=[1]), targets=("*.weight",))
-    shown = bert.resolver.resolve(bert.recipe.with_steps((step,)), Monitor())
-    moved = DraggedAmount(bert, step, shown, 1, "encoder.layer.0.intermediate.dense.weight")
-    group = coupled_groups(bert.checkpoint, "ffn")[0].label
+    shown = bert_session.resolver.resolve(bert_session.recipe.with_steps((step,)), Monitor())
+    moved = DraggedAmount(bert_session, step, shown, 1, "encoder.layer.0.intermediate.dense.weight")
+    group = coupled_groups(bert_session.checkpoint, "ffn")[0].label
     assert field_for_unit_score(moved, group=group, value=1.0, monitor=Monitor()) is None
 
 

@@ -16,9 +16,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from safetensors.torch import save_file
 
-from prune_gui.checkpoint import open_checkpoint
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Step
 from prune_gui.session import Session
@@ -201,10 +199,8 @@ class Edits(RuleBasedStateMachine):
 
 
 @pytest.fixture
-def checkpoint(tmp_path):
-    save_file({"w": torch.arange(8.0), "v": torch.ones(30)}, tmp_path / "model.safetensors")
-    with open_checkpoint(tmp_path / "model.safetensors") as opened:
-        yield opened
+def checkpoint(on_disk):
+    return on_disk({"w": torch.arange(8.0), "v": torch.ones(30)})
 
 
 def test_every_change_of_the_stack_and_the_draft_can_be_undone(checkpoint, tmp_path):

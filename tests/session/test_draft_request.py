@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from safetensors.torch import save_file
-from small_bert import write_bert
 
 from prune_gui.architecture.groups import coupled_groups
 from prune_gui.architecture.tables import own_tables
-from prune_gui.checkpoint import open_checkpoint
 from prune_gui.pruning.layouts import CoupledGroup, Member
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe import Recipe, Step, resolve
@@ -25,17 +22,11 @@ from prune_gui.session.draft_request import (
 UP = "encoder.layer.0.intermediate.dense.weight"
 
 
-@pytest.fixture
-def checkpoint(tmp_path):
-    with open_checkpoint(write_bert(tmp_path)) as opened:
-        yield opened
-
-
 @pytest.mark.parametrize(("space", "size"), [("ffn", 12), ("heads", 4), ("layers", 2)])
-def test_the_step_prunes_exactly_the_units_of_one_group(checkpoint, space, size):
-    group = coupled_groups(checkpoint, space)[-1]
-    step = listed_units(frozenset({size - 1}), group, checkpoint)
-    resolution = resolve(Recipe(steps=[step]), checkpoint)
+def test_the_step_prunes_exactly_the_units_of_one_group(bert, space, size):
+    group = coupled_groups(bert, space)[-1]
+    step = listed_units(frozenset({size - 1}), group, bert)
+    resolution = resolve(Recipe(steps=[step]), bert)
     assert resolution.counts.keys() >= {one.name for one in group.members}
     for name, (pruned, total) in resolution.counts.items():
         members = [one for one in group.members if one.name == name]
@@ -43,33 +34,33 @@ def test_the_step_prunes_exactly_the_units_of_one_group(checkpoint, space, size)
         share = sum(1 / size for one in members if one.dim is not None)
         expected = whole and members[0].offset == size - 1
         assert pruned == (total if expected else total * share)
-    assert drafted_units(step, None, None, group, checkpoint) == {size - 1}
-    for other in coupled_groups(checkpoint, "ffn"):
+    assert drafted_units(step, None, None, group, bert) == {size - 1}
+    for other in coupled_groups(bert, "ffn"):
         if other != group:
-            assert drafted_units(step, None, None, other, checkpoint) is None
+            assert drafted_units(step, None, None, other, bert) is None
 
 
-def test_the_units_of_a_ranking_draft_are_known_when_it_is_resolved(checkpoint):
-    first, second = coupled_groups(checkpoint, "ffn")
+def test_the_units_of_a_ranking_draft_are_known_when_it_is_resolved(bert):
+    first, second = coupled_groups(bert, "ffn")
     fields = {"method": "coupled", "space": "ffn", "amount": 5}
     draft = Step.model_validate(fields | {"targets": [UP]})
-    preview = resolve(Recipe(steps=[draft]), checkpoint)
-    units = drafted_units(draft, preview, 1, first, checkpoint)
+    preview = resolve(Recipe(steps=[draft]), bert)
+    units = drafted_units(draft, preview, 1, first, bert)
     kept = preview.mask(UP).any(1)
     assert units == frozenset((~kept).nonzero()[:, 0].tolist())
     assert len(units) == 5
-    assert drafted_units(draft, preview, 1, second, checkpoint) is None
-    assert drafted_units(draft, None, None, first, checkpoint) is None
+    assert drafted_units(draft, preview, 1, second, bert) is None
+    assert drafted_units(draft, None, None, first, bert) is None
     both = Step.model_validate(fields | {"targets": ["*.intermediate.dense.weight"]})
-    preview = resolve(Recipe(steps=[both]), checkpoint)
-    assert drafted_units(both, preview, 1, first, checkpoint) is None
+    preview = resolve(Recipe(steps=[both]), bert)
+    assert drafted_units(both, preview, 1, first, bert) is None
 
 
-def test_a_draft_of_another_method_has_no_units(checkpoint):
-    group = coupled_groups(checkpoint, "ffn")[0]
+def test_a_draft_of_another_method_has_no_units(bert):
+    group = coupled_groups(bert, "ffn")[0]
     draft = Step.model_validate({"method": "channels", "channels": [1], "targets": [UP]})
-    preview = resolve(Recipe(steps=[draft]), checkpoint)
-    assert drafted_units(draft, preview, 1, group, checkpoint) is None
+    preview = resolve(Recipe(steps=[draft]), bert)
+    assert drafted_units(draft, preview, 1, group, bert) is None
 
 
 @pytest.mark.parametrize(
@@ -90,12 +81,12 @@ def test_every_kind_of_units_of_the_own_tables_can_be_listed_or_has_a_reason():
     )
 
 
-def test_what_remains_of_dead_units_is_pruned_in_one_group_or_in_all(checkpoint):
+def test_what_remains_of_dead_units_is_pruned_in_one_group_or_in_all(bert):
     down = [UP.replace("intermediate", "output").replace(".0.", f".{i}.") for i in range(2)]
     cut = Step.model_validate({"method": "channels", "channels": [1, 5], "dim": 1, "targets": down})
-    group = coupled_groups(checkpoint, "ffn")[0]
-    for step, layers in ((dead_units(group, checkpoint), 1), (dead_units(None, checkpoint), 2)):
-        counts = resolve(Recipe(steps=[cut, step]), checkpoint).counts
+    group = coupled_groups(bert, "ffn")[0]
+    for step, layers in ((dead_units(group, bert), 1), (dead_units(None, bert), 2)):
+        counts = resolve(Recipe(steps=[cut, step]), bert).counts
         pruned = {name for name, (number, _) in counts.items() if number}
         assert pruned - set(down) == {
             f"encoder.layer.{i}.intermediate.dense.{leaf}"
@@ -105,7 +96,7 @@ def test_what_remains_of_dead_units_is_pruned_in_one_group_or_in_all(checkpoint)
 
 
 @pytest.mark.parametrize("stack", ["encoder", "decoder"])
-def test_layers_of_two_stacks_are_listed_for_theirs(tmp_path, stack):
+def test_layers_of_two_stacks_are_listed_for_theirs(on_disk, stack):
     shapes = {
         f"{side}.block.{i}.layer.{j}.{leaf}.weight": (4, 4)
         for side in ("encoder", "decoder")
@@ -119,25 +110,20 @@ def test_layers_of_two_stacks_are_listed_for_theirs(tmp_path, stack):
         )
         for leaf in leaves
     }
-    save_file(
-        {name: torch.ones(shape) for name, shape in shapes.items()}, tmp_path / "t5.safetensors"
-    )
-    with open_checkpoint(tmp_path / "t5.safetensors") as opened:
-        [group] = coupled_groups(opened, f"{stack}_layers")
-        step = listed_units(frozenset({1}), group, opened)
-        assert step.method.stack == stack
-        counts = resolve(Recipe(steps=[step]), opened).counts
-        assert {name for name, (pruned, _) in counts.items() if pruned} == {
-            name for name in shapes if name.startswith(f"{stack}.block.1.")
-        }
+    opened = on_disk({name: torch.ones(shape) for name, shape in shapes.items()})
+    [group] = coupled_groups(opened, f"{stack}_layers")
+    step = listed_units(frozenset({1}), group, opened)
+    assert step.method.stack == stack
+    counts = resolve(Recipe(steps=[step]), opened).counts
+    assert {name for name, (pruned, _) in counts.items() if pruned} == {
+        name for name in shapes if name.startswith(f"{stack}.block.1.")
+    }
 
 
 @pytest.fixture
-def pair(tmp_path):
+def pair(on_disk):
     weights = torch.arange(1.0, 13.0).reshape(3, 4)
-    save_file({"a": weights, "b": weights.clone()}, tmp_path / "w.safetensors")
-    with open_checkpoint(tmp_path / "w.safetensors") as opened:
-        yield opened
+    return on_disk({"a": weights, "b": weights.clone()})
 
 
 def step_of(method, target, **parameters):

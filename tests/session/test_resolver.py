@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,10 +25,8 @@ steps:
 
 
 @pytest.fixture
-def resolver(tmp_path: Path) -> Iterator[Resolver]:
-    save_file({"w": torch.tensor([1.0, 2.0])}, tmp_path / "model.safetensors")
-    with open_checkpoint(tmp_path / "model.safetensors") as checkpoint:
-        yield Resolver(checkpoint)
+def resolver(on_disk) -> Resolver:
+    return Resolver(on_disk({"w": torch.tensor([1.0, 2.0])}))
 
 
 def recipe_in(folder: Path, scores: list[float]) -> Recipe:

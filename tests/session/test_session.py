@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from safetensors.torch import save_file
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import StepError
@@ -22,10 +21,8 @@ def step(amount: int, targets: str = "w") -> Step:
 
 
 @pytest.fixture
-def session(tmp_path):
-    save_file({"w": torch.arange(8.0)}, tmp_path / "model.safetensors")
-    with open_checkpoint(tmp_path / "model.safetensors") as checkpoint:
-        yield Session(checkpoint)
+def session(on_disk):
+    return Session(on_disk({"w": torch.arange(8.0)}))
 
 
 def amounts(session: Session) -> list[object]:
@@ -57,16 +54,15 @@ def test_every_edit_is_one_labelled_undo_entry(session):
     assert amounts(session) == [1]
 
 
-def test_the_undo_label_of_protecting_several_has_their_number(tmp_path):
-    save_file({name: torch.ones(2) for name in "abc"}, tmp_path / "model.safetensors")
-    with open_checkpoint(tmp_path / "model.safetensors") as checkpoint:
-        session = Session(checkpoint)
-        session.protect({"a", "b"}, on=True)
-        assert session.protected == {"a", "b"}
-        assert session.history.undo_label == "Protect 2 parameters"
-        session.protect({"a", "b"}, on=False)
-        assert session.protected == frozenset()
-        assert session.history.undo_label == "Unprotect 2 parameters"
+def test_the_undo_label_of_protecting_several_has_their_number(on_disk):
+    checkpoint = on_disk({name: torch.ones(2) for name in "abc"})
+    session = Session(checkpoint)
+    session.protect({"a", "b"}, on=True)
+    assert session.protected == {"a", "b"}
+    assert session.history.undo_label == "Protect 2 parameters"
+    session.protect({"a", "b"}, on=False)
+    assert session.protected == frozenset()
+    assert session.history.undo_label == "Unprotect 2 parameters"
 
 
 def test_a_recipe_is_unsaved_if_it_differs_from_the_last_save(session, tmp_path):

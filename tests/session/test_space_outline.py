@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from small_bert import EMBEDDINGS, write_bert
+from small_bert import EMBEDDINGS
 
-from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import RecipeError
 from prune_gui.session import ModuleIndex
 from prune_gui.session.space_outline import SpaceOutline
@@ -14,21 +13,15 @@ UP = "encoder.layer.1.intermediate.dense.weight"
 
 
 @pytest.fixture
-def checkpoint(tmp_path):
-    with open_checkpoint(write_bert(tmp_path)) as opened:
-        yield opened
-
-
-@pytest.fixture
-def outline(checkpoint):
-    return SpaceOutline.of(checkpoint, None, ModuleIndex(checkpoint.tensors.values()))
+def outline(bert):
+    return SpaceOutline.of(bert, None, ModuleIndex(bert.tensors.values()))
 
 
 def names(outline, number=0):
     return {child.node.name: names(outline, child.number) for child in outline.children(number)}
 
 
-def test_the_parameters_are_below_the_groups_that_they_are_members_of(outline, checkpoint):
+def test_the_parameters_are_below_the_groups_that_they_are_members_of(outline, bert):
     tree = names(outline)
     assert list(tree) == ["FFN neurons", "attention heads", "layers", "Other parameters"]
     assert list(tree["FFN neurons"]["1"]) == [
@@ -45,15 +38,15 @@ def test_the_parameters_are_below_the_groups_that_they_are_members_of(outline, c
         for number in range(1, len(outline._nodes))
         if outline[number].node.tensor
     }
-    assert shown == set(checkpoint.tensors)
+    assert shown == set(bert.tensors)
 
 
-def test_units_and_indices_of_a_group_are_those_of_its_members(outline, checkpoint):
+def test_units_and_indices_of_a_group_are_those_of_its_members(outline, bert):
     [space, *_] = outline.children(0)
     assert space.node.units == 24
     group = outline.children(space.number)[1]
     assert (group.node.units, group.node.path) == (12, "encoder.layer.1")
-    tensors = list(checkpoint.tensors)
+    tensors = list(bert.tensors)
     leaves = outline.children(group.number)
     assert [leaf.node.path for leaf in leaves] == [tensors[i] for i in group.places]
     assert [tensors[i] for leaf in leaves for i in leaf.places] == [one.node.path for one in leaves]
@@ -74,6 +67,6 @@ def test_a_parameter_is_found_in_its_first_group_and_has_a_node_in_each(outline)
     assert list(outline.nodes_of("missing")) == []
 
 
-def test_a_table_that_does_not_fit_is_refused(checkpoint, tmp_path):
+def test_a_table_that_does_not_fit_is_refused(bert, tmp_path):
     with pytest.raises(RecipeError, match=r"none.yaml: the table cannot be read"):
-        SpaceOutline.of(checkpoint, tmp_path / "none.yaml", ModuleIndex(()))
+        SpaceOutline.of(bert, tmp_path / "none.yaml", ModuleIndex(()))

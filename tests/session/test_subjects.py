@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from safetensors.torch import save_file
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.monitor import Monitor
@@ -30,11 +29,8 @@ from prune_gui.session.subjects import (
 
 
 @pytest.fixture
-def session(tmp_path):
-    path = tmp_path / "small.safetensors"
-    save_file({"fc.weight": torch.ones(2, 3), "steps": torch.tensor(7)}, path)
-    with open_checkpoint(path) as checkpoint:
-        yield Session(checkpoint)
+def session(on_disk):
+    return Session(on_disk({"fc.weight": torch.ones(2, 3), "steps": torch.tensor(7)}))
 
 
 def test_without_a_subject_the_message_says_what_to_do(session):
@@ -58,22 +54,20 @@ def test_the_subject_is_the_chosen_parameter_of_the_shown_resolution(session):
     assert model_subject_of(session, shown, 1).resolution is shown
 
 
-def test_a_mask_beside_weights_is_a_subject_without_steps(tmp_path):
-    path = tmp_path / "causal.safetensors"
+def test_a_mask_beside_weights_is_a_subject_without_steps(on_disk):
     tensors = {"weight": torch.ones(4), "causal": torch.tensor([True, False, False])}
-    save_file({**tensors, "codes": torch.tensor([0, 1, 2], dtype=torch.uint8)}, path)
-    with open_checkpoint(path) as checkpoint:
-        session = Session(checkpoint)
-        shown, masks = resolve(Recipe(), checkpoint), session.resolver.masks(Monitor())
-        assert session.resolver.masks(Monitor()) is masks
-        subject = subject_of(session, shown, "causal", 1, masks)
-        assert (subject.resolution, subject.draft) == (masks, None)
-        assert subject.counts() == {KEPT: 1, IN_FILE: 2}
-        assert [subject.title(code) for code in subject.counts()] == ["kept", "zero"]
-        assert subject.facts() == "3 · bool · 2 of 3 pruned (66.7 %)"
-        assert subject_of(session, shown, "weight", None, masks).resolution is shown
-        message = subject_of(session, shown, "codes", None, masks)
-        assert message == "codes cannot be pruned: integer."
+    checkpoint = on_disk({**tensors, "codes": torch.tensor([0, 1, 2], dtype=torch.uint8)})
+    session = Session(checkpoint)
+    shown, masks = resolve(Recipe(), checkpoint), session.resolver.masks(Monitor())
+    assert session.resolver.masks(Monitor()) is masks
+    subject = subject_of(session, shown, "causal", 1, masks)
+    assert (subject.resolution, subject.draft) == (masks, None)
+    assert subject.counts() == {KEPT: 1, IN_FILE: 2}
+    assert [subject.title(code) for code in subject.counts()] == ["kept", "zero"]
+    assert subject.facts() == "3 · bool · 2 of 3 pruned (66.7 %)"
+    assert subject_of(session, shown, "weight", None, masks).resolution is shown
+    message = subject_of(session, shown, "codes", None, masks)
+    assert message == "codes cannot be pruned: integer."
 
 
 STEPS = tuple(

@@ -26,11 +26,9 @@ def sweep(recipe, checkpoint, number, amounts, monitor):
 
 
 @pytest.fixture
-def opened(tmp_path):
+def opened(on_disk):
     weights = torch.arange(1.0, 17).reshape(4, 4)
-    save_file({"a": weights, "b": torch.full((4,), 0.5)}, tmp_path / "model.safetensors")
-    with open_checkpoint(tmp_path / "model.safetensors") as checkpoint:
-        yield checkpoint
+    return on_disk({"a": weights, "b": torch.full((4,), 0.5)})
 
 
 @settings(max_examples=30)
@@ -79,10 +77,9 @@ def test_later_steps_are_applied_for_every_amount(opened):
     assert "3" in second.error
 
 
-def test_kept_energy_of_all_zeros_is_nan(tmp_path):
-    save_file({"a": torch.zeros(4)}, tmp_path / "zeros.safetensors")
-    with open_checkpoint(tmp_path / "zeros.safetensors") as checkpoint:
-        [row] = sweep(recipe_of({"targets": ["a"], "amount": 1}), checkpoint, 1, [0.5], Monitor())
+def test_kept_energy_of_all_zeros_is_nan(on_disk):
+    checkpoint = on_disk({"a": torch.zeros(4)})
+    [row] = sweep(recipe_of({"targets": ["a"], "amount": 1}), checkpoint, 1, [0.5], Monitor())
     assert row.pruned == 2
     assert math.isnan(row.kept_energy)
 

@@ -13,7 +13,6 @@ import safetensors
 import safetensors.torch
 import torch
 from applied import CancelAfter
-from safetensors.torch import save_file
 
 from prune_gui.checkpoint import Checkpoint, TensorWriter, open_checkpoint, source
 from prune_gui.checkpoint.source import Source
@@ -355,10 +354,8 @@ def test_a_late_text_is_waited_for_only_with_the_checksums():
 
 
 @pytest.fixture
-def checkpoint(tmp_path):
-    save_file({"w": torch.zeros(1 << 20)}, tmp_path / "model.safetensors")
-    with open_checkpoint(tmp_path / "model.safetensors") as opened:
-        yield opened
+def checkpoint(on_disk):
+    return on_disk({"w": torch.zeros(1 << 20)})
 
 
 def test_the_fingerprint_has_the_length_of_its_placeholder(checkpoint):

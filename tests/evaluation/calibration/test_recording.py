@@ -64,7 +64,7 @@ def test_the_metadata_tell_what_was_recorded_from_what(tmp_path):
     assert record["versions"]["torch"] == torch.__version__
 
 
-def test_activations_with_scope_row_prune_as_wanda(tmp_path):
+def test_activations_with_scope_row_prune_as_wanda(on_disk, tmp_path):
     model, x = network(), torch.randn(5, 4)
     with prune_gui.record(model, "activations") as recording:
         model(x)
@@ -75,9 +75,7 @@ def test_activations_with_scope_row_prune_as_wanda(tmp_path):
         'steps: [{method: l1_unstructured, targets: ["0.weight"], amount: 0.5, scope: row,'
         f" importance: {scores}}}]"
     )
-    torch.save(model.state_dict(), tmp_path / "model.pt")
-    with prune_gui.open_checkpoint(tmp_path / "model.pt") as checkpoint:
-        mask = prune_gui.resolve(recipe, checkpoint).mask("0.weight")
+    mask = prune_gui.resolve(recipe, on_disk(model.state_dict(), "model.pt")).mask("0.weight")
     assert torch.equal(mask, ranks >= 2)
 
 

@@ -3,18 +3,15 @@
 import gc
 import runpy
 import threading
-from contextlib import ExitStack
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors.torch import save_file
 from torch import nn
 from torch.nn.utils import prune as torch_prune
 
-from prune_gui.checkpoint import open_checkpoint
 from prune_gui.errors import RecipeError, StepError
 from prune_gui.pruning.methods import METHODS
 from prune_gui.pruning.plugins import load_methods
@@ -56,16 +53,12 @@ def weights():
 
 
 @pytest.fixture
-def resolved(tmp_path):
-    with ExitStack() as opened:
+def resolved(on_disk):
+    def resolve_steps(tensors, *steps):
+        every = [{"targets": ["*"], **step} for step in steps]
+        return resolve(Recipe(steps=every), on_disk(tensors))
 
-        def resolve_steps(tensors, *steps):
-            save_file(tensors, tmp_path / "model.safetensors")
-            checkpoint = opened.enter_context(open_checkpoint(tmp_path / "model.safetensors"))
-            every = [{"targets": ["*"], **step} for step in steps]
-            return resolve(Recipe(steps=every), checkpoint)
-
-        yield resolve_steps
+    return resolve_steps
 
 
 def modules(tensors):

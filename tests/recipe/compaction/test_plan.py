@@ -16,7 +16,6 @@ from compact_networks import (
     resolved,
     saved_mlp,
 )
-from safetensors.torch import save_file
 from slicing import random_units, shapes_of, sliced
 from torch import nn
 
@@ -189,29 +188,26 @@ def test_experts_of_a_layer_have_one_width_for_the_loader_script(plan_of):
     assert "would keep different numbers" in problem
 
 
-def test_experts_count_by_the_share_that_processes_a_token(tmp_path):
+def test_experts_count_by_the_share_that_processes_a_token(on_disk):
     state = {"gate": torch.randn(4, 6), "up": torch.randn(4, 5, 6), "down": torch.randn(4, 6, 5)}
-    save_file(state, tmp_path / "m.safetensors")
     rule = SpaceRule.model_validate({"title": "experts", "members": [{"name": "up"}]})
     group = CoupledGroup("experts", "moe", 4, tuple(Member(name, 0) for name in state))
     architecture = Architecture({"experts": rule}, (group,), {}, {"num_experts_per_tok": 1})
-    with open_checkpoint(tmp_path / "m.safetensors") as checkpoint:
-        resolution = resolved(checkpoint, [channels("*", 0, [0, 2])])
-        plan = planned(resolution, architecture, Monitor())
+    resolution = resolved(on_disk(state), [channels("*", 0, [0, 2])])
+    plan = planned(resolution, architecture, Monitor())
     assert plan.before.multiply_adds == 4 * 6 + 2 * 5 * 6
     assert plan.after.multiply_adds == 2 * 6 + 2 * 5 * 6
 
 
-def test_the_work_of_convolutions_of_unknown_strides_is_not_stated(tmp_path):
+def test_the_work_of_convolutions_of_unknown_strides_is_not_stated(on_disk, tmp_path):
     state = {"conv.weight": torch.randn(4, 3, 3, 3), "next.weight": torch.randn(2, 4)}
-    save_file(state, tmp_path / "m.safetensors")
+    checkpoint = on_disk(state)
     members = (Member("conv.weight", 0), Member("next.weight", 1))
     group = CoupledGroup("ffn", "conv", 4, members)
     architecture = Architecture(ffn_architecture().spaces, (group,))
     steps = [channels("conv.weight", 0, [1]), channels("next.weight", 1, [1])]
-    with open_checkpoint(tmp_path / "m.safetensors") as checkpoint:
-        plan = planned(resolved(checkpoint, steps), architecture, Monitor())
-        note = plan_note(plan, OutputPath.of(checkpoint, tmp_path / "out.safetensors"))
+    plan = planned(resolved(checkpoint, steps), architecture, Monitor())
+    note = plan_note(plan, OutputPath.of(checkpoint, tmp_path / "out.safetensors"))
     assert plan.before.multiply_adds is None
     assert plan.image_size is None
     assert "multiply-adds" not in note
@@ -227,17 +223,15 @@ def test_the_note_states_the_work_per_token_or_per_image(plan_of, tmp_path):
     assert f"{work} image of 96 x 96, with the strides of torchvision's networks. " in note
 
 
-def test_a_training_checkpoint_is_refused_in_one_line(tmp_path):
+def test_a_training_checkpoint_is_refused_in_one_line(on_disk, tmp_path):
     model = Mlp()
     optimizer = torch.optim.Adam(model.parameters())
     model(torch.randn(2, 6)).sum().backward()
     optimizer.step()
     training = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-    torch.save(training, tmp_path / "t.pt")
-    with open_checkpoint(tmp_path / "t.pt") as checkpoint:
-        resolution = resolved(checkpoint, neurons("*", [1]))
-        with pytest.raises(CheckpointError, match=r"optimizer states.*Save its state dict alone"):
-            export(resolution, tmp_path / "out.pt", "compact")
+    resolution = resolved(on_disk(training, "t.pt"), neurons("*", [1]))
+    with pytest.raises(CheckpointError, match=r"optimizer states.*Save its state dict alone"):
+        export(resolution, tmp_path / "out.pt", "compact")
     assert [path.name for path in tmp_path.iterdir()] == ["t.pt"]
 
 

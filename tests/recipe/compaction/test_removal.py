@@ -99,14 +99,13 @@ def test_a_unit_of_a_tied_tensor_stays_if_another_layer_needs_it(tmp_path):
     assert [list(np.flatnonzero(units)) for units in found] == [[1], [1]]
 
 
-def test_buffers_do_not_keep_a_block(tmp_path):
+def test_buffers_do_not_keep_a_block(on_disk):
     state = {"h.0.w": torch.ones(2), "h.0.causal": torch.ones(2, dtype=torch.bool)}
-    save_file({**state, "h.1.w": torch.ones(2)}, tmp_path / "m.safetensors")
+    checkpoint = on_disk({**state, "h.1.w": torch.ones(2)})
     members = (Member("h.0.w", None, 0), Member("h.0.causal", None, 0), Member("h.1.w", None, 1))
-    with open_checkpoint(tmp_path / "m.safetensors") as checkpoint:
-        resolution = resolved(checkpoint, [channels("h.0.w", 0, [0, 1])])
-        group = CoupledGroup("layers", "h", 2, members)
-        assert removable_units(resolution, [group], Monitor())[0].tolist() == [True, False]
+    resolution = resolved(checkpoint, [channels("h.0.w", 0, [0, 1])])
+    group = CoupledGroup("layers", "h", 2, members)
+    assert removable_units(resolution, [group], Monitor())[0].tolist() == [True, False]
 
 
 def test_a_member_that_the_file_lacks_is_one_clear_error(tmp_path):

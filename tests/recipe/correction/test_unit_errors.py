@@ -3,7 +3,7 @@
 import pytest
 import torch
 from safetensors.torch import save_file
-from small_bert import FFN, HEADS, HIDDEN, LAYERS, bert_tensors, write_bert
+from small_bert import FFN, HEADS, HIDDEN, LAYERS, bert_tensors
 from torch import nn
 
 import prune_gui
@@ -14,12 +14,6 @@ from prune_gui.recipe.correction.unit_errors import DAMPING
 CONSUMERS = {"ffn": "output.dense", "heads": "attention.output.dense"}
 REMOVED = {"ffn": FFN // 2, "heads": HEADS // 2}
 WIDTH = {"ffn": 1, "heads": HIDDEN // HEADS}
-
-
-@pytest.fixture
-def bert(tmp_path):
-    with open_checkpoint(write_bert(tmp_path)) as checkpoint:
-        yield checkpoint
 
 
 @pytest.fixture

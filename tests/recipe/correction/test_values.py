@@ -304,11 +304,8 @@ def model():
 
 
 @pytest.fixture
-def checkpoint(model, tmp_path):
-    path = tmp_path / "model.safetensors"
-    save_file(model.state_dict(), path)
-    with prune_gui.open_checkpoint(path) as opened:
-        yield opened
+def checkpoint(model, on_disk):
+    return on_disk(model.state_dict())
 
 
 @pytest.mark.parametrize("folder", [".", "statistics"])

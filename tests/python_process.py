@@ -17,8 +17,13 @@ def run_python(program: str, *arguments: object, **options: object) -> str:
 def ended_python(
     program: str, *arguments: object, **options: object
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program, and return how it ended; the options are those of `subprocess.run`."""
-    command = [sys.executable, "-c", dedent(program), *map(str, arguments)]
+    """Run a program, and return how it ended; see `python`."""
+    return python("-c", dedent(program), *arguments, **options)
+
+
+def python(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+    """Run Python, and return how it ended; the options are those of `subprocess.run`."""
+    command = [sys.executable, *map(str, arguments)]
     return subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=110, **options
     )

@@ -2,13 +2,12 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 import torch
 from command_line import prune_gui
 from file_server import serving
+from python_process import python
 from safetensors.torch import load_file, save_file
 
 from prune_gui.pruning.methods import METHODS
@@ -169,10 +168,7 @@ def test_a_problem_is_one_line_on_standard_error(
 def test_the_demo_without_a_display_reports_it_and_prunes_in_the_terminal(tmp_path):
     unset = {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"}
     environment = {key: value for key, value in os.environ.items() if key not in unset}
-    result = subprocess.run(
-        [sys.executable, "-m", "prune_gui", "demo"],
-        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    result = python("-m", "prune_gui", "demo", cwd=tmp_path, env=environment)
     assert (result.returncode, result.stderr) == (0, "")
     assert "no display" in result.stdout
     files = sorted(tmp_path.glob("prune-gui-demo/*"))

@@ -1,22 +1,19 @@
 """What desktops need: options that install menu entries, `file:` URLs, the version."""
 
 import os
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import click
 import pytest
+from python_process import python
 
 from prune_gui.cli.arguments import file_or_url
 
 
 def prune_gui(*arguments, **environment):
-    return subprocess.run(
-        [sys.executable, "-m", "prune_gui", *map(str, arguments)],
-        env=os.environ | environment, capture_output=True, text=True, check=False, timeout=100,
-    )  # fmt: skip
+    return python("-m", "prune_gui", *arguments, env=os.environ | environment)
 
 
 def path_of(text):

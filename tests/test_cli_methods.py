@@ -2,12 +2,12 @@
 
 import json
 import runpy
-import subprocess
 import sys
 
 import pytest
 import torch
 from command_line import prune_gui
+from python_process import python
 from safetensors.torch import load_file
 from small_tokenizers import TEXT, tokenizer_json
 
@@ -84,10 +84,7 @@ def test_an_unusable_plugin_file_is_one_line_on_standard_error(
 
 
 def run(*arguments, cwd):
-    result = subprocess.run(
-        [sys.executable, *map(str, arguments)],
-        capture_output=True, text=True, check=False, timeout=100, cwd=cwd,
-    )  # fmt: skip
+    result = python(*arguments, cwd=cwd)
     assert result.returncode == 0, result.stderr
     return result.stdout
 

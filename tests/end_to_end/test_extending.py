@@ -2,11 +2,10 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from python_process import python
 
 SCRIPT = Path(__file__).with_name("extension.py")
 RECIPE = 'steps: [{method: first_weights, targets: ["*.conv*.weight width>=3"], amount: 5}]'
@@ -21,10 +20,7 @@ def extended(tmp_path, demo_checkpoint):
     environment = {**os.environ, **homes, "LC_ALL": "fr_FR.UTF-8"}
 
     def run(*arguments):
-        process = subprocess.run(
-            [sys.executable, SCRIPT, *arguments], env=environment, cwd=tmp_path, timeout=110,
-            capture_output=True, text=True, encoding="utf-8", check=False,
-        )  # fmt: skip
+        process = python(SCRIPT, *arguments, env=environment, cwd=tmp_path, encoding="utf-8")
         assert process.returncode == 0, process.stderr
         assert "Traceback" not in process.stderr
         return process.stdout

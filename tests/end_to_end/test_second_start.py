@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from python_process import python
 
 RUNNING = """
 import sys
@@ -53,10 +54,7 @@ def running(environment, tmp_path):
 
 
 def start(environment, folder, *arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "prune_gui", *map(str, arguments)],
-        env=environment, cwd=folder, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    return python("-m", "prune_gui", *arguments, env=environment, cwd=folder)
 
 
 @pytest.mark.slow
@@ -96,10 +94,7 @@ def test_a_new_instance_on_demand_or_for_other_settings(
     if not option:
         environment = {**environment, "XDG_CONFIG_HOME": str(tmp_path / "others")}
     call = f"run(Path({str(demo_checkpoint)!r}), None, new_instance={option})"
-    own = subprocess.run(
-        [sys.executable, "-c", RUNNING.replace("run(None, None)", call)],
-        env=environment, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    own = python("-c", RUNNING.replace("run(None, None)", call), env=environment)
     assert own.returncode == 0
     assert own.stdout.startswith("shown\n")
     assert running.poll() is None
@@ -116,10 +111,7 @@ def leave(tmp_path):
     homes = {f"XDG_{name}_HOME": str(tmp_path / name) for name in ("CONFIG", "STATE", "CACHE")}
 
     def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, SCRIPT, *arguments],
-            env={**os.environ, **homes}, capture_output=True, text=True, timeout=110, check=False,
-        )  # fmt: skip
+        return python(SCRIPT, *arguments, env={**os.environ, **homes})
 
     return run
 

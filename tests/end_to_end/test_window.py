@@ -7,6 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from python_process import python
 
 SCRIPT = Path(__file__).with_name("use_window.py")
 
@@ -20,10 +21,8 @@ def save_in_both_ways(checkpoint: Path, folder: Path, targets: list[str], form: 
     window_out, apply_out = folder / f"window{suffix}", folder / f"apply{suffix}"
     homes = {f"XDG_{name}_HOME": str(folder / name) for name in ("CONFIG", "STATE", "CACHE")}
     environment = {**os.environ, **homes}
-    window = subprocess.run(
-        [sys.executable, SCRIPT, checkpoint, ", ".join(targets), "global", "50", window_out, form],
-        env=environment, capture_output=True, text=True, timeout=110, check=False,
-    )  # fmt: skip
+    chosen = ", ".join(targets), "global", "50", window_out, form
+    window = python(SCRIPT, checkpoint, *chosen, env=environment)
     assert window.returncode == 0, window.stderr
     assert "Traceback" not in window.stderr
     globs = "".join(f'  - "{glob}"\n' for glob in targets)

@@ -3,11 +3,10 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from python_process import python
 
 SCRIPT = Path(__file__).with_name("watch_folder.py")
 RECIPE = 'steps: [{method: l1_unstructured, targets: ["*.weight"], amount: 0.5}]\n'
@@ -50,11 +49,7 @@ def in_folder(folder: Path, *arguments: object, **variables: str) -> str:
     """Run Python in the folder, check that no file of it ran or changed, and return the output."""
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     homes = {f"XDG_{name}_HOME": str(folder.parent / name) for name in ("CONFIG", "STATE", "DATA")}
-    result = subprocess.run(
-        [sys.executable, *map(str, arguments)],
-        cwd=folder, env={**os.environ, **homes, **variables},
-        capture_output=True, text=True, timeout=110, check=False,
-    )  # fmt: skip
+    result = python(*arguments, cwd=folder, env={**os.environ, **homes, **variables})
     assert result.returncode == 0, result.stderr
     assert not (folder.parent / "ran").exists(), (folder.parent / "ran").read_text()
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
@@ -82,13 +77,8 @@ def test_python_m_imports_nothing_from_the_working_folder(folder):
 
 def test_python_m_works_in_a_checkout(demo_checkpoint):
     checkout = demo_checkpoint.parents[2]
-    result = subprocess.run(
-        [sys.executable, "-m", "prune_gui", "--help"],
-        cwd=checkout,
-        capture_output=True,
-        check=False,
-    )
-    assert (result.returncode, result.stderr) == (0, b"")
+    result = python("-m", "prune_gui", "--help", cwd=checkout)
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 def test_the_check_for_a_display_imports_nothing_from_the_working_folder(folder):

@@ -3,11 +3,11 @@
 import errno
 import os
 import stat
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from python_process import python
 
 from prune_gui.pruning.kernels import compilation
 from prune_gui.pruning.kernels.compilation import _log_once, _PrivateFolder
@@ -111,11 +111,8 @@ interpret_up_to(0)
 compiled_within(lambda number: number)(1)
 print(numba.config.DEBUG, int(numba.config.OPT), numba.config.FUNCTION_CACHE_SIZE)
 """
-    process = subprocess.run(
-        [sys.executable, "-P", "-c", program],
-        cwd=tmp_path, env={**os.environ, "NUMBA_FUNCTION_CACHE_SIZE": "77"},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    environment = {**os.environ, "NUMBA_FUNCTION_CACHE_SIZE": "77"}
+    process = python("-P", "-c", program, cwd=tmp_path, env=environment)
     assert (process.returncode, process.stdout) == (0, "0 3 77\n"), process.stderr
 
 

@@ -4,11 +4,8 @@ import json
 
 import pytest
 import torch
-from click.testing import CliRunner
+from command_line import prune_gui
 from safetensors.torch import load_file, save_file
-
-from prune_gui.cli.program import cli
-from prune_gui.errors import PruneGuiError
 
 CONFIG = {
     "architectures": ["LlamaForCausalLM"],
@@ -42,13 +39,9 @@ def llama(tmp_path):
     return tmp_path / "llama"
 
 
-def run(*arguments):
-    return CliRunner().invoke(cli, [*map(str, arguments)])
-
-
 def test_a_dry_run_tells_what_is_removed_and_what_loads_the_rest(llama):
-    result = run("compact", llama, "--dry-run")
-    assert result.exit_code == 0
+    result = prune_gui("compact", llama, "--dry-run")
+    assert result.returncode == 0
     lines = [line.split("  ") for line in result.stdout.splitlines()]
     cells = {line[0]: [cell.strip() for cell in line[1:] if cell.strip()] for line in lines}
     assert cells["FFN neurons"] == ["24", "16", "66.7%"]
@@ -56,7 +49,7 @@ def test_a_dry_run_tells_what_is_removed_and_what_loads_the_rest(llama):
     assert any(line[0] == "Multiply-adds per token" for line in lines)
     assert "torchvision" not in result.stdout
     assert "from_pretrained loads the folder" in result.stdout
-    printed = json.loads(run("compact", llama, "--dry-run", "--json").stdout)
+    printed = json.loads(prune_gui("compact", llama, "--dry-run", "--json").stdout)
     removed = 2 * 3 * 4 * 8
     assert printed["before"]["parameters"] - printed["after"]["parameters"] == removed
     assert printed["before"]["multiply_adds"] - printed["after"]["multiply_adds"] == removed
@@ -91,12 +84,12 @@ def test_a_dry_run_states_the_work_per_image_and_its_size(tmp_path, config, size
     if config:
         (tmp_path / "config.json").write_text(json.dumps(config))
     arguments = ("compact", tmp_path / "model.safetensors", "--dry-run")
-    printed = json.loads(run(*arguments, "--json").stdout)
+    printed = json.loads(prune_gui(*arguments, "--json").stdout)
     removed = 3 * 11**2 * outputs[0] ** 2 + 5 * 5**2 * outputs[1] ** 2
     before, after = printed["before"]["multiply_adds"], printed["after"]["multiply_adds"]
     assert before - after == removed
     assert printed["image_size"] == size
-    lines = run(*arguments).stdout
+    lines = prune_gui(*arguments).stdout
     (row,) = (line for line in lines.splitlines() if line.startswith("Multiply-adds"))
     assert row.split("  ")[0] == f"Multiply-adds per image of {size} x {size}"
     assert f"{before:,}" in row
@@ -112,17 +105,19 @@ def test_a_dry_run_and_a_file_tell_that_the_groups_are_a_guess(llama, tmp_path):
     state["2.weight"][:, 1] = 0
     save_file(state, path)
     guess = "Which channels belong together is a guess"
-    assert guess in run("compact", path, "--dry-run").stdout
-    assert guess in run("compact", path, "-o", tmp_path / "small.safetensors").stdout
-    assert json.loads(run("compact", path, "--dry-run", "--json").stdout)["guessed"] is True
-    assert guess not in run("compact", llama, "--dry-run").stdout
+    assert guess in prune_gui("compact", path, "--dry-run").stdout
+    assert guess in prune_gui("compact", path, "-o", tmp_path / "small.safetensors").stdout
+    assert json.loads(prune_gui("compact", path, "--dry-run", "--json").stdout)["guessed"] is True
+    assert guess not in prune_gui("compact", llama, "--dry-run").stdout
 
 
 def test_compact_and_apply_write_the_same_files(llama, tmp_path):
     (tmp_path / "zeros.yaml").write_text("version: 1\nstart: zeros\nsteps: []\n")
-    first = run("compact", llama, "-o", tmp_path / "a")
-    second = run("apply", tmp_path / "zeros.yaml", llama, "-o", tmp_path / "b", "--form", "compact")
-    assert (first.exit_code, second.exit_code) == (0, 0), first.output + second.output
+    first = prune_gui("compact", llama, "-o", tmp_path / "a")
+    second = prune_gui(
+        "apply", tmp_path / "zeros.yaml", llama, "-o", tmp_path / "b", "--form", "compact"
+    )
+    assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
     assert "FFN neurons: 16 of 24" in first.stdout
     for name in ("config.json", "model.safetensors"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
@@ -137,20 +132,18 @@ def test_problems_are_listed_by_a_dry_run_and_refused_on_writing(llama, tmp_path
         if ".mlp." in name:
             value.zero_()
     save_file(state, llama / "model.safetensors")
-    result = run("compact", llama, "--dry-run")
-    assert result.exit_code == 0
+    result = prune_gui("compact", llama, "--dry-run")
+    assert result.returncode == 0
     assert "Problem: model.layers.0: 0 of 12 FFN neurons" in result.stdout
-    with pytest.raises(PruneGuiError, match="at least 1 must"):
-        CliRunner().invoke(
-            cli, ["compact", str(llama), "-o", str(tmp_path / "o")], standalone_mode=False,
-            catch_exceptions=False,
-        )  # fmt: skip
+    refused = prune_gui("compact", llama, "-o", tmp_path / "o")
+    assert refused.returncode == 1
+    assert "at least 1 must" in refused.stderr
     assert not (tmp_path / "o").exists()
 
 
 def test_either_a_dry_run_or_an_output_is_needed(llama, tmp_path):
-    assert run("compact", llama).exit_code == 2
-    assert run("compact", llama, "--dry-run", "-o", tmp_path / "o").exit_code == 2
+    assert prune_gui("compact", llama).returncode == 2
+    assert prune_gui("compact", llama, "--dry-run", "-o", tmp_path / "o").returncode == 2
 
 
 def test_a_dry_run_lists_the_constants_that_other_layers_take_over(llama, tmp_path):
@@ -166,13 +159,15 @@ def test_a_dry_run_lists_the_constants_that_other_layers_take_over(llama, tmp_pa
     save_file(state, llama / "model.safetensors", {"format": "pt"})
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text("start: zeros\nsteps:\n- {method: dead_units, targets: ['*']}\n")
-    result = run("compact", llama, "--dry-run", "--recipe", recipe)
-    assert result.exit_code == 0, result.output
+    result = prune_gui("compact", llama, "--dry-run", "--recipe", recipe)
+    assert result.returncode == 0, result.stderr
     bias = "model.layers.0.mlp.down_proj.bias"
     assert f"{bias}: takes over the constants of 4 removed units; 8 elements change" in (
         result.stdout
     )
     assert "because a layer that reads them has neither a bias nor a batch norm" in result.stdout
-    printed = json.loads(run("compact", llama, "--dry-run", "--recipe", recipe, "--json").stdout)
+    printed = json.loads(
+        prune_gui("compact", llama, "--dry-run", "--recipe", recipe, "--json").stdout
+    )
     assert printed["folded"] == [{"name": bias, "units": 4, "changed": 8}]
     assert [units["units"] for units in printed["constant"]] == [1]

@@ -12,11 +12,10 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner
+from command_line import prune_gui
 from torch import nn
 
 from prune_gui.checkpoint import open_checkpoint
-from prune_gui.cli.program import cli
 from prune_gui.errors import CheckpointError, StepError
 from prune_gui.evaluation.trials import TARGETS, groups_of
 from prune_gui.recipe import Recipe, export, patterns_for, resolve
@@ -284,23 +283,22 @@ def test_a_selected_module_stands_for_its_weights(checkpoint):
 
 
 def test_the_command_line_shows_kinds_and_what_was_left_out(checkpoint, tmp_path):
-    run = CliRunner().invoke
-    text = run(cli, ["inspect", str(checkpoint.path)]).output
+    text = prune_gui("inspect", checkpoint.path).stdout
     (line,) = [line for line in text.splitlines() if line.startswith("Left out by patterns")]
     assert "2 running statistics" in line
     assert "3 scales" in line
     assert "float32, running statistic" in text
     assert "Shown and pruned as codes x scales: q.weight\n" in text
-    printed = json.loads(run(cli, ["inspect", str(checkpoint.path), "--json"]).stdout)
+    printed = json.loads(prune_gui("inspect", checkpoint.path, "--json").stdout)
     kinds = {each["name"]: each["kind"] for each in printed["tensors"]}
     assert [name for name in LEFT_OUT if kinds[name]] == LEFT_OUT
     recipe, out = tmp_path / "r.yaml", tmp_path / "out.safetensors"
     recipe.write_text("steps: [{method: l1_unstructured, targets: ['*'], amount: 0.5}]")
-    applied = run(cli, ["apply", str(recipe), str(checkpoint.path), "-o", str(out)])
-    assert f"Note on step 1: {NOTES['*',]}" in applied.output
+    applied = prune_gui("apply", recipe, checkpoint.path, "-o", out)
+    assert f"Note on step 1: {NOTES['*',]}" in applied.stdout
     page = tmp_path / "page.html"
-    arguments = ["report", str(out), "--reference", str(checkpoint.path), "-o", str(page)]
-    assert run(cli, arguments).exit_code == 0
+    reported = prune_gui("report", out, "--reference", checkpoint.path, "-o", page)
+    assert reported.returncode == 0, reported.stderr
     assert "2 running statistics" in page.read_text()
 
 

@@ -148,6 +148,27 @@ def resolved() -> Callable[..., Resolution]:
 
 
 @pytest.fixture
+def calls_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[object, str], list[tuple[object, ...]]]:
+    """Return a function that notes the calls of a function, given by its owner and its name.
+
+    It returns a list that grows with the positional arguments of each call.
+    """
+
+    def note(owner: object, name: str) -> list[tuple[object, ...]]:
+        calls: list[tuple[object, ...]] = []
+        function = getattr(owner, name)
+
+        def noted(*arguments: object, **options: object) -> object:
+            calls.append(arguments)
+            return function(*arguments, **options)
+
+        monkeypatch.setattr(owner, name, noted)
+        return calls
+
+    return note
+
+
+@pytest.fixture
 def set_torch_threads() -> Iterator[Callable[[int], None]]:
     """Return a function that sets the number of threads of torch until the end of the test."""
     import torch

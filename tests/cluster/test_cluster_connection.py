@@ -44,17 +44,9 @@ def connection(states) -> Iterator[ClusterConnection]:
 
 
 @pytest.fixture
-def opened(monkeypatch) -> list[str]:
-    """The addresses to which a connection was opened."""
-    addresses: list[str] = []
-    open_cluster = connection_module.open_cluster
-
-    def open_and_note(where: str, cancel: threading.Event):
-        addresses.append(where)
-        return open_cluster(where, cancel)
-
-    monkeypatch.setattr(connection_module, "open_cluster", open_and_note)
-    return addresses
+def opened(calls_of) -> list[tuple[str, threading.Event]]:
+    """The addresses to which a connection was opened, each with what cancels it."""
+    return calls_of(connection_module, "open_cluster")
 
 
 def negated(connection: ClusterConnection, monitor: Monitor | None = None) -> list[int]:
@@ -81,7 +73,7 @@ def test_the_first_job_connects_and_the_next_ones_use_the_same_connection(
         assert current_executor() is not None
     assert not opened
     assert negated(connection) == negated(connection) == [-1, -2, -3]
-    assert opened == [address]
+    assert [where for where, _ in opened] == [address]
     wait_until(lambda: states[-1].workers == 1)
     assert [state.connecting for state in states] == [False, True, False]
 
@@ -103,7 +95,7 @@ def test_a_change_closes_the_connection(connection, states, opened, address):
     assert states[-1] == ClusterState()
     connection.change(address)
     negated(connection)
-    assert opened == [address, address]
+    assert [where for where, _ in opened] == [address, address]
 
 
 def test_a_running_job_keeps_its_connection_after_a_change(connection, address):

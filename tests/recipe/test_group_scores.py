@@ -7,13 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner
+from command_line import prune_gui
 from safetensors.torch import load_file, save_file
 from small_bert import FFN, HEADS, HIDDEN, LAYER, LAYERS, bert_tensors, write_bert
 
 from prune_gui import Recipe, open_checkpoint, resolve
 from prune_gui.architecture.groups import check_table, coupled_groups
-from prune_gui.cli.program import cli
 from prune_gui.errors import RecipeError, StepError
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.decisions import coupled_units
@@ -182,15 +181,13 @@ def test_layers_may_have_tensors_without_dimensions(tmp_path, scores):
     ],
 )
 def test_another_amount_reads_no_file_again_but_a_changed_file_is_read(
-    bert, scores, tensors, monkeypatch
+    bert, scores, tensors, calls_of
 ):
     path = scores(tensors)
     start = initial_resolution(Recipe(), bert, Monitor())
-    reads = []
-    read = StoredTensor.__call__
-    monkeypatch.setattr(StoredTensor, "__call__", lambda self: reads.append(self.key) or read(self))
+    reads = calls_of(StoredTensor, "__call__")
     first = start.with_step(Step.model_validate(step(path, amount=3)), Monitor())
-    assert set(reads) == set(tensors)
+    assert {tensor.key for (tensor,) in reads} == set(tensors)
     reads.clear()
     second = start.with_step(Step.model_validate(step(path, amount=6)), Monitor())
     assert reads == []
@@ -297,9 +294,9 @@ def test_the_command_line_prunes_what_the_recipe_or_its_option_says(bert, table,
     masks = []
     for arguments in ([own], [plain, "--table", table], [plain]):
         out = tmp_path / "masks.safetensors"
-        words = ["apply", *arguments, bert.path, "-o", out, "--form", "masks", "--overwrite"]
-        result = CliRunner().invoke(cli, list(map(str, words)))
-        assert result.exit_code == 0, result.output
+        words = [*arguments, bert.path, "-o", out, "--form", "masks", "--overwrite"]
+        result = prune_gui("apply", *words)
+        assert result.returncode == 0, result.stderr
         masks.append(sorted(load_file(out)))
     assert masks[0] == masks[1]
     assert len(masks[2]) == len(masks[0]) + 1
@@ -311,9 +308,8 @@ def test_the_compact_form_removes_the_units_of_the_table_of_the_recipe(bert, tab
     recipe = Recipe(steps=[Step.model_validate(STEP)]).with_table(table, tmp_path)
     file = tmp_path / "recipe.yaml"
     file.write_text(recipe.lying_in(tmp_path).to_yaml())
-    words = ["compact", str(bert.path), "--recipe", str(file), "--dry-run", "--json"]
-    result = CliRunner().invoke(cli, words)
-    assert result.exit_code == 0, result.output
+    result = prune_gui("compact", bert.path, "--recipe", file, "--dry-run", "--json")
+    assert result.returncode == 0, result.stderr
     [units] = json.loads(result.stdout)["units"]
     assert (units["title"], units["before"], units["after"]) == ("cells", 24, 23)
 

@@ -42,16 +42,9 @@ def pruned(tmp_path):
 
 
 @pytest.fixture
-def hashed(monkeypatch):
-    """The names of the files that are read as a whole."""
-    names, fingerprint = [], MappedCheckpoint.fingerprint
-
-    def read(self, monitor):
-        names.append(self.path.name)
-        return fingerprint(self, monitor)
-
-    monkeypatch.setattr(MappedCheckpoint, "fingerprint", read)
-    return names
+def hashed(calls_of):
+    """The checkpoints that are read as a whole, each with a monitor."""
+    return calls_of(MappedCheckpoint, "fingerprint")
 
 
 @pytest.mark.parametrize("folder", ["", "elsewhere"])
@@ -67,7 +60,7 @@ def test_it_is_found_beside_the_file_or_among_recent_ones(pruned, tmp_path, fold
     assert not hashed
     written(original, 3 * WEIGHTS)
     assert find_original(pruned, recent, Monitor()) is None
-    assert original.name in hashed
+    assert original.name in [checkpoint.path.name for checkpoint, _ in hashed]
 
 
 def test_files_whose_headers_do_not_fit_are_not_read(pruned, tmp_path, hashed):

@@ -78,21 +78,15 @@ def test_a_recipe_is_unsaved_if_it_differs_from_the_last_save(session, tmp_path)
     assert session.recipe_path == tmp_path / "recipe.yaml"
 
 
-def test_an_edit_resolves_only_the_steps_from_it_on(session, monkeypatch):
-    done = []
-    with_step = Resolution.with_step
-    monkeypatch.setattr(
-        Resolution,
-        "with_step",
-        lambda self, one, monitor: done.append(one) or with_step(self, one, monitor),
-    )
+def test_an_edit_resolves_only_the_steps_from_it_on(session, calls_of):
+    done = calls_of(Resolution, "with_step")
     for amount in (1, 2, 3):
         session.add(step(amount))
     session.resolver.resolve(session.recipe, Monitor())
     done.clear()
     session.replace(1, step(4))
     resolution = session.resolver.resolve(session.recipe, Monitor())
-    assert done == [step(4), step(3)]
+    assert [one for _, one, _ in done] == [step(4), step(3)]
     assert resolution.pruned_by("w").tolist() == [1, 2, 2, 2, 2, 3, 3, 3]
     done.clear()
     session.resolver.resolve(session.recipe, Monitor())

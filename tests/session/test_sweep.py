@@ -84,7 +84,7 @@ def test_kept_energy_of_all_zeros_is_nan(on_disk):
     assert math.isnan(row.kept_energy)
 
 
-def test_earlier_steps_are_resolved_once_and_later_resolutions_are_kept(opened, monkeypatch):
+def test_earlier_steps_are_resolved_once_and_later_resolutions_are_kept(opened, calls_of):
     recipe = recipe_of(
         {"targets": ["b"], "amount": 1},
         {"targets": ["a"], "amount": 1},
@@ -92,17 +92,10 @@ def test_earlier_steps_are_resolved_once_and_later_resolutions_are_kept(opened, 
     )
     resolver = Resolver(opened)
     whole = resolver.resolve(recipe, Monitor())
-    step_counts = []
-    with_step = Resolution.with_step
-
-    def counted(self, step, monitor):
-        step_counts.append(len(self.outcomes))
-        return with_step(self, step, monitor)
-
-    monkeypatch.setattr(Resolution, "with_step", counted)
+    resolved = calls_of(Resolution, "with_step")
     amount_sweep = Sweep(resolver, recipe, 2)
     assert [amount_sweep.row(amount, Monitor()).pruned for amount in (2, 3)] == [4, 5]
-    assert step_counts == [1, 2, 1, 2]
+    assert [len(before.outcomes) for before, *_ in resolved] == [1, 2, 1, 2]
     assert resolver.resolve(recipe, Monitor()) is whole
 
 

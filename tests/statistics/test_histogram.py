@@ -155,16 +155,9 @@ def test_bins_equal_those_of_numpy_after_any_move_of_the_cut(
 
 
 @pytest.fixture
-def passes(monkeypatch):
+def passes(calls_of):
     """Return a list that grows with every full count of all elements."""
-    found, count_bins = [], kernels.count_bins
-
-    def noted(*of):
-        found.append(of)
-        return count_bins(*of)
-
-    monkeypatch.setattr(kernels, "count_bins", noted)
-    return found
+    return calls_of(kernels, "count_bins")
 
 
 def weights_and_edges(resolved, **recipe):

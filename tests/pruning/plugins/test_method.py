@@ -169,14 +169,12 @@ def test_an_evicted_mask_is_recomputed_identically(plugin_file, weights, resolve
         assert int((pruned_by > 0).sum()) == resolution.counts[name][0]
 
 
-def test_concurrent_threads_compute_a_mask_once(plugin_file, weights, resolved, monkeypatch):
+def test_concurrent_threads_compute_a_mask_once(plugin_file, weights, resolved, calls_of):
     body = "import time; time.sleep(0.01)\n        return default_mask"
     [method] = load_methods(plugin_file(source("unstructured", body)))
     resolution = resolved(weights, {"method": "lowest"}, L1, {"method": "lowest"})
     masks._kept.clear()
-    calls = []
-    ask = method.process.ask
-    monkeypatch.setattr(method.process, "ask", lambda *a: calls.append(1) or ask(*a))
+    calls = calls_of(method.process, "ask")
     threads = [
         threading.Thread(target=resolution.pruned_by, args=["fc.weight"], daemon=True)
         for _ in range(4)

@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import pytest
 
@@ -41,6 +41,15 @@ OS_CALLS: Final = (
     "listdir", "lstat", "mkdir", "open", "pwrite", "read", "remove", "rename", "replace", "rmdir",
     "scandir", "sendfile", "setxattr", "stat", "symlink", "truncate", "unlink", "utime", "write",
 )  # fmt: skip
+
+
+def raising(error: BaseException) -> Callable[..., NoReturn]:
+    """Return a function that raises an error, whatever its arguments."""
+
+    def fail(*_: object, **__: object) -> NoReturn:
+        raise error.with_traceback(None)
+
+    return fail
 
 
 class Killed(BaseException):

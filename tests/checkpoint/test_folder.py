@@ -8,6 +8,7 @@ import pytest
 import safetensors.torch
 import torch
 from safetensors.torch import save_file
+from system_faults import raising
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.checkpoint.sharded import index as shard_index
@@ -250,11 +251,7 @@ def test_a_file_that_cannot_be_read_or_disappears_gives_a_clear_error(
     tmp_path, monkeypatch, error, words
 ):
     torch.save({"a": torch.ones(2)}, tmp_path / "m.pt")
-
-    def fail(*_, **__):
-        raise error
-
-    monkeypatch.setattr("prune_gui.checkpoint.source.open_regular", fail)
+    monkeypatch.setattr("prune_gui.checkpoint.source.open_regular", raising(error))
     with pytest.raises(CheckpointError, match=words):
         open_checkpoint(tmp_path / "m.pt")
 
@@ -276,16 +273,13 @@ def test_a_file_that_cannot_be_read_or_disappears_gives_a_clear_error(
 def test_what_no_parser_expects_is_a_refusal_and_logged(
     tmp_path, monkeypatch, caplog, place, error
 ):
-    def fail(*_, **__):
-        raise error
-
     path = tmp_path / "m.safetensors"
     safetensors.torch.save_file({"a": torch.ones(2)}, path)
     if "index" in place:
         path = tmp_path / "m.safetensors.index.json"
         path.write_text('{"weight_map": {"a": "m.safetensors"}}')
     with monkeypatch.context() as patch, pytest.raises(CheckpointError) as caught:  # noqa: PT012
-        patch.setattr(f"prune_gui.checkpoint.{place}", fail)
+        patch.setattr(f"prune_gui.checkpoint.{place}", raising(error))
         with open_checkpoint(path) as checkpoint:
             assert checkpoint.module_types
             checkpoint.read("a")
@@ -297,11 +291,8 @@ def test_what_no_parser_expects_is_a_refusal_and_logged(
 
 @pytest.mark.parametrize("error", [MemoryError(), KeyboardInterrupt(), Cancelled()])
 def test_what_is_no_fault_of_the_file_is_raised_unchanged(tmp_path, monkeypatch, error):
-    def fail(*_, **__):
-        raise error
-
     safetensors.torch.save_file({"a": torch.ones(2)}, tmp_path / "m.safetensors")
-    monkeypatch.setattr("prune_gui.checkpoint.opening.recognized", fail)
+    monkeypatch.setattr("prune_gui.checkpoint.opening.recognized", raising(error))
     with pytest.raises(type(error)) as caught:
         open_checkpoint(tmp_path / "m.safetensors")
     assert caught.value is error

@@ -21,6 +21,7 @@ from applied import applied
 from corpus_forms import LEGACY
 from python_process import ended_python
 from safetensors.torch import save_file
+from system_faults import raising
 
 from prune_gui.checkpoint import FileOutput, TensorWriter, bus_errors, open_checkpoint
 from prune_gui.checkpoint.refusal import FalseClaimError
@@ -342,8 +343,7 @@ def little(_):
     return SimpleNamespace(free=3)
 
 
-def no_permission(*_):
-    raise PermissionError(13, "Permission denied")
+no_permission = raising(PermissionError(13, "Permission denied"))
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from system_faults import raising
 from written_files import contents
 
 from prune_gui.checkpoint.write import atomic, temp_files
@@ -106,11 +107,10 @@ def test_the_owner_of_a_replaced_file_is_kept(tmp_path):
 
 @posix_only
 def test_an_owner_that_cannot_be_set_is_no_error(tmp_path, monkeypatch):
-    def refuse(*_, **__):
-        raise PermissionError(1, "Operation not permitted")
-
     for name in ("chown", "setxattr", "listxattr", "chmod"):
-        monkeypatch.setattr(os, name, refuse, raising=False)
+        monkeypatch.setattr(
+            os, name, raising(PermissionError(1, "Operation not permitted")), raising=False
+        )
     (tmp_path / "m.pt").write_bytes(b"old")
     replace(tmp_path / "m.pt")
     assert (tmp_path / "m.pt").read_bytes() == b"new"
@@ -135,10 +135,7 @@ def test_extended_attributes_of_a_replaced_target_are_kept(tmp_path, kind):
 @pytest.fixture(params=["as the system can", "with links", "without"])
 def ways(request, monkeypatch):
     """Force each of the ways to rename a file without replacing another one."""
-
-    def refuse(*_):
-        raise OSError(38, "Function not implemented")
-
+    refuse = raising(OSError(38, "Function not implemented"))
     if request.param != "as the system can":
         monkeypatch.setattr(temp_files, "_renameat2", refuse)
     if request.param == "without":

@@ -21,6 +21,7 @@ from distributed.comm import CommClosedError, connect
 from file_server import serving
 from object_stores import forget_connections, s3_contents, serving_s3, use_s3
 from sharded_files import tied_weights, write_shards
+from system_faults import raising
 from written_files import contents
 
 from prune_gui import parallel
@@ -289,12 +290,10 @@ def test_a_fault_of_a_worker_is_named_and_leaves_no_file(
     checkpoint, client, tmp_path, monkeypatch, fault
 ):
     resolution, here = resolve(recipe_of(STEPS["global"]), checkpoint), threading.current_thread()
-
-    def fail(*_) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     if fault == "the disk is full":
-        monkeypatch.setattr(writing, "write_file", fail)
+        monkeypatch.setattr(
+            writing, "write_file", raising(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+        )
     else:
         monkeypatch.setattr(Path, "is_dir", lambda _: threading.current_thread() is here)
     with pytest.raises(CheckpointError, match=fault):

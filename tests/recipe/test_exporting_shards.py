@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from sharded_files import divided, write_shards
+from system_faults import raising
 from written_files import contents
 
 from prune_gui.checkpoint import open_checkpoint
@@ -286,10 +287,7 @@ def test_files_that_are_not_shards_are_never_deleted(demo, tmp_path, stranger):
 
 
 def test_without_atomic_exchange_only_a_new_folder_is_written(demo, tmp_path, monkeypatch):
-    def refuse(*_):
-        raise OSError(22, "Invalid argument")
-
-    monkeypatch.setattr(atomic, "exchange", refuse)
+    monkeypatch.setattr(atomic, "exchange", raising(OSError(22, "Invalid argument")))
     out = tmp_path / "out"
     written(demo, out)
     before = contents(out)

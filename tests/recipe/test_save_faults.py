@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
-from system_faults import ERRNOS, KILL, SHORT, Fault, Killed, system_calls
+from system_faults import ERRNOS, KILL, SHORT, Fault, Killed, raising, system_calls
 from written_files import contents
 
 from prune_gui.checkpoint import Checkpoint, open_checkpoint
@@ -187,13 +187,12 @@ def test_any_fault_of_any_call_of_any_save_leaves_the_old_files_or_the_new_ones(
 def test_a_disk_that_cannot_read_back_the_file_gives_one_line(
     resolution, tmp_path, monkeypatch, suffix
 ):
-    def broken(*_):
-        raise OSError(errno.EIO, "Input/output error")
-
     target = tmp_path / f"out.{suffix}"
     target.write_bytes(b"old")
     for kind in (Checkpoint, SafetensorsCheckpoint):
-        monkeypatch.setattr(kind, "stored_reader", broken)
+        monkeypatch.setattr(
+            kind, "stored_reader", raising(OSError(errno.EIO, "Input/output error"))
+        )
     with pytest.raises(CheckpointError) as raised:
         export(resolution, target, overwrite=True)
     assert str(raised.value) == (

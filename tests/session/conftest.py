@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 
 import pytest
+from system_faults import raising
 
 
 @pytest.fixture
@@ -17,8 +18,6 @@ def delete_working_folder(monkeypatch) -> Callable[[], None]:
     attribute of a module, if started with ``-c``, as the workers of pytest-xdist are. See
     https://github.com/python/cpython/issues/130932.
     """
-
-    def getcwd() -> str:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-
-    return lambda: monkeypatch.setattr(os, "getcwd", getcwd)
+    return lambda: monkeypatch.setattr(
+        os, "getcwd", raising(FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)))
+    )

@@ -7,6 +7,7 @@ import psutil
 import pytest
 import torch
 from safetensors.torch import save_file
+from system_faults import raising
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.checkpoint.spans import MappedCheckpoint
@@ -88,11 +89,7 @@ def test_files_in_a_network_are_not_read(pruned, tmp_path, hashed, monkeypatch):
 
 def test_a_folder_that_cannot_be_read_has_no_original(pruned, tmp_path, monkeypatch):
     elsewhere = written(tmp_path / "elsewhere" / "net.safetensors")
-
-    def refuse(_):
-        raise PermissionError("no")
-
-    monkeypatch.setattr(type(tmp_path), "iterdir", refuse)
+    monkeypatch.setattr(type(tmp_path), "iterdir", raising(PermissionError("no")))
     assert find_original(pruned, [], Monitor()) is None
     assert find_original(pruned, [elsewhere], Monitor()) == elsewhere
 

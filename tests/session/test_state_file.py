@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict
-from system_faults import ERRNOS, KILL, SHORT, Fault, Killed, system_calls
+from system_faults import ERRNOS, KILL, SHORT, Fault, Killed, raising, system_calls
 
 from prune_gui.session import state_file
 from prune_gui.session.state_file import LOCK, StateFile, StatePath
@@ -225,12 +225,10 @@ def test_a_file_without_read_permission_is_neither_set_aside_nor_overwritten(fil
 
 def test_a_file_with_a_read_error_is_neither_set_aside_nor_overwritten(file, caplog):
     put(file, OLD)
-
-    def fail(*_):
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(state_file, "read_regular", fail)
+        patch.setattr(
+            state_file, "read_regular", raising(OSError(errno.EIO, os.strerror(errno.EIO)))
+        )
         assert file.load() is None
         assert add(file) is None
     assert len(caplog.records) == 2
@@ -252,10 +250,7 @@ def test_waiting_for_the_lock_has_a_timeout(file, caplog, monkeypatch):
 def test_a_file_system_without_locks_is_used_without_them(file, monkeypatch):
     import fcntl
 
-    def fail(*_):
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr(fcntl, "flock", fail)
+    monkeypatch.setattr(fcntl, "flock", raising(OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))))
     assert add(file) == Kept(number=1, texts=NEW)
     assert file.load() == Kept(number=1, texts=NEW)
 

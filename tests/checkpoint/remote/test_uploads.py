@@ -16,6 +16,7 @@ from filelock import FileLock
 from gguf_files import write_gguf
 from object_stores import forget_connections, use_azure, use_gcs, use_s3
 from safetensors.torch import save_file
+from system_faults import raising
 from upload_proxy import upload_proxy
 
 import prune_gui
@@ -396,11 +397,8 @@ def test_objects_of_others_and_running_uploads_are_not_removed(store, path, reso
 def test_what_cannot_be_removed_now_is_removed_later(store, path, monkeypatch, caplog):
     kill_at_part(store, path, 4, "s3://results/net", "--shard-size", "20MB")
     removing = uploads.remove_parts
-
-    def fail(*_):
-        raise CheckpointError("s3://results cannot be written: no complete answer.")
-
-    monkeypatch.setattr(uploads, "remove_parts", fail)
+    failure = CheckpointError("s3://results cannot be written: no complete answer.")
+    monkeypatch.setattr(uploads, "remove_parts", raising(failure))
     assert remove_interrupted() == []
     assert "The next upload removes what is left" in caplog.text
     monkeypatch.setattr(uploads, "remove_parts", removing)

@@ -23,6 +23,7 @@ from corpus_forms import (
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from same_values import same
+from system_faults import raising
 
 from prune_gui.checkpoint import open_checkpoint
 from prune_gui.checkpoint.torch.checkpoint import TorchCheckpoint
@@ -180,10 +181,7 @@ def test_a_call_with_other_arguments_than_torch_takes_is_refused(saved, call):
 
 def test_the_unpickler_of_torch_is_never_called(saved, monkeypatch):
     paths = [saved({"w": torch.ones(2)}), saved({"w": torch.ones(2)}, "legacy.pt", **LEGACY)]
-
-    def fail(*_, **__):
-        raise AssertionError("torch unpickles")
-
+    fail = raising(AssertionError("torch unpickles"))
     monkeypatch.setattr(torch, "load", fail)
     monkeypatch.setattr(torch._weights_only_unpickler, "Unpickler", fail)
     for path in paths:

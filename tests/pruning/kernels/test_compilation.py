@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from python_process import python
+from system_faults import raising
 
 from prune_gui.pruning.kernels import compilation
 from prune_gui.pruning.kernels.compilation import _log_once, _PrivateFolder
@@ -24,11 +25,10 @@ def square(number):
 @pytest.fixture
 def cache(tmp_path, monkeypatch) -> Path:
     """Make the user's cache folder, below `tmp_path`, the only one that can be written."""
-
-    def refuse(_: object) -> None:
-        raise PermissionError(errno.EROFS, "Read-only file system")
-
-    monkeypatch.setattr("numba.core.caching.InTreeCacheLocator.ensure_cache_path", refuse)
+    monkeypatch.setattr(
+        "numba.core.caching.InTreeCacheLocator.ensure_cache_path",
+        raising(PermissionError(errno.EROFS, "Read-only file system")),
+    )
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     _log_once.cache_clear()
     return tmp_path / "cache"
@@ -93,10 +93,10 @@ def test_a_damaged_cache_is_written_again(cache, caplog, suffix):
 
 @posix
 def test_a_full_disk_disables_the_cache_but_not_the_loop(cache, monkeypatch, caplog):
-    def save(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("numba.core.caching.IndexDataCacheFile.save", save)
+    monkeypatch.setattr(
+        "numba.core.caching.IndexDataCacheFile.save",
+        raising(OSError(errno.ENOSPC, "No space left on device")),
+    )
     assert compiled(square)(3) == 9
     assert "No space left on device" in caplog.text
 

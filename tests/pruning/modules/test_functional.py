@@ -5,6 +5,7 @@ import weakref
 
 import pytest
 import torch
+from system_faults import raising
 from torch import nn
 from torch.nn.utils import prune as reference
 
@@ -86,13 +87,9 @@ def test_a_failing_call_leaves_all_modules_unchanged():
         assert len(two._forward_pre_hooks) == 1
 
 
-def fail(*args):
-    raise MemoryError
-
-
 def test_a_failure_while_masks_are_stored_leaves_all_modules_unchanged(monkeypatch):
     one, two = layers([[1.0, 2.0]], [[3.0, 4.0]])
-    monkeypatch.setattr(two, "register_forward_pre_hook", fail)
+    monkeypatch.setattr(two, "register_forward_pre_hook", raising(MemoryError()))
     with pytest.raises(MemoryError):
         prune(weights([one, two]), 1)
     assert not pruning.is_pruned(one)
@@ -105,7 +102,7 @@ def test_a_failure_restores_the_weight_list_of_a_recurrent_module(monkeypatch):
     x = torch.randn(2, 1, 4)
     before = lstm(x)[0]
 
-    monkeypatch.setattr(other, "register_forward_pre_hook", fail)
+    monkeypatch.setattr(other, "register_forward_pre_hook", raising(MemoryError()))
     with pytest.raises(MemoryError):
         prune([(lstm, "weight_ih_l0"), (other, "weight")], 0.5)
     assert lstm._flat_weights[0] is lstm.weight_ih_l0

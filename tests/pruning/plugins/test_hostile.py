@@ -9,6 +9,7 @@ import psutil
 import pytest
 import torch
 from polling import wait_until
+from system_faults import raising
 
 from prune_gui.errors import Cancelled, PluginError, RecipeError
 from prune_gui.isolated.messages import pack
@@ -96,10 +97,9 @@ def test_a_failing_mask_is_an_error_and_the_next_one_succeeds(plugin_file, monke
 
 
 def test_a_process_that_cannot_be_started_is_an_error(plugin_file, monkeypatch):
-    def refuse(*_):
-        raise OSError(11, "Resource temporarily unavailable")
-
-    monkeypatch.setattr(SupervisorProcess, "start", refuse)
+    monkeypatch.setattr(
+        SupervisorProcess, "start", raising(OSError(11, "Resource temporarily unavailable"))
+    )
     with pytest.raises(PluginError, match="since its process does not start: Resource temporarily"):
         load_file(plugin_file(source("pass")))
 

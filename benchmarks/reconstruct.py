@@ -1,7 +1,8 @@
 """What reconstruction keeps of a language model, beside Wanda and SparseGPT, on the same tokens.
 
 Usage: ``python benchmarks/reconstruct.py FOLDER TOKENS [--patterns 2:4 0.7 ...] [--methods NAME...]
-[--targets NAME...] [--samples N] [--held-out N] [--tune STEPS] [--seeds N] [--write FILE.md]``.
+[--targets NAME...] [--samples N] [--held-out N] [--tune STEPS] [--spread SHARE] [--seeds N]
+[--write FILE.md]``.
 FOLDER holds a causal model of transformers; TOKENS is a safetensors file with the integer tensors
 `calibration` and `held_out`, (samples, length). Prints, as Markdown, the perplexity on `held_out`
 of each method at each pattern, with the seconds of pruning on this machine and the peak of the
@@ -175,7 +176,15 @@ def measure(arguments: argparse.Namespace) -> dict[str, float]:
         if method.startswith(OURS):
             recipe = Recipe.model_validate({"steps": [step(pattern, arguments.targets)]})
             steps = arguments.tune if method != OURS else 0
-            reconstruct(model, recipe, batches, forward=forward, tuning_steps=steps, seed=seed)
+            reconstruct(
+                model,
+                recipe,
+                batches,
+                forward=forward,
+                tuning_steps=steps,
+                seed=seed,
+                spread=arguments.spread if ":" not in pattern else 0.0,
+            )
         elif method in REFERENCES:
             pruned_by(REFERENCES[method], model, batches, arguments.targets, pattern)
         seconds = time.perf_counter() - start
@@ -203,6 +212,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=128)
     parser.add_argument("--held-out", type=int, metavar="N", help="samples to evaluate")
     parser.add_argument("--tune", type=int, default=0, metavar="STEPS")
+    parser.add_argument("--spread", type=float, default=0.0, metavar="SHARE")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--write", type=Path, metavar="FILE.md")
     parser.add_argument("--one", nargs=3, metavar=("METHOD", "PATTERN", "SEED"), help="print JSON")
@@ -214,7 +224,8 @@ def main() -> None:
     options = [arguments.folder, arguments.tokens, "--samples", str(arguments.samples)]
     if arguments.held_out:
         options += ["--held-out", str(arguments.held_out)]
-    options += ["--tune", str(arguments.tune), "--targets", *arguments.targets]
+    options += ["--tune", str(arguments.tune), "--spread", str(arguments.spread)]
+    options += ["--targets", *arguments.targets]
     rows = []
     for pattern in arguments.patterns:
         for method in methods:

@@ -88,6 +88,15 @@ WORST: Final = 5
     show_default=True,
     help="Share of the mean diagonal of the second moments that is added to it.",
 )
+@click.option(
+    "--spread",
+    type=click.FloatRange(0, 1),
+    default=0.0,
+    show_default=True,
+    metavar="SHARE",
+    help="How much the amounts of layers may differ from that of their step, 0.1 for example; more "
+    "is pruned where the output of the block suffers less, and as much of each block.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the order in tuning.")
 @click.option(
     "--device",

@@ -21,6 +21,7 @@ from prune_gui.recipe.exporting import output_of, parts_to_write
 from prune_gui.recipe.output import OutputOptions, OutputPath
 from prune_gui.recipe.recipe import Recipe, own_version
 from prune_gui.recipe.resolution import resolve
+from prune_gui.reconstruction.amounts import steps_to_change
 from prune_gui.reconstruction.block import LayerError
 from prune_gui.reconstruction.calibration import LENGTH, SAMPLES, Calibration, read_calibration
 from prune_gui.reconstruction.networks import find_blocks
@@ -137,6 +138,8 @@ class FolderRun:
             deciding = _deciding(checkpoint, recipe, model.config, data, options, device)
             unfinished = UnfinishedRun(out, deciding)
             blocks = StoredBlocks(model, lists, resolution, options, unfinished, device)
+            if options.spread:
+                steps_to_change(resolution, blocks)
             check_room(out, blocks.bytes_to_write())
             yield cls(checkpoint, blocks, data, out, unfinished, options, output)
 
@@ -176,9 +179,12 @@ class FolderRun:
         """
         with self.unfinished.begun():
             with monitor.plan(len(self.blocks)), monitor.in_charge():
-                network = self.blocks.network(self.data)
-                result = reconstruct_blocks(self.blocks, network, self.options, monitor, report)
-            self.blocks.write(self.out, self.output, self.data, result, monitor)
+                blocks = self.blocks
+                if self.options.spread:
+                    blocks = blocks.with_amounts(self.data)
+                network = blocks.network(self.data)
+                result = reconstruct_blocks(blocks, network, self.options, monitor, report)
+            blocks.write(self.out, self.output, self.data, result, monitor)
             self.unfinished.remove()
         return result
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import chain
 from typing import Any
@@ -15,9 +15,11 @@ from prune_gui.evaluation.calibration.layer_inputs import has_rows, weight_of
 from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.recipe.recipe import Recipe
 from prune_gui.recipe.resolution import Resolution, resolve
+from prune_gui.reconstruction.amounts import with_amounts
 from prune_gui.reconstruction.block import LayerError
 from prune_gui.reconstruction.networks import BlockList, Forward, Network, find_blocks, whole
 from prune_gui.reconstruction.patterns import Pattern, patterns_in
+from prune_gui.reconstruction.row_weights import BATCHES
 from prune_gui.reconstruction.running import (
     DAMPING,
     RATE,
@@ -50,6 +52,9 @@ class _InMemoryBlocks:
 
     def __len__(self) -> int:
         return len(self._blocks)
+
+    def __iter__(self) -> Iterator[nn.Module]:
+        return iter(self._blocks)
 
     def finished(self, number: int) -> BlockError | None:
         return None
@@ -89,6 +94,7 @@ def reconstruct(
     tuning_steps: int = 0,
     rate: float = RATE,
     seed: int = 0,
+    spread: float = 0.0,
     progress: Progress | None = None,
     cancel: CancelFlag | None = None,
     report: Callable[[LayerError | BlockError], object] = lambda _: None,
@@ -120,6 +126,9 @@ def reconstruct(
         tuning_steps: steps of Adam per block after its weights are solved; each takes a batch.
         rate: the highest learning rate of these steps.
         seed: of the order of batches in tuning.
+        spread: how much the amounts of layers may differ from that of their step of
+            `l1_unstructured`, as a share of the weights, 0.1 for example: more is pruned where the
+            output of the block suffers less, and as much of each block. 0: not at all.
         progress: called with (done, total), in blocks.
         cancel: for example a `threading.Event`; pruned blocks stay pruned.
         report: called with the error of each layer, and of each block.
@@ -129,12 +138,13 @@ def reconstruct(
 
     Raises:
         RecipeError: a step of the recipe cannot be applied to the model.
-        ReconstructionError: the model has no list of blocks, does not run them in order, or no
-            target is in a block; nothing is pruned.
+        ReconstructionError: the model has no list of blocks, does not run them in order, no
+            target is in a block, or the amounts cannot differ; nothing is pruned.
     """
-    options = Options(choose, damping, iterations, tuning_steps, rate, seed)
+    options = Options(choose, damping, iterations, tuning_steps, rate, seed, spread)
     weights = {name: one.detach() for name, one in model.named_parameters()}
-    resolution = resolve(recipe, InMemory(weights))
+    checkpoint = InMemory(weights)
+    resolution = resolve(recipe, checkpoint)
     data, run = list(batches), forward or (lambda model, batch: model(batch))
 
     def network_of(lists: Sequence[BlockList]) -> tuple[_InMemoryBlocks, Network]:
@@ -162,5 +172,11 @@ def reconstruct(
         given = BlockList("", tuple(paths.get(one, "") for one in blocks), tuple(blocks))
         found, network = network_of([given])
     monitor = Monitor(progress, cancel)
+    if spread:
+        with monitor.in_charge():
+            few = Network(model, network.lists, data[:BATCHES], run, lambda _: nullcontext())
+            recipe = with_amounts(resolution, found, few, damping=damping, spread=spread)
+        resolution = resolve(recipe, checkpoint)
+        found = _InMemoryBlocks(model, list(found), resolution, options)
     with monitor.plan(len(found)):
         return reconstruct_blocks(found, network, options, monitor, report)

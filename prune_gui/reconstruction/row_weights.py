@@ -48,7 +48,7 @@ def row_weights(
             for batch, call in zip(inputs[:BATCHES], calls[:BATCHES], strict=True):
                 check_cancelled()
                 output = squares.run(block, batch, call)
-                squares.add(output, [], random_direction(output, generator))
+                squares.add(output, random_direction(output, generator))
     except RuntimeError as error:  # such as of code that changes in place what gradients need
         log.info("rows count the same in a block without gradients: %s", error)
         return {}
@@ -95,17 +95,16 @@ class SquaredDerivatives:
         self._outputs.clear()
         return call.run(block, inputs)
 
-    def add(self, output: Tensor, others: list[Tensor], direction: Tensor) -> list[Tensor | None]:
-        """Add those of <direction, output>; return its derivatives by other tensors."""
+    def add(self, output: Tensor, direction: Tensor) -> None:
+        """Add the squared derivatives of <direction, output>."""
         if not output.requires_grad:
-            return [None] * len(others)
+            return
         tensors = [one for _, one in self._outputs]
-        found = torch.autograd.grad(output, [*others, *tensors], direction, allow_unused=True)
-        for (module, _), one in zip(self._outputs, found[len(others) :], strict=True):
+        found = torch.autograd.grad(output, tensors, direction, allow_unused=True)
+        for (module, _), one in zip(self._outputs, found, strict=True):
             if one is not None:
                 squares = rows_first(module, one.float()).square().sum(1)
                 self.sums[module] = self.sums.get(module, 0) + squares
-        return list(found[: len(others)])
 
 
 def rows_first(module: nn.Module, output: Tensor) -> Tensor:

@@ -37,6 +37,8 @@ class Options:
         tuning_steps: steps of Adam per block after the solve; 0 for none.
         rate: the highest learning rate of these.
         seed: of the order of batches in tuning.
+        spread: how much the amounts of layers may differ from that of their step, as a share of
+            the weights; see `prune_gui.reconstruction.amounts`. 0: not at all.
 
     Raises:
         ReconstructionError: a number is out of its range.
@@ -48,10 +50,12 @@ class Options:
     tuning_steps: int = 0
     rate: float = RATE
     seed: int = 0
+    spread: float = 0.0
 
     def __post_init__(self) -> None:
         """Check the numbers; a rate of 0 would train nothing."""
-        for name, smallest in {"damping": 0, "iterations": 1, "tuning_steps": 0}.items():
+        least = {"damping": 0, "iterations": 1, "tuning_steps": 0, "spread": 0}
+        for name, smallest in least.items():
             value = getattr(self, name)
             if not smallest <= value < math.inf:
                 raise ReconstructionError(

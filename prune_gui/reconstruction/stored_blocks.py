@@ -23,11 +23,13 @@ from prune_gui.monitor import Monitor
 from prune_gui.recipe.exporting import write
 from prune_gui.recipe.output import OutputOptions
 from prune_gui.recipe.recipe import ERRORS_KEY, PREFIX
-from prune_gui.recipe.resolution import Resolution
+from prune_gui.recipe.resolution import Resolution, resolve
+from prune_gui.reconstruction.amounts import with_amounts
 from prune_gui.reconstruction.calibration import Calibration
 from prune_gui.reconstruction.networks import BlockList, Network
 from prune_gui.reconstruction.patterns import Pattern, patterns_in
 from prune_gui.reconstruction.pretrained import initialize_others, stored_names
+from prune_gui.reconstruction.row_weights import BATCHES
 from prune_gui.reconstruction.running import BlockError, Options, Reconstruction
 from prune_gui.reconstruction.unfinished import UnfinishedRun
 
@@ -136,6 +138,20 @@ class StoredBlocks:
         ]
         forward = partial(_forward, self._model.config)
         return Network(self._model, self._lists, batches, forward, self._in_memory)
+
+    def with_amounts(self, data: Calibration) -> StoredBlocks:
+        """Return the blocks with amounts of their own for layers, see `with_amounts`."""
+        few = Calibration(data.batches[:BATCHES], data.digest)
+        options = self._options
+        recipe = with_amounts(
+            self._resolution,
+            self,
+            self.network(few),
+            damping=options.damping,
+            spread=options.spread,
+        )
+        resolution = resolve(recipe, self._checkpoint)
+        return StoredBlocks(self._model, self._lists, resolution, options, self._run, self.device)
 
     @contextmanager
     def _in_memory(self, module: nn.Module) -> Iterator[None]:

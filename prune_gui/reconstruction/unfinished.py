@@ -35,6 +35,7 @@ DECIDING: Final = {
     "tuning_steps": deferred("number of training steps"),
     "rate": deferred("learning rate"),
     "seed": deferred("seed"),
+    "spread": deferred("spread of amounts"),
     "device": deferred("device"),
 }
 """What decides the result, and must be the same when going on."""

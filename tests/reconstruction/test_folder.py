@@ -27,6 +27,9 @@ from prune_gui.reconstruction.running import BlockError, Options
 
 pytestmark = pytest.mark.slow  # transformers is slow to import
 RECIPE = Recipe.model_validate({"steps": [{"method": "n_m", "targets": ["*_proj.weight"]}]})
+HALF = Recipe.model_validate(
+    {"steps": [{"method": "l1_unstructured", "amount": 0.5, "targets": ["*_proj.weight"]}]}
+)
 NAMES = "model.layers.{}.mlp.down_proj.weight"
 
 
@@ -56,10 +59,12 @@ def run(folder, tokens, out, *, recipe=RECIPE, report=lambda _: None, **options)
         return opened.run(Monitor(), report)
 
 
-@pytest.mark.parametrize("tuning_steps", [0, 4])
-def test_a_stopped_run_goes_on_with_the_same_bytes(folder, tokens, tmp_path, tuning_steps):
+@pytest.mark.parametrize(
+    "options", [{}, {"tuning_steps": 4}, {"recipe": HALF, "spread": 0.2}], ids=str
+)
+def test_a_stopped_run_goes_on_with_the_same_bytes(folder, tokens, tmp_path, options):
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"
-    expected = run(folder, tokens, whole, tuning_steps=tuning_steps)
+    expected = run(folder, tokens, whole, **options)
 
     class StoppedError(Exception):
         pass
@@ -73,10 +78,10 @@ def test_a_stopped_run_goes_on_with_the_same_bytes(folder, tokens, tmp_path, tun
 
     for number in range(2):
         with pytest.raises(StoppedError):
-            run(folder, tokens, resumed, tuning_steps=tuning_steps, report=stop_after(number))
+            run(folder, tokens, resumed, **options, report=stop_after(number))
         assert not resumed.exists()
     pruned_again = []
-    found = run(folder, tokens, resumed, tuning_steps=tuning_steps, report=pruned_again.append)
+    found = run(folder, tokens, resumed, **options, report=pruned_again.append)
     assert {one.name for one in pruned_again if not isinstance(one, BlockError)}
     assert found == expected
     assert contents(resumed) == contents(whole)
@@ -245,6 +250,27 @@ def test_the_command_writes_a_folder_that_transformers_loads(folder, tmp_path):
     metadata = json.loads(inspected.output).get("metadata", {})
     assert inspected.exit_code == 0
     assert "prune_gui.calibration" in metadata or metadata == {}
+
+
+def test_amounts_of_layers_differ_within_the_spread_and_are_recorded(folder, tokens, tmp_path):
+    out = tmp_path / "out"
+    run(folder, tokens, out, recipe=HALF, spread=0.1)
+    pruned = {name: one for name, one in tensors_in(out).items() if name.endswith("_proj.weight")}
+    shares = [float((one == 0).float().mean()) for one in pruned.values()]
+    assert min(shares) < 0.45
+    assert max(shares) > 0.55
+    assert max(abs(share - 0.5) for share in shares) < 0.101
+    total = sum(one.numel() for one in pruned.values())
+    zeros = sum(int((one == 0).sum()) for one in pruned.values())
+    assert zeros / total == pytest.approx(0.5, abs=1e-3)
+    verified = CliRunner().invoke(cli, ["verify", str(out)])
+    assert (verified.exit_code, "sound" in verified.output) == (0, True), verified.output
+
+
+def test_a_recipe_without_one_amount_for_several_layers_cannot_spread(folder, tokens, tmp_path):
+    with pytest.raises(ReconstructionError, match="that has one amount"):
+        run(folder, tokens, tmp_path / "out", spread=0.1)
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.fixture

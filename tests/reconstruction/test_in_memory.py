@@ -413,7 +413,7 @@ def test_what_cannot_run_is_refused_before_anything_is_pruned(network, batches):
 @pytest.mark.parametrize(
     ("option", "value"),
     [
-        *product(["damping", "iterations", "tuning_steps", "rate"], [nan, inf, -1]),
+        *product(["damping", "iterations", "tuning_steps", "spread", "rate"], [nan, inf, -1]),
         ("iterations", 0),
         ("rate", 0),
     ],

@@ -303,6 +303,7 @@ def reconstruct_job(
     length: int,
     choose: bool,
     tuning_steps: int,
+    spread: float,
 ) -> Job:
     """Reconstruct the model of a folder, and report each `LayerError` and `BlockError`.
 
@@ -321,7 +322,7 @@ def reconstruct_job(
             recipe,
             CalibrationFile(calibration, samples, length),
             out,
-            options=Options(choose=choose, tuning_steps=tuning_steps),
+            options=Options(choose=choose, tuning_steps=tuning_steps, spread=spread),
             output=OutputOptions(),
             device=chosen_device(),
         ) as run:

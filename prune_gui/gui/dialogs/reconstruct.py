@@ -42,6 +42,8 @@ CALIBRATION: Final = questions.FileQuestion(
 )
 OUTPUT: Final = deferred("Folder for the reconstructed model")
 MAX_COUNT: Final = 1_000_000
+MAX_SPREAD: Final = 30
+"""Percentage points."""
 MAX_TICKS: Final = 8
 
 
@@ -81,6 +83,16 @@ class ReconstructDialog(JobSequenceDialog):
         self.tuning.setToolTip(
             tr("Then train the kept weights of each block towards the outputs of the dense one")
         )
+        self.spread = layouts.described(
+            QSpinBox(maximum=MAX_SPREAD, prefix="± ", suffix=" %"), tr("Amounts of layers")
+        )
+        self.spread.setSpecialValueText(tr("Those of the stack"))
+        self.spread.setToolTip(
+            tr(
+                "More is pruned of layers from which the output of the block suffers less, and as "
+                "much in all"
+            )
+        )
         browse = (
             layouts.button(tr("&Browse…"), self._ask_calibration),
             layouts.button(tr("B&rowse…"), self._ask_output),
@@ -91,12 +103,17 @@ class ReconstructDialog(JobSequenceDialog):
             length=self.length,
             steps=self.tuning,
         )
-        fields = self.calibration, self.out, self.masks, self.samples, self.length, self.tuning
-        self._inputs: tuple[QWidget, ...] = (*fields, *browse)
+        numbers = self.samples, self.length, self.tuning, self.spread
+        self._inputs: tuple[QWidget, ...] = (
+            *(self.calibration, self.out, self.masks),
+            *numbers,
+            *browse,
+        )
         form = layouts.form(
             (tr("Calibration"), layouts.row((self.calibration, 1), browse[0])),
             (tr("Output"), layouts.row((self.out, 1), browse[1])),
             (tr("Masks"), self.masks),
+            (tr("Amounts"), self.spread),
             (tr("Samples"), counts),
         )
         self.grid = BlockGrid(tr("Errors of layers"))
@@ -188,6 +205,7 @@ class ReconstructDialog(JobSequenceDialog):
             length=self.length.value(),
             choose=self.masks.currentData(),
             tuning_steps=self.tuning.value(),
+            spread=self.spread.value() / 100,
         )
         self._sequence.start([self._job])
         self.message.say(tr("Reading the calibration data"), warning=False)

@@ -86,7 +86,7 @@ class ReconstructDialog(JobSequenceDialog):
         self.spread = layouts.described(
             QSpinBox(maximum=MAX_SPREAD, prefix="± ", suffix=" %"), tr("Amounts of layers")
         )
-        self.spread.setSpecialValueText(tr("Those of the stack"))
+        self.spread.setSpecialValueText(tr("As in the stack"))
         self.spread.setToolTip(
             tr(
                 "More is pruned of layers from which the output of the block suffers less, and as "

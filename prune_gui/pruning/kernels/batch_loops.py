@@ -123,27 +123,25 @@ def count_up_to(
 @compiled
 def add_squares(
     bits: Bits,
-    values: Values | None,
+    values: Values,
     magnitude: Key,
     remaining_mask: Flags | None,
-    shift: Key,
-    digit: Key,
-    above: Key,
-    prefix: Key,
-    counts: Ints,
-    sums: Numbers,
+    min_key: Key,
+    end_key: Key,
     scale: float,
+    sums: Numbers,
 ) -> None:
-    """Count each value of ``(key >> shift) & digit``, for keys with ``key >> above == prefix``.
+    """Add the squares of ``value * scale`` for keys in [``min_key``, ``end_key``) to ``sums``.
 
-    ``values`` are the numbers of those bits, or None. The squares of ``value * scale`` are added to
-    ``sums`` by the same digit.
+    ``values`` are the numbers of the bits. That of index i is added to number i % size of ``sums``,
+    so that the loop is vectorized.
     """
-    for i in range(bits.size):
-        key = bits[i] & magnitude
-        if key >> above == prefix and (remaining_mask is None or remaining_mask[i]):
-            index = (key >> shift) & digit
-            counts[index] += 1
-            if values is not None:
-                value = np.float64(values[i]) * scale
-                sums[index] += value * value
+    for start in range(0, bits.size, sums.size):
+        own, numbers = bits[start : start + sums.size], values[start : start + sums.size]
+        for i in range(own.size):
+            key = own[i] & magnitude
+            counts = (key >= min_key) & (key < end_key)
+            if remaining_mask is not None:
+                counts &= remaining_mask[start + i]
+            value = np.float64(numbers[i]) * scale if counts else 0.0
+            sums[i] += value * value

@@ -81,7 +81,7 @@ def _count_span(
     task: tuple[int, Ranking, int, int, int, int, int], monitor: Monitor
 ) -> tuple[int, DigitHistogram]:
     index, ranking, shift, above, prefix, start, stop = task
-    histogram = _span_histogram(ranking, shift, above, prefix, start, stop)
+    histogram = span_histogram(ranking, shift, above, prefix, start, stop)
     monitor.advance((stop - start) * ranking.keys.width)
     return index, histogram
 
@@ -121,7 +121,7 @@ def _grouped_histogram(ranking: Ranking, prefix: int) -> DigitHistogram:
     def work(index: int) -> tuple[int, GroupedSpan | DigitHistogram]:
         if index in to_group:
             return index, _group_span(ranking, spans[index])
-        return index, _span_histogram(ranking, 0, DIGIT_BITS, prefix, *spans[index])
+        return index, span_histogram(ranking, 0, DIGIT_BITS, prefix, *spans[index])
 
     found = dict(parallel.run(work, missing))
     new = {index: one for index, one in found.items() if isinstance(one, GroupedSpan)}
@@ -153,7 +153,7 @@ def _cache(ranking: Ranking, above: int) -> LRUCache[DigitHistogram] | None:
     return ranking.histogram_cache.leading if leading else ranking.histogram_cache.further
 
 
-def _span_histogram(
+def span_histogram(
     ranking: Ranking, shift: int, above: int, prefix: int, start: int, stop: int
 ) -> DigitHistogram:
     """Return the histogram of bits `shift` to `above` - 1 in a span of a ranking."""
@@ -166,7 +166,7 @@ def _span_histogram(
         return DigitHistogram.of(counts)
     digits = 1 << (above - shift)
     table = np.zeros(digits, np.uint32)
-    for bits, remaining_mask in _parts(ranking, start, stop):
+    for bits, remaining_mask in key_parts(ranking, start, stop):
         key = bits.dtype.type
         key_kernels.count_digits_between(
             bits,
@@ -184,12 +184,13 @@ def _span_histogram(
 def _leading_counts(ranking: Ranking, shift: int, start: int, stop: int) -> NDArray[np.uint32]:
     """Return how often each value of ``bits >> shift`` occurs: uint32, indexed by value."""
     tables = np.zeros((2, 1 << 8 * ranking.keys.width - shift), np.uint32)
-    for bits, remaining_mask in _parts(ranking, start, stop):
+    for bits, remaining_mask in key_parts(ranking, start, stop):
         key_kernels.count_leading(bits, remaining_mask, bits.dtype.type(shift), tables)
     counts: NDArray[np.uint32] = tables[0] + tables[1]
     return counts
 
 
-def _parts(ranking: Ranking, start: int, stop: int) -> Iterator[tuple[Bits, Flags | None]]:
+def key_parts(ranking: Ranking, start: int, stop: int) -> Iterator[tuple[Bits, Flags | None]]:
+    """Yield the keys in [start, stop), and which of them remain, in blocks."""
     for span in blocks(ranking.keys, start, stop):
         yield ranking.keys.bits(*span), ranking.mask(*span)

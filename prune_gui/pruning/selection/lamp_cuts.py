@@ -29,15 +29,16 @@ from prune_gui import parallel
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.arrays import Flags, Ints, Numbers
 from prune_gui.pruning.kernels import batch_loops as batched_kernels
-from prune_gui.pruning.kernels.key_loops import find_between
+from prune_gui.pruning.kernels.key_loops import count_digits_between
 from prune_gui.pruning.selection.batched import (
     SortedKeys,
     batches_of_small,
     concatenate,
     prunable_counts,
 )
-from prune_gui.pruning.selection.digit_histograms import DIGIT_BITS
-from prune_gui.pruning.selection.keys import KeySource, Ranking, ScoreKeys, blocks
+from prune_gui.pruning.selection.digit_histograms import DIGIT_BITS, key_parts, span_histogram
+from prune_gui.pruning.selection.histogram_cache import DigitHistogram
+from prune_gui.pruning.selection.keys import KeySource, Ranking, ScoreKeys
 from prune_gui.pruning.selection.radix_select import Cut, find_cuts, nth_tie, work
 
 
@@ -112,7 +113,7 @@ class _GroupTable:
         distances = np.maximum(
             self.min_scores[unclear] - estimate, estimate - self.max_scores[unclear]
         )
-        nearest = unclear[np.lexsort((np.maximum(distances, 0), self.owners[unclear]))]
+        nearest = unclear[np.lexsort((distances, self.owners[unclear]))]
         owners, first = np.unique(self.owners[nearest], return_index=True)
         return dict(zip(owners.tolist(), self.indices[nearest[first]].tolist(), strict=True))
 
@@ -170,9 +171,8 @@ def _read(task: tuple[int, Callable[[Monitor], Part]], monitor: Monitor) -> tupl
     return owner, read(monitor)
 
 
-GROUP_BITS: Final = 17
-"""Bits that split a group. The last pass over a 32-bit type resolves the 14 others, so that few
-keys of each tensor become groups of their own."""
+PARTIAL_SUMS: Final = 256
+"""Partial sums of squares, which let the loop over the numbers be vectorized."""
 MAX_SQUARE: Final = 1e280
 """Larger squares, as of infinity, are reduced to this, so that their sums are finite."""
 MIN_EXPONENT: Final = -1000
@@ -180,31 +180,34 @@ MIN_EXPONENT: Final = -1000
 NON_FINITE_SCORE: Final = 2.0
 """The score of NaN and infinity; the largest finite number of a tensor scores 1."""
 
-Part = tuple[NDArray[Any], ...]
-"""The result of one pass over a group: arrays with an element per part."""
+Part = tuple[Any, ...]
+"""The result of one pass over a group: mostly arrays with an element per part."""
 
 
 @dataclass(frozen=True, slots=True)
 class TensorGroups:
     """Groups of the keys of one ranking, by their leading bits, ascending.
 
-    `bits` are the numbers of unknown trailing bits: a group of 0 bits is a single key. `sums` are
-    of squares, 0 for non-finite numbers. float64 numbers are divided by 2 to the `exponent` before
-    they are squared, so that squares do not overflow; the scores stay the same.
+    `bits` are the numbers of unknown trailing bits: a group of 0 bits is a single key. `above` is
+    at most the sum of the squares above a group, and `sums` at least that with the squares of the
+    group. Both are exact for a single key. Non-finite numbers have no part in them. float64 numbers
+    are divided by 2 to the `exponent` before they are squared, so that squares do not overflow; the
+    scores stay the same.
     """
 
     ranking: Ranking
     first: Ints
     bits: Ints
     counts: Ints
+    above: Numbers
     sums: Numbers
     exponent: int
 
     @classmethod
     def whole(cls, ranking: Ranking) -> TensorGroups:
         bits = np.array([8 * ranking.keys.width - 1])
-        zeros = np.zeros(1, int)
-        return cls(ranking, zeros, bits, zeros, np.zeros(1), largest_exponent(ranking))
+        none, nothing = np.zeros(1, int), np.zeros(1)
+        return cls(ranking, none, bits, none, nothing, nothing, largest_exponent(ranking))
 
     @property
     def units(self) -> Ints:
@@ -219,16 +222,13 @@ class TensorGroups:
     def bounds(self) -> tuple[Numbers, Numbers]:
         """Return the lower and the upper bound of the scores of each group.
 
-        A is the sum of squares above a group, and S the same sum including the group. Elements with
-        keys from a to b score at least a^2 / S and at most b^2 / (b^2 + A).
+        Elements with keys from a to b score a^2 / `sums` at least, b^2 / (b^2 + `above`) at most.
         """
-        keys = self.ranking.keys
-        sums = np.cumsum(self.sums[::-1])[::-1]
-        above = np.append(sums, 0.0)[1:]
-        low = np.divide(self._squares(self.first), sums, out=np.zeros_like(sums), where=sums > 0)
+        sums, squares = self.sums, self._squares(self.first)
+        low = np.divide(squares, sums, out=np.zeros_like(sums), where=sums > 0)
         top = self._squares(self.first + (1 << self.bits) - 1)
-        high = np.divide(top, top + above, out=np.ones_like(sums), where=top > 0)
-        non_finite = _non_finite(keys, self.first)
+        high = np.divide(top, top + self.above, out=np.ones_like(sums), where=top > 0)
+        non_finite = _non_finite(self.ranking.keys, self.first)
         low[non_finite] = high[non_finite] = NON_FINITE_SCORE
         return low, np.where(self.bits > 0, high, low)
 
@@ -240,20 +240,29 @@ class TensorGroups:
         return [partial(count, *span) for span in parallel.chunks(self.ranking.keys.size)]
 
     def with_parts(self, index: int, results: Sequence[Part]) -> TensorGroups:
-        keys, shift = self.ranking.keys, self._shift(index)
-        counts, sums = _total(results, 1 << (int(self.bits[index]) - shift), has_sums=shift > 0)
-        occur = np.flatnonzero(counts)
-        first, counts = self.first[index] + (occur << shift), counts[occur]
-        sums = sums[occur] if shift else counts * self._squares(first)
-        sums[_non_finite(keys, first)] = 0.0
-        pairs = zip(
-            (self.first, self.bits, self.counts, self.sums),
-            (first, np.full_like(first, shift), counts, sums),
-            strict=True,
-        )
+        shift = self._shift(index)
+        table = np.zeros(1 << (int(self.bits[index]) - shift), np.int64)
+        for digits, some_counts, _ in results:
+            table[digits] += some_counts
+        above_all = sum(sum_above for _, _, sum_above in results)  # in order: this rounds
+        occur = np.flatnonzero(table)
+        first, counts = self.first[index] + (occur << shift), table[occur]
+        finite = ~_non_finite(self.ranking.keys, first)
+
+        def sums(keys: Ints) -> Numbers:
+            of_each = np.where(finite, counts * self._squares(keys), 0.0)
+            total: Numbers = above_all + np.cumsum(of_each[::-1])[::-1]
+            return total
+
+        least = np.append(sums(first), above_all)
+        parts = first, np.full_like(first, shift), counts, least[1:], sums(first + (1 << shift) - 1)
+        own = self.first, self.bits, self.counts, self.above, self.sums
+        pairs = zip(own, parts, strict=True)
         columns = (np.concatenate([a[:index], b, a[index + 1 :]]) for a, b in pairs)
-        first, bits, counts, sums = columns
-        return replace(self, first=first, bits=bits, counts=counts, sums=sums)
+        first, bits, counts, above, all_sums = columns
+        above[max(index - 1, 0) : index] = least[0]  # the neighbours, which may be near the cut
+        all_sums[index + len(occur) :][:1] = above_all
+        return replace(self, first=first, bits=bits, counts=counts, above=above, sums=all_sums)
 
     def cuts(self, taken: Ints, monitor: Monitor) -> list[Cut]:
         ranking, pruned = self.ranking, int(taken.sum())
@@ -275,7 +284,7 @@ class TensorGroups:
         return squares_of(keys, self.ranking.keys.dtype, self.exponent)
 
     def _shift(self, index: int) -> int:
-        return max(int(self.bits[index]) - GROUP_BITS, 0)
+        return max(int(self.bits[index]) - DIGIT_BITS, 0)
 
 
 def _count_parts(
@@ -288,37 +297,29 @@ def _count_parts(
     stop: int,
     monitor: Monitor,
 ) -> Part:
-    """Return which parts of a group occur in [start, stop), their counts and sums of squares.
+    """Return which parts of a group occur in [start, stop), and their counts.
 
-    For parts that are single keys the sums are empty: they follow from the counts.
+    The last result is the sum of the squares of the finite numbers above the group.
     """
-    counts = np.zeros(1 << (above - shift), np.int64)
-    sums = np.zeros(len(counts) if shift else 0)
-    for span in blocks(ranking.keys, start, stop):
-        bits, mask = ranking.keys.bits(*span), ranking.mask(*span)
-        key, magnitude = bits.dtype.type, ranking.keys.magnitude
-        if magnitude >> above:  # few keys are in the group: skip the others fast
-            low, high = prefix << above, ((prefix + 1) << above) - 1
-            positions = np.empty(bits.size, np.uint32)
-            count = find_between(bits, key(magnitude), key(low), key(high), positions)
-            bits = bits[positions[:count]]
-            mask = None if mask is None else mask[positions[:count]]
-        batched_kernels.add_squares(
-            bits,
-            bits.view(f"f{ranking.keys.width}") if shift else None,
-            key(magnitude),
-            mask,
-            key(shift),
-            key(len(counts) - 1),
-            key(above),
-            key(prefix),
-            counts,
-            sums,
-            2.0**-exponent,
-        )
-    monitor.advance((stop - start) * ranking.keys.width)
-    occur = np.flatnonzero(counts != 0)
-    return occur, counts[occur], np.minimum(sums[occur], MAX_SQUARE) if shift else sums
+    width, first_non_finite = ranking.keys.width, ranking.keys.first_non_finite
+    squares = np.zeros(PARTIAL_SUMS)
+    assert first_non_finite is not None
+    if above == 8 * width - 1:  # all keys
+        histogram = span_histogram(ranking, shift, 8 * width, 0, start, stop)
+    else:
+        counts = np.zeros(1 << (above - shift), np.uint32)
+        for bits, mask in key_parts(ranking, start, stop):
+            key, first, end = bits.dtype.type, prefix << above, (prefix + 1) << above
+            magnitude, digits = key(ranking.keys.magnitude), (key(shift), key(len(counts) - 1))
+            count_digits_between(bits, magnitude, mask, key(first), key(end - 1), *digits, counts)
+            finite = key(end), key(first_non_finite)
+            numbers = bits.view(f"f{width}")
+            batched_kernels.add_squares(
+                bits, numbers, magnitude, mask, *finite, 2.0**-exponent, squares
+            )
+        histogram = DigitHistogram.of(counts)
+    monitor.advance((stop - start) * width)
+    return histogram.values, histogram.counts, squares.sum()
 
 
 def squares_of(
@@ -359,16 +360,6 @@ def _largest_key(ranking: Ranking, span: tuple[int, int], _monitor: Monitor) -> 
     if ranking.remaining_mask is not None:
         finite &= ranking.remaining_mask(*span)
     return int(span_keys.max(initial=0, where=finite))
-
-
-def _total(parts: Sequence[Part], length: int, *, has_sums: bool) -> Part:
-    """Add counts and sums in order, so that rounding does not depend on the threads."""
-    counts, sums = np.zeros(length, np.int64), np.zeros(length if has_sums else 0)
-    for occur, some_counts, some_sums in parts:
-        counts[occur] += some_counts
-        if has_sums:
-            sums[occur] += some_sums
-    return counts, sums
 
 
 def _non_finite(source: KeySource, keys: Ints) -> Flags:

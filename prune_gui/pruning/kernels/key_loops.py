@@ -16,9 +16,9 @@ from prune_gui.pruning.kernels.loop import compiled, compiled_unless_small
 
 BLOCK = 4096
 """Elements compared in one block; the flags of a block fit in the L1 cache."""
-LONG_ROW = 1024
+LONG_ROW = 400
 LONG_ROW_DIGIT_BITS = 11
-"""Digits of long rows have more bits than 8: more counters, which few elements in a row share."""
+"""Digits of so many keys have more bits than 8: few counters would wait for their last use."""
 
 
 def _count_leading_in_numpy(
@@ -292,10 +292,10 @@ def _nth_lowest(keys: Bits, n: int) -> tuple[Key, int]:
     long, because half of its branches are mispredicted.
     """
     size, above, as_key = keys.size, 8 * keys.itemsize, keys.dtype.type
-    digit_bits = 8 if size < LONG_ROW or keys.itemsize == 1 else LONG_ROW_DIGIT_BITS
-    counts = np.empty(1 << digit_bits, np.int64)
-    while above > 0:
-        above = max(above - digit_bits, 0)
+    table = np.empty(1 << LONG_ROW_DIGIT_BITS, np.int64)
+    while above > 0 and size > 1:
+        digit_bits = 8 if size < LONG_ROW or keys.itemsize == 1 else LONG_ROW_DIGIT_BITS
+        above, counts = max(above - digit_bits, 0), table[: 1 << digit_bits]
         shift, digits = as_key(above), as_key(counts.size - 1)
         counts[:] = 0
         for i in range(size):

@@ -336,6 +336,17 @@ def test_each_row_loses_its_own_smallest(dtype, shape, pool, gathered, data):
         assert (rank.rank < units[row]) == rank.pruned
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_long_rows_lose_their_smallest(dtype):
+    tensor = torch.randn(4, 700, generator=torch.Generator().manual_seed(0)).to(dtype)
+    units, shape = np.array([0, 1, 350, 700]), RowShape(1, 4, 700)
+    ranking = Ranking(keys_of(tensor))
+    cuts = Lazy.of_value(find_row_cuts(ranking, units, shape))
+    pruned = torch.from_numpy(RowCut(ranking, shape, cuts).prunes(0, tensor.numel()))
+    expected = [k_smallest(row, int(k)) for row, k in zip(tensor, units, strict=True)]
+    assert torch.equal(pruned.view(4, 700), torch.stack(expected))
+
+
 @pytest.mark.parametrize("span", [(0, 1), (3, 19), (6, 7), (20, 21)])
 def test_row_cuts_of_a_span_equal_that_span_of_the_whole(span):
     tensor = torch.randint(-3, 3, (3, 7)).float()

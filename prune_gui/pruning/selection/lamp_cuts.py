@@ -4,12 +4,12 @@ score(w) = w^2 / (sum of v^2 over the elements v of the tensor with |v| >= |w|):
 al., "Layer-adaptive Sparsity for the Magnitude-based Pruning", 2021.
 
 Within a tensor the score grows with |w|. A *group* is the set of keys with the same leading
-bits. Its count, its sum of squares and the sum of all squares above it bound the scores of its
-elements. The groups of all tensors then bound the k-th lowest score, and only groups that overlap
-these bounds are split further. In a 16-bit type the first pass resolves every single key. In a
-32-bit type it leaves about one group per tensor, and the second pass resolves each key of that
-group. A third pass reads few tensors, if any. Small tensors are joined to batches, and the keys of
-each are sorted on every pass, which gives the scores.
+bits. The counts of groups bound the sum of the squares above each, and so the scores of its
+elements; a pass over a group adds up exactly what is above it. The groups of all tensors then bound
+the k-th lowest score, and only groups that overlap these bounds are split further. In a 16-bit type
+the first pass resolves every single key. In a 32-bit type it leaves about one group per tensor, and
+the second pass resolves each key of that group. A third pass reads few tensors, if any. Small
+tensors are joined to batches, and the keys of each are sorted on every pass: that gives the scores.
 """
 
 from __future__ import annotations

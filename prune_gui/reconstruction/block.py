@@ -191,15 +191,28 @@ def prune_block(
         masks[name] = mask
         note = tr("pruned as the recipe does, and not corrected: it is no weight with inputs")
         report(LayerError(name, None, int(mask.sum()), mask.numel(), note))
-    for name, pattern in patterns.items():
-        if pattern.made:
-            mask = pattern.mask_of_made(units).to(block.get_parameter(name).device)
-            block.get_parameter(name).mul_(mask)
-            masks[name] = mask & masks.get(name, mask)
-            if not pattern.is_solved:
-                note = tr("pruned with the units that are no longer read")
-                report(LayerError(name, None, int(mask.sum()), mask.numel(), note))
+    _prune_made(block, patterns, units, masks, report)
     return masks
+
+
+def _prune_made(
+    block: nn.Module,
+    patterns: Mapping[str, Pattern],
+    units: Mapping[int, Flags],
+    masks: dict[str, Tensor],
+    report: Callable[[LayerError], object],
+) -> None:
+    """Prune what goes with the units that layers of a block no longer read; add to the masks."""
+    for name, pattern in patterns.items():
+        if not pattern.made:
+            continue
+        parameter = block.get_parameter(name)
+        mask = pattern.mask_of_made(units).to(parameter.device)
+        parameter.mul_(mask)
+        masks[name] = mask & masks.get(name, mask)
+        if not pattern.is_solved:
+            note = tr("pruned with the units that are no longer read")
+            report(LayerError(name, None, int(mask.sum()), mask.numel(), note))
 
 
 def _prune(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -72,13 +73,33 @@ LAYOUTS: Final[Mapping[str, str]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a panel is, and the legend that begins below it and ends at `bottom`."""
+
+    panel: Panel
+    box: QRectF
+    legend: QTextDocument
+    bottom: float
+
+
 @dataclass(frozen=True, eq=False)
 class Figure:
-    """What is drawn, and how: panels with their legends. Several panels get letters and titles."""
+    """What is drawn, and how: panels with their legends. Several panels get letters and titles.
+
+    It is made on the GUI thread, which also has the rich texts: to arrange one, Qt makes a
+    connection, and another thread that waits for the lock of connections, while it holds the lock
+    of Python, would stop a GUI thread that holds the one and needs the other.
+    """
 
     panels: Sequence[Panel]
     title: str
     settings: FigureSettings
+
+    def __post_init__(self) -> None:
+        """Arrange the texts, and have the GUI thread delete them."""
+        for text in (self._heading, *(place.legend for place in self._places)):
+            weakref.finalize(self, text.deleteLater).atexit = False
 
     @property
     def family(self) -> str:
@@ -91,35 +112,40 @@ class Figure:
     @property
     def size(self) -> QSizeF:
         """The size in points. The height follows from the content unless it is set."""
-        bottom = max((foot for _, _, foot in self._boxes), default=0.0) + MARGIN
+        bottom = max((place.bottom for place in self._places), default=0.0) + MARGIN
         return QSizeF(self._width, self._height or bottom)
 
     def pixel_size(self, dpi: float) -> QSize:
         return (self.size * dpi / POINTS_PER_INCH).toSize()
 
     def draw(self, painter: QPainter, monitor: Monitor | None = None) -> None:
-        """Draw all but the pictures of widgets with a painter whose unit is a point."""
+        """Draw all but rich texts and pictures of widgets; the unit of the painter is a point."""
         hints = QPainter.RenderHint
         painter.setRenderHints(hints.Antialiasing | hints.LosslessImageRendering)
         canvas = self._canvas(painter, monitor)
         canvas.fill(QRectF(QPointF(), self.size), self.colours.background)
-        canvas.write(self._title(canvas), QPointF(MARGIN, MARGIN))
-        for number, (panel, box, _) in enumerate(self._boxes):
+        for number, place in enumerate(self._places):
+            panel, box = place.panel, place.box
             if len(self.panels) > 1:
                 line = QRectF(box.left(), box.top(), box.width(), canvas.line)
                 line.moveBottom(box.top() - TITLE_GAP)
                 canvas.text(line, f"{ascii_lowercase[number]}  {panel.title}", bold=True)
             if not panel.is_of_widget:
                 self._draw_panel(canvas, panel, box)
-            foot = QPointF(0, TITLE_GAP) + box.bottomLeft()
-            canvas.write(self._legend(canvas, panel, box.width()), foot)
+
+    def draw_texts(self, painter: QPainter) -> None:
+        """Draw the rich texts, on the GUI thread after `draw`."""
+        canvas = self._canvas(painter)
+        canvas.write(self._heading, QPointF(MARGIN, MARGIN))
+        for place in self._places:
+            canvas.write(place.legend, QPointF(0, TITLE_GAP) + place.box.bottomLeft())
 
     def draw_pictures(self, painter: QPainter) -> None:
         """Draw the pictures of widgets, on the GUI thread after `draw`."""
         canvas = self._canvas(painter)
-        for panel, box, _ in self._boxes:
-            if panel.is_of_widget:
-                self._draw_panel(canvas, panel, box)
+        for place in self._places:
+            if place.panel.is_of_widget:
+                self._draw_panel(canvas, place.panel, place.box)
 
     def _draw_panel(self, canvas: Canvas, panel: Panel, box: QRectF) -> None:
         canvas.painter.save()
@@ -139,17 +165,18 @@ class Figure:
         pixels_per_pt = settings.dpi / POINTS_PER_INCH
         return Canvas(painter, self.colours, settings.text_pt, self.family, pixels_per_pt, monitor)
 
-    def _title(self, canvas: Canvas) -> QTextDocument:
+    @cached_property
+    def _heading(self) -> QTextDocument:
         html = f"<b>{escape(one_line(self.title))}</b>" if self.title else ""
-        return canvas.rich(html, self._width - 2 * MARGIN, small=False)
+        return self._canvas(QPainter()).rich(html, self._width - 2 * MARGIN, small=False)
 
     def _legend(self, canvas: Canvas, panel: Panel, width: float) -> QTextDocument:
         text = panel.legend_for(canvas, width) if self.settings.legend else ""
         return canvas.rich(text, width)
 
     @cached_property
-    def _boxes(self) -> list[tuple[Panel, QRectF, float]]:
-        """Return where each panel is, and where its legend ends.
+    def _places(self) -> list[_Place]:
+        """Where each panel is.
 
         The next panel is in the column that ends first. If the height is set, the panels of each
         column are stretched to it.
@@ -157,15 +184,16 @@ class Figure:
         canvas, full = self._canvas(QPainter()), self._width - 2 * MARGIN
         count = max(1, min(int(full // (COLUMN_EMS * canvas.text_pt)), len(self.panels)))
         width = (full + 2 * GAP) / count - 2 * GAP
-        top = MARGIN + (self._title(canvas).size().height() + TITLE_GAP if self.title else 0)
+        top = MARGIN + (self._heading.size().height() + TITLE_GAP if self.title else 0)
         lead = canvas.line + TITLE_GAP if len(self.panels) > 1 else 0
         columns: list[list[Panel]] = [[] for _ in range(count)]
         ends = [0.0] * count
-        heights, texts, boxes = {}, {}, {}
+        legends = {panel: self._legend(canvas, panel, width) for panel in self.panels}
+        heights, texts, places = {}, {}, {}
         for panel in self.panels:
-            legend, column = self._legend(canvas, panel, width), ends.index(min(ends))
+            text, column = legends[panel], ends.index(min(ends))
             heights[panel] = panel.height(canvas, width)
-            texts[panel] = 0 if legend.isEmpty() else legend.size().height() + TITLE_GAP
+            texts[panel] = 0 if text.isEmpty() else text.size().height() + TITLE_GAP
             columns[column].append(panel)
             ends[column] += lead + heights[panel] + texts[panel] + GAP
         for number, panels in enumerate(columns):
@@ -182,8 +210,8 @@ class Figure:
                 factor = min(stretch, 1.0) if panel.is_rigid else stretch
                 box = QRectF(left, y + lead, width, factor * heights[panel])
                 y = box.bottom() + texts[panel] + GAP
-                boxes[panel] = panel, box, y - GAP
-        return [boxes[panel] for panel in self.panels]
+                places[panel] = _Place(panel, box, legends[panel], y - GAP)
+        return [places[panel] for panel in self.panels]
 
 
 def panels_of(data: FigureData, colours: Colours) -> dict[str, Panel]:
@@ -255,7 +283,11 @@ class Sheet:
             self._painter.end()  # before its device is deleted
 
     def finish(self) -> Sheet:
-        """Draw the pictures of widgets, whose fonts have sizes for the resolution of the screen."""
+        """Draw the rest: rich texts, and pictures of widgets.
+
+        The fonts of widgets have sizes for the resolution of the screen.
+        """
+        self._figure.draw_texts(self._painter)
         if isinstance(self._device, QSvgGenerator):
             self._device.setResolution(round(QGuiApplication.primaryScreen().logicalDotsPerInch()))
         self._figure.draw_pictures(self._painter)

@@ -11,7 +11,15 @@ from typing import ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QImage, QPainter, QTextDocument
+from PySide6.QtGui import (
+    QColor,
+    QFont,
+    QFontMetricsF,
+    QGuiApplication,
+    QImage,
+    QPainter,
+    QTextDocument,
+)
 
 from prune_gui.errors import one_line
 from prune_gui.gui.figures.data import MAX_CELLS, Bar, FigureData
@@ -344,8 +352,8 @@ class Canvas:
         self.painter.restore()
 
     def rich(self, html: str, width: float, *, small: bool = True) -> QTextDocument:
-        """Return rich text that wraps at a width, but not before "%"."""
-        document = QTextDocument()
+        """Return rich text that wraps at a width, but not before "%"; the caller deletes it."""
+        document = QTextDocument(QGuiApplication.instance())
         document.setDefaultFont(self.font(small=small))
         document.setDocumentMargin(0)
         html = html.replace(" %", "&nbsp;%")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby, pairwise
 from types import SimpleNamespace
 from xml.etree import ElementTree as ET
@@ -93,6 +94,24 @@ def test_an_svg_has_its_size_in_millimetres_and_texts_as_texts(figure_of, layout
     assert {float(element.get("font-size")) for element in texts} <= {7.0, 8.0, GRID_FONT_PX}
     text = "".join(root.itertext())
     assert "%" in text
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_rich_texts_stay_on_the_gui_thread_while_another_one_draws(figure_of, layout, monkeypatch):
+    threads = []
+    for name in ("rich", "write"):
+        method = getattr(Canvas, name)
+
+        def noted(self, *args, method=method, **options):
+            threads.append(threading.current_thread())
+            return method(self, *args, **options)
+
+        monkeypatch.setattr(Canvas, name, noted)
+    with ThreadPoolExecutor(1) as pool:
+        sheet = pool.submit(Sheet, figure_of(layout, format="svg"), "svg").result()
+    assert b"weights pruned" in sheet.finish().content()
+    assert len(threads) >= 4
+    assert set(threads) == {threading.main_thread()}
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

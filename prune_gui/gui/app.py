@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +18,7 @@ from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QApplication
 
 from prune_gui.checkpoint.formats import format_by_suffix
+from prune_gui.errors import CheckpointError
 from prune_gui.gui.runtime.gc_timer import GcTimer
 from prune_gui.gui.runtime.locale import set_language
 from prune_gui.gui.runtime.log_feed import LogFeed, log_qt
@@ -128,12 +130,22 @@ def _prepare_first_window(windows: Windows, request: OpenRequest) -> None:
         window.views.make_ahead(partial(_open_files, windows, window, request))
 
 
+def _names_one_of(path: Path | None, checkpoints: Sequence[Path]) -> bool:
+    """Return whether a path is that of a checkpoint, or of the folder that is opened as it."""
+    if path is not None and checkpoints and path.is_dir():
+        from prune_gui.checkpoint.folder import find_checkpoint  # not needed at startup
+
+        with suppress(CheckpointError, OSError):  # opening the folder reports it
+            path, _ = find_checkpoint(path)
+    return path in checkpoints
+
+
 def _open_files(windows: Windows, window: MainWindow, request: OpenRequest) -> None:
     if window not in windows:  # the user closed it meanwhile
         return
     restored = window.recovery.offer(lambda: windows.open().recovery)
     # Its window may be restored already.
-    checkpoint = request.checkpoint if request.checkpoint not in restored else None
+    checkpoint = None if _names_one_of(request.checkpoint, restored) else request.checkpoint
     target_window = windows.open() if restored and checkpoint is not None else window
     if window.last_crash is not None:
         window.menu_actions.refresh()

@@ -126,6 +126,20 @@ def test_the_steps_of_a_killed_window_are_restored(leave, demo_checkpoint):
 
 
 @pytest.mark.slow
+def test_a_folder_whose_steps_are_restored_is_not_opened_a_second_time(
+    leave, demo_checkpoint, tmp_path
+):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    shutil.copy(demo_checkpoint, folder)
+    assert leave("kill", folder).returncode == -signal.SIGKILL
+    result = leave("return", folder)
+    assert (result.returncode, result.stdout) == (0, "digits_cnn.safetensors *.weight True\n"), (
+        result.stderr
+    )
+
+
+@pytest.mark.slow
 def test_the_next_start_reports_where_a_window_crashed(leave, demo_checkpoint):
     assert leave("crash", demo_checkpoint).returncode == -signal.SIGSEGV
     result = leave("return")

@@ -142,7 +142,7 @@ def reconstruct(
             target is in a block, or the amounts cannot differ; nothing is pruned.
     """
     options = Options(choose, damping, iterations, tuning_steps, rate, seed, spread)
-    weights = {name: one.detach() for name, one in model.named_parameters()}
+    weights = {name: one.detach().cpu() for name, one in model.named_parameters()}
     checkpoint = InMemory(weights)
     resolution = resolve(recipe, checkpoint)
     data, run = list(batches), forward or (lambda model, batch: model(batch))

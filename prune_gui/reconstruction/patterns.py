@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
-from typing import TYPE_CHECKING
+from itertools import chain, combinations
+from typing import TYPE_CHECKING, Final
 
 import torch
 from torch import Tensor
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from prune_gui.recipe.resolution import Resolution
     from prune_gui.recipe.stack import AppliedStep
 
+MAX_COMPARED: Final = 8
+"""Scores of a group that are compared with each other; larger groups are sorted, which is slower
+for small ones."""
 Choose = Callable[[Tensor], Tensor]
 """Takes scores (rows, columns), at least 0, and returns the mask of what to keep, bool."""
 
@@ -222,7 +225,16 @@ def _in_rows(count: int, scores: Tensor) -> Tensor:
 
 
 def _in_groups(n: int, m: int, scores: Tensor) -> Tensor:
-    return _in_rows(n, scores.reshape(-1, m)).view(scores.shape)
+    """Return the mask of the `n` largest of each `m` in a row; of equal ones, the last."""
+    if m > MAX_COMPARED:
+        return _in_rows(n, scores.reshape(-1, m)).view(scores.shape)
+    lanes = scores.reshape(-1, m).T.contiguous()
+    above = torch.zeros(lanes.shape, dtype=torch.uint8, device=lanes.device)
+    for first, second in combinations(range(m), 2):
+        is_less = lanes[first] <= lanes[second]
+        above[first] += is_less
+        above[second] += ~is_less
+    return (above < n).T.reshape(scores.shape)
 
 
 def _blocks(height: int, width: int, count: int, scores: Tensor) -> Tensor:

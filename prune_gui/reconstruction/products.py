@@ -1,31 +1,35 @@
-"""Products of float32 matrices on the processor by oneDNN, which uses all of its vector units.
+"""Fast products of float32 matrices: by oneDNN on the processor, by the tensor cores of a card.
 
-torch leaves them to MKL, which uses half of their width on processors that Intel has not made:
-oneDNN takes half of the time there (measured on an AMD EPYC).
+torch leaves those on the processor to MKL, which uses half of the width of its vector units if
+Intel has not made it: oneDNN takes half of the time there (measured on an AMD EPYC).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any, Final
 
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from prune_gui.pruning.devices import tensor_core_products
+
 SMALLEST: Final = 1 << 20
 """Multiplications from which a product is worth the detour."""
 aten = torch.ops.aten
 
 
-def fast_products() -> AbstractContextManager[object]:
-    """Return a context in which the products of this thread are fast, if torch has oneDNN.
+@contextmanager
+def fast_products() -> Iterator[None]:
+    """Let the products of this thread be fast.
 
-    They differ in rounding only, and have the accuracy of float32.
+    Those on the processor keep the accuracy of float32; see `tensor_core_products` for others.
     """
     has_it: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    return _OneDnnProducts() if has_it else nullcontext()  # type: ignore[no-untyped-call]
+    with tensor_core_products(), _OneDnnProducts() if has_it else nullcontext():  # type: ignore[no-untyped-call]
+        yield
 
 
 class _OneDnnProducts(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -29,6 +29,7 @@ import torch
 from torch import Tensor
 
 from prune_gui.monitor import check_cancelled
+from prune_gui.pruning.selection.scores import is_on_cpu
 from prune_gui.reconstruction.patterns import Choose
 
 ITERATIONS: Final = 150
@@ -93,8 +94,11 @@ def choose_masks(
     moments = (moments * scale).mul_(scale.mT)
     weight = torch.cat(list(weights), 1).div_(scale)
     wanted = weight @ moments
-    log_mean = float(torch.linalg.slogdet(moments).logabsdet.mean()) / moments.shape[-1]
-    penalty = max(FIRST_PENALTY * math.exp(log_mean), SMALLEST_PENALTY)
+    factor, failed = torch.linalg.cholesky_ex(moments)
+    log_mean = factor.diagonal(dim1=-2, dim2=-1).log().mul_(2).mean()  # of the eigenvalues
+    mean = 0.0 if bool(failed.any()) else math.exp(float(log_mean))
+    penalty = max(FIRST_PENALTY * mean, SMALLEST_PENALTY)
+    del factor
     inverse = _inverse(moments, penalty)
     kept = last = chosen(weight)
     dual = torch.zeros_like(weight)  # divided by the penalty
@@ -122,4 +126,9 @@ def _inverse(moments: Tensor, penalty: float) -> Tensor:
     shifted = moments.clone()
     shifted.diagonal(dim1=-2, dim2=-1).add_(penalty)
     torch.linalg.cholesky(shifted, out=shifted)
-    return torch.cholesky_inverse(shifted, out=shifted)
+    if is_on_cpu(shifted.device):
+        return torch.cholesky_inverse(shifted, out=shifted)
+    # a triangular system and a product: a card takes several times as long for cholesky_inverse
+    ones = torch.eye(shifted.shape[-1], dtype=shifted.dtype, device=shifted.device)
+    inverse: Tensor = torch.linalg.solve_triangular(shifted, ones.expand_as(shifted), upper=False)
+    return inverse.mT @ inverse

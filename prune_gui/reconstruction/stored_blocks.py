@@ -277,8 +277,9 @@ class StoredBlocks:
         tensors = {}
         for own, name in names.items():
             values = source.read_values(name)
+            moved = values.to(self.device)  # before it is widened: as it is stored, it is smaller
             wide = torch.float32 if values.is_floating_point() else values.dtype
-            tensors[own] = values.to(self.device, wide, copy=True)
+            tensors[own] = moved.to(wide, copy=moved is values)
         module.load_state_dict(tensors, strict=False, assign=True)
         module.requires_grad_(False)
 

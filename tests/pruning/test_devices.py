@@ -7,7 +7,14 @@ import torch
 
 import prune_gui
 from prune_gui.errors import DeviceError
-from prune_gui.pruning.devices import chosen_device, find_device, residual_dtype, use_device
+from prune_gui.pruning.devices import (
+    chosen_device,
+    find_device,
+    residual_dtype,
+    rounds_products,
+    tensor_core_products,
+    use_device,
+)
 
 
 @pytest.fixture
@@ -59,3 +66,37 @@ def test_float64_is_used_where_it_is_fast(monkeypatch, capability, dtype):
     monkeypatch.setattr(torch.version, "hip", None)
     assert residual_dtype(torch.device("cuda")) == dtype
     assert residual_dtype(torch.device("mps")) == torch.float32
+
+
+@pytest.mark.parametrize(("capability", "rounds"), [((7, 5), False), ((9, 0), True)])
+def test_products_are_rounded_where_there_are_tensor_cores_for_it(monkeypatch, capability, rounds):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
+    monkeypatch.setattr(torch.version, "hip", None)
+    assert rounds_products(torch.device("cuda")) is rounds
+    assert not rounds_products(torch.device("cpu"))
+
+
+def test_the_precision_of_products_is_as_before_after_an_error():
+    matmul = torch.backends.cuda.matmul
+
+    def fail():
+        with tensor_core_products():
+            assert matmul.allow_tf32
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert not matmul.allow_tf32
+
+
+def test_a_caller_may_have_set_the_precision_by_its_new_name():
+    matmul = torch.backends.cuda.matmul
+    if not hasattr(matmul, "fp32_precision"):
+        pytest.skip("torch is older than 2.9")
+    before, matmul.fp32_precision = matmul.fp32_precision, "tf32"
+    try:
+        with tensor_core_products():
+            assert matmul.fp32_precision == "tf32"
+        assert matmul.fp32_precision == "tf32"
+    finally:
+        matmul.fp32_precision = before

@@ -30,6 +30,7 @@ RECIPE = Recipe.model_validate({"steps": [{"method": "n_m", "targets": ["*_proj.
 HALF = Recipe.model_validate(
     {"steps": [{"method": "l1_unstructured", "amount": 0.5, "targets": ["*_proj.weight"]}]}
 )
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 NAMES = "model.layers.{}.mlp.down_proj.weight"
 
 
@@ -46,7 +47,7 @@ def tokens(tmp_path):
     return path
 
 
-def run(folder, tokens, out, *, recipe=RECIPE, report=lambda _: None, **options):
+def run(folder, tokens, out, *, recipe=RECIPE, report=lambda _: None, device="cpu", **options):
     with FolderRun.opened(
         folder,
         recipe,
@@ -54,15 +55,17 @@ def run(folder, tokens, out, *, recipe=RECIPE, report=lambda _: None, **options)
         out,
         options=Options(**options),
         output=OutputOptions(overwrite=True),
-        device=torch.device("cpu"),
+        device=torch.device(device),
     ) as opened:
         return opened.run(Monitor(), report)
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(
     "options", [{}, {"tuning_steps": 4}, {"recipe": HALF, "spread": 0.2}], ids=str
 )
-def test_a_stopped_run_goes_on_with_the_same_bytes(folder, tokens, tmp_path, options):
+def test_a_stopped_run_goes_on_with_the_same_bytes(folder, tokens, tmp_path, options, device):
+    options = {**options, "device": device}
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"
     expected = run(folder, tokens, whole, **options)
 

@@ -13,6 +13,7 @@ from prune_gui.errors import Cancelled, ReconstructionError
 from prune_gui.reconstruction.running import BlockError
 
 WIDTH = 16
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 
 
 class Block(nn.Module):
@@ -75,8 +76,10 @@ STEPS = {
 }
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", STEPS)
-def test_the_pattern_of_the_recipe_is_kept_with_a_smaller_loss(network, batches, name):
+def test_the_pattern_of_the_recipe_is_kept_with_a_smaller_loss(network, batches, name, device):
+    network, batches = network.to(device), [batch.to(device) for batch in batches]
     dense, corrected = copy.deepcopy(network), copy.deepcopy(network)
     reconstruct(corrected, recipe(**STEPS[name]), batches, choose=False)
     found = reconstruct(network, recipe(**STEPS[name]), batches)

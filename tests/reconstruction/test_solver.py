@@ -3,11 +3,15 @@
 from functools import partial
 
 import hypothesis.strategies as st
+import pytest
 import torch
 from hypothesis import given, settings
 
+from prune_gui.pruning.selection import device_select, radix_select
+from prune_gui.pruning.selection.device_select import select_portably
 from prune_gui.recipe.correction.least_squares import fit_rows
-from prune_gui.reconstruction.patterns import largest
+from prune_gui.reconstruction import solver
+from prune_gui.reconstruction.patterns import MAX_COMPARED, _in_groups, largest
 from prune_gui.reconstruction.solver import choose_masks, damped
 
 DAMPING = 0.01
@@ -81,3 +85,28 @@ def test_layers_with_the_same_inputs_get_the_masks_of_their_own_patterns():
     assert second.sum() == 8 * 32 // 2
     assert (second.sum(2) != 16).any()
     assert choose_masks([], system, []) == []
+
+
+@settings(max_examples=20)
+@given(seed=st.integers(0, 2**31), m=st.sampled_from([2, 4, 8, 16]), data=st.data())
+def test_of_each_group_the_largest_are_kept_and_of_equal_ones_the_last(seed, m, data):
+    n = data.draw(st.integers(1, m - 1))
+    generator = torch.Generator().manual_seed(seed)
+    values = torch.rand(6, 48, generator=generator)
+    if m <= MAX_COMPARED:
+        values = (values * 4).round()
+    order = values.view(-1, m).sort(dim=1, stable=True).indices[:, m - n :]
+    expected = torch.zeros(6 * 48 // m, m, dtype=torch.bool).scatter(1, order, True)
+    assert torch.equal(_in_groups(n, m, values), expected.view(6, 48))
+
+
+@pytest.mark.parametrize("pattern", [two_of_four, partial(largest, 12 * 16)])
+def test_a_device_other_than_the_processor_finds_the_same_masks(monkeypatch, pattern):
+    weight, moments = problem(0)
+    system, _ = damped(moments, DAMPING)
+    [expected] = choose_masks([weight], system, [pattern])
+    for module in (solver, radix_select):
+        monkeypatch.setattr(module, "is_on_cpu", lambda device: False)
+    monkeypatch.setattr(device_select, "select_of", lambda device: select_portably)
+    [found] = choose_masks([weight], system, [pattern])
+    assert torch.equal(found, expected)

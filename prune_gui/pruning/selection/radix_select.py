@@ -8,6 +8,7 @@ types. The result is a cut per tensor, and does not depend on the order of the w
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,10 +24,12 @@ from prune_gui import parallel
 from prune_gui.monitor import Monitor, check_cancelled
 from prune_gui.pruning.arrays import Bits, Codes, Flags, Ints
 from prune_gui.pruning.kernels import key_loops as key_kernels
+from prune_gui.pruning.selection.device_select import kept_on_device
 from prune_gui.pruning.selection.digit_histograms import DIGIT_BITS, digit_histograms
 from prune_gui.pruning.selection.histogram_cache import DigitHistogram
 from prune_gui.pruning.selection.keys import (
     BLOCK_ELEMENTS,
+    DeviceKeys,
     KeySource,
     RandomKeys,
     Ranking,
@@ -35,7 +38,7 @@ from prune_gui.pruning.selection.keys import (
     chunk_spans,
     with_equal_nans,
 )
-from prune_gui.pruning.selection.scores import TensorScores
+from prune_gui.pruning.selection.scores import TensorScores, is_on_cpu
 
 RANDOM_DEVIATIONS: Final = 8
 RANDOM_SPARE: Final = 64
@@ -279,6 +282,10 @@ def work(keys: KeySource) -> int:
 
 def smallest(scores: torch.Tensor, k: int) -> torch.Tensor:
     """Mark the `k` elements of lowest absolute value; of ties the first, and NaN above infinity."""
+    if not is_on_cpu(scores.device):
+        every = deque([DeviceKeys.of(scores.contiguous(), None, largest_first=False)])
+        [kept] = kept_on_device(every, k)
+        return kept.logical_not_()
     keys = ScoreKeys.of(TensorScores.of(scores.contiguous()))
     [cut] = find_cuts([Ranking(keys)], k, Monitor())
     return torch.from_numpy(mark_whole(keys, cut)).view(scores.shape)

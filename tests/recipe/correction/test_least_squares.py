@@ -1,6 +1,7 @@
 """Least squares for kept weights: against `lstsq`, in any arithmetic, in parts, on a device."""
 
 from collections import Counter
+from itertools import product
 
 import numpy as np
 import pytest
@@ -63,6 +64,19 @@ def test_each_row_is_the_least_squares_solution_for_its_mask(
         np.testing.assert_allclose((row * mask + delta).numpy(), expected, rtol=1e-6, atol=1e-6)
 
 
+ITERATE = least_squares._System.iterate
+
+
+def rounded_iterate(system, *args):
+    """Iterate with a matrix of 8 bits of mantissa, as by products that a card rounds."""
+    exact = system._unit
+    system._unit = exact.bfloat16().float()
+    try:
+        return ITERATE(system, *args)
+    finally:
+        system._unit = exact
+
+
 @given(
     density=st.floats(0, 1),
     seed=st.integers(0, 1000),
@@ -78,8 +92,12 @@ def test_the_part_of_the_gradient_that_is_left_is_as_stated_whatever_the_arithme
     inputs *= torch.logspace(0, -spectrum, 40, dtype=torch.float64)
     kept = kept[1].expand(kept.shape) if shared else kept
     moments = (inputs.T @ inputs).float()
-    for dtype, room in ((torch.float64, 1 << 26), (torch.float32, 1 << 26), (torch.float32, 1)):
+    arithmetic = product((torch.float64, torch.float32), (False, True), (1 << 26, 1))
+    for dtype, is_rounded, room in arithmetic:
         with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(least_squares, "rounds_products", lambda _, own=is_rounded: own)
+            if is_rounded:
+                patch.setattr(least_squares._System, "iterate", rounded_iterate)
             patch.setattr(least_squares, "residual_dtype", lambda _, dtype=dtype: dtype)
             patch.setattr(least_squares, "working_bytes", lambda _, room=room: room)
             fit = fit_rows(

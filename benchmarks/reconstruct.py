@@ -2,7 +2,7 @@
 
 Usage: ``python benchmarks/reconstruct.py FOLDER TOKENS [--patterns 2:4 0.7 ...] [--methods NAME...]
 [--targets NAME...] [--samples N] [--held-out N] [--tune STEPS] [--spread SHARE] [--seeds N]
-[--write FILE.md]``.
+[--device DEVICE] [--write FILE.md]``.
 FOLDER holds a causal model of transformers; TOKENS is a safetensors file with the integer tensors
 `calibration` and `held_out`, (samples, length). Prints, as Markdown, the perplexity on `held_out`
 of each method at each pattern, with the seconds of pruning on this machine and the peak of the
@@ -36,6 +36,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from prune_gui import Recipe, reconstruct
+from prune_gui.pruning.devices import find_device
 from prune_gui.reconstruction.block import run_through
 from prune_gui.reconstruction.networks import Network, find_blocks
 
@@ -108,7 +109,7 @@ def pruned_by(
     calls = network.calls(blocks, known={})
     for name, block, of_block in zip(blocks.names, blocks, calls.of_block, strict=True):
         layers: dict[nn.Module, Tensor] = {
-            layer: torch.zeros(layer.in_features, layer.in_features)
+            layer: torch.zeros(layer.in_features, layer.in_features, device=layer.weight.device)
             for own, layer in block.named_modules()
             if isinstance(layer, nn.Linear) and matches(f"{name}.{own}.weight", targets)
         }
@@ -168,8 +169,9 @@ def measure(arguments: argparse.Namespace) -> dict[str, float]:
     order = torch.arange(len(calibration))
     if seed:
         order = torch.randperm(len(order), generator=torch.Generator().manual_seed(seed))
-    batches = list(torch.split(calibration[order[: arguments.samples]], BATCH))
-    model = AutoModelForCausalLM.from_pretrained(arguments.folder, dtype=torch.float32)
+    device = find_device(arguments.device)
+    batches = list(torch.split(calibration[order[: arguments.samples]].to(device), BATCH))
+    model = AutoModelForCausalLM.from_pretrained(arguments.folder, dtype=torch.float32).to(device)
     model.requires_grad_(False)
     start = time.perf_counter()
     with peak_memory() as peak:
@@ -188,7 +190,8 @@ def measure(arguments: argparse.Namespace) -> dict[str, float]:
         elif method in REFERENCES:
             pruned_by(REFERENCES[method], model, batches, arguments.targets, pattern)
         seconds = time.perf_counter() - start
-    found = perplexity(model.bfloat16().float(), tokens["held_out"][: arguments.held_out].long())
+    held_out = tokens["held_out"][: arguments.held_out].long().to(device)
+    found = perplexity(model.bfloat16().float(), held_out)
     return {"perplexity": found, "seconds": seconds, "bytes": peak[0]}
 
 
@@ -214,6 +217,7 @@ def main() -> None:
     parser.add_argument("--tune", type=int, default=0, metavar="STEPS")
     parser.add_argument("--spread", type=float, default=0.0, metavar="SHARE")
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--write", type=Path, metavar="FILE.md")
     parser.add_argument("--one", nargs=3, metavar=("METHOD", "PATTERN", "SEED"), help="print JSON")
     arguments = parser.parse_args()
@@ -225,7 +229,7 @@ def main() -> None:
     if arguments.held_out:
         options += ["--held-out", str(arguments.held_out)]
     options += ["--tune", str(arguments.tune), "--spread", str(arguments.spread)]
-    options += ["--targets", *arguments.targets]
+    options += ["--device", arguments.device, "--targets", *arguments.targets]
     rows = []
     for pattern in arguments.patterns:
         for method in methods:

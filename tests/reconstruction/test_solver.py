@@ -100,13 +100,18 @@ def test_of_each_group_the_largest_are_kept_and_of_equal_ones_the_last(seed, m, 
     assert torch.equal(_in_groups(n, m, values), expected.view(6, 48))
 
 
-@pytest.mark.parametrize("pattern", [two_of_four, partial(largest, 12 * 16)])
-def test_a_device_other_than_the_processor_finds_the_same_masks(monkeypatch, pattern):
-    weight, moments = problem(0)
-    system, _ = damped(moments, DAMPING)
-    [expected] = choose_masks([weight], system, [pattern])
-    for module in (solver, radix_select):
-        monkeypatch.setattr(module, "is_on_cpu", lambda device: False)
+@pytest.mark.parametrize("count", [0, 1, 100, 191, 192])
+def test_the_largest_scores_of_another_device_are_those_of_the_processor(monkeypatch, count):
+    scores = torch.randn(12, 16).abs()
+    scores[::3] = 1.0
+    expected = largest(count, scores)
+    monkeypatch.setattr(radix_select, "is_on_cpu", lambda device: False)
     monkeypatch.setattr(device_select, "select_of", lambda device: select_portably)
-    [found] = choose_masks([weight], system, [pattern])
-    assert torch.equal(found, expected)
+    assert torch.equal(largest(count, scores), expected)
+
+
+def test_moments_are_inverted_on_another_device_as_on_the_processor(monkeypatch):
+    _, moments = problem(0)
+    expected = solver._inverse(moments, 1.0)
+    monkeypatch.setattr(solver, "is_on_cpu", lambda device: False)
+    torch.testing.assert_close(solver._inverse(moments, 1.0), expected, rtol=1e-3, atol=1e-6)

@@ -2,7 +2,9 @@
 
 The state of a search is two numbers on the card: the leading digits of the k-th lowest key that are
 known, and how many of the keys with these digits are pruned. A pass over the keys counts the next
-digit of those with the known ones, and `pick_digit` continues the state.
+digit of those with the known ones. One buffer holds the state before each digit and, behind it, the
+counts of that digit, and the last state. To launch a kernel takes the host longer than to pick a
+digit takes the card, so each pass picks the digit that the pass before has counted.
 
 `tl.histogram` counts the first two digits, of 8 bits. Few keys agree in these, which are the
 exponent and the first bits of the mantissa of a float32, so atomic additions count the other bits.
@@ -32,9 +34,10 @@ DENSE_BITS, MAX_SPARSE_BITS = 8, 15
 class Digit(NamedTuple):
     """Bits of a key, and how they are counted."""
 
+    start: int  # of its state in the buffer
+    earlier_bits: int  # of the digit before, 0 for the first
     shift: int
     bits: int
-    is_first: bool
     is_sparse: bool
 
 
@@ -42,18 +45,18 @@ def select(every: deque[DeviceKeys], k: int) -> Iterator[Tensor]:
     """Yield a boolean mask per tensor, without the `k` lowest of all remaining keys."""
     device = every[0].bits.device
     with torch.cuda.device_of(every[0].bits):
-        state = torch.full((2,), k, dtype=torch.int64, device=device)
-        for digit in digits_of(every[0].magnitude.bit_length()):
-            counts = torch.zeros(1 << digit.bits, dtype=torch.int64, device=device)
+        digits = list(digits_of(every[0].magnitude.bit_length()))
+        last = digits[-1]
+        end = last.start + 2 + (1 << last.bits)
+        search = torch.zeros(end + 2, dtype=torch.int64, device=device)
+        search[1] = k
+        for digit in digits:
             for keys in every:
                 programs = triton.cdiv(keys.bits.numel(), BLOCK * ROUNDS)
                 if programs:
-                    count_digits[programs,](*_arguments(keys), state, counts, *digit, BLOCK, ROUNDS)
-            columns = 1 << digit.bits // 2
-            warps = 16 if digit.is_sparse else 4
-            pick_digit[1,](
-                counts, state, len(counts) // columns, columns, digit.is_first, num_warps=warps
-            )
+                    count_digits[programs,](*_arguments(keys), search, *digit, BLOCK, ROUNDS)
+        pick_last_digit[1,](search, end, last.bits, num_warps=16 if last.is_sparse else 4)
+    state = search[end:]
     while every:
         keys = every.popleft()
         kept = torch.empty_like(keys.bits, dtype=torch.bool)
@@ -65,7 +68,8 @@ def select(every: deque[DeviceKeys], k: int) -> Iterator[Tensor]:
                 mark_kept[blocks,](*_arguments(keys), state, octets, ties, BLOCK)
                 up_to = ties.cumsum(0)
                 prune_ties[blocks,](*_arguments(keys), state, octets, ties, up_to, BLOCK)
-                state[1:].sub_(up_to[-1:])
+                if every:
+                    state[1:].sub_(up_to[-1:])
         shape = keys.shape
         del keys
         yield kept.view(shape)
@@ -73,17 +77,16 @@ def select(every: deque[DeviceKeys], k: int) -> Iterator[Tensor]:
 
 def digits_of(bits: int) -> Iterator[Digit]:
     """Yield the digits of keys of so many bits, the leading one first."""
-    above = bits
-    for _ in range(2):
-        width = min(DENSE_BITS, above)
-        if width:
-            yield Digit(above - width, width, above == bits, False)
-        above -= width
-    passes = -(-above // MAX_SPARSE_BITS)
-    for left in range(passes, 0, -1):
-        width = -(-above // left)
-        yield Digit(above - width, width, False, True)
-        above -= width
+    sparse_bits = max(bits - 2 * DENSE_BITS, 0)
+    dense_bits = bits - sparse_bits
+    passes = -(-sparse_bits // MAX_SPARSE_BITS)
+    widths = [min(DENSE_BITS, dense_bits), max(dense_bits - DENSE_BITS, 0)]
+    widths += [(sparse_bits + i) // passes for i in reversed(range(passes))]
+    start = earlier = 0
+    for i, width in enumerate(filter(None, widths)):
+        bits -= width
+        yield Digit(start, earlier, bits, width, i > 1)
+        start, earlier = start + 2 + (1 << width), width
 
 
 def _arguments(keys: DeviceKeys) -> tuple[object, ...]:
@@ -118,6 +121,26 @@ def _read(
 
 
 @triton.jit
+def _pick(state, BITS: tl.constexpr):
+    """Return the state after a digit of `BITS` bits, whose counts follow the state before."""
+    COLUMNS: tl.constexpr = 1 << BITS // 2
+    ROWS: tl.constexpr = 1 << BITS - BITS // 2
+    columns = tl.arange(0, COLUMNS)
+    counts = state + 2
+    wanted = tl.load(state + 1)
+    table = tl.load(counts + tl.arange(0, ROWS)[:, None] * COLUMNS + columns[None, :])
+    totals = tl.sum(table, 1)
+    is_below = tl.cumsum(totals, 0) < wanted
+    first = tl.sum(is_below.to(tl.int64), 0) * COLUMNS
+    wanted -= tl.sum(tl.where(is_below, totals, 0), 0)
+    row = tl.load(counts + first + columns)
+    is_below = tl.cumsum(row, 0) < wanted
+    digit = first + tl.sum(is_below.to(tl.int64), 0)
+    wanted -= tl.sum(tl.where(is_below, row, 0), 0)
+    return tl.load(state) * (ROWS * COLUMNS) + digit, wanted
+
+
+@triton.jit
 def count_digits(
     bits,
     remaining,
@@ -126,24 +149,29 @@ def count_digits(
     MAGNITUDE: tl.constexpr,
     HIGHEST: tl.constexpr,
     FLIP: tl.constexpr,
-    state,
-    counts,
+    search,
+    START: tl.constexpr,
+    EARLIER: tl.constexpr,
     SHIFT: tl.constexpr,
     BITS: tl.constexpr,
-    FIRST: tl.constexpr,
     SPARSE: tl.constexpr,
     BLOCK: tl.constexpr,
     ROUNDS: tl.constexpr,
 ):
-    """Add to `counts` how often each digit follows the known ones."""
+    """Pick the digit of `EARLIER` bits, and count how often each next digit follows it."""
     DIGITS: tl.constexpr = 1 << BITS
     start = tl.program_id(0).to(tl.int64) * (BLOCK * ROUNDS)
-    prefix = tl.load(state)
+    counts = search + START + 2
+    if EARLIER:
+        prefix, wanted = _pick(search + (START - 2 - (1 << EARLIER)), EARLIER)
+        if tl.program_id(0) == 0:
+            tl.store(search + START, prefix)
+            tl.store(search + START + 1, wanted)
     table = tl.zeros((DIGITS,), tl.int32)
     for i in range(ROUNDS):
         offsets = start + i * BLOCK + tl.arange(0, BLOCK)
         keys, counted = _read(bits, remaining, size, MASKED, MAGNITUDE, HIGHEST, FLIP, offsets)
-        if not FIRST:
+        if EARLIER:
             counted = counted & ((keys >> SHIFT + BITS) == prefix.to(keys.dtype))
         digits = ((keys >> SHIFT) & (DIGITS - 1)).to(tl.int32)
         if SPARSE:
@@ -159,23 +187,11 @@ def count_digits(
 
 
 @triton.jit
-def pick_digit(counts, state, ROWS: tl.constexpr, COLUMNS: tl.constexpr, FIRST: tl.constexpr):
-    """Add the next digit to the state; the table of counts has `ROWS` by `COLUMNS` digits."""
-    columns = tl.arange(0, COLUMNS)
-    wanted = tl.load(state + 1)
-    table = tl.load(counts + tl.arange(0, ROWS)[:, None] * COLUMNS + columns[None, :])
-    totals = tl.sum(table, 1)
-    is_below = tl.cumsum(totals, 0) < wanted
-    first = tl.sum(is_below.to(tl.int64), 0) * COLUMNS
-    wanted -= tl.sum(tl.where(is_below, totals, 0), 0)
-    row = tl.load(counts + first + columns)
-    is_below = tl.cumsum(row, 0) < wanted
-    digit = first + tl.sum(is_below.to(tl.int64), 0)
-    wanted -= tl.sum(tl.where(is_below, row, 0), 0)
-    if not FIRST:
-        digit += tl.load(state) * (ROWS * COLUMNS)
-    tl.store(state, digit)
-    tl.store(state + 1, wanted)
+def pick_last_digit(search, END: tl.constexpr, BITS: tl.constexpr):
+    """Store the state after the last digit, which is that of the k-th lowest key."""
+    prefix, wanted = _pick(search + (END - 2 - (1 << BITS)), BITS)
+    tl.store(search + END, prefix)
+    tl.store(search + END + 1, wanted)
 
 
 @triton.jit

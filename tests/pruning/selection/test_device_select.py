@@ -146,11 +146,10 @@ for BITS, width, flip in (("*i16", 15, 0), ("*i32", 31, 0x3F800000)):
     keys = dict(MASKED=True, MAGNITUDE=(1 << width) - 1, HIGHEST=(1 << width) - 9, FLIP=flip)
     sizes = dict(BLOCK=kernels.BLOCK, ROUNDS=kernels.ROUNDS)
     for digit in kernels.digits_of(width):
-        names = ("SHIFT", "BITS", "FIRST", "SPARSE")
+        names = ("START", "EARLIER", "SHIFT", "BITS", "SPARSE")
         assert compile(kernels.count_digits, **keys, **dict(zip(names, digit)), **sizes)
-        columns = 1 << digit.bits // 2
-        rows = (1 << digit.bits) // columns
-        assert compile(kernels.pick_digit, ROWS=rows, COLUMNS=columns, FIRST=digit.is_first)
+        end = digit.start + 2 + (1 << digit.bits)
+        assert compile(kernels.pick_last_digit, END=end, BITS=digit.bits)
     assert compile(kernels.mark_kept, **keys, BLOCK=kernels.BLOCK)
     assert compile(kernels.prune_ties, **keys, BLOCK=kernels.BLOCK)
 """

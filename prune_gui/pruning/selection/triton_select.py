@@ -49,7 +49,7 @@ def select(every: deque[DeviceKeys], k: int) -> Iterator[Tensor]:
         last = digits[-1]
         end = last.start + 2 + (1 << last.bits)
         search = torch.zeros(end + 2, dtype=torch.int64, device=device)
-        search[1] = k
+        search[1].fill_(k)  # to assign it would copy it from the host
         for digit in digits:
             for keys in every:
                 programs = triton.cdiv(keys.bits.numel(), BLOCK * ROUNDS)

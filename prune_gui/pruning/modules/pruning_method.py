@@ -152,10 +152,9 @@ class BasePruningMethod(ABC):
         The `Parameter` object stays the same, so optimisers that reference it still work.
         """
         name = self._name(module)
-        orig: nn.Parameter = getattr(module, name + ORIG)
         pruned = self.apply_mask(module).detach()  # first: a GPU does it meanwhile
         with unchanged_on_error(module):
-            del module._parameters[name + ORIG]
+            orig: Any = module._parameters.pop(name + ORIG)
             del module._buffers[name + MASK]
             make_stored(module, name)
             setattr(module, name, orig)

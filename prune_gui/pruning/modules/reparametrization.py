@@ -22,7 +22,6 @@ from weakref import WeakValueDictionary
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import prune as reference
-from torch.nn.utils.parametrize import is_parametrized
 
 from prune_gui.pruning.modules.masking import keep, mask_like
 
@@ -208,15 +207,20 @@ def make_stored(module: nn.Module, name: str) -> None:
 def _class(module: nn.Module) -> type[nn.Module]:
     """Return the class of a module, without that of its own which `parametrize` gave it."""
     cls = type(module)
-    return cls.__bases__[0] if is_parametrized(module) else cls
+    return cls.__bases__[0] if _is_parametrized(module) else cls
 
 
 def _set_class(module: nn.Module, cls: type[nn.Module]) -> None:
     """Set the class of a module; that of `parametrize` stays above it."""
-    if is_parametrized(module):
+    if _is_parametrized(module):
         type(module).__bases__ = (cls,)
     else:
-        module.__class__ = cls
+        object.__setattr__(module, "__class__", cls)  # that of modules looks for parameters
+
+
+def _is_parametrized(module: nn.Module) -> bool:
+    """Return what `is_parametrized` of torch does, which reads a missing attribute if it is not."""
+    return isinstance(module._modules.get("parametrizations"), nn.ModuleDict)
 
 
 def _split(cls: type[nn.Module]) -> tuple[type[nn.Module], tuple[str, ...]]:

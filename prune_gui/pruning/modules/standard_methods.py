@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Iterator, Sequence
+from functools import reduce
+from operator import add
 from typing import ClassVar, TypeGuard
 
 import torch
@@ -102,7 +104,8 @@ class ElementPruning(_AmountPruning):
         pairs = list(zip(values, remaining, strict=True))
         counts = [own.count_nonzero() for _, own in pairs if own is not None]
         unpruned = sum(t.numel() for t, own in pairs if own is None)
-        units = self.units(unpruned + int(sum(counts)))  # a device is waited for once
+        unpruned += int(reduce(add, counts)) if counts else 0  # a device is waited for once
+        units = self.units(unpruned)
         if units == 0:
             for shape, own in zip(shapes, remaining, strict=True):
                 ones = torch.ones(shape, dtype=torch.bool, device=device)

@@ -400,7 +400,10 @@ def _norms_by_torch(t: Tensor, n: Order, dim: int, monitor: Monitor) -> Tensor:
     if 0 <= p <= 1 or math.isinf(p) or not has_values(t) or not t.numel():
         return norms
     low = (t.numel() / len(norms) * torch.finfo(dtype).tiny * MIN_MEAN_POWER) ** (1 / p)
-    doubtful = (norms < low) | norms.isinf() if p > 0 else (norms > low) | (norms == 0)
+    if p > 0:  # NaN too, which stays NaN
+        doubtful = norms.clamp(low, torch.finfo(dtype).max) != norms
+    else:
+        doubtful = (norms > low) | (norms == 0)
     if doubtful.any():
         maxima = torch.linalg.vector_norm(t, math.inf, others, keepdim=True, dtype=dtype)
         scales = maxima.where(maxima.isfinite() & (maxima > 0), 1.0)

@@ -61,6 +61,11 @@ def _first_non_finite(dtype: torch.dtype) -> int:
     return int(raw_bits(torch.tensor([lowest], dtype=dtype))[0]) & _without_sign(dtype)
 
 
+@cache
+def _key_of_one(dtype: torch.dtype) -> int:
+    return int(raw_bits(torch.ones(1, dtype=dtype))[0])
+
+
 @dataclass(frozen=True)
 class ScoreKeys:
     """Keys that rank elements by the absolute value of their scores, compared in `dtype`."""
@@ -227,14 +232,13 @@ class DeviceKeys:
     ) -> DeviceKeys:
         """Return the keys of contiguous scores; those of `largest_first` are in [0, 1]."""
         keys = ScoreKeys.of(TensorScores.of(scores))
-        one = raw_bits(torch.ones(1, dtype=scores.dtype)) if largest_first else [0]
         return cls(
             scores.shape,
             scores.detach().view(-1).view(_SIGNED[scores.itemsize]),
             None if remaining is None else remaining.view(-1),
             keys.magnitude,
             keys.first_nan or keys.magnitude,
-            int(one[0]),
+            _key_of_one(scores.dtype) if largest_first else 0,
         )
 
     def parts(self, elements: int) -> Iterator[tuple[slice, torch.Tensor, torch.Tensor | None]]:

@@ -191,6 +191,6 @@ def _leading_counts(ranking: Ranking, shift: int, start: int, stop: int) -> NDAr
 
 
 def key_parts(ranking: Ranking, start: int, stop: int) -> Iterator[tuple[Bits, Flags | None]]:
-    """Yield the keys in [start, stop), and which of them remain, in blocks."""
-    for span in blocks(ranking.keys, start, stop):
-        yield ranking.keys.bits(*span), ranking.mask(*span)
+    """Yield the keys in [start, stop), and which of them remain, in `blocks`."""
+    for first, last, bits in blocks(ranking.keys, start, stop):
+        yield bits, ranking.mask(first, last)

@@ -16,7 +16,7 @@ from prune_gui import parallel
 from prune_gui.pruning.arrays import Bits, Flags, Key
 from prune_gui.pruning.kernels import key_loops as key_kernels
 from prune_gui.pruning.selection.histogram_cache import HistogramCache
-from prune_gui.pruning.selection.scores import JoinedScores, Scores, TensorScores
+from prune_gui.pruning.selection.scores import BlockScores, JoinedScores, Scores, TensorScores
 
 RemainingMask = Callable[[int, int], Flags]
 """Returns a boolean array over the flat indices [start, stop), False where already pruned."""
@@ -267,11 +267,26 @@ def chunk_spans(keys: KeySource) -> list[tuple[int, int]]:
     return list(parallel.chunks(keys.size, span_elements))
 
 
-def blocks(keys: KeySource, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Yield the spans in which to read the keys in [start, stop) on one thread."""
+def blocks(keys: KeySource, start: int, stop: int) -> Iterator[tuple[int, int, Bits]]:
+    """Yield spans (first, last) that cover [start, stop), and their keys, on one thread.
+
+    The next block may overwrite the keys.
+    """
+    if (
+        isinstance(keys, ScoreKeys)
+        and isinstance(keys.scores, BlockScores)
+        and keys.scores.dtype == keys.dtype
+        and not keys.equal_nans
+    ):
+        first = start
+        for scores in keys.scores.blocks(start, stop, BLOCK_ELEMENTS):
+            yield first, first + scores.size, scores.view(_UNSIGNED[keys.width])
+            first += scores.size
+        return
     step = stop - start if _are_stored(keys) else BLOCK_ELEMENTS
     for first in range(start, stop, max(step, 1)):
-        yield first, min(first + step, stop)
+        last = min(first + step, stop)
+        yield first, last, keys.bits(first, last)
 
 
 def _are_stored(keys: KeySource) -> bool:

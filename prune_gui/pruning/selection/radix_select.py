@@ -121,8 +121,7 @@ def _cut_random(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> list[C
         (index, span), below = task, 0
         own, between, indices = rankings[index].keys, [], []
         positions = np.empty(BLOCK_ELEMENTS, np.uint32)
-        for first, stop in blocks(own, *span):
-            bits = own.bits(first, stop)
+        for first, _, bits in blocks(own, *span):
             below += int(np.count_nonzero(bits < low))
             found = positions[: key_kernels.find_between(bits, ~np.uint32(0), low, high, positions)]
             between.append(bits[found])
@@ -313,8 +312,7 @@ def mark(keys: KeySource, cut: Cut, start: int, stop: int) -> Flags:
 def mark_codes(keys: KeySource, cut: Cut, start: int, step: int, codes: Codes) -> None:
     """Set the codes of the elements that `cut` prunes to `step`, where they are 0."""
     keys = with_equal_nans(keys, cut.threshold)
-    for first, stop in blocks(keys, start, start + codes.size):
-        bits = keys.bits(first, stop)
+    for first, stop, bits in blocks(keys, start, start + codes.size):
         as_key = bits.dtype.type
         key_kernels.mark_below(
             bits,

@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 
 from prune_gui.monitor import Monitor, check_cancelled
-from prune_gui.parallel import spread
+from prune_gui.parallel import chunks, spread
 from prune_gui.pruning.arrays import Ints, Numbers, Values
 from prune_gui.pruning.kernels import row_column as kernels
 from prune_gui.pruning.kernels.norm_loops import Elements
@@ -97,21 +97,21 @@ class RowColumnScores(WeightScores):
         return dict(vars(self))
 
     def part(self, start: int, stop: int) -> torch.Tensor:
-        scores = torch.empty(stop - start, dtype=self.dtype)
-        if start < stop:
-            lines, across = self._factors()
-            line, first = divmod(start, across.size)
-            add, are_rows = self.formula.add, self._lines_are_rows
-            kernels.score(
-                _elements(self.weights, start, stop),
-                lines[line:],
-                across,
-                first,
-                add,
-                are_rows,
-                scores.numpy(),
-            )
-        return scores
+        for scores in self.blocks(start, stop, stop - start):
+            return torch.from_numpy(scores)
+        return torch.empty(0, dtype=self.dtype)
+
+    def blocks(self, start: int, stop: int, elements: int) -> Iterator[Values]:
+        if start == stop:
+            return
+        weights, (lines, across) = _elements(self.weights, start, stop), self._factors()
+        add, are_rows = self.formula.add, self._lines_are_rows
+        scores = np.empty(min(elements, stop - start), across.dtype)
+        for first, last in chunks(stop - start, elements):
+            line, column = divmod(start + first, across.size)
+            own = scores[: last - first]
+            kernels.score(weights[first:last], lines[line:], across, column, add, are_rows, own)
+            yield own
 
     def factors_at(self, flat: int) -> tuple[float, float]:
         lines, across = self._factors()

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from prune_gui.monitor import Monitor
 from prune_gui.parallel import chunks, spread
+from prune_gui.pruning.arrays import Values
 from prune_gui.pruning.kernels import group_loops as group_kernels
 
 
@@ -48,6 +49,17 @@ class Scores(Protocol):
 
     def part(self, start: int, stop: int) -> torch.Tensor:
         """Return the scores of the indices [start, stop): contiguous, one dimension, on the CPU."""
+
+
+@runtime_checkable
+class BlockScores(Scores, Protocol):
+    """Scores that are computed in blocks with one call of a compiled loop each.
+
+    Other calls, as of torch, release the GIL, and many threads then wait for it between blocks.
+    """
+
+    def blocks(self, start: int, stop: int, elements: int) -> Iterator[Values]:
+        """Yield the scores of [start, stop), `elements` at a time; the next overwrite them."""
 
 
 @dataclass(frozen=True)

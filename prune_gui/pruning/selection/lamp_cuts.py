@@ -58,8 +58,7 @@ def find_lamp_cuts(rankings: Sequence[Ranking], k: int, monitor: Monitor) -> lis
             if not unclear:
                 break
             _split(groups, unclear, monitor)
-        ends = np.cumsum([len(own.bits) for own in groups])
-        taken = zip(groups, np.split(table.take(k), ends[:-1]), strict=True)
+        taken = zip(groups, np.split(table.take(k), table.ends[:-1]), strict=True)
         cuts = parallel.run(lambda pair: pair[0].cuts(pair[1], monitor), taken)
         return [cut for own in cuts for cut in own]
 
@@ -70,10 +69,12 @@ def _groups(batch: Sequence[Ranking]) -> ScoreGroups:
 
 @dataclass(frozen=True, slots=True)
 class _GroupTable:
-    """The groups of all owners (tensors or batches) in order, one array element per group."""
+    """The groups of all owners (tensors or batches) in order, one array element per group.
 
-    owners: Ints
-    indices: Ints
+    `ends` are the numbers of groups up to the end of each owner.
+    """
+
+    ends: Ints
     single: Flags  # whether all elements have the same score
     min_scores: Numbers
     max_scores: Numbers
@@ -81,13 +82,15 @@ class _GroupTable:
 
     @classmethod
     def of(cls, owners: Sequence[ScoreGroups]) -> _GroupTable:
-        columns = []
-        for i, own in enumerate(owners):
-            indices = np.arange(len(own.bits))
-            columns.append(
-                (np.full_like(indices, i), indices, own.bits == 0, *own.bounds(), own.units)
-            )
-        return cls(*map(np.concatenate, zip(*columns, strict=True)))
+        ends = np.cumsum([len(own.bits) for own in owners])
+        size = ends[-1]  # millions for large models, so nothing is stored twice
+        single, units = np.empty(size, np.bool_), np.empty(size, np.int64)
+        min_scores, max_scores = np.empty(size), np.empty(size)
+        for own, end in zip(owners, ends.tolist(), strict=True):
+            rows = slice(end - len(own.bits), end)
+            single[rows], units[rows] = own.bits == 0, own.units
+            min_scores[rows], max_scores[rows] = own.bounds()
+        return cls(ends, single, min_scores, max_scores, units)
 
     def unclear(self, k: int, *, halve: bool) -> dict[int, int]:
         """Return, by owner, the index of a group to split before the k lowest scores are known.
@@ -113,9 +116,12 @@ class _GroupTable:
         distances = np.maximum(
             self.min_scores[unclear] - estimate, estimate - self.max_scores[unclear]
         )
-        nearest = unclear[np.lexsort((distances, self.owners[unclear]))]
-        owners, first = np.unique(self.owners[nearest], return_index=True)
-        return dict(zip(owners.tolist(), self.indices[nearest[first]].tolist(), strict=True))
+        every_owner = np.searchsorted(self.ends, unclear, "right")
+        order = np.lexsort((distances, every_owner))
+        owners, first = np.unique(every_owner[order], return_index=True)
+        starts = np.append(0, self.ends)[owners]
+        indices = unclear[order[first]] - starts
+        return dict(zip(owners.tolist(), indices.tolist(), strict=True))
 
     def _estimate(self, some: NDArray[np.intp], k: int, low: float, high: float) -> float:
         """Estimate the k-th lowest score of some groups, as if scores within each were uniform."""

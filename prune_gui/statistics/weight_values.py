@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 import numpy as np
 import torch
 
 from prune_gui.checkpoint import Checkpoint
-from prune_gui.pruning.arrays import Bits, Values
+from prune_gui.pruning.arrays import Bits, Flags, Values
 from prune_gui.pruning.selection.keys import raw_bits
 from prune_gui.pruning.selection.scores import wide_dtype
 from prune_gui.recipe import Resolution
+
+_IEEE_DTYPES: Final = frozenset({torch.bfloat16, torch.float16, torch.float32, torch.float64})
+"""Dtypes in which a number is zero if all its bits but the sign are."""
 
 Reader = Callable[[int, int], Values]
 """From start and stop to the values of the flat indices [start, stop)."""
@@ -39,6 +43,31 @@ def reader_of(tensor: torch.Tensor) -> Reader:
     """Return a reader of the flat indices [start, stop) of a tensor; see `reader`."""
     flat = tensor.detach().reshape(-1)
     return lambda start, stop: _widened(flat[start:stop])
+
+
+def zeros_reader(checkpoint: Checkpoint, name: str) -> Callable[[int, int], Flags | None]:
+    """Return a reader of where the flat indices [start, stop) are zero; None if none of them is.
+
+    Most parameters have no zeros. Their bits are compared where they are, without a copy or torch,
+    whose threads would wait for work between spans.
+    """
+    is_scaled = checkpoint.tensors[name].scale is not None
+    tensor = None if is_scaled else checkpoint.read(name)
+    if tensor is None or tensor.dtype not in _IEEE_DTYPES:
+        read = reader(checkpoint, name) if tensor is None else reader_of(tensor)
+        return lambda start, stop: read(start, stop) == 0
+    bits = raw_bits(tensor.detach().reshape(-1))
+    signed = bits.view(f"i{bits.itemsize}")
+    minus_zero = np.iinfo(signed.dtype).min
+
+    def zeros(start: int, stop: int) -> Flags | None:
+        part = signed[start:stop]
+        if np.count_nonzero(part) == part.size and part.min(initial=0) > minus_zero:
+            return None
+        zero: Flags = bits[start:stop] << bits.dtype.type(1) == 0
+        return zero
+
+    return zeros
 
 
 def span_of(resolution: Resolution, name: str, start: int, stop: int) -> torch.Tensor:

@@ -128,17 +128,18 @@ class ZeroScan:
 
     def _count_large(self, info: TensorInfo) -> Iterator[None]:
         checkpoint, scan = self._checkpoint, PatternScan.of(self._checkpoint, info)
-        if info.scale is None:  # not a view: the thread that read the last span unmaps it
-            read = weight_values.reader_of(checkpoint.read(info.name))
-        else:
-            read = weight_values.reader(checkpoint, info.name)
+        # Not a view: the thread that read the last span unmaps it.
+        zeros = weight_values.zeros_reader(checkpoint, info.name)
         mask = checkpoint.read_mask(info.name)
         masked = None if mask is None else ~mask.reshape(-1).numpy()
         before, spans, count = self._done, scan.spans(), 0
 
         def look(span: tuple[int, int]) -> PatternChunk | None:
-            zero = read(*span) == 0
-            return scan.look(span[0], zero if masked is None else zero | masked[slice(*span)])
+            zero = zeros(*span)
+            if masked is not None:
+                pruned = masked[slice(*span)]
+                zero = pruned if zero is None else zero | pruned
+            return None if zero is None else scan.look(span[0], zero)
 
         while some := list(islice(spans, SPANS_PER_THREAD * torch.get_num_threads())):
             for chunk in run(look, some):

@@ -84,12 +84,8 @@ def masked(
     """Yield values with pruned elements set to +0: all bits zero in every float type."""
     for start, stop in spans:
         values = torch.empty_like(flat[start:stop])
-        codes = np.empty(min(stop - start, BATCH_ELEMENTS), np.uint8)
-        bits, out = raw_bits(flat[start:stop]), raw_bits(values)
-        for first, last in chunks(stop - start, BATCH_ELEMENTS):
-            pruned_by = codes[: last - first]
-            stack.pruned_by(applied_steps, start + first, start + last, pruned_by)
-            key_kernels.copy_kept(bits[first:last], pruned_by, out[first:last])
+        pruned_by = stack.pruned_by(applied_steps, start, stop)
+        key_kernels.copy_kept(raw_bits(flat[start:stop]), pruned_by, raw_bits(values))
         yield values
 
 

@@ -251,8 +251,8 @@ class DeviceKeys:
 
 
 BLOCK_ELEMENTS: Final = 1 << 20
-"""Keys that are computed are read in blocks of this many. Smaller ones would stay in the L2 cache, but
-16 threads then wait for the GIL between their loops."""
+"""Keys that are computed are read in blocks of this many. Smaller ones would stay in the L2 cache,
+but many threads then wait for the GIL between their loops."""
 MAX_CHUNKS_PER_SPAN, MIN_SPANS = 4, 8
 """Spans that are read without a copy may have up to `MAX_CHUNKS_PER_SPAN` chunks, as long as there
 are at least `MIN_SPANS` spans. Fewer spans are faster: between two spans a thread needs the GIL,

@@ -369,7 +369,7 @@ class Engine:
             return Failed(run.ticket, run.job, error)
         except BaseException as error:  # the thread must survive any error in a job
             log.exception("%s failed", run.job.title)
-            shown = OutOfMemoryError() if is_out_of_memory(error) else error
+            shown = OutOfMemoryError(error) if is_out_of_memory(error) else error
             return Failed(run.ticket, run.job, shown)
         if run.job.lane is None and not run.job.idle:  # the others are too frequent for the log
             log.info("%s took %.2f s", run.job.title, time.monotonic() - run.started)

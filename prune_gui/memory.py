@@ -12,11 +12,20 @@ from prune_gui.number_formats import short_bytes
 
 
 class OutOfMemoryError(PruneGuiError):
-    """A memory allocation failed; nothing was changed."""
+    """A memory allocation failed; nothing was changed.
 
-    def __init__(self) -> None:
+    Args:
+        error: what reported it, see `is_out_of_memory`.
+    """
+
+    def __init__(self, error: BaseException) -> None:
         super().__init__(
             tr(
+                "The graphics card has not enough memory. Close other programs that use it, or "
+                "compute on the processor: with --device cpu, or by the settings."
+            )
+            if _is_of_a_card(error)
+            else tr(
                 "There is not enough memory; nothing was changed. Close other programs, or choose "
                 "fewer parameters at once."
             )
@@ -26,12 +35,16 @@ class OutOfMemoryError(PruneGuiError):
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether an error reports a failed allocation.
 
-    torch raises a plain RuntimeError; its text is defined in PyTorch's
-    `c10/core/impl/alloc_cpu.cpp`.
+    torch raises a plain RuntimeError for the memory of the processor; its text is defined in
+    PyTorch's `c10/core/impl/alloc_cpu.cpp`.
     """
     if isinstance(error, RuntimeError):
-        return "can't allocate memory" in str(error)
+        return "can't allocate memory" in str(error) or _is_of_a_card(error)
     return isinstance(error, MemoryError)
+
+
+def _is_of_a_card(error: BaseException) -> bool:
+    return isinstance(error, RuntimeError) and "out of memory" in str(error)
 
 
 def shortage(nbytes: int) -> str | None:

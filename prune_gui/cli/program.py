@@ -131,7 +131,7 @@ def _run_command(log_path: Path | None) -> tuple[int, str]:
     except Exception as error:
         if is_out_of_memory(error):
             log.exception("There is not enough memory")
-            return INPUT_PROBLEM, str(OutOfMemoryError())
+            return INPUT_PROBLEM, str(OutOfMemoryError(error))
         log.exception("Internal error")
         what = one_line(f"{type(error).__name__}: {error}")
         return INPUT_PROBLEM, f"internal error ({what}).{log_hint}"

@@ -266,6 +266,8 @@ def test_out_of_memory_during_a_save_leaves_the_old_file(tmp_path, monkeypatch, 
     [
         (MemoryError(), True),
         (RuntimeError("[enforce] DefaultCPUAllocator: can't allocate memory: you tried"), True),
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"), True),
+        (RuntimeError("MPS backend out of memory (MPS allocated: 1 GB)"), True),
         (RuntimeError("shape mismatch"), False),
         (ValueError("can't allocate memory"), False),
     ],
@@ -278,4 +280,9 @@ def test_the_out_of_memory_message_of_torch_is_known():
     with pytest.raises(RuntimeError) as raised:
         torch.empty(1 << 60, dtype=torch.uint8)
     assert is_out_of_memory(raised.value)
-    assert "Close other programs" in str(OutOfMemoryError())
+    assert "fewer parameters" in str(OutOfMemoryError(raised.value))
+
+
+def test_a_card_without_enough_memory_names_the_way_out():
+    shown = str(OutOfMemoryError(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate")))
+    assert "--device cpu" in shown

@@ -152,7 +152,11 @@ def lowest(
         DeviceKeys.of(own.to(dtype).contiguous(), candidate.contiguous(), largest_first=False)
         for own, candidate in zip(scores, candidates, strict=True)
     )
-    kept = select_portably(keys, count, ranks) if ranks.are_several else kept_on_device(keys, count)
+    kept = (
+        select_portably(keys, count, processes=ranks)
+        if ranks.are_several
+        else kept_on_device(keys, count)
+    )
     for one, candidate in zip(kept, candidates, strict=True):
         yield candidate & ~one
 

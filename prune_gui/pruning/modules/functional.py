@@ -289,7 +289,7 @@ def _masks(
 
 def _remaining(aliases: Sequence[PrunedTensor]) -> Tensor | None:
     masks = [mask for mask in (tensor.remaining() for tensor in aliases) if mask is not None]
-    return reduce(and_, masks) if masks else None
+    return reduce(and_, map(Tensor.bool, masks)) if len(masks) > 1 else next(iter(masks), None)
 
 
 def _values(aliases: Sequence[PrunedTensor], scores_by_key: Mapping[Key, Tensor]) -> Tensor:

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from torch.nn.utils import prune as reference
 
 from prune_gui.pruning.modules.masking import keep, mask_like
+from prune_gui.pruning.selection.scores import is_on_cpu
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +69,20 @@ class PrunedTensor:
         return torch.empty_like(mask, requires_grad=False).copy_(mask)
 
     def remaining(self) -> Tensor | None:
-        """Return where the mask is not 0, as contiguous boolean; None if it is not pruned."""
-        return None if self.hook is None else self.stored_mask().bool().contiguous()
+        """Return the mask, contiguous, not 0 where elements remain; None if it is not pruned.
+
+        It is boolean on the CPU, and in dtypes that the kernels of a device cannot compare.
+        """
+        if self.hook is None:
+            return None
+        mask = self.stored_mask()
+        if is_on_cpu(mask.device) or mask.itemsize == 1 or mask.is_complex():
+            mask = mask.bool()
+        return mask.contiguous()
 
     def mask_without(self, kept: Tensor) -> Tensor:
         """Return a copy of the mask, 0 where `kept` is False, which may broadcast."""
-        remaining = self.remaining()
-        return mask_like(self.orig, kept if remaining is None else remaining & kept)
+        return mask_like(self.orig, kept if self.hook is None else self.stored_mask().bool() & kept)
 
     def values(self, given: Tensor | None = None) -> Tensor:
         if given is None:

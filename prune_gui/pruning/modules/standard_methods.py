@@ -5,8 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Iterator, Sequence
-from functools import reduce
-from operator import add
 from typing import ClassVar, TypeGuard
 
 import torch
@@ -88,40 +86,43 @@ class ElementPruning(_AmountPruning):
     def mask_for(self, tensor: PrunedTensor, values: Tensor) -> Tensor:
         if not (ranks_elements(self) and is_plain(values)):
             return super().mask_for(tensor, values)
-        [kept] = self.kept_elements([values], [tensor.remaining()])
-        return mask_like(tensor.orig, kept)
+        dtype = tensor.orig.dtype
+        [kept] = self.kept_elements([values], [tensor.remaining()], dtype)
+        return kept if kept.dtype == dtype else mask_like(tensor.orig, kept)
 
     def kept_elements(
-        self, values: Sequence[Tensor], remaining: Sequence[Tensor | None]
+        self,
+        values: Sequence[Tensor],
+        remaining: Sequence[Tensor | None],
+        mask_dtype: torch.dtype = torch.bool,
     ) -> Iterator[Tensor]:
-        """Yield a boolean mask per tensor, from one search for the cut through all of them.
+        """Yield a mask per tensor, from one search for the cut through all of them.
 
         Of equal scores, those of earlier tensors are pruned first, then those of lower flat index.
         Nothing is concatenated, and the scores of a tensor are freed before its mask is yielded.
+        A mask is boolean; of `mask_dtype` if tensors are on a device, which then copies nothing.
         """
-        shapes, device = [t.shape for t in values], values[0].device
+        shapes, is_elsewhere = [t.shape for t in values], not is_on_cpu(values[0].device)
         values = [magnitudes(t) for t in values]
         pairs = list(zip(values, remaining, strict=True))
-        counts = [own.count_nonzero() for _, own in pairs if own is not None]
-        unpruned = sum(t.numel() for t, own in pairs if own is None)
-        unpruned += int(reduce(add, counts)) if counts else 0  # a device is waited for once
-        units = self.units(unpruned)
-        if units == 0:
-            for shape, own in zip(shapes, remaining, strict=True):
-                ones = torch.ones(shape, dtype=torch.bool, device=device)
-                yield ones if own is None else own
-            return
+        if not is_elsewhere:
+            counts = [t.numel() if own is None else int(own.count_nonzero()) for t, own in pairs]
+            units = self.units(sum(counts))
+            if units == 0:
+                for shape, own in zip(shapes, remaining, strict=True):
+                    yield torch.ones(shape, dtype=torch.bool) if own is None else own
+                return
         dtype = ranking_dtype({t.dtype for t in values})
         scores = [self.element_scores(t, dtype, own).contiguous() for t, own in pairs]
         del values, pairs
         dtype = ranking_dtype({own.dtype for own in scores})
-        if not is_on_cpu(device):
+        if is_elsewhere:
             every = deque(
                 DeviceKeys.of(own.to(dtype), mask, largest_first=self.LARGEST_FIRST)
                 for own, mask in zip(scores, remaining, strict=True)
             )
             del scores
-            yield from kept_on_device(every, units)
+            yield from kept_on_device(every, self.units, mask_dtype)
             return
         if self.LARGEST_FIRST:
             for own in scores:
@@ -157,7 +158,7 @@ class RandomUnstructured(ElementPruning):
         drawn = torch.rand(shape, dtype=wide_dtype(dtype), device=t.device)
         if remaining is None:
             return drawn
-        return drawn.new_zeros(t.shape).masked_scatter_(remaining, drawn)
+        return drawn.new_zeros(t.shape).masked_scatter_(remaining.bool(), drawn)
 
     @classmethod
     def apply(  # type: ignore[override]

@@ -4,7 +4,8 @@ The result is that of `radix_select` on the CPU, bit by bit: keys are the bits o
 its sign, of equal keys those of earlier tensors and of lower flat index are pruned first. On CUDA,
 `triton_select` does it. Elsewhere, and where Triton is missing, operators of torch do, that
 every device has. The digits of the k-th lowest key are found as in `radix_select`; they, and the
-number of equal keys to prune, are tensors on the device.
+number of equal keys to prune, are tensors on the device. Only a number to prune that depends on how
+many elements remain needs their count, which is the sum of the first counts of digits.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Final, Protocol
 import torch
 from torch import Tensor
 
-from prune_gui.pruning.selection.keys import DeviceKeys
+from prune_gui.pruning.selection.keys import DeviceKeys, Units, count_of
 
 MAX_DIGIT_BITS: Final = 16
 PART_ELEMENTS: Final = 1 << 22
@@ -27,15 +28,17 @@ PART_ELEMENTS: Final = 1 << 22
 log = logging.getLogger(__name__)
 
 
-Select = Callable[[deque[DeviceKeys], int], Iterator[Tensor]]
+Select = Callable[[deque[DeviceKeys], Units, torch.dtype], Iterator[Tensor]]
 
 
-def kept_on_device(every: deque[DeviceKeys], k: int) -> Iterator[Tensor]:
-    """Yield a boolean mask per tensor, without the `k` lowest of all remaining elements.
+def kept_on_device(
+    every: deque[DeviceKeys], units: Units, dtype: torch.dtype = torch.bool
+) -> Iterator[Tensor]:
+    """Yield a mask per tensor, without the `units` lowest of all remaining elements.
 
     All keys are of one width and on one device. Those of a tensor are dropped after its mask.
     """
-    yield from select_of(every[0].bits.device.type)(every, k)
+    yield from select_of(every[0].bits.device.type)(every, units, dtype)
 
 
 @cache
@@ -46,7 +49,7 @@ def select_of(device: str) -> Select:
             from prune_gui.pruning.selection.triton_select import select
 
             keys = DeviceKeys.of(torch.ones(2, device=device), None, largest_first=False)
-            list(select(deque([keys]), 1))
+            list(select(deque([keys]), 1, torch.bool))
         except Exception as error:  # noqa: BLE001 - of any compiler that Triton calls
             log.warning("Triton cannot be used, so pruning on %s is slower: %s", device, error)
         else:
@@ -65,18 +68,23 @@ class Processes(Protocol):
 
 
 def select_portably(
-    every: deque[DeviceKeys], k: int, processes: Processes | None = None
+    every: deque[DeviceKeys],
+    units: Units,
+    dtype: torch.dtype = torch.bool,
+    processes: Processes | None = None,
 ) -> Iterator[Tensor]:
     """Select as `kept_on_device` by operators of torch; of all processes together, if any."""
     device = every[0].bits.device
     prefix = torch.zeros((), dtype=torch.int64, device=device)
-    wanted = torch.full((), k, dtype=torch.int64, device=device)
+    wanted = prefix
     above = every[0].magnitude.bit_length()
     while above:
         shift = max(above - MAX_DIGIT_BITS, 0)
         counts = _count_digits(every, prefix, above, shift)
         if processes is not None:
             counts = processes.total(counts)
+        if above == every[0].magnitude.bit_length():
+            wanted = torch.full_like(prefix, count_of(units, every, counts))
         is_below = counts.cumsum(0) < wanted
         wanted = wanted - counts.where(is_below, 0).sum()
         prefix = (prefix << (above - shift)) + is_below.sum()
@@ -98,7 +106,7 @@ def select_portably(
             wanted = wanted - ordinal[-1]
         shape = keys.shape
         del keys
-        yield kept.view(shape)
+        yield kept.view(shape).to(dtype)
 
 
 def _equal(keys: Tensor, key: Tensor, remaining: Tensor | None) -> Tensor:

@@ -22,7 +22,7 @@ RemainingMask = Callable[[int, int], Flags]
 """Returns a boolean array over the flat indices [start, stop), False where already pruned."""
 
 _UNSIGNED: dict[int, type[Key]] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
-_SIGNED: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+SIGNED: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 # Dtypes whose bits without the sign order as |value| does. Others are widened to float32 first.
 _BIT_ORDERED_DTYPES = frozenset(
@@ -47,7 +47,7 @@ def ranking_dtype(dtypes: set[torch.dtype]) -> torch.dtype:
 def raw_bits(tensor: torch.Tensor) -> Bits:
     """Return a contiguous CPU tensor's memory as unsigned integers of the same width; no copy."""
     width = tensor.element_size()
-    bits: Bits = tensor.view(_SIGNED[width]).numpy().view(_UNSIGNED[width])
+    bits: Bits = tensor.view(SIGNED[width]).numpy().view(_UNSIGNED[width])
     return bits
 
 
@@ -62,7 +62,8 @@ def _first_non_finite(dtype: torch.dtype) -> int:
 
 
 @cache
-def _key_of_one(dtype: torch.dtype) -> int:
+def bits_of_one(dtype: torch.dtype) -> int:
+    """Return the bits of 1 as an unsigned integer."""
     return int(raw_bits(torch.ones(1, dtype=dtype))[0])
 
 
@@ -221,7 +222,7 @@ class DeviceKeys:
 
     shape: torch.Size
     bits: torch.Tensor  # flat, integers of the width of the scores
-    remaining: torch.Tensor | None  # flat boolean; elements where it is False are not ranked
+    remaining: torch.Tensor | None  # flat; elements where it is 0 are not ranked
     magnitude: int
     highest: int
     flip: int
@@ -234,20 +235,33 @@ class DeviceKeys:
         keys = ScoreKeys.of(TensorScores.of(scores))
         return cls(
             scores.shape,
-            scores.detach().view(-1).view(_SIGNED[scores.itemsize]),
+            scores.detach().view(-1).view(SIGNED[scores.itemsize]),
             None if remaining is None else remaining.view(-1),
             keys.magnitude,
             keys.first_nan or keys.magnitude,
-            _key_of_one(scores.dtype) if largest_first else 0,
+            bits_of_one(scores.dtype) if largest_first else 0,
         )
 
     def parts(self, elements: int) -> Iterator[tuple[slice, torch.Tensor, torch.Tensor | None]]:
-        """Yield spans of at most `elements`, their keys, and which remain; None if all do."""
+        """Yield spans of at most `elements`, their keys, and which remain, boolean; None if all."""
         for span in parallel.chunks(self.bits.numel(), elements):
             part = slice(*span)
             keys = (self.bits[part] & self.magnitude).clamp_(max=self.highest)
-            remaining = None if self.remaining is None else self.remaining[part]
+            remaining = None if self.remaining is None else self.remaining[part].bool()
             yield part, self.flip - keys if self.flip else keys, remaining
+
+
+Units = int | Callable[[int], int]
+"""A number of elements to prune; or what returns it for that of the remaining elements."""
+
+
+def count_of(units: Units, every: Sequence[DeviceKeys], first_counts: torch.Tensor) -> int:
+    """Return the number of elements to prune; `first_counts` are those of the first digits."""
+    if isinstance(units, int):
+        return units
+    if any(keys.remaining is not None for keys in every):
+        return units(int(first_counts.sum()))
+    return units(sum(keys.bits.numel() for keys in every))
 
 
 BLOCK_ELEMENTS: Final = 1 << 20

@@ -22,7 +22,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from prune_gui.pruning.selection.keys import DeviceKeys
+from prune_gui.pruning.selection.keys import SIGNED, DeviceKeys, Units, bits_of_one, count_of
 
 BLOCK: Final = 4096
 """Keys that a program reads at once; a power of 2."""
@@ -41,33 +41,36 @@ class Digit(NamedTuple):
     is_sparse: bool
 
 
-def select(every: deque[DeviceKeys], k: int) -> Iterator[Tensor]:
-    """Yield a boolean mask per tensor, without the `k` lowest of all remaining keys."""
+def select(every: deque[DeviceKeys], units: Units, dtype: torch.dtype) -> Iterator[Tensor]:
+    """Yield a mask per tensor, without the `units` lowest of all remaining keys."""
     device = every[0].bits.device
     with torch.cuda.device_of(every[0].bits):
         digits = list(digits_of(every[0].magnitude.bit_length()))
         last = digits[-1]
         end = last.start + 2 + (1 << last.bits)
         search = torch.zeros(end + 2, dtype=torch.int64, device=device)
-        search[1].fill_(k)  # to assign it would copy it from the host
         for digit in digits:
             for keys in every:
                 programs = triton.cdiv(keys.bits.numel(), BLOCK * ROUNDS)
                 if programs:
                     count_digits[programs,](*_arguments(keys), search, *digit, BLOCK, ROUNDS)
+            if digit.start == 0:
+                k = count_of(units, every, search[2 : 2 + (1 << digit.bits)])
+                search[1].fill_(k)  # to assign it would copy it from the host
         pick_last_digit[1,](search, end, last.bits, num_warps=16 if last.is_sparse else 4)
     state = search[end:]
+    one = bits_of_one(dtype)
     while every:
         keys = every.popleft()
-        kept = torch.empty_like(keys.bits, dtype=torch.bool)
+        kept = torch.empty_like(keys.bits, dtype=dtype)
         blocks = triton.cdiv(kept.numel(), BLOCK)
         if blocks:
             with torch.cuda.device_of(kept):
                 ties = torch.empty(blocks, dtype=torch.int64, device=device)
-                octets = kept.view(torch.uint8)
-                mark_kept[blocks,](*_arguments(keys), state, octets, ties, BLOCK)
+                marks = kept.view(SIGNED[dtype.itemsize])
+                mark_kept[blocks,](*_arguments(keys), state, marks, one, ties, BLOCK)
                 up_to = ties.cumsum(0)
-                prune_ties[blocks,](*_arguments(keys), state, octets, ties, up_to, BLOCK)
+                prune_ties[blocks,](*_arguments(keys), state, marks, ties, up_to, BLOCK)
                 if every:
                     state[1:].sub_(up_to[-1:])
         shape = keys.shape
@@ -90,10 +93,11 @@ def digits_of(bits: int) -> Iterator[Digit]:
 
 
 def _arguments(keys: DeviceKeys) -> tuple[object, ...]:
-    is_masked = keys.remaining is not None
-    remaining = keys.bits if keys.remaining is None else keys.remaining.view(torch.uint8)
+    remaining = keys.bits if keys.remaining is None else keys.remaining
+    if remaining.dtype == torch.bool:
+        remaining = remaining.view(torch.uint8)
     numbers = (keys.magnitude, keys.highest, keys.flip)
-    return keys.bits, remaining, keys.bits.numel(), is_masked, *numbers
+    return keys.bits, remaining, keys.bits.numel(), keys.remaining is not None, *numbers
 
 
 @triton.jit
@@ -205,15 +209,17 @@ def mark_kept(
     FLIP: tl.constexpr,
     state,
     kept,
+    ONE: tl.constexpr,
     ties,
     BLOCK: tl.constexpr,
 ):
-    """Write 1 for the ranked keys that are not below the k-th lowest, and count those equal."""
+    """Write `ONE` for the ranked keys that are not below the k-th lowest, and count those equal."""
     block = tl.program_id(0)
     offsets = block.to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     keys, ranked = _read(bits, remaining, size, MASKED, MAGNITUDE, HIGHEST, FLIP, offsets)
     threshold = tl.load(state).to(keys.dtype)
-    tl.store(kept + offsets, (ranked & (keys >= threshold)).to(tl.uint8), mask=offsets < size)
+    marks = (ranked & (keys >= threshold)).to(kept.dtype.element_ty) * ONE
+    tl.store(kept + offsets, marks, mask=offsets < size)
     tl.store(ties + block, tl.sum((ranked & (keys == threshold)).to(tl.int64), 0))
 
 
@@ -241,4 +247,4 @@ def prune_ties(
         keys, ranked = _read(bits, remaining, size, MASKED, MAGNITUDE, HIGHEST, FLIP, offsets)
         equal = ranked & (keys == tl.load(state).to(keys.dtype))
         goes = equal & (tl.cumsum(equal.to(tl.int32), 0) <= wanted)
-        tl.store(kept + offsets, tl.zeros((BLOCK,), tl.uint8), mask=goes)
+        tl.store(kept + offsets, tl.zeros((BLOCK,), kept.dtype.element_ty), mask=goes)

@@ -14,7 +14,7 @@ from torch.nn.utils import prune as reference
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from prune_gui import pruning
-from prune_gui.pruning.modules import masking, standard_methods
+from prune_gui.pruning.modules import masking, reparametrization, standard_methods
 from prune_gui.pruning.norms import unit_norms
 from prune_gui.pruning.selection import device_select
 
@@ -32,7 +32,7 @@ def prune_elsewhere(monkeypatch, way):
         pytest.importorskip("triton")
         select = importlib.import_module("prune_gui.pruning.selection.triton_select").select
     monkeypatch.setattr(device_select, "select_of", lambda device: select)
-    for module in (masking, standard_methods, unit_norms):
+    for module in (masking, reparametrization, standard_methods, unit_norms):
         monkeypatch.setattr(module, "is_on_cpu", lambda device: False)
 
 

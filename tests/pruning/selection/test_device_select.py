@@ -47,18 +47,23 @@ def select(request) -> Iterator[Callable]:
         yield module.select
 
 
-def kept_of(select, tensors, k, remaining=None, *, largest_first=False):
-    """Return the concatenated masks of a selection."""
+def kept_of(select, tensors, k, remaining=None, dtype=torch.bool, *, largest_first=False):
+    """Return the concatenated masks of a selection; they and `remaining` are of `dtype`."""
     masks = remaining or [None] * len(tensors)
     every = deque(
         DeviceKeys.of(
-            own.to(DEVICE), None if mask is None else mask.to(DEVICE), largest_first=largest_first
+            own.to(DEVICE),
+            None if mask is None else mask.to(DEVICE, dtype),
+            largest_first=largest_first,
         )
         for own, mask in zip(tensors, masks, strict=True)
     )
-    found = list(select(every, k))
+    found = list(select(every, k, dtype))
     assert [mask.shape for mask in found] == [own.shape for own in tensors]
-    return torch.cat([mask.cpu().view(-1) for mask in found])
+    masks = torch.cat([mask.cpu().view(-1) for mask in found])
+    assert masks.dtype == dtype
+    assert torch.equal(masks, masks.bool().to(dtype))
+    return masks.bool()
 
 
 def expected(scores, k, remaining=None):
@@ -85,8 +90,18 @@ def test_the_lowest_of_several_tensors_are_those_of_a_stable_sort(
     k = data.draw(st.integers(0, count))
     masks = None if remaining is None else list(remaining.split([len(own) for own in tensors]))
     shared = ranking_dtype({dtype})
-    found = kept_of(select, [own.to(shared) for own in tensors], k, masks)
+    mask_dtype = data.draw(st.sampled_from([torch.bool, shared]))
+    if shared.itemsize == 1:
+        mask_dtype = torch.bool  # `remaining` of floats of a byte is boolean
+    found = kept_of(select, [own.to(shared) for own in tensors], k, masks, mask_dtype)
     assert torch.equal(found, expected(scores, k, remaining))
+
+
+def test_the_number_to_prune_may_depend_on_how_many_remain(select):
+    scores, remaining = torch.randn(2, 300).bfloat16(), torch.rand(300) > 0.5
+    every = torch.cat([torch.ones(300, dtype=torch.bool), remaining])
+    found = kept_of(select, [*scores], lambda n: n // 2, [None, remaining], torch.bfloat16)
+    assert torch.equal(found, expected(scores.view(-1), int(every.sum()) // 2, every))
 
 
 @pytest.mark.parametrize("k", [0, 1, 150, 299, 300])
@@ -133,7 +148,7 @@ from triton.compiler import ASTSource
 from prune_gui.pruning.selection import triton_select as kernels
 
 def compile(function, **constants):
-    types = {"bits": BITS, "remaining": "*u8", "size": "i64", "kept": "*u8"}
+    types = {"bits": BITS, "remaining": MASK, "size": "i64", "kept": BITS}
     names = function.arg_names
     signature = {
         name: "constexpr" if name in constants else types.get(name, "*i64") for name in names
@@ -142,7 +157,7 @@ def compile(function, **constants):
     source = ASTSource(function, signature, values, {})
     return "ptx" in triton.compile(source, GPUTarget("cuda", 90, 32)).asm
 
-for BITS, width, flip in (("*i16", 15, 0), ("*i32", 31, 0x3F800000)):
+for BITS, MASK, width, flip in (("*i16", "*bf16", 15, 0), ("*i32", "*u8", 31, 0x3F800000)):
     keys = dict(MASKED=True, MAGNITUDE=(1 << width) - 1, HIGHEST=(1 << width) - 9, FLIP=flip)
     sizes = dict(BLOCK=kernels.BLOCK, ROUNDS=kernels.ROUNDS)
     for digit in kernels.digits_of(width):
@@ -150,7 +165,7 @@ for BITS, width, flip in (("*i16", 15, 0), ("*i32", 31, 0x3F800000)):
         assert compile(kernels.count_digits, **keys, **dict(zip(names, digit)), **sizes)
         end = digit.start + 2 + (1 << digit.bits)
         assert compile(kernels.pick_last_digit, END=end, BITS=digit.bits)
-    assert compile(kernels.mark_kept, **keys, BLOCK=kernels.BLOCK)
+    assert compile(kernels.mark_kept, **keys, ONE=0x3F80, BLOCK=kernels.BLOCK)
     assert compile(kernels.prune_ties, **keys, BLOCK=kernels.BLOCK)
 """
 

@@ -223,10 +223,12 @@ def _plan_lines(plan: Plan) -> Iterator[str]:
     pruned, total = (sum(getattr(one, of) for one in plan.layers) for of in ("pruned", "total"))
     layers = f"{len(plan.layers)} layers to prune"
     yield f"{layers}: {pruned:,} of {total:,} weights, {pruned / total:.2%}"
-    patterns = Counter((layer.pattern, layer.is_chosen) for layer in plan.layers)
-    for (pattern, is_chosen), count in patterns.items():
+    patterns = Counter((layer.pattern, layer.is_chosen, layer.spread) for layer in plan.layers)
+    for (pattern, is_chosen, spread), count in patterns.items():
         masks = "masks chosen in the solve" if is_chosen else "masks of the recipe"
         yield f"  {count} layers: {pattern}; {masks}"
+        if spread:
+            yield f"    The share of a layer may differ by up to {spread}, not that of a block."
     yield f"Calibration: {plan.samples:,} samples, {plan.tokens:,} tokens"
     yield f"Memory: about {short_bytes(plan.memory)}; disk: {short_bytes(plan.disk)}"
 

@@ -24,7 +24,7 @@ from prune_gui.recipe.exporting import write
 from prune_gui.recipe.output import OutputOptions
 from prune_gui.recipe.recipe import ERRORS_KEY, PREFIX
 from prune_gui.recipe.resolution import Resolution, resolve
-from prune_gui.reconstruction.amounts import with_amounts
+from prune_gui.reconstruction.amounts import steps_to_change, with_amounts
 from prune_gui.reconstruction.calibration import Calibration
 from prune_gui.reconstruction.networks import BlockList, Network
 from prune_gui.reconstruction.patterns import Pattern, patterns_in
@@ -58,7 +58,8 @@ class PlannedLayer:
     Attributes:
         pattern: the step that prunes it, in words.
         is_chosen: whether its mask is chosen in the solve; False if it is that of the recipe.
-        pruned, total: numbers of its weights.
+        pruned, total: numbers of its weights; of those to prune, what the recipe says.
+        spread: how much the share to prune may differ from that; see `Options`.
     """
 
     name: str
@@ -66,6 +67,7 @@ class PlannedLayer:
     is_chosen: bool
     pruned: int
     total: int
+    spread: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,6 +174,9 @@ class StoredBlocks:
     def planned(self) -> Iterator[PlannedLayer]:
         """Yield what is pruned in each block."""
         steps = self._resolution.recipe.steps
+        spread = self._options.spread
+        changed = steps_to_change(self._resolution, self).values() if spread else ()
+        differing = {name for names in changed for name in names}
         for number in range(len(self)):
             patterns = self.patterns(number)
             open_units = {id(one.read.units) for one in patterns.values() if one.read}
@@ -185,7 +190,8 @@ class StoredBlocks:
                     id(one.units) in open_units for one in pattern.made
                 )
                 counts = self._resolution.counts[name]
-                yield PlannedLayer(name, "; ".join(texts), is_chosen, *counts)
+                own_spread = spread if name in differing else 0.0
+                yield PlannedLayer(name, "; ".join(texts), is_chosen, *counts, own_spread)
 
     def working_memory(self, layers: Iterable[PlannedLayer]) -> int:
         """Return the bytes that the largest block takes, with what solving a layer takes."""

@@ -300,6 +300,25 @@ def test_a_dry_run_says_what_would_be_done_and_writes_nothing(command, tmp_path)
     assert sorted(tmp_path.iterdir()) == before
 
 
+def test_a_dry_run_says_of_which_layers_the_amounts_may_differ(command, tmp_path):
+    steps = HALF.model_dump(mode="json")["steps"]
+    steps[0]["targets"] = ["*mlp*_proj.weight"]
+    n_m = {"method": "n_m", "targets": ["*self_attn*_proj.weight"]}
+    recipe = Recipe.model_validate({"steps": [*steps, n_m]})
+    (tmp_path / "r.yaml").write_text(recipe.to_yaml())
+    command = [*command, "--dry-run"]
+    note = "    The share of a layer may differ by up to 0.1, not that of a block."
+    spread = CliRunner().invoke(cli, [*command, "--spread", "0.1"]).output.splitlines()
+    assert spread[spread.index(note) - 1].startswith("  9 layers: L1 unstructured")
+    assert spread.count(note) == 1
+    assert note not in CliRunner().invoke(cli, command).output
+    plan = json.loads(CliRunner().invoke(cli, [*command, "--spread", "0.1", "--json"]).output)
+    assert {(layer["spread"], "mlp" in layer["name"]) for layer in plan["layers"]} == {
+        (0.1, True),
+        (0.0, False),
+    }
+
+
 @pytest.mark.parametrize(
     ("rate", "wanted"),
     [("nan", "learning rate is nan"), ("inf", "learning rate is inf"), ("0", "range x>0")],

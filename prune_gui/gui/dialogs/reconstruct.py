@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 import shiboken6
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtWidgets import QComboBox, QLabel, QLineEdit, QSpinBox, QWidget
 
 from prune_gui.engine import Event, Job, Progressed, Reported
@@ -278,6 +278,11 @@ class ReconstructDialog(JobSequenceDialog):
         self.plot.show_curves(list(self._error_curves()), {}, tr("error, %"), shades)
         self._curves.setVisible(bool(self.plot.curves))
         self.legend.setText(self.plot.legend().replace("<br>", " &nbsp; "))
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.PaletteChange:
+            self._show()
 
     def _error_curves(self) -> Iterator[MetricCurve]:
         """Yield the errors of the blocks, and of the layers of each role, by block.

@@ -9,6 +9,10 @@ from prune_gui import open_checkpoint
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.dialogs.reconstruct import ReconstructDialog
 from prune_gui.gui.widgets.message import Message
+from prune_gui.gui.widgets.theme import theme_palette
+from prune_gui.raster.colours import DARK, LIGHT
+from prune_gui.reconstruction.block import LayerError
+from prune_gui.reconstruction.running import BlockError
 
 
 @pytest.fixture
@@ -40,6 +44,16 @@ def test_a_folder_without_a_model_is_told_in_the_dialog(dialog, qtbot, tmp_path)
     assert dialog.run.isEnabled()
     assert not dialog.show_result.isEnabled()
     assert not (tmp_path / "out").exists()
+
+
+def test_the_errors_are_drawn_in_the_colours_of_another_theme(dialog, qtbot):
+    qtbot.waitUntil(lambda: dialog.grid.painter is not None)
+    dialog._take(BlockError(0, (LayerError("decoder.weight", 0.1, 1, 2),), 0.1, 0.1))
+    dialog._show()
+    assert (dialog.grid.painter.colours, dialog.plot.shades) == (LIGHT, {"block": LIGHT.curves[0]})
+    dialog.setPalette(theme_palette(dark=True))
+    assert (dialog.grid.painter.colours, dialog.plot.shades) == (DARK, {"block": DARK.curves[0]})
+    assert DARK.curves[0] in dialog.legend.text()
 
 
 @pytest.fixture

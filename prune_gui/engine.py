@@ -95,10 +95,11 @@ class Started(Event):
 
 @dataclass(frozen=True, slots=True)
 class Progressed(Event):
-    """The job has processed `done` of `total` bytes."""
+    """The job has processed `done` of `total` bytes, `skipped` of them in an earlier run."""
 
     done: int
     total: int
+    skipped: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,13 +345,14 @@ class Engine:
             self._changed.wait_for(may_go_on)
 
     def _do(self, run: _Run) -> Event:
-        last_progress = 0.0
+        last_progress, last_skipped = 0.0, 0
 
         def progress(done: int, total: int) -> None:
-            nonlocal last_progress
-            if (now := time.monotonic()) - last_progress >= PROGRESS_INTERVAL_S:
-                last_progress = now
-                self._send(Progressed(run.ticket, run.job, done, total))
+            nonlocal last_progress, last_skipped
+            now, skipped = time.monotonic(), monitor.skipped
+            if now - last_progress >= PROGRESS_INTERVAL_S or skipped > last_skipped:
+                last_progress, last_skipped = now, skipped
+                self._send(Progressed(run.ticket, run.job, done, total, skipped))
 
         def report(found: object) -> None:
             self._send(Reported(run.ticket, run.job, found))

@@ -59,6 +59,7 @@ class Monitor:
         self._report = report
         self._lock = threading.Lock()
         self._done = 0
+        self._skipped = 0
         self._total = 0
         self._in_plan = False
 
@@ -66,6 +67,11 @@ class Monitor:
     def done(self) -> int:
         """The number of bytes that are counted as done."""
         return self._done
+
+    @property
+    def skipped(self) -> int:
+        """The number of these that this run need not process, see `skip`."""
+        return self._skipped
 
     def is_set(self) -> bool:
         """Return whether the work should stop, so that a monitor can be a `CancelFlag`."""
@@ -105,6 +111,12 @@ class Monitor:
             if self._progress is not None:
                 self._progress(self._done, max(self._total, self._done))
 
+    def skip(self, amount: int) -> None:
+        """Count `amount` bytes as done that an earlier run has processed."""
+        with self._lock:
+            self._skipped += amount
+        self.advance(amount)
+
     def each(self, items: Iterable[Item]) -> Iterator[Item]:
         """Yield items; the work can be cancelled before each of them."""
         for item in items:
@@ -139,3 +151,7 @@ class _StoppedBy(Monitor):
     def advance(self, amount: int = 0) -> None:
         super().advance()
         self._outer.advance(amount)
+
+    def skip(self, amount: int) -> None:
+        super().advance()
+        self._outer.skip(amount)

@@ -77,6 +77,18 @@ def test_a_job_sends_events(running, event_log):
     assert kinds[2].ticket == ticket
 
 
+def test_what_an_earlier_run_has_done_is_told_at_once(running, event_log):
+    def work(monitor: Monitor) -> None:
+        monitor.expect(10)
+        monitor.advance(1)
+        monitor.stopped_by(threading.Event()).skip(2)
+        monitor.skip(3)
+
+    running.submit(Job("resumed", work))
+    events = [event_log.events.get(timeout=10) for _ in range(5)]
+    assert [(one.done, one.skipped) for one in events[1:4]] == [(1, 0), (3, 2), (6, 5)]
+
+
 def test_a_running_job_stops_when_cancelled_and_the_next_one_runs(running, event_log):
     first = running.submit(Job("long", Gate()))
     event_log.until(Started, first)

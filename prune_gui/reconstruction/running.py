@@ -190,6 +190,7 @@ def reconstruct_blocks(
                 data = BlockData(pruned, dense, calls.of_block[index], dense_calls.of_block[index])
                 block = blocks.dense(number)
                 found = blocks.finished(number)
+                count = monitor.advance if found is None else monitor.skip
                 if found is None:
                     found = _prune(block, number, blocks, data, options, report)
                 else:
@@ -200,7 +201,7 @@ def reconstruct_blocks(
                 if module in network.exposed:
                     known[module], dense_known[module] = list(pruned), list(dense)
                 report(found)
-                monitor.advance(1)
+                count(1)
     return result
 
 

@@ -67,6 +67,18 @@ def test_the_remaining_time_is_shown_once_it_can_be_estimated(status, workbench,
     assert texts == ["5 %", "20 %, 16 s left"]
 
 
+def test_the_remaining_time_is_that_of_this_run_alone(status, workbench, monkeypatch):
+    clock = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: clock)
+    workbench.bridge.happened.emit(Started(1, JOB))
+    texts = []
+    for done, skipped, seconds in [(3, 3, 5), (6, 6, 5), (6, 6, 5), (7, 6, 15)]:
+        clock += seconds
+        workbench.bridge.happened.emit(Progressed(1, JOB, done, 10, skipped))
+        texts.append(status._progress.text())
+    assert texts == ["30 %", "60 %", "60 %", "70 %, 60 s left"]
+
+
 def test_of_two_running_jobs_the_long_one_is_shown_and_cancelled(status, workbench, monkeypatch):
     cancelled, happened = [], workbench.bridge.happened
     monkeypatch.setattr(workbench.bridge, "cancel", cancelled.append)

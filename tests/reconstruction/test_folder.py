@@ -47,7 +47,17 @@ def tokens(tmp_path):
     return path
 
 
-def run(folder, tokens, out, *, recipe=RECIPE, report=lambda _: None, device="cpu", **options):
+def run(
+    folder,
+    tokens,
+    out,
+    *,
+    recipe=RECIPE,
+    report=lambda _: None,
+    device="cpu",
+    monitor=None,
+    **options,
+):
     with FolderRun.opened(
         folder,
         recipe,
@@ -57,7 +67,7 @@ def run(folder, tokens, out, *, recipe=RECIPE, report=lambda _: None, device="cp
         output=OutputOptions(overwrite=True),
         device=torch.device(device),
     ) as opened:
-        return opened.run(Monitor(), report)
+        return opened.run(monitor or Monitor(), report)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -83,8 +93,9 @@ def test_a_stopped_run_goes_on_with_the_same_bytes(folder, tokens, tmp_path, opt
         with pytest.raises(StoppedError):
             run(folder, tokens, resumed, **options, report=stop_after(number))
         assert not resumed.exists()
-    pruned_again = []
-    found = run(folder, tokens, resumed, **options, report=pruned_again.append)
+    pruned_again, monitor = [], Monitor()
+    found = run(folder, tokens, resumed, **options, report=pruned_again.append, monitor=monitor)
+    assert monitor.skipped == 2
     assert {one.name for one in pruned_again if not isinstance(one, BlockError)}
     assert found == expected
     assert contents(resumed) == contents(whole)

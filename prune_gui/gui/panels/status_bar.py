@@ -35,8 +35,9 @@ class _RunningJob:
 
     ticket: int
     job: Job
-    start_time: float  # when it started, by `time.monotonic`
+    start_time: float  # when it started what was not skipped, by `time.monotonic`
     steps: int | None = None  # its progress in [0, PROGRESS_STEPS]; None until it is known
+    skipped: int = 0  # those of `steps` that an earlier run has done
 
 
 class StatusBar(QStatusBar):
@@ -153,6 +154,9 @@ class StatusBar(QStatusBar):
                     # The total may grow while the job runs; the bar never moves backwards.
                     share = PROGRESS_STEPS * event.done // event.total
                     running.steps = max(running.steps or 0, share)
+                    skipped = PROGRESS_STEPS * event.skipped // event.total
+                    if skipped > running.skipped:
+                        running.skipped, running.start_time = skipped, time.monotonic()
                     if running is self._shown:
                         self._show_progress(running)
         elif isinstance(event, Finished | Failed | Dropped):
@@ -181,9 +185,10 @@ class StatusBar(QStatusBar):
             return
         self._progress.setRange(0, PROGRESS_STEPS)
         self._progress.setValue(running.steps)
-        elapsed, share = time.monotonic() - running.start_time, running.steps / PROGRESS_STEPS
-        if elapsed >= MIN_ESTIMATE_S and share > 0:
-            self._progress.setFormat(_format(elapsed * (1 - share) / share))
+        elapsed, done = time.monotonic() - running.start_time, running.steps - running.skipped
+        if elapsed >= MIN_ESTIMATE_S and done > 0:
+            left = PROGRESS_STEPS - running.steps
+            self._progress.setFormat(_format(elapsed * left / done))
 
     def _show_job(self, *, shown: bool) -> None:
         if shown or self.busy:

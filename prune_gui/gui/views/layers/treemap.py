@@ -52,10 +52,11 @@ class TreemapCell:
 class TreemapData:
     """A treemap of a size in pixels: open modules, outer ones first, and the other cells.
 
-    `names` are short names of the cells, which differ.
+    `counted` are the names of its parameters; `names` are short names of the cells, which differ.
     """
 
     size: tuple[float, float]
+    counted: frozenset[str]
     modules: tuple[TreemapCell, ...]
     cells: tuple[TreemapCell, ...]
     names: Sequence[str]
@@ -68,16 +69,22 @@ def make_treemap(
     size: tuple[float, float],
     before: TreemapData | None = None,
 ) -> TreemapData:
-    """Return the treemap of a width and height in pixels, and the share pruned of each cell."""
-    if before is not None and before.size == size:
+    """Return the treemap of a width and height in pixels, and the share pruned of each cell.
+
+    It has the parameters that totals count, see `Resolution.counted`.
+    """
+    counted = resolution.counted
+    if before is not None and (before.size, before.counted) == (size, counted):
         modules, cells, names = before.modules, before.cells, before.names
     else:
-        all_cells = treemap(infos, Rect(0.0, 0.0, *size))
+        shown = [info for info in infos if info.name in counted]
+        all_cells = treemap(shown, Rect(0.0, 0.0, *size))
         modules = tuple(cell for cell in all_cells if cell.is_open)
         cells = tuple(cell for cell in all_cells if not cell.is_open)
         short = short_names([cell.node.path for cell in cells])
         names = [one_line(".".join(filter(None, name))) for name in short]
-    return TreemapData(size, modules, cells, names, [_share(cell, resolution) for cell in cells])
+    shares = [_share(cell, resolution) for cell in cells]
+    return TreemapData(size, counted, modules, cells, names, shares)
 
 
 def _share(cell: TreemapCell, resolution: Resolution) -> float:

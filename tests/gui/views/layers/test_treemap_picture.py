@@ -22,8 +22,12 @@ INFOS = [
 ]
 
 
-PRUNED = SimpleNamespace(
-    counts={"encoder.query.weight": (600, 600), "encoder.key.weight": (100, 200), "head": (0, 200)}
+def resolution(counts, counted=None):
+    return SimpleNamespace(counts=counts, counted=frozenset(counted or counts))
+
+
+PRUNED = resolution(
+    {"encoder.query.weight": (600, 600), "encoder.key.weight": (100, 200), "head": (0, 200)}
 )
 
 
@@ -54,11 +58,21 @@ def test_a_module_has_the_sparsity_of_all_its_parameters():
 
 def test_cells_are_reused_unless_the_size_changes():
     treemap = make_treemap(INFOS, PRUNED, (300.0, 200.0))
-    none = SimpleNamespace(counts={name: (0, total) for name, (_, total) in PRUNED.counts.items()})
+    none = resolution({name: (0, total) for name, (_, total) in PRUNED.counts.items()})
     again = make_treemap(INFOS, none, (300.0, 200.0), treemap)
     assert again.cells is treemap.cells
     assert set(again.shares) == {0.0}
     assert make_treemap(INFOS, none, (200.0, 300.0), treemap).cells[0].rect != treemap.cells[0].rect
+
+
+def test_areas_are_those_of_the_parameters_that_totals_count():
+    size = (300.0, 200.0)
+    weights = resolution(PRUNED.counts, {"encoder.query.weight", "head"})
+    treemap = make_treemap(INFOS, weights, size)
+    areas = {cell.node.path: cell.rect.area for cell in treemap.cells}
+    assert areas == pytest.approx({"encoder.query.weight": 45_000, "head": 15_000})
+    every = make_treemap(INFOS, PRUNED, size, treemap)  # a step prunes the third one now
+    assert [cell.node.path for cell in every.cells].count("encoder.key.weight") == 1
 
 
 def test_hovering_and_clicking_emit_the_cell(picture, qtbot):
@@ -130,7 +144,7 @@ def test_a_cell_has_its_name_and_share_as_far_as_they_fit_or_upwards(picture):
 def test_the_names_of_cells_differ_and_are_short():
     names = [f"layer.{i}.attn.{k}_proj.weight" for i in "01" for k in "qk"]
     infos = [TensorInfo(name, (40, 40), "float32") for name in names]
-    counts = SimpleNamespace(counts=dict.fromkeys(names, (0, 1600)))
+    counts = resolution(dict.fromkeys(names, (0, 1600)))
     data = make_treemap(infos, counts, (400.0, 300.0))
     assert sorted(data.names) == ["0.k", "0.q", "1.k", "1.q"]
 

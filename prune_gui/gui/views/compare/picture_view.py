@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QTabBar, QWidget
+from PySide6.QtWidgets import QTabBar, QToolButton, QWidget
 
 from prune_gui import statistics
 from prune_gui.gui.views.compare.control_bars import BlinkBar, FilmBar
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from prune_gui.statistics.element_values import Element
 
 
+BACK_ARROW: Final = "\N{LEFTWARDS ARROW}"
 DELAY_MS: Final = 250  # delay between the last change and the update of the overview
 IN_FRONT: Final = {False: deferred("Left: {side}"), True: deferred("Right: {side}")}
 """Name of the side in front; True is the right side."""
@@ -54,7 +55,9 @@ class ComparePictures(TiledView):
         super().__init__(workbench, viewport, tr("Compare"), kernel_grids=False)
         self._wanted: Painter | None = None  # of the pictures that are shown or about to be
         self._cursor: tuple[int, int] | None = None
-        self._modes = layouts.described(QTabBar(drawBase=False), tr("Kind of comparison"))
+        modes = QTabBar(drawBase=False, usesScrollButtons=False)  # those would hide modes
+        self._modes = layouts.described(modes, tr("Kind of comparison"))
+        self._modes.setElideMode(Qt.TextElideMode.ElideRight)
         for shown in MODES.values():
             self._modes.setTabToolTip(self._modes.addTab(tr(shown.text)), tr(shown.tip))
         self._blink_bar, self._film_bar = BlinkBar(), FilmBar()
@@ -62,9 +65,10 @@ class ComparePictures(TiledView):
         self._losses: StateLosses | None = None  # of both states, as far as known
         self._element_label = ElidedLabel(tr("Weight under the cursor on both sides"))
         body = QWidget()
-        back = layouts.button(
-            tr("← All parameters"), self.list_wanted.emit, tr("Back to the list (Esc)")
-        )
+        tip = tr("Back to the list (Esc)")
+        back = layouts.described(QToolButton(), tr("← All parameters"), tip)
+        back.setText(BACK_ARROW)
+        back.clicked.connect(self.list_wanted)
         self._square = SquareCells(viewport, *self.pair.plots)
         zoom = zoom_buttons(self.pair.left, self)
         self._lay_out([back, self._modes, self._square, *zoom], body, [])

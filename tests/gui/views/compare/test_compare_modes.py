@@ -23,6 +23,16 @@ def test_the_arrow_keys_choose_the_kind_of_comparison(compare, qtbot):
         assert kinds.hasFocus()
 
 
+def test_every_kind_of_comparison_is_in_sight(compare, bench):
+    [kinds] = compare.pictures.findChildren(QTabBar)
+    for width, is_whole in ((590, True), (480, False)):  # 590 in a window of 1280
+        compare.resize(width, 500)
+        bench.until_idle()
+        assert compare.width() == width
+        assert all(kinds.rect().contains(kinds.tabRect(at)) for at in range(kinds.count()))
+        assert (kinds.width() >= kinds.sizeHint().width()) == is_whole
+
+
 def test_blinking_alternates_and_space_pauses(compare, bench, qtbot, share_of):
     bench.add(bench.step(amount=1.0))
     compare.pictures.show_mode("blink")

@@ -10,7 +10,7 @@ import numpy as np
 import pyqtgraph as pg
 from numpy.typing import NDArray
 from pyqtgraph.Qt.internals import PrimitiveArray
-from PySide6.QtCore import QEvent, QLineF, QPointF, Signal
+from PySide6.QtCore import QEvent, QLineF, QPointF, QRectF, Signal
 from PySide6.QtGui import QBrush, QColor, QPainter, QPainterPath, QPaintEvent, QPen
 from PySide6.QtWidgets import QApplication
 
@@ -162,19 +162,34 @@ class CappedBars(pg.BarGraphItem):  # type: ignore[misc]
     """
 
     def paint(self, painter: QPainter, *options: object) -> None:
+        """Draw the bars; for a figure only their visible parts, because its file may not clip."""
+        if isinstance(painter, PaperPainter):
+            self._paint_visible(painter)
+            return
         super().paint(painter, *options)
         if (cap := self.opts.get("cap")) is None:
             return
         ends = np.stack([self.opts[end] for end in ("x0", "y1", "x1", "y1")], 1)
         painter.setPen(cap)
-        if isinstance(painter, PaperPainter):
-            across, down = ends.reshape(-1, 2).T
-            painter.drawPath(pg.arrayToQPath(across, down, connect="pairs"))
-            return
         lines = PrimitiveArray(QLineF, 4)
         lines.resize(len(ends))
         lines.ndarray()[:] = ends
         painter.drawLines(*lines.drawargs())
+
+    def _paint_visible(self, painter: PaperPainter) -> None:
+        sight = self.getViewBox().viewRect()
+        x0, x1 = (np.clip(self.opts[end], sight.left(), sight.right()) for end in ("x0", "x1"))
+        y0, y1 = (np.clip(self.opts[end], sight.top(), sight.bottom()) for end in ("y0", "y1"))
+        brush = pg.mkBrush(self.opts["brush"])
+        for left, bottom, right, top in np.broadcast(x0, y0, x1, y1):
+            if left < right and bottom < top:
+                area = QRectF(QPointF(left, bottom), QPointF(right, top))
+                painter.fillRect(area, brush)
+        if (cap := self.opts.get("cap")) is not None:
+            shown = (x0 < x1) & (y1 == self.opts["y1"])
+            across, up = np.stack([x0, y1, x1, y1], 1)[shown].reshape(-1, 2).T
+            painter.setPen(cap)
+            painter.drawPath(pg.arrayToQPath(across, up, connect="pairs"))
 
 
 def bar_item(

@@ -12,6 +12,7 @@ from waiting import draft_step
 from prune_gui.gui.figures.figure import PAGE, PICTURE, Figure, Sheet
 from prune_gui.gui.figures.picture import Cover, picture_panel
 from prune_gui.gui.views import registry
+from prune_gui.gui.views.plot import Plot
 from prune_gui.raster.colours import DARK, LIGHT
 from prune_gui.session import Settings
 from prune_gui.session.settings import FigureSettings
@@ -165,6 +166,30 @@ def test_a_zoomed_picture_ends_at_its_frame_in_an_svg(pruned, look_at, settle):
     assert bottom <= figure.size.height() - 15
     assert (right - left) / (bottom - top) == pytest.approx(frame.width() / frame.height(), rel=0.3)
     assert view.canvas.part.image is whole
+
+
+@pytest.mark.parametrize("name", ["norms", "layers", "distribution"])
+def test_zoomed_bars_end_at_their_frame_in_an_svg(pruned, look_at, settle, name):
+    view = look_at(pruned.views.view(name))
+    plots = view.findChildren(Plot)
+    for plot in plots:
+        first, last = plot.view.viewRange()[0]
+        plot.setXRange(first + 0.3 * (last - first), first + 0.5 * (last - first), padding=0)
+    settle()
+    figure = Figure([picture_panel(view)], "", FigureSettings())
+    root = ET.fromstring(Sheet(figure, "svg").finish().content())
+    sides = []
+    for group in root.iter("{http://www.w3.org/2000/svg}g"):
+        a, b, _, _, left, _ = map(
+            float, group.get("transform", "matrix(1,0,0,1,0,0)")[7:-1].split(",")
+        )
+        if abs(a) > 1 and not b:  # in the coordinates of a plot
+            for bar in group.findall("{http://www.w3.org/2000/svg}rect"):
+                x, width = float(bar.get("x")), float(bar.get("width"))
+                sides += [left + a * x, left + a * (x + width)]
+    assert len(sides) > 4
+    assert min(sides) > 15  # the axis is beside it
+    assert max(sides) <= figure.size.width() - 5
 
 
 def test_lines_along_the_tops_of_bars_are_as_thin_at_any_resolution(pruned, look_at):

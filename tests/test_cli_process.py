@@ -163,6 +163,22 @@ main()
     assert_one_line(result, "internal error (ZeroDivisionError: on purpose).\n")
 
 
+def test_garbage_is_collected_once_a_job_has_begun(folder):
+    program = """
+import gc
+from prune_gui.cli import main, printing, program
+def run():
+    print(gc.isenabled())
+    with printing.job("Counting", with_bar=False):
+        print(gc.isenabled())
+program.run = run
+main()
+"""
+    (folder / "program.py").write_text(program)
+    result = in_shell(f"{shlex.quote(sys.executable)} program.py", folder)
+    assert result.stdout.decode().split() == ["False", "True"], result.stderr
+
+
 @pytest.mark.parametrize("library", ["click", "torch", "numba.core.typing"])
 @pytest.mark.slow
 def test_an_interrupt_while_libraries_load_exits_with_130(folder, library):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from io import TextIOWrapper
@@ -17,6 +18,7 @@ def main() -> NoReturn:
     Ctrl-C and 143 after `kill`.
     """
     _open_closed_streams()  # before libraries do: libffi keeps a file open from its import on
+    gc.disable()  # until a job begins or the window opens: libraries make objects, not garbage
     with end_signals(_end_at_once):
         from prune_gui.cli.program import run  # Ctrl-C works while it loads
 

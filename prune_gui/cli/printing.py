@@ -6,6 +6,7 @@ output goes through this module, which escapes them.
 
 from __future__ import annotations
 
+import gc
 import json
 import shutil
 import sys
@@ -88,6 +89,9 @@ class Interrupted(PruneGuiError):  # noqa: N818 - an outcome, not an error
 @contextmanager
 def job(title: str, *, with_bar: bool = True) -> Iterator[tuple[Progress | None, threading.Event]]:
     """Run a block as a job with progress and cancellation."""
+    if not gc.isenabled():
+        gc.freeze()  # what libraries have made stays
+        gc.enable()
     stop = threading.Event()
     code = 0
 

@@ -86,9 +86,9 @@ class ElementPruning(_AmountPruning):
     def mask_for(self, tensor: PrunedTensor, values: Tensor) -> Tensor:
         if not (ranks_elements(self) and is_plain(values)):
             return super().mask_for(tensor, values)
-        dtype = tensor.orig.dtype
+        dtype = torch.bool if tensor.orig.is_complex() else tensor.orig.dtype
         [kept] = self.kept_elements([values], [tensor.remaining()], dtype)
-        return kept if kept.dtype == dtype else mask_like(tensor.orig, kept)
+        return kept if kept.dtype == tensor.orig.dtype else mask_like(tensor.orig, kept)
 
     def kept_elements(
         self,

@@ -102,10 +102,10 @@ class ElementPruning(_AmountPruning):
         Nothing is concatenated, and the scores of a tensor are freed before its mask is yielded.
         A mask is boolean; of `mask_dtype` if tensors are on a device, which then copies nothing.
         """
-        shapes, is_elsewhere = [t.shape for t in values], not is_on_cpu(values[0].device)
+        shapes, is_on_device = [t.shape for t in values], not is_on_cpu(values[0].device)
         values = [magnitudes(t) for t in values]
         pairs = list(zip(values, remaining, strict=True))
-        if not is_elsewhere:
+        if not is_on_device:
             counts = [t.numel() if own is None else int(own.count_nonzero()) for t, own in pairs]
             units = self.units(sum(counts))
             if units == 0:
@@ -116,7 +116,7 @@ class ElementPruning(_AmountPruning):
         scores = [self.element_scores(t, dtype, own).contiguous() for t, own in pairs]
         del values, pairs
         dtype = ranking_dtype({own.dtype for own in scores})
-        if is_elsewhere:
+        if is_on_device:
             every = deque(
                 DeviceKeys.of(own.to(dtype), mask, largest_first=self.LARGEST_FIRST)
                 for own, mask in zip(scores, remaining, strict=True)

@@ -1,14 +1,21 @@
-"""Lack of memory, before work begins and from errors; and pausing the garbage collector."""
+"""Lack of memory, before work begins and from errors; and what returns memory, or collects it."""
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from typing import Final
 
 from prune_gui.errors import PruneGuiError
 from prune_gui.language import tr
 from prune_gui.number_formats import short_bytes
+
+M_MMAP_THRESHOLD: Final = -3  # of glibc's malloc.h
+LARGE_BYTES: Final = 1 << 22
 
 
 class OutOfMemoryError(PruneGuiError):
@@ -82,3 +89,37 @@ def gc_paused() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+def address_space_is_limited() -> bool:
+    """Return whether the system limits what this process may map."""
+    try:
+        import resource  # not on Windows
+    except ImportError:
+        return False
+    limits = (resource.getrlimit(which)[0] for which in (resource.RLIMIT_AS, resource.RLIMIT_DATA))
+    return any(limit != resource.RLIM_INFINITY for limit in limits)
+
+
+def return_freed_memory() -> None:
+    """Return freed memory that glibc keeps to the system: pieces of its heap would pile up."""
+    _call_c_library("malloc_trim", 0)
+
+
+def map_large_allocations() -> None:
+    """Let glibc map each large piece of memory, and so return its addresses when it is freed.
+
+    The system then clears its pages each time, which takes a tenth of the time of a reconstruction.
+    """
+    _call_c_library("mallopt", M_MMAP_THRESHOLD, LARGE_BYTES)
+
+
+def _call_c_library(name: str, *args: int) -> None:
+    function = getattr(_c_library(), name, None)
+    if function is not None:  # it is of glibc
+        function(*args)
+
+
+@cache
+def _c_library() -> ctypes.CDLL | None:
+    return ctypes.CDLL(None) if os.name == "posix" else None

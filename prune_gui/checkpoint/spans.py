@@ -26,6 +26,7 @@ from prune_gui.checkpoint.tensor_info import (
 from prune_gui.checkpoint.write.content import FileContent
 from prune_gui.errors import CheckpointError
 from prune_gui.language import tr
+from prune_gui.memory import address_space_is_limited
 from prune_gui.monitor import Monitor
 
 if TYPE_CHECKING:
@@ -68,16 +69,6 @@ ReadBytes = Callable[[int, int, int], "torch.Tensor"]
 """A function of start, stop and alignment in bytes that returns this span of the file as uint8."""
 
 
-def _is_limited() -> bool:
-    """Return whether the system limits what this process may map."""
-    try:
-        import resource  # not on Windows
-    except ImportError:
-        return False
-    limits = (resource.getrlimit(which)[0] for which in (resource.RLIMIT_AS, resource.RLIMIT_DATA))
-    return any(limit != resource.RLIM_INFINITY for limit in limits)
-
-
 class SpanTensor(NamedTuple):
     """A tensor, and the spans of its bytes: little-endian, in row-major order.
 
@@ -107,7 +98,7 @@ class MappedCheckpoint(FileCheckpoint):
     def __init__(self, source: Source, header: Header, surroundings: Surroundings) -> None:
         self.source = source
         self.spans = {key: tensor.spans for key, tensor in header.tensors.items()}
-        self._keeps_mappings = source.maps_neighbours and not _is_limited()
+        self._keeps_mappings = source.maps_neighbours and not address_space_is_limited()
         mappings = MAX_CACHED_MAPPINGS if self._keeps_mappings else MAX_CACHED_COPIES
         self._cached_pages = lru_cache(mappings)(source.pages)
         self._cached_copies = lru_cache(MAX_CACHED_COPIES)(self._aligned_bytes)

@@ -20,6 +20,7 @@ from prune_gui.evaluation.calibration.layer_inputs import (
 )
 from prune_gui.evaluation.calibration.statistics import DeviceSums
 from prune_gui.language import tr
+from prune_gui.memory import return_freed_memory
 from prune_gui.monitor import check_cancelled
 from prune_gui.pruning.arrays import Flags
 from prune_gui.recipe.correction import least_squares
@@ -87,11 +88,11 @@ class _Layer:
     def rows_of(self, values: Tensor, groups: int) -> Tensor:
         return least_squares.rows_of(values, groups, transposed=self.is_transposed)
 
-    def weighted(self, rows: Tensor) -> Tensor:
-        """Return rows, (groups, rows, columns), whose squared errors have the weights of rows."""
+    def factors(self, rows: Tensor) -> Tensor | None:
+        """Return what gives the squared errors of (groups, rows, columns) the weights of rows."""
         if self.row_weights is None:
-            return rows
-        return rows * self.row_weights.sqrt().to(rows).view(rows.shape[0], -1, 1)
+            return None
+        return self.row_weights.sqrt().to(rows).view(rows.shape[0], -1, 1)
 
     def from_rows(self, rows: Tensor) -> Tensor:
         shape = self.weight.shape
@@ -225,6 +226,7 @@ def _prune(
     """Prune layers with the same inputs in place; yield the error and the mask of each."""
     if moments is None or not layers:
         return
+    return_freed_memory()
     if not bool(moments.isfinite().all()):
         raise ReconstructionError(
             "The inputs of {name} are not finite. Check the calibration data and the weights.",
@@ -241,14 +243,26 @@ def _prune(
     del factor
     masks = [layer.pattern.mask.to(moments.device) for layer in layers]
     chooses = {n: one for n, layer in enumerate(layers) if (one := layer.pattern.choose)}
-    rows_to_choose = [layers[number].weighted(wanted[number]) for number in chooses]
+    factors = {number: layers[number].factors(wanted[number]) for number in chooses}
+    rows_to_choose = [
+        wanted[number] if factor is None else wanted[number] * factor
+        for number, factor in factors.items()
+    ]
     found = choose_masks(rows_to_choose, system, list(chooses.values()), iterations)
     del system, rows_to_choose
-    for number, rows in zip(chooses, found, strict=True):
-        masks[number] = layers[number].from_rows(rows)
-    for layer, mask, before, rows in zip(layers, masks, dense, wanted, strict=True):
-        target = layer.from_rows(rows)
-        values, note = refitted(target, mask, moments, damping, transposed=layer.is_transposed)
+    guesses = {}
+    for (number, scale), (kept, rows) in zip(factors.items(), found, strict=True):
+        masks[number] = layers[number].from_rows(kept)
+        guesses[number] = rows if scale is None else rows.div_(scale)
+    for number, (layer, mask, before) in enumerate(zip(layers, masks, dense, strict=True)):
+        values, note = refitted(
+            layer.from_rows(wanted[number]),
+            mask,
+            moments,
+            damping,
+            transposed=layer.is_transposed,
+            guess=guesses.get(number),
+        )
         values = values.to(layer.weight).masked_fill(~mask, 0.0)
         lost = layer.rows_of(values.to(moments.dtype), groups) - before
         error = _energy(lost, moments) / _energy(before, moments).clamp_min(1e-30)

@@ -16,6 +16,7 @@ from prune_gui.checkpoint import Checkpoint, open_checkpoint
 from prune_gui.checkpoint.write.atomic import check_room
 from prune_gui.errors import ReconstructionError
 from prune_gui.file_stamps import FileStamps
+from prune_gui.memory import address_space_is_limited, map_large_allocations
 from prune_gui.monitor import Monitor
 from prune_gui.recipe.exporting import output_of, parts_to_write
 from prune_gui.recipe.output import OutputOptions, OutputPath
@@ -33,12 +34,7 @@ from prune_gui.reconstruction.running import (
     memory_in_use,
     reconstruct_blocks,
 )
-from prune_gui.reconstruction.stored_blocks import (
-    COPIES,
-    PlannedLayer,
-    StoredBlocks,
-    map_large_tensors,
-)
+from prune_gui.reconstruction.stored_blocks import COPIES, PlannedLayer, StoredBlocks
 from prune_gui.reconstruction.unfinished import UnfinishedRun
 
 if TYPE_CHECKING:
@@ -115,7 +111,8 @@ class FolderRun:
             RecipeError: a step of the recipe cannot be applied.
             CheckpointError: a file cannot be read or written.
         """
-        map_large_tensors()
+        if address_space_is_limited():
+            map_large_allocations()
         with open_checkpoint(folder) as checkpoint:
             model, tokenizer = skeleton(checkpoint)
             target = OutputPath.of(checkpoint, out, output)

@@ -75,8 +75,10 @@ def choose_masks(
     moments: Tensor,
     chooses: Sequence[Choose],
     iterations: int = ITERATIONS,
-) -> list[Tensor]:
-    """Return the masks of layers with the same inputs, each (groups, rows, columns), True: kept.
+) -> list[tuple[Tensor, Tensor]]:
+    """Return the masks of layers with the same inputs, True: kept, and nearly solved kept weights.
+
+    Both are (groups, rows, columns); what the weights are elsewhere has no meaning.
 
     Args:
         weights: the dense weights, each (groups, rows, columns), float32 or float64.
@@ -121,7 +123,8 @@ def choose_masks(
             torch.where(kept, target, target / GROWTH, out=target)
             del inverse
             inverse = _inverse(moments, penalty)
-    return list(torch.split(kept, sizes, 1))
+    solved = target.mul_(scale)
+    return [*zip(torch.split(kept, sizes, 1), torch.split(solved, sizes, 1), strict=True)]
 
 
 def _inverse(moments: Tensor, penalty: float) -> Tensor:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import logging
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
@@ -19,6 +17,7 @@ from torch import Tensor, nn
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.errors import ReconstructionError
 from prune_gui.language import join_clauses, join_items, tr
+from prune_gui.memory import return_freed_memory
 from prune_gui.monitor import Monitor
 from prune_gui.recipe.exporting import write
 from prune_gui.recipe.output import OutputOptions
@@ -42,10 +41,6 @@ COPIES: Final = 3
 """How often a block, and what runs through it, are in memory: of the block two copies and the
 gradients or moments; of the activations those of the pruned and of the dense blocks before, and the
 outputs of the dense block."""
-C_LIBRARY: Final = ctypes.CDLL(None) if os.name == "posix" else None
-M_MMAP_THRESHOLD: Final = -3
-MAPPED_BYTES: Final = 1 << 22
-"""From this size on, glibc maps memory on its own, and returns it when it is freed."""
 FLOAT_BYTES: Final = 4
 SOLVING: Final = 8
 """Matrices of a layer's size, and of its second moments, that solving it takes."""
@@ -268,7 +263,7 @@ class StoredBlocks:
     def release(self, number: int) -> None:
         """Do as `Blocks.release`."""
         _forget(self._blocks[number])
-        _call_c_library("malloc_trim", 0)
+        return_freed_memory()
 
     def _own_names(self, number: int) -> dict[str, str]:
         """Return the names in the checkpoint of the parameters and buffers of a block."""
@@ -327,17 +322,6 @@ def _forget(module: nn.Module) -> None:
     """Replace all parameters of a module by ones without values."""
     empty = {name: one.to("meta") for name, one in module.named_parameters()}
     module.load_state_dict(empty, strict=False, assign=True)
-
-
-def map_large_tensors() -> None:
-    """Let glibc return the memory of large tensors at once; pieces of its heap would pile up."""
-    _call_c_library("mallopt", M_MMAP_THRESHOLD, MAPPED_BYTES)
-
-
-def _call_c_library(name: str, *args: int) -> None:
-    function = getattr(C_LIBRARY, name, None)
-    if function is not None:  # it is of glibc
-        function(*args)
 
 
 def _moved(value: object, device: torch.device) -> object:

@@ -58,7 +58,7 @@ def test_the_mask_is_never_worse_than_that_of_wanda(seed, rows, tokens, decay, p
     if pattern != "2:4":
         choose = partial(largest, weight.numel() - round(pattern * weight.numel()))
     system, _ = damped(moments, DAMPING)
-    [kept] = choose_masks([weight], system, [choose])
+    [(kept, _)] = choose_masks([weight], system, [choose])
     scores = weight.abs() * system.diagonal(dim1=1, dim2=2).sqrt()[:, None]
     wanda = choose(scores[0])[None]
     assert kept.sum() == wanda.sum()
@@ -72,7 +72,7 @@ def test_moments_of_few_tokens_and_unused_inputs_can_be_solved(seed, damping):
     moments[:, :, 3] = moments[:, 3] = 0  # an input that was always 0
     system, factor = damped(moments, damping)
     torch.testing.assert_close(factor @ factor.mT, system, rtol=1e-4, atol=1e-4)
-    [kept] = choose_masks([weight], system, [two_of_four])
+    [(kept, _)] = choose_masks([weight], system, [two_of_four])
     assert (kept.view(-1, 4).sum(1) == 2).all()
 
 
@@ -80,7 +80,9 @@ def test_layers_with_the_same_inputs_get_the_masks_of_their_own_patterns():
     weight, moments = problem(0, rows=20)
     system, _ = damped(moments, DAMPING)
     half = partial(largest, 8 * 32 // 2)
-    first, second = choose_masks([weight[:, :12], weight[:, 12:]], system, [two_of_four, half])
+    (first, _), (second, _) = choose_masks(
+        [weight[:, :12], weight[:, 12:]], system, [two_of_four, half]
+    )
     assert (first.view(-1, 4).sum(1) == 2).all()
     assert second.sum() == 8 * 32 // 2
     assert (second.sum(2) != 16).any()

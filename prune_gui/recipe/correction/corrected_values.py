@@ -118,17 +118,19 @@ def refitted(
     *,
     transposed: bool,
     device: torch.device | None = None,
+    guess: Tensor | None = None,
 ) -> tuple[Tensor, str]:
     """Return a weight with its kept elements solved by least squares, and a note or "".
 
     Pruned elements, rows without pruned elements, and columns whose input was always 0, are
     unchanged. `moments`: (columns, columns), or (groups, columns, columns); see `rows_of`. It is
-    computed on a device, by default that of the weight, where the result is.
+    computed on a device, by default that of the weight, where the result is. `guess`: see
+    `fit_rows`, in rows.
     """
     groups = moments.shape[0] if moments.dim() == 3 else 1
     wide = weight.to(wide_dtype(weight.dtype))
     rows, mask = (least_squares.rows_of(one, groups, transposed=transposed) for one in (wide, kept))
-    fit = least_squares.fit_rows(rows, mask, moments, damping, device)
+    fit = least_squares.fit_rows(rows, mask, moments, damping, device, guess)
     delta = least_squares.from_rows(
         fit.delta.to(wide.device, wide.dtype), weight.shape, transposed=transposed
     )

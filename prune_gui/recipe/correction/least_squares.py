@@ -86,6 +86,7 @@ def fit_rows(
     moments: Tensor,
     damping: float,
     device: torch.device | None = None,
+    guess: Tensor | None = None,
 ) -> Fit:
     """Return what to add to the kept elements of the rows of a dense weight, by least squares.
 
@@ -106,6 +107,8 @@ def fit_rows(
         damping: at least 0.
         device: where to compute; None: where the weight is. Groups and rows are solved in parts
             that fit its memory; the processor takes over where one row does not fit.
+        guess: weights near the solution, of the shape of the weight, from which to begin, in rows
+            where they are nearer than the dense ones.
     """
     device = device or weight.device
     dtype = residual_dtype(device) if weight.dtype == torch.float64 else torch.float32
@@ -116,6 +119,10 @@ def fit_rows(
     try:
         while True:
             delta = torch.zeros(grouped.shape, dtype=dtype, device=device)
+            if guess is not None:
+                delta = guess.view(grouped.shape).to(device, dtype) - grouped
+                unread = moments.diagonal(dim1=1, dim2=2)[:, None].to(device) == 0
+                delta.masked_fill_(~kept | kept.all(2, keepdim=True) | unread, 0.0)
             try:
                 with torch.autocast(device.type, enabled=False):
                     residual = _fill(delta, grouped, kept, moments, damping)
@@ -124,11 +131,12 @@ def fit_rows(
             else:
                 return Fit(delta.view(weight.shape), damping, residual)
     except torch.OutOfMemoryError:
-        return fit_rows(weight.cpu(), kept.cpu(), moments.cpu(), damping)
+        guess = guess if guess is None else guess.cpu()
+        return fit_rows(weight.cpu(), kept.cpu(), moments.cpu(), damping, guess=guess)
 
 
 def _fill(delta: Tensor, weight: Tensor, kept: Tensor, moments: Tensor, damping: float) -> float:
-    """Set `delta`, (groups, rows, columns), and return the largest residual."""
+    """Solve for `delta`, (groups, rows, columns), from what it is; return the largest residual."""
     groups, rows, columns = weight.shape
     room, residuals = working_bytes(delta.device), [0.0]
 
@@ -146,7 +154,7 @@ def _fill(delta: Tensor, weight: Tensor, kept: Tensor, moments: Tensor, damping:
     def solve_rows(system: _System, group: slice, members: Tensor, solver: Solver) -> None:
         def solve(start: int, stop: int) -> None:
             block = group, members[start:stop]
-            solved, residual = system.solve(weight[block], kept[block], solver)
+            solved, residual = system.solve(weight[block], kept[block], delta[block], solver)
             delta[block] = solved.to(delta.dtype)
             residuals.append(residual)
 
@@ -204,7 +212,9 @@ class _System:
         self._unit = (moments * self._scale).mul_(self._scale.mT).float()
         self._unit.diagonal(dim1=1, dim2=2).fill_(1.0)
 
-    def solve(self, weight: Tensor, kept: Tensor, solver: Solver) -> tuple[Tensor, float]:
+    def solve(
+        self, weight: Tensor, kept: Tensor, guess: Tensor, solver: Solver
+    ) -> tuple[Tensor, float]:
         """Return what to add to a weight, (groups, rows, columns), and the largest residual."""
         dtype = residual_dtype(weight.device)
         tiny = torch.finfo(torch.float32).tiny
@@ -214,6 +224,13 @@ class _System:
         least = ROUNDED_TOLERANCE if is_rounded else FLOAT32_TOLERANCE
         gradient = self._gradient(pruned, kept)
         start = norms = gradient.norm(dim=2, keepdim=True)
+        if bool(guess.any()):
+            guessed = self._gradient(pruned - guess, kept)
+            is_nearer = guessed.norm(dim=2, keepdim=True) < start
+            delta = torch.where(is_nearer, guess.to(dtype), delta)
+            gradient = torch.where(is_nearer, guessed, gradient)
+            norms = gradient.norm(dim=2, keepdim=True)
+            residual = float((norms / start.clamp_min(tiny)).max())
         for _ in range(MAX_ROUNDS):
             check_cancelled()
             unit = (gradient / norms.clamp_min(tiny)).float()

@@ -64,6 +64,23 @@ def test_each_row_is_the_least_squares_solution_for_its_mask(
         np.testing.assert_allclose((row * mask + delta).numpy(), expected, rtol=1e-6, atol=1e-6)
 
 
+class Operations(TorchDispatchMode):
+    """Counts operations by name, and those whose result is float64."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: Counter[str] = Counter()
+        self.in_float64: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        name = func.overloadpacket.__name__
+        self.counts[name] += 1
+        if isinstance(result, torch.Tensor) and result.dtype == torch.float64:
+            self.in_float64[name] += 1
+        return result
+
+
 ITERATE = least_squares._System.iterate
 
 
@@ -118,6 +135,28 @@ def test_the_part_of_the_gradient_that_is_left_is_as_stated_whatever_the_arithme
         assert fit.residual <= least_squares.TOLERANCE
 
 
+@given(
+    seed=st.integers(0, 1000),
+    groups=st.sampled_from([1, 3]),
+    distances=st.tuples(*[st.sampled_from([0.0, 1e-3, 1.0, 1e6, torch.nan])] * 4),
+)
+def test_a_guess_changes_how_long_it_takes_not_what_is_found(seed, groups, distances):
+    inputs, weights, kept = problem(groups * 4, 40, 100, seed)
+    inputs *= torch.logspace(0, -2, 40, dtype=torch.float64)
+    moments = (inputs.T @ inputs).expand(groups, 40, 40)
+    weights, kept = weights.view(groups, 4, 40), kept.view(groups, 4, 40)
+    with Operations() as before:
+        expected = fit_rows(weights, kept, moments, 0.01)
+    noise = torch.randn(weights.shape, generator=torch.Generator().manual_seed(seed))
+    guess = weights + expected.delta + torch.tensor(distances)[:, None] * noise * weights
+    with Operations() as after:
+        found = fit_rows(weights, kept, moments, 0.01, guess=guess)
+    assert found.residual <= least_squares.TOLERANCE
+    torch.testing.assert_close(found.delta, expected.delta, rtol=0.01, atol=0.01)
+    if not any(distances):
+        assert after.counts["bmm"] < before.counts["bmm"]
+
+
 @pytest.mark.parametrize("capacity", [1, 3, 1000])
 def test_parts_are_halved_until_they_fit_the_memory(capacity):
     done = []
@@ -146,23 +185,6 @@ def test_a_device_without_memory_for_one_row_leaves_the_work_to_the_processor(mo
     torch.testing.assert_close(fit_rows(weights, kept, inputs.T @ inputs, 0.01).delta, expected)
 
 
-class Operations(TorchDispatchMode):
-    """Counts operations by name, and those whose result is float64."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.counts: Counter[str] = Counter()
-        self.in_float64: Counter[str] = Counter()
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **(kwargs or {}))
-        name = func.overloadpacket.__name__
-        self.counts[name] += 1
-        if isinstance(result, torch.Tensor) and result.dtype == torch.float64:
-            self.in_float64[name] += 1
-        return result
-
-
 @pytest.mark.parametrize("shared", [False, True], ids=["a mask for each row", "one mask"])
 def test_a_device_computes_by_itself_and_is_seldom_waited_for(monkeypatch, shared):
     def leave_device(_: torch.Tensor) -> None:
@@ -183,11 +205,13 @@ def test_a_device_computes_by_itself_and_is_seldom_waited_for(monkeypatch, share
     assert shared or products > 20
 
 
-def test_rows_without_pruned_weights_and_dead_columns_are_unchanged():
+@pytest.mark.parametrize("guess", [None, 0.5, torch.nan])
+def test_rows_without_pruned_weights_and_dead_columns_are_unchanged(guess):
     inputs, weights, kept = problem(4, 10, 30, 1)
     inputs[:, 3] = 0
+    guess = guess and torch.full_like(weights, guess)
     for damping in (0.0, 0.01):
-        delta = fit_rows(weights, kept, inputs.T @ inputs, damping).delta
+        delta = fit_rows(weights, kept, inputs.T @ inputs, damping, guess=guess).delta
         assert (delta[0] == 0).all()
         assert (delta[:, 3] == 0).all()
         assert (delta[1:] != 0).any()

@@ -220,6 +220,9 @@ class ReconstructDialog(JobSequenceDialog):
             self.plot.extent = 0, self._count - 1
             spacing = max(1, self._count // MAX_TICKS)
             self.plot.plotItem.getAxis("bottom").setTickSpacing(spacing, spacing)
+            if not self._errors:
+                text = tr("Block {number:,} of {total:,}", number=1, total=self._count)
+                self.message.say(text, warning=False)
         elif isinstance(event, Reported):
             self._take(cast("LayerError | BlockError", event.found))
             self._show()

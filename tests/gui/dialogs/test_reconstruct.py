@@ -85,7 +85,8 @@ def test_the_errors_come_in_and_the_result_can_be_opened(of_llama, qtbot, tmp_pa
     dialog.spread.setValue(20)
     with qtbot.waitSignal(dialog._sequence.came, timeout=100_000):
         dialog.run.click()
-    _, (first, _), (second, (low, high)) = said[:3]
+    _, (begun, _), (first, _), (second, (low, high)) = said[:4]
+    assert begun == "Block 1 of 3"
     assert first == "Block 1 of 3: model.layers.0.self_attn.q_proj.weight"
     assert second.startswith("Block 1 of 3: model.layers.0.self_attn.k_proj")
     assert -1 < low < 0 < 2 < high < 3  # all blocks, from the first error on

@@ -16,8 +16,8 @@ from prune_gui.cli import arguments
 from prune_gui.cli.apply import load_recipe
 from prune_gui.cli.printing import (
     MAX_NAME_LENGTH,
-    EvaluationStatus,
     Interrupted,
+    StatusLine,
     aligned,
     job,
     print_json,
@@ -222,7 +222,7 @@ def evaluate(
     """
     arguments.use_methods(own)
     steps = load_recipe(recipe)
-    status = EvaluationStatus()
+    status = StatusLine()
     with (
         arguments.opened_checkpoint(checkpoint, state) as opened,
         job("Evaluating", with_bar=False) as (_, stop),
@@ -321,7 +321,7 @@ def scan(
     arguments.use_methods(own)
     check_method(method)
     base = load_recipe(recipe)
-    status = EvaluationStatus()
+    status = StatusLine()
     made: list[Trial] = []
     with arguments.opened_checkpoint(checkpoint, state) as opened:
         groups = groups_of(opened, targets, depth, base.protect)

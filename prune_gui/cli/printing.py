@@ -118,8 +118,8 @@ def job(title: str, *, with_bar: bool = True) -> Iterator[tuple[Progress | None,
             raise Interrupted(code, f"Interrupted after this was completed: {title}.")
 
 
-class EvaluationStatus:
-    """A line on the terminal: what is being evaluated, for how long, and the memory it takes."""
+class StatusLine:
+    """A line on the terminal: what is done now, for how long, and the memory it takes."""
 
     def __init__(self) -> None:
         self._is_shown = bool(sys.stderr and sys.stderr.isatty())

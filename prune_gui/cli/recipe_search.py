@@ -22,8 +22,8 @@ from prune_gui.cli.evaluate import (
     value_text,
 )
 from prune_gui.cli.printing import (
-    EvaluationStatus,
     Interrupted,
+    StatusLine,
     aligned,
     job,
     print_json,
@@ -121,7 +121,7 @@ def search(
         documents.check_documents([out], overwrite=overwrite)
     arguments.use_methods(own)
     base = load_recipe(recipe)
-    status = EvaluationStatus()
+    status = StatusLine()
     run: Search | None = None
     result: SearchResult | None = None
     made: list[Trial] = []

@@ -14,6 +14,7 @@ from prune_gui.cli import arguments
 from prune_gui.cli.apply import load_recipe
 from prune_gui.cli.printing import (
     Interrupted,
+    StatusLine,
     aligned,
     job,
     print_json,
@@ -143,10 +144,12 @@ def reconstruct(
 
     arguments.use_methods(own)
     computing_on = find_device(device)
-    lines = _ProgressLines(computing_on, is_shown=not as_json)
+    status = StatusLine()
+    lines = _ProgressLines(computing_on, status, is_shown=not as_json)
     try:
         with (
             job("Reconstructing", with_bar=False) as (_, stop),
+            status.shown("Reading the calibration data"),
             FolderRun.opened(
                 folder,
                 load_recipe(recipe),
@@ -176,22 +179,31 @@ def reconstruct(
 
 
 class _ProgressLines:
-    """A line for each finished block, with the time that is left and the memory in use."""
+    """A line for each finished block, with the time that is left and the memory in use.
 
-    def __init__(self, device: torch.device, *, is_shown: bool) -> None:
+    On a terminal, the last line tells the last layer.
+    """
+
+    def __init__(self, device: torch.device, status: StatusLine, *, is_shown: bool) -> None:
         from prune_gui.reconstruction.running import Pace
 
         self._device = device
+        self._status = status
         self._is_shown = is_shown
         self._pace = Pace()
         self._total = 0
         self.done = 0
 
-    def count(self, _done: int, total: int) -> None:
-        self._total = total
+    def count(self, done: int, _total: int) -> None:
+        """Say which block begins, or that all are finished."""
+        text = f"Block {done + 1} of {self._total}" if done < self._total else "Writing"
+        if text != self._status.label:
+            self._status.begin(text)
 
     def begin(self, run: FolderRun) -> None:
         """Say what runs."""
+        self._total = len(run.blocks)
+        self._status.begin("")
         if self._is_shown:
             folder = run.unfinished.folder
             print_line(f"{len(run.blocks)} blocks; those that are finished are kept in {folder}")
@@ -201,8 +213,11 @@ class _ProgressLines:
 
         self._pace.take(found)
         if not isinstance(found, BlockError):
+            error = "" if found.error is None else f", error {found.error:.2%}"
+            self._status.begin(f"Block {self.done + 1} of {self._total}: {found.name}{error}")
             return
         self.done = found.number + 1
+        self._status.begin("")
         if not self._is_shown:
             return
         left = self._pace.seconds_left(self._total - self.done)

@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file
 from small_tokenizers import TEXT, tokenizer_json
 from written_files import contents, tensors_in
 
+from prune_gui.cli.printing import StatusLine
 from prune_gui.cli.program import cli
 from prune_gui.errors import CheckpointError, ReconstructionError
 from prune_gui.monitor import Monitor
@@ -236,9 +237,11 @@ def test_room_for_the_blocks_beside_the_output_is_needed(folder, tokens, tmp_pat
     assert [path.name for path in tmp_path.iterdir()] == ["tokens.safetensors"]
 
 
-def test_the_command_writes_a_folder_that_transformers_loads(folder, tmp_path):
+def test_the_command_writes_a_folder_that_transformers_loads(folder, tmp_path, monkeypatch):
     import transformers
 
+    lines = []
+    monkeypatch.setattr(StatusLine, "_replace", lambda _, text: lines.append(text))
     recipe, text, out = tmp_path / "r.yaml", tmp_path / "text.txt", tmp_path / "out"
     recipe.write_text(RECIPE.to_yaml())
     text.write_text("\n".join(TEXT * 20))
@@ -247,6 +250,10 @@ def test_the_command_writes_a_folder_that_transformers_loads(folder, tmp_path):
     assert result.exit_code == 0, result.output
     assert "Block 3 of 3: error" in result.output
     assert "50.00% of" in result.output
+    first, _, begun, of_layer = lines[:4]
+    assert (first, begun) == ("Reading the calibration data", "Block 1 of 3")
+    assert of_layer.startswith("Block 1 of 3: model.layers.0.self_attn.q_proj.weight, error ")
+    assert lines[-2:] == ["Writing", ""]
     model = transformers.AutoModelForCausalLM.from_pretrained(out)
     assert model(input_ids=torch.tensor([[1, 2, 3]])).logits.isfinite().all()
     assert (out / "tokenizer.json").read_bytes() == (folder / "tokenizer.json").read_bytes()

@@ -215,7 +215,10 @@ class _System:
     def solve(
         self, weight: Tensor, kept: Tensor, guess: Tensor, solver: Solver
     ) -> tuple[Tensor, float]:
-        """Return what to add to a weight, (groups, rows, columns), and the largest residual."""
+        """Return what to add to a weight, (groups, rows, columns), and the largest residual.
+
+        `guess` is near that, or 0.
+        """
         dtype = residual_dtype(weight.device)
         tiny = torch.finfo(torch.float32).tiny
         pruned = torch.nan_to_num(weight.to(dtype), 0.0, 0.0, 0.0).masked_fill_(kept, 0.0)

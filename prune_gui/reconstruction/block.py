@@ -18,7 +18,6 @@ from prune_gui.evaluation.calibration.layer_inputs import (
     is_transposed_linear,
     second_moments,
 )
-from prune_gui.evaluation.calibration.statistics import DeviceSums
 from prune_gui.language import tr
 from prune_gui.memory import return_freed_memory
 from prune_gui.monitor import check_cancelled
@@ -325,7 +324,8 @@ def _moments(
     Args:
         to_the_end: whether the dense block runs to its end, and its outputs replace its inputs.
     """
-    sums: DeviceSums[str] = DeviceSums()
+    moments: Tensor | None = None
+    lag: Tensor | None = None
     first, has_lag = group.modules[0], True
     for number, calls in enumerate(zip(data.calls, data.dense_calls, strict=True)):
         check_cancelled()
@@ -340,12 +340,13 @@ def _moments(
         for read, dense_read in zip_longest(reads, dense_reads):
             if read is None or not read.numel():
                 continue
-            sums.add("moments", second_moments(first, read))
+            moments = second_moments(first, read, before=moments)
             if has_lag:
-                sums.add("lag", second_moments(first, read, dense_read - read))
-    found = {key: sums.total(key, None) for key in sums.keys}
-    found = {key: one if one.dim() == 3 else one[None] for key, one in found.items()}
-    return found.get("moments"), found.get("lag") if has_lag else None
+                lag = second_moments(first, read, dense_read - read, before=lag)
+    if moments is None:
+        return None, None
+    shape = -1, *moments.shape[-2:]
+    return moments.view(shape), lag.view(shape) if has_lag and lag is not None else None
 
 
 def _reads(

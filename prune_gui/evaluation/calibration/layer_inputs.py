@@ -108,10 +108,16 @@ def has_rows(module: nn.Module) -> bool:
     return isinstance(module, (nn.Linear, *CONVOLUTIONS)) or is_transposed_linear(module)
 
 
-def second_moments(module: nn.Module, inputs: Tensor, others: Tensor | None = None) -> Tensor:
+def second_moments(
+    module: nn.Module,
+    inputs: Tensor,
+    others: Tensor | None = None,
+    before: Tensor | None = None,
+) -> Tensor:
     """Return X^T X, where X has a row for each vector that the weight of a layer multiplies.
 
-    With `others`, of the shape of the inputs, it is Y^T X, where Y has their rows.
+    With `others`, of the shape of the inputs, it is Y^T X, where Y has their rows. It is added to
+    `before`, in place, if that is given.
 
     The columns of X are those of ``weight.reshape(rows, -1)``; of the `Conv1D` of transformers they
     are the rows of the weight. A convolution has a row for each position of its output. The result
@@ -129,12 +135,14 @@ def second_moments(module: nn.Module, inputs: Tensor, others: Tensor | None = No
         samples, left = (one.reshape(-1, one.shape[-1]) for one in both)
         groups, columns = 1, samples.shape[1]
         sample_elements, rows_of = columns, partial(torch.unsqueeze, dim=0)
-    dtype = wide_dtype(inputs.dtype)
-    total = torch.zeros((groups, columns, columns), dtype=dtype, device=inputs.device)
+    shape = groups, columns, columns
+    if before is None:
+        before = torch.zeros(shape, dtype=wide_dtype(inputs.dtype), device=inputs.device)
+    total = before.view(shape)
 
     def add(start: int, stop: int) -> None:
-        rows = rows_of(samples[start:stop].to(dtype))
-        others_rows = rows if others is None else rows_of(left[start:stop].to(dtype))
+        rows = rows_of(samples[start:stop].to(total.dtype))
+        others_rows = rows if others is None else rows_of(left[start:stop].to(total.dtype))
         total.baddbmm_(others_rows.mT, rows)
 
     in_parts(len(samples), MAX_ELEMENTS // sample_elements, add)

@@ -1,4 +1,4 @@
-"""Lack of memory, before work begins and from errors; and what returns memory, or collects it."""
+"""Memory: lack of it, before work begins and from errors; returning it; pausing its collector."""
 
 from __future__ import annotations
 

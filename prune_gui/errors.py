@@ -132,10 +132,10 @@ def one_line(text: str, limit: int = MAX_MESSAGE_CHARS) -> str:
 
     Passwords and signatures in URLs are hidden (see `redacted`).
     """
-    text = _elide_middle(redacted(text), limit)
+    text = _shortened(text, limit)
     if text.isascii() and text.isprintable():
         return text
-    return _elide_middle("".join(_escape(text)), limit)
+    return _shortened("".join(_escape(text)), limit)
 
 
 def valid_text(text: str) -> str:
@@ -144,6 +144,14 @@ def valid_text(text: str) -> str:
     JSON and pickles can hold these, files of text cannot. In JSON, the escape means the surrogate.
     """
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _shortened(text: str, limit: int) -> str:
+    """Return a text without secrets, also after what is left out or escaped has made it a URL."""
+    text = redacted(text)
+    return (
+        text if len(text) <= limit else _elide_middle(redacted(_elide_middle(text, limit)), limit)
+    )
 
 
 def _elide_middle(text: str, limit: int) -> str:

@@ -82,6 +82,17 @@ def test_any_text_becomes_one_short_line_of_visible_characters(text, limit):
     assert "m" * 5 not in marks
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\\\x1fhost?key", r"\\x1fhost?***"),  # the escape makes it the name of a share
+        ("a%/\\3f? \x1f?", r"a%/\3f?***"),  # the space is left out
+    ],
+)
+def test_what_becomes_a_url_shows_no_secret(text, shown):
+    assert one_line(text, 14) == shown
+
+
 def test_a_long_name_keeps_both_ends():
     assert one_line("a" * 1000 + "b" * 1000, 30) == "a" * 17 + "..." + "b" * 10
 

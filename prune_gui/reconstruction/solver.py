@@ -31,6 +31,7 @@ from torch import Tensor
 from prune_gui.monitor import check_cancelled
 from prune_gui.pruning.selection.scores import is_on_cpu
 from prune_gui.reconstruction.patterns import Choose
+from prune_gui.reconstruction.products import multiplies_bfloat16
 
 ITERATIONS: Final = 150
 """A limit: the masks of a Llama settle after 60 to 80, with few inputs after up to 150."""
@@ -48,6 +49,11 @@ GROWTH: Final = 1.21
 """What the penalty grows by at each look. Slower growth finds better masks: for layers of a Llama,
 losses are 0.7 to 2 % below those of the schedule of ALPS, and a growth of half as much gains 0.2 to
 0.8 % more in twice the time."""
+PART: Final = 1 << 22
+"""Weights that are solved for together: several copies of them stay in a cache. With the buffers
+that this saves, rows that are four times as many as columns take a fifth less time."""
+ROUNDED_FROM: Final = 1 << 30
+"""Multiplications for all rows from which products of bfloat16 save more than the copies cost."""
 SMALLEST_DAMPING: Final = 1e-6
 """The one to try after 0."""
 
@@ -82,20 +88,20 @@ def choose_masks(
 
     Args:
         weights: the dense weights, each (groups, rows, columns), float32 or float64.
-        moments: positive definite, (groups, columns, columns), of the same dtype.
+        moments: positive definite, (groups, columns, columns), of the same dtype; overwritten.
         chooses: the pattern of each; it sees the rows of all groups.
         iterations: an upper limit; the method ends when the masks no longer change.
     """
     if not weights:
         return []
-    sizes = [weight.shape[1] for weight in weights]
+    sizes, columns = [weight.shape[1] for weight in weights], moments.shape[-1]
 
     def chosen(values: Tensor) -> Tensor:
         parts = zip(chooses, torch.split(values, sizes, 1), strict=True)
         return torch.cat([one(part.abs().flatten(0, 1)).view(part.shape) for one, part in parts], 1)
 
     scale = moments.diagonal(dim1=-2, dim2=-1).rsqrt()[:, None]  # (groups, 1, columns)
-    moments = (moments * scale).mul_(scale.mT)
+    moments.mul_(scale).mul_(scale.mT)
     weight = torch.cat(list(weights), 1).div_(scale)
     wanted = weight @ moments
     factor, failed = torch.linalg.cholesky_ex(moments)
@@ -103,28 +109,63 @@ def choose_masks(
     mean = 0.0 if bool(failed.any()) else math.exp(float(log_mean))
     penalty = max(FIRST_PENALTY * mean, SMALLEST_PENALTY)
     del factor
-    inverse = _inverse(moments, penalty)
+    solve = _Solve(moments, penalty, weight)
     kept = last = chosen(weight)
     dual = torch.zeros_like(weight)  # divided by the penalty
-    target = weight.mul_(kept)  # the pruned copy, less the dual
+    values = weight.mul_(kept)  # the pruned copy, less the dual; between, the solution and the dual
+    size = max(columns, PART // columns)
+    parts = [slice(start, start + size) for start in range(0, weight.shape[1], size)]
     for iteration in range(1, iterations + 1):
         check_cancelled()
-        torch.add(wanted, target, alpha=penalty, out=target)
-        shifted = (target @ inverse).add_(dual)
-        before, kept = kept, chosen(shifted)
-        torch.mul(shifted, ~kept, out=dual)
-        target = shifted.sub_(dual, alpha=2)
+        for rows in parts:
+            right = torch.add(wanted[:, rows], values[:, rows], alpha=penalty)
+            torch.add(solve(right, rows), dual[:, rows], out=values[:, rows])
+        before, kept = kept, chosen(values)
+        for rows in parts:
+            part = values[:, rows]
+            part.sub_(dual[:, rows].copy_(part).masked_fill_(kept[:, rows], 0.0), alpha=2)
         if iteration % CHECK_EVERY == 0:
             if torch.equal(kept, last) and torch.equal(kept, before):  # else it may be a cycle
                 break
             last = kept
             penalty *= GROWTH
             dual /= GROWTH
-            torch.where(kept, target, target / GROWTH, out=target)
-            del inverse
-            inverse = _inverse(moments, penalty)
-    solved = target.mul_(scale)
+            torch.where(kept, values, values / GROWTH, out=values)
+            del solve
+            solve = _Solve(moments, penalty, weight)
+    solved = values.mul_(scale)
     return [*zip(torch.split(kept, sizes, 1), torch.split(solved, sizes, 1), strict=True)]
+
+
+class _Solve:
+    """Solves V (H + penalty I) = B, (groups, rows, columns), for parts of the rows.
+
+    Where bfloat16 is faster, only the first B is solved for in float32, and from then on its
+    change: as the changes become small, so do the errors. For layers of a Llama, the method takes
+    as many iterations, and losses are 0.005 % larger in the mean of 24; with B itself in bfloat16 a
+    tenth more iterations, and 0.03 %.
+    """
+
+    def __init__(self, moments: Tensor, penalty: float, like: Tensor) -> None:
+        self._inverse = _inverse(moments, penalty)
+        self._rounded: Tensor | None = None
+        is_large = like.numel() * like.shape[-1] >= ROUNDED_FROM
+        if is_large and like.dtype == torch.float32 and multiplies_bfloat16(like.device):
+            self._rounded = self._inverse.bfloat16()
+            self._right, self._solved = torch.empty_like(like), torch.empty_like(like)
+            self._begun = set[int]()
+
+    def __call__(self, right: Tensor, rows: slice) -> Tensor:
+        if self._rounded is None:
+            return right @ self._inverse
+        last, solved = self._right[:, rows], self._solved[:, rows]
+        if rows.start in self._begun:
+            solved += (right - last).bfloat16() @ self._rounded
+        else:
+            self._begun.add(rows.start)
+            solved.copy_(right @ self._inverse)
+        last.copy_(right)
+        return solved
 
 
 def _inverse(moments: Tensor, penalty: float) -> Tensor:

@@ -58,11 +58,51 @@ def test_the_mask_is_never_worse_than_that_of_wanda(seed, rows, tokens, decay, p
     if pattern != "2:4":
         choose = partial(largest, weight.numel() - round(pattern * weight.numel()))
     system, _ = damped(moments, DAMPING)
-    [(kept, _)] = choose_masks([weight], system, [choose])
     scores = weight.abs() * system.diagonal(dim1=1, dim2=2).sqrt()[:, None]
     wanda = choose(scores[0])[None]
+    [(kept, _)] = choose_masks([weight], system, [choose])
     assert kept.sum() == wanda.sum()
     assert loss(weight, kept, moments) <= 1.0001 * loss(weight, wanda, moments)
+
+
+@settings(max_examples=20)
+@given(seed=st.integers(0, 2**31), size=st.sampled_from([8, 32, 100]))
+def test_changes_in_bfloat16_solve_what_float32_does(seed, size):
+    _, moments = problem(seed)
+    generator = torch.Generator().manual_seed(seed)
+    right = torch.randn(1, 100, 32, generator=generator)
+    parts = [slice(start, start + size) for start in range(0, 100, size)]
+    with pytest.MonkeyPatch.context() as patch:
+        exact = solver._Solve(moments, 1.0, right)
+        patch.setattr(solver, "ROUNDED_FROM", 1)
+        patch.setattr(solver, "multiplies_bfloat16", lambda device: True)
+        rounded = solver._Solve(moments, 1.0, right)
+    step = torch.randn(1, 100, 32, generator=generator)
+    for iteration in range(20):
+        right = right + step * 0.5**iteration
+        found, expected = (
+            torch.cat([solve(right[:, rows].clone(), rows) for rows in parts], 1)
+            for solve in (rounded, exact)
+        )
+        limit = 1e-5 + 0.02 * min(iteration, 1)
+        assert (found - expected).norm() <= limit * expected.norm()
+    assert (found - expected).norm() > 1e-6 * expected.norm()
+
+
+@pytest.mark.parametrize("pattern", ["2:4", 0.5, 0.8])
+def test_masks_found_with_bfloat16_are_as_good(monkeypatch, pattern):
+    weight, moments = problem(0, 200, tokens=400)
+    choose = two_of_four
+    if pattern != "2:4":
+        choose = partial(largest, weight.numel() - round(pattern * weight.numel()))
+    losses = []
+    for rounds in (False, True):
+        monkeypatch.setattr(solver, "ROUNDED_FROM", 1)
+        monkeypatch.setattr(solver, "multiplies_bfloat16", lambda device, rounds=rounds: rounds)
+        [(kept, _)] = choose_masks([weight], damped(moments, DAMPING)[0], [choose])
+        losses.append(loss(weight, kept, moments))
+    assert losses[1] == pytest.approx(losses[0], rel=0.02)
+    assert losses[1] != losses[0]
 
 
 @given(seed=st.integers(0, 2**31), damping=st.sampled_from([0.0, 1e-6, 0.01]))

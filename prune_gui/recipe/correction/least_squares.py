@@ -138,7 +138,8 @@ def fit_rows(
 def _fill(delta: Tensor, weight: Tensor, kept: Tensor, moments: Tensor, damping: float) -> float:
     """Solve for `delta`, (groups, rows, columns), from what it is; return the largest residual."""
     groups, rows, columns = weight.shape
-    room, residuals = working_bytes(delta.device), [0.0]
+    # a product with H takes as long for few rows as for some hundreds
+    room, residuals = max(working_bytes(delta.device), 4 * columns**2), [0.0]
 
     def solve_groups(start: int, stop: int) -> None:
         system = _System(moments[start:stop].to(delta.device), damping)
@@ -221,14 +222,14 @@ class _System:
         """
         dtype = residual_dtype(weight.device)
         tiny = torch.finfo(torch.float32).tiny
-        pruned = torch.nan_to_num(weight.to(dtype), 0.0, 0.0, 0.0).masked_fill_(kept, 0.0)
-        inside, delta, residual = kept.float(), torch.zeros_like(pruned), 1.0
+        pruned = torch.nan_to_num(weight, 0.0, 0.0, 0.0).masked_fill_(kept, 0.0)
+        inside, delta, residual = kept.float(), torch.zeros_like(pruned, dtype=dtype), 1.0
         is_rounded = solver == self.iterate and rounds_products(weight.device)
         least = ROUNDED_TOLERANCE if is_rounded else FLOAT32_TOLERANCE
-        gradient = self._gradient(pruned, kept)
+        gradient = self._first_gradient(pruned, inside)
         start = norms = gradient.norm(dim=2, keepdim=True)
         if bool(guess.any()):
-            guessed = self._gradient(pruned - guess, kept)
+            guessed = self._first_gradient(pruned - guess, inside)
             is_nearer = guessed.norm(dim=2, keepdim=True) < start
             delta = torch.where(is_nearer, guess.to(dtype), delta)
             gradient = torch.where(is_nearer, guessed, gradient)
@@ -240,7 +241,7 @@ class _System:
             tolerance = (TOLERANCE / 2 * start / norms.clamp_min(tiny)).clamp_min(least)
             step = solver(unit, inside, tolerance.float()).to(dtype)
             better = delta.addcmul(step * norms, self._scale.to(dtype))
-            gradient = self._gradient(pruned - better, kept)
+            gradient = self._gradient(pruned.to(dtype) - better, kept)
             norms = gradient.norm(dim=2, keepdim=True)
             left = float((norms / start.clamp_min(tiny)).max())
             if not left < residual:
@@ -249,6 +250,10 @@ class _System:
             if residual <= TOLERANCE:
                 break
         return delta, residual
+
+    def _first_gradient(self, left: Tensor, inside: Tensor) -> Tensor:
+        """Return a gradient, float32, that needs no more digits than the first step from it."""
+        return ((left / self._scale).float() @ self._unit).mul_(inside)
 
     def _gradient(self, left: Tensor, kept: Tensor) -> Tensor:
         width = max(1, WORKING_BYTES // (8 * left.shape[2] * len(left)))

@@ -84,5 +84,7 @@ def _is_large(first: Tensor, second: Tensor) -> bool:
 
 
 def _product(first: Tensor, second: Tensor, bias: Tensor | None = None) -> Tensor:
+    if not (second.is_contiguous() or second.mT.is_contiguous()):
+        second = second.contiguous()  # of another layout, oneDNN takes a thousand times as long
     product: Tensor = torch.ops.mkldnn._linear_pointwise(first, second.mT, bias, "none", [], "")
     return product

@@ -3,8 +3,9 @@
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from prune_gui.reconstruction.products import fast_products
+from prune_gui.reconstruction.products import fast_products, has_one_dnn
 
 
 @pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True), (True, True)])
@@ -48,3 +49,29 @@ def test_layers_have_the_same_outputs_and_gradients(shape):
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-4)
     for one, other in zip(found_gradients, gradients, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-3)
+
+
+class FactorsOfOneDnn(TorchDispatchMode):
+    """Records the second factors of products by oneDNN, transposed."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func is torch.ops.mkldnn._linear_pointwise.default:
+            self.found.append(args[1])
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.skipif(not has_one_dnn(), reason="this torch has no oneDNN")
+def test_a_factor_that_is_a_part_of_a_matrix_is_copied():
+    torch.manual_seed(0)
+    first, whole = torch.randn(150, 130), torch.randn(130, 280)
+    parts = whole[:, :140], whole[:, ::2], whole.mT[:140].mT, whole[:1, :140].expand(130, 140)
+    with FactorsOfOneDnn() as factors, fast_products():
+        products = [first @ part for part in parts]
+    assert len(factors.found) == len(parts)
+    assert all(one.mT.is_contiguous() or one.is_contiguous() for one in factors.found)
+    for product, part in zip(products, parts, strict=True):
+        torch.testing.assert_close(product, first @ part, rtol=1e-5, atol=1e-4)

@@ -42,13 +42,17 @@ then the damping, beside which a larger penalty would leave the mask where it be
 SMALLEST_PENALTY: Final = 1e-3
 """With it, H is positive definite in float32 also where the damping is next to nothing."""
 CHECK_EVERY: Final = 6
-"""Iterations between two looks at whether the mask still changes; then the penalty grows, which
-takes another inverse. Looks every 3 iterations with a growth of 1.1 take a quarter more time for
-losses that differ by 0.01 % in the mean of 24 (layers of a Llama), every 12 give 0.3 % more."""
+"""Iterations between two looks at whether the mask still changes; then the penalty grows. Looks
+every 3 iterations with a growth of 1.1 give losses that differ by 0.01 % in the mean of 24 (layers
+of a Llama), every 12 give 0.3 % more."""
 GROWTH: Final = 1.21
 """What the penalty grows by at each look. Slower growth finds better masks: for layers of a Llama,
 losses are 0.7 to 2 % below those of the schedule of ALPS, and a growth of half as much gains 0.2 to
 0.8 % more in twice the time."""
+HELD: Final = 3
+"""Penalties for which one inverse is taken, that at the first: losses are 0.01 % smaller in the
+mean of 24 than with an inverse for each, for 2 they are 0.03 % smaller, for 4 0.3 % larger. With
+the inverse at the middle of 2 penalties they are 0.1 % larger."""
 PART: Final = 1 << 22
 """Weights that are solved for together: several copies of them stay in a cache. With the buffers
 that this saves, rows that are four times as many as columns take a fifth less time."""
@@ -109,7 +113,8 @@ def choose_masks(
     mean = 0.0 if bool(failed.any()) else math.exp(float(log_mean))
     penalty = max(FIRST_PENALTY * mean, SMALLEST_PENALTY)
     del factor
-    solve = _Solve(moments, penalty, weight)
+    solve = _Solve(moments, weight)
+    solve.set_penalty(penalty)
     kept = last = chosen(weight)
     dual = torch.zeros_like(weight)  # divided by the penalty
     values = weight.mul_(kept)  # the pruned copy, less the dual; between, the solution and the dual
@@ -131,8 +136,7 @@ def choose_masks(
             penalty *= GROWTH
             dual /= GROWTH
             torch.where(kept, values, values / GROWTH, out=values)
-            del solve
-            solve = _Solve(moments, penalty, weight)
+            solve.set_penalty(penalty)
     solved = values.mul_(scale)
     return [*zip(torch.split(kept, sizes, 1), torch.split(solved, sizes, 1), strict=True)]
 
@@ -140,31 +144,46 @@ def choose_masks(
 class _Solve:
     """Solves V (H + penalty I) = B, (groups, rows, columns), for parts of the rows.
 
-    Where bfloat16 is faster, only the first B is solved for in float32, and from then on its
-    change: as the changes become small, so do the errors. For layers of a Llama, the method takes
-    as many iterations, and losses are 0.005 % larger in the mean of 24; with B itself in bfloat16 a
-    tenth more iterations, and 0.03 %.
+    The inverse is that at the first of `HELD` penalties; what the penalty has grown by since, times
+    the last V, is taken from B.
+
+    Where bfloat16 is faster, only the first B after each inverse is solved for in float32, and from
+    then on its change: as the changes become small, so do the errors. For layers of a Llama, the
+    method takes as many iterations, and losses are 0.005 % larger in the mean of 24; with B itself
+    in bfloat16 a tenth more iterations, and 0.03 %.
     """
 
-    def __init__(self, moments: Tensor, penalty: float, like: Tensor) -> None:
-        self._inverse = _inverse(moments, penalty)
-        self._rounded: Tensor | None = None
+    def __init__(self, moments: Tensor, like: Tensor) -> None:
+        self._moments = moments
+        self._penalties = 0
+        self._solved = torch.zeros_like(like)
         is_large = like.numel() * like.shape[-1] >= ROUNDED_FROM
-        if is_large and like.dtype == torch.float32 and multiplies_bfloat16(like.device):
-            self._rounded = self._inverse.bfloat16()
-            self._right, self._solved = torch.empty_like(like), torch.empty_like(like)
-            self._begun = set[int]()
+        self._rounds = is_large and like.dtype == torch.float32 and multiplies_bfloat16(like.device)
+        if self._rounds:
+            self._right = torch.empty_like(like)
+
+    def set_penalty(self, penalty: float) -> None:
+        """Let the penalty be one larger than before."""
+        if self._penalties % HELD == 0:
+            self._inverse = self._rounded = torch.empty(0)  # before memory for the next is taken
+            self._inverse = _inverse(self._moments, penalty)
+            if self._rounds:
+                self._rounded = self._inverse.bfloat16()
+            self._first, self._begun = penalty, set[int]()
+        self._penalties += 1
+        self._grown = penalty - self._first
 
     def __call__(self, right: Tensor, rows: slice) -> Tensor:
-        if self._rounded is None:
-            return right @ self._inverse
-        last, solved = self._right[:, rows], self._solved[:, rows]
-        if rows.start in self._begun:
-            solved += (right - last).bfloat16() @ self._rounded
+        """Return V of some rows; B is overwritten, and V is, by the next call."""
+        solved = self._solved[:, rows]
+        right.sub_(solved, alpha=self._grown)
+        if self._rounds and rows.start in self._begun:
+            solved += (right - self._right[:, rows]).bfloat16() @ self._rounded
         else:
             self._begun.add(rows.start)
             solved.copy_(right @ self._inverse)
-        last.copy_(right)
+        if self._rounds:
+            self._right[:, rows] = right
         return solved
 
 

@@ -73,10 +73,12 @@ def test_changes_in_bfloat16_solve_what_float32_does(seed, size):
     right = torch.randn(1, 100, 32, generator=generator)
     parts = [slice(start, start + size) for start in range(0, 100, size)]
     with pytest.MonkeyPatch.context() as patch:
-        exact = solver._Solve(moments, 1.0, right)
+        exact = solver._Solve(moments, right)
         patch.setattr(solver, "ROUNDED_FROM", 1)
         patch.setattr(solver, "multiplies_bfloat16", lambda device: True)
-        rounded = solver._Solve(moments, 1.0, right)
+        rounded = solver._Solve(moments, right)
+    exact.set_penalty(1.0)
+    rounded.set_penalty(1.0)
     step = torch.randn(1, 100, 32, generator=generator)
     for iteration in range(20):
         right = right + step * 0.5**iteration
@@ -87,6 +89,29 @@ def test_changes_in_bfloat16_solve_what_float32_does(seed, size):
         limit = 1e-5 + 0.02 * min(iteration, 1)
         assert (found - expected).norm() <= limit * expected.norm()
     assert (found - expected).norm() > 1e-6 * expected.norm()
+
+
+@settings(max_examples=20)
+@given(
+    seed=st.integers(0, 2**31),
+    tokens=st.sampled_from([3, 40, 400]),  # of 32 columns
+    growths=st.integers(0, 2 * solver.HELD),
+    rounds=st.booleans(),
+)
+def test_an_inverse_at_a_smaller_penalty_solves_with_the_present_one(seed, tokens, growths, rounds):
+    weight, moments = problem(seed, tokens=tokens)
+    moments = moments / moments.diagonal(dim1=1, dim2=2).mean()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(solver, "ROUNDED_FROM", 1 if rounds else 1 << 60)
+        patch.setattr(solver, "multiplies_bfloat16", lambda device: True)
+        solve = solver._Solve(moments, weight)
+    for growth in range(growths + 1):
+        penalty = 0.1 * solver.GROWTH**growth
+        solve.set_penalty(penalty)
+        for _ in range(30):
+            found = solve(weight.clone(), slice(None))
+    expected = weight @ torch.linalg.inv(moments + penalty * torch.eye(32))
+    assert (found - expected).norm() <= (1e-2 if rounds else 1e-5) * expected.norm()
 
 
 @pytest.mark.parametrize("pattern", ["2:4", 0.5, 0.8])

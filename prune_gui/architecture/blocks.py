@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from prune_gui.architecture.projections import ATTENTION, FUSED_PARAMETERS, Projection, projection
 from prune_gui.checkpoint import tree
-from prune_gui.checkpoint.tree import stage_of, without_shared_start
+from prune_gui.checkpoint.tree import shared_start, stage_of, without_shared_start
 from prune_gui.memory import gc_paused
 
 NUMBER: Final = re.compile(r"\d+")
@@ -243,11 +243,7 @@ def _common_depth(names: Iterable[str]) -> int:
     modules = [name.split(".")[:-1] for name in names]
     if len(modules) == 1:
         return 0
-    shared = 0
-    for parts in zip(*modules, strict=False):
-        if len(set(parts)) > 1:
-            break
-        shared += 1
+    shared = len(shared_start(modules))
     return min(shared, min(map(len, modules)) - 1) if shared else 0
 
 

@@ -6,7 +6,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from itertools import takewhile
 from typing import Final, NamedTuple
 
 from prune_gui.architecture.tables import (
@@ -19,6 +18,7 @@ from prune_gui.architecture.tables import (
 )
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.checkpoint.tensor_info import TensorInfo
+from prune_gui.checkpoint.tree import shared_start
 from prune_gui.errors import RecipeError
 from prune_gui.language import tr
 from prune_gui.pruning.layouts import CoupledGroup, Member
@@ -226,8 +226,7 @@ def network_slot(space: SpaceRule, named: Iterable[tuple[str, TensorInfo]]) -> S
         return None
     path = paths[0][:-1] or paths[0]
     if space.complete:
-        at_depth = takewhile(lambda names: len(set(names)) == 1, zip(*paths, strict=False))
-        path = [names[0] for names in at_depth]
+        path = shared_start(paths)
     label = ".".join(path) or "*"
     return Slot(label, "", tuple(range(len(space.members))), found)
 

@@ -187,10 +187,14 @@ def without_shared_start(names: Sequence[str]) -> dict[str, str]:
     """Return names without the components that all begin with, by name; one alone stays."""
     if len(set(names)) <= 1:
         return {name: name for name in names}
-    at_depth = zip(*(name.split(".")[:-1] for name in names), strict=False)
-    shared = takewhile(lambda components: len(set(components)) == 1, at_depth)
-    length = sum(len(components[0]) + 1 for components in shared)
+    length = sum(len(part) + 1 for part in shared_start(name.split(".")[:-1] for name in names))
     return {name: name[length:] for name in names}
+
+
+def shared_start(paths: Iterable[Sequence[str]]) -> list[str]:
+    """Return the components that all paths begin with."""
+    at_depth = takewhile(lambda parts: len(set(parts)) == 1, zip(*paths, strict=False))
+    return [parts[0] for parts in at_depth]
 
 
 def module_types_around(tree: ModuleNode) -> dict[str, frozenset[str]]:

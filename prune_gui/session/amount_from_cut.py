@@ -135,14 +135,9 @@ class _ElementCounts:
     monitor: Monitor
 
     def up_to_weight(self, weight: float) -> UnitCounts | None:
-        """Count the elements with at most an absolute weight in all that the cut ranks together."""
         return self._up_to_weight(self.moved.names, weight)
 
     def up_to_score(self, score: float) -> UnitCounts:
-        """Count the elements with at most a score, in all that the cut ranks together.
-
-        The result is exact to one group of the score histogram.
-        """
         below = remaining = total = 0
         for name in self.moved.names:
             if (scored := self._scored(name)) is not None:
@@ -153,11 +148,9 @@ class _ElementCounts:
         return UnitCounts(below, remaining, total)
 
     def own_up_to_weight(self, weight: float) -> UnitCounts | None:
-        """Count as `up_to_weight` does, but in the parameter of the dragged cut alone."""
         return self._up_to_weight((self.moved.name,), weight)
 
     def of_targets(self) -> UnitCounts | None:
-        """Count the elements of all targets; 0 below. None if earlier steps changed."""
         before = self.moved.before
         if before is None:
             return None
@@ -166,10 +159,6 @@ class _ElementCounts:
         return UnitCounts(0, total - sum(pruned for pruned, _ in counts), total)
 
     def own_pruned_with(self, **fields: object) -> int | None:
-        """Return how many elements of the parameter the draft prunes with other field values.
-
-        None if the draft is not applicable with them, or if earlier steps changed.
-        """
         before = self.moved.before
         if before is None:
             return None
@@ -181,12 +170,10 @@ class _ElementCounts:
             return None
 
     def score_of(self, weight: float) -> float | None:
-        """Return the score of an absolute weight; None if the draft ranks no elements."""
         name, scored = self.moved.name, self._scored(self.moved.name)
         return None if scored is None else self._histogram(name, scored).score_at(weight)
 
     def standard_deviation(self) -> float:
-        """Return the standard deviation of the scores of the parameter; NaN if it has none."""
         from prune_gui.pruning.selection.keys import ScoreKeys  # torch: slow to import
         from prune_gui.pruning.selection.scores import standard_deviation
 

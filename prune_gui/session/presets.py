@@ -91,11 +91,8 @@ class Presets:
             raise PruneGuiError(
                 "A preset needs a name of at most {most} characters.", most=MAX_NAME_CHARS
             )
-        return self.folder / (UNSAFE_CHARACTERS.sub(_percent_encoded, name) + SUFFIX)
-
-
-def _percent_encoded(match: re.Match[str]) -> str:
-    return "".join(f"%{byte:02X}" for byte in match[0].encode())
+        encoded = UNSAFE_CHARACTERS.sub(lambda match: f"%{ord(match[0]):02X}", name)
+        return self.folder / f"{encoded}{SUFFIX}"
 
 
 @contextmanager

@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 import torch
@@ -74,12 +73,7 @@ class Kept:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -196,7 +190,7 @@ class Kept:
         path.mkdir(parents=True, exist_ok=True)
         state = self.state_dict()
         for step, octets in self._snapshots.items():
-            _replace(_snapshot(path, step), partial(_write, octets))
+            _replace(_snapshot(path, step), partial(Path.write_bytes, data=octets))
         if _rank() == 0:
             metadata = {STEP: str(self.step)}
             _replace(path / MASKS, lambda part: save_file(state["masks"], part, metadata))
@@ -424,10 +418,6 @@ def _rank() -> int:
 
 def _snapshot(folder: Path, step: int) -> Path:
     return folder / f"step-{step}-rank-{_rank()}.pt"
-
-
-def _write(octets: bytes, path: Path) -> None:
-    path.write_bytes(octets)
 
 
 def _replace(path: Path, write: Callable[[Path], object]) -> None:

@@ -19,7 +19,7 @@ from prune_gui.monitor import CancelFlag, Monitor, Report
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe.patterns import patterns_for
 from prune_gui.recipe.recipe import Recipe, Step
-from prune_gui.recipe.selector import select, select_in
+from prune_gui.recipe.selector import protected_in, select_in
 
 if TYPE_CHECKING:
     from prune_gui.recipe.resolution import Resolution
@@ -93,13 +93,10 @@ class Trials:
 
     def resolve(self, steps: tuple[Step, ...]) -> Resolution:
         """Return the resolution of the base recipe with further steps."""
-        from prune_gui.recipe.resolution import initial_resolution  # torch: slow to import
+        from prune_gui.recipe.resolution import resolved  # torch: slow to import
 
         if self._resolution is None:
-            resolution = initial_resolution(self.base, self._checkpoint, self._monitor)
-            for each in self.base.steps:
-                resolution = resolution.with_step(each, self._monitor)
-            self._resolution = resolution
+            self._resolution = resolved(self.base, self._checkpoint, self._monitor)
         resolution = self._resolution
         for each in steps:
             resolution = resolution.with_step(each, self._monitor)
@@ -189,11 +186,9 @@ def groups_of(
 
     Parameters that the patterns `protect` match are left out.
     """
-    tensors = checkpoint.tensors.values()
-    chosen = select(targets, tensors, module_types=lambda: checkpoint.module_types)
-    found = select_in(checkpoint, protect, every_kind=True) if protect else []
-    kept = {info.name for info in found}
-    prunable = (info.name for info in chosen if not info.not_prunable and info.name not in kept)
+    tensors, kept = checkpoint.tensors.values(), protected_in(checkpoint, protect)
+    chosen = (info for info in select_in(checkpoint, targets) if not info.not_prunable)
+    prunable = (info.name for info in chosen if info.name not in kept)
     names = names_by_group(prunable, depth)
     if not names:
         raise RecipeError(

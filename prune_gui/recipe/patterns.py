@@ -12,7 +12,14 @@ from re import Match
 from typing import TYPE_CHECKING
 
 from prune_gui.checkpoint import TensorInfo
-from prune_gui.recipe.selector import CONDITION, CONDITION_FIELDS, CountProperty, select, select_in
+from prune_gui.recipe.selector import (
+    CONDITION,
+    CONDITION_FIELDS,
+    CountProperty,
+    protected_in,
+    select,
+    select_in,
+)
 
 if TYPE_CHECKING:
     from prune_gui.checkpoint import Checkpoint
@@ -158,9 +165,7 @@ class StepMatch:
 
 def match_recipe(recipe: Recipe, checkpoint: Checkpoint) -> tuple[StepMatch, ...]:
     """Return the match of each enabled step, as if conditions on sparsity held."""
-    protect = recipe.protect
-    protecting = select_in(checkpoint, protect, every_kind=True) if protect else []
-    protected = {info.name for info in protecting}
+    protected = protected_in(checkpoint, recipe.protect)
     matches = []
     for number, step in enumerate(recipe.steps, start=1):
         if not step.enabled:

@@ -46,7 +46,7 @@ from prune_gui.recipe.outcome import (
     joined,
 )
 from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO, Recipe, Step, pruned_before
-from prune_gui.recipe.selector import select_in
+from prune_gui.recipe.selector import protected_in
 from prune_gui.recipe.stack import AppliedStep, Masks
 from prune_gui.recipe.step_scores import layout_notes, read_other, target_layout
 from prune_gui.recipe.step_targets import StepTargets, step_targets
@@ -142,10 +142,7 @@ class Resolution(Masks):
     @cached_property
     def protected(self) -> frozenset[str]:
         """The names of the parameters that the recipe protects from all steps."""
-        if not self.recipe.protect:
-            return frozenset()
-        found = select_in(self.checkpoint, self.recipe.protect, every_kind=True)
-        return frozenset(info.name for info in found)
+        return protected_in(self.checkpoint, self.recipe.protect)
 
     @cached_property
     def counted(self) -> frozenset[str]:

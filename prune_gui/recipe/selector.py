@@ -284,6 +284,13 @@ def select_in(
     return select(patterns, tensors, counts, lambda: checkpoint.module_types, every_kind=every_kind)
 
 
+def protected_in(checkpoint: Checkpoint, patterns: Sequence[str]) -> frozenset[str]:
+    """Return the names of the tensors of a checkpoint that patterns protect, of any kind."""
+    if not patterns:  # they would select everything
+        return frozenset()
+    return frozenset(info.name for info in select_in(checkpoint, patterns, every_kind=True))
+
+
 def _plain_name(glob: str) -> str | None:
     if "[" not in glob:
         return None if "*" in glob or "?" in glob else glob

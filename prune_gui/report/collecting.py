@@ -34,6 +34,7 @@ from prune_gui.recipe.recipe import (
     pruned_before,
     reconstruction_errors,
 )
+from prune_gui.recipe.resolution import resolved
 from prune_gui.report.records import FileRecord, Layer, PairRecord, Report, StepRecord
 from prune_gui.statistics.dispatch import map_parameters
 from prune_gui.statistics.file_zeros import ZeroPatterns
@@ -124,9 +125,7 @@ def _subject_of_file(
     repeatable = made.recipe if made is not None and not made.errors else None
     if made is not None and repeatable is not None and made.input == original:
         try:
-            origin = initial_resolution(repeatable, reference, monitor)
-            for step in repeatable.steps:
-                origin = origin.with_step(step, monitor)
+            origin = resolved(repeatable, reference, monitor)
         except RecipeError as error:
             problem = tr("The recorded steps cannot be repeated. {reason}", reason=error)
         else:

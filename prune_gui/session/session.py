@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,10 +11,11 @@ from prune_gui import architecture
 from prune_gui.checkpoint import Checkpoint
 from prune_gui.file_stamps import FileStamps
 from prune_gui.language import deferred, tr, trn
-from prune_gui.recipe import Recipe, Step, patterns_for, select
+from prune_gui.recipe import Recipe, Step, patterns_for
 from prune_gui.recipe.patterns import most_targeted
 from prune_gui.recipe.recipe import Provenance
 from prune_gui.recipe.resolver import Resolver
+from prune_gui.recipe.selector import protected_in
 from prune_gui.resources import is_shipped
 from prune_gui.session.history import DraftState, History, describe_change
 from prune_gui.session.module_index import ModuleIndex
@@ -60,7 +61,7 @@ class Session:
         self.history = History.begin(recipe or Recipe())
         self.named_states = dict(named_states or {})
         self.kept_states = dict(self.named_states)
-        self._last_protected: dict[tuple[str, ...], frozenset[str]] = {(): frozenset()}
+        self._last_protected: dict[tuple[str, ...], frozenset[str]] = {}
         self.recipe_path = recipe_path
         self.reference_path = reference_path
         self._is_reparametrized = any(info.pair for info in checkpoint.tensors.values())
@@ -224,13 +225,9 @@ class Session:
 
     @property
     def protected(self) -> frozenset[str]:
-        patterns, tensors = self.recipe.protect, self.checkpoint.tensors.values()
+        patterns = self.recipe.protect
         if patterns not in self._last_protected:
-            module_types = partial(getattr, self.checkpoint, "module_types")
-            selected = select(patterns, tensors, module_types=module_types, every_kind=True)
-            names = frozenset(info.name for info in selected)
-            # An empty list of patterns would select everything.
-            self._last_protected = {(): frozenset(), patterns: names}
+            self._last_protected = {patterns: protected_in(self.checkpoint, patterns)}
         return self._last_protected[patterns]
 
     def renew_methods(self) -> None:

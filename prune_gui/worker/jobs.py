@@ -19,8 +19,9 @@ from prune_gui.language import deferred, tr
 from prune_gui.pruning.kernels.numba_control import NotCompiledError, only_from_cache
 from prune_gui.pruning.methods import register
 from prune_gui.pruning.plugins import use_installed
-from prune_gui.recipe import Recipe, select
+from prune_gui.recipe import Recipe
 from prune_gui.recipe.recipe import Provenance
+from prune_gui.recipe.selector import select_in
 from prune_gui.session import Session, kept_recipes
 from prune_gui.worker.warm_up import import_for_first_picture, import_rest, loops
 
@@ -162,9 +163,8 @@ def _executor_of(step: Step, before: Resolution) -> Executor | None:
     executor = current_executor()
     if executor is None:
         return None
-    tensors, types = before.checkpoint.tensors, partial(getattr, before.checkpoint, "module_types")
     every_kind = step.method.takes_every_kind
-    found = select(step.targets, tensors.values(), before.counts, types, every_kind=every_kind)
+    found = select_in(before.checkpoint, step.targets, before.counts, every_kind=every_kind)
     return executor if len(found) > 1 else None
 
 

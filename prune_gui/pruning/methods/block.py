@@ -91,7 +91,6 @@ class Block(ScoredMethod, AllocatedMethod):
         )
 
     def _blocks(self, target: Target) -> Blocks:
-        """Return the block grid of a target."""
         decisions.dimension(target, 0, min_dims=2, flat=FLAT)  # refuses fewer
         is_last = 0 < target.layout.output_dim == len(target.shape) - 1
         rows = target.shape[-1 if is_last else 0]

@@ -20,7 +20,7 @@ from prune_gui.pruning.methods.base import (
     ScoreKind,
     Setting,
 )
-from prune_gui.pruning.methods.fields import FieldText, MaxSparsity, Of, RankingScope
+from prune_gui.pruning.methods.fields import SCOPE_TEXT, FieldText, MaxSparsity, Of, RankingScope
 from prune_gui.pruning.methods.unstructured import OverallMethod
 
 if TYPE_CHECKING:
@@ -89,16 +89,9 @@ class Balanced(AllocatedMethod):
             position=0,
             choices={
                 "lamp": deferred("lamp: all targets, each with its own share"),
-                "global": deferred("global: all targets together"),
-                "local": deferred("local: each parameter by itself"),
-                "row": deferred("row: each output row by itself"),
+                **SCOPE_TEXT.choices,
             },
-            values={
-                "lamp": deferred("LAMP"),
-                "global": deferred("global"),
-                "local": deferred("local"),
-                "row": deferred("row"),
-            },
+            values={"lamp": deferred("LAMP"), **SCOPE_TEXT.values},
         ),
     ] = "lamp"
     row_power: Annotated[

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -29,6 +29,11 @@ TOKENS = "tokens"
 """The name of the space of tokens in tables of architectures."""
 
 
+STACK_TEXTS: Final = {
+    "encoder": deferred("encoder"),
+    "decoder": deferred("decoder"),
+    "vision": deferred("image model"),
+}
 OptionalUnitList = Annotated[
     UnitList | None, BeforeValidator(lambda units: None if units == "" else units)
 ]
@@ -151,17 +156,8 @@ class Layers(ListedOrRanked):
         FieldText(
             label=deferred("Layer stack"),
             folded=True,
-            choices={
-                "all": deferred("the only one"),
-                "encoder": deferred("encoder"),
-                "decoder": deferred("decoder"),
-                "vision": deferred("image model"),
-            },
-            values={
-                "encoder": deferred("encoder"),
-                "decoder": deferred("decoder"),
-                "vision": deferred("image model"),
-            },
+            choices={"all": deferred("the only one"), **STACK_TEXTS},
+            values=STACK_TEXTS,
         ),
     ] = "all"
 

@@ -21,7 +21,7 @@ from prune_gui.pruning.layouts import CoupledGroup, WeightLayout
 from prune_gui.pruning.methods import Method
 from prune_gui.pruning.methods.correction import Refit
 from prune_gui.pruning.methods.fields import OPTIMIZER
-from prune_gui.pruning.selection.scores import Scores, TensorScores, wide_dtype
+from prune_gui.pruning.selection.scores import Scores, TensorScores, WeightScores
 from prune_gui.recipe.auxiliary_files import (
     AuxiliaryFiles,
     RecordedScores,
@@ -148,18 +148,19 @@ def layout_notes(method: Method, targets: Sequence[Target]) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class OptimizerScores:
+class OptimizerScores(WeightScores):
     """v * w^2, where v is Adam's moving average of the squared gradient of the weight w.
 
     This is twice the score of Optimal Brain Damage (LeCun et al. 1990), with v as the diagonal of
     the Fisher information. The bias correction of v is the same factor for all weights.
     """
 
-    weights: Scores
     squares: Scores
-    shape: tuple[int, ...]
-    dtype: torch.dtype
-    nbytes: int
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that are read."""
+        return self.weights.nbytes + self.squares.nbytes
 
     def part(self, start: int, stop: int) -> torch.Tensor:
         """Return the scores of the flat indices [start, stop)."""
@@ -209,9 +210,7 @@ def read_other(
         )
     read = _StoredSquares(checkpoint, info.name)
     squares = TensorScores(read, info.shape, tensor.dtype)
-    weights = weight_reader(checkpoint, info)
-    dtype, nbytes = wide_dtype(weights.dtype), weights.nbytes + squares.nbytes
-    return OptimizerScores(weights, squares, info.shape, dtype, nbytes)
+    return OptimizerScores(weight_reader(checkpoint, info), squares)
 
 
 def _squares_of(checkpoint: Checkpoint) -> dict[str, ReferenceType[torch.Tensor]]:

@@ -110,12 +110,8 @@ Decide = Callable[[], list[Decision]]
 
 def decision_cache() -> Callable[[Hashable, Decide], list[Decision]]:
     """Return a function that decides, or returns what it decided for an equal key. Thread-safe."""
-
-    @cached(LRUCache(MAX_CACHED_STEPS), key=lambda key, _: key, lock=threading.Lock())
-    def decided(key: Hashable, decide: Decide) -> list[Decision]:
-        return decide()
-
-    return decided
+    kept = cached(LRUCache(MAX_CACHED_STEPS), key=lambda key, _: key, lock=threading.Lock())
+    return kept(lambda _, decide: decide())
 
 
 def compute_cuts(

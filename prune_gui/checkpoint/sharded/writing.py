@@ -111,7 +111,6 @@ class ShardsOutput(FileOutput):
     shard_size: int | None = None
 
     def check(self) -> int:
-        """Check that the folder can be written; return the approximate bytes of the values."""
         nbytes = sum(tensor.nbytes for tensor in self.tensors)
         if self.upload is None:  # else at most two shards are on this machine
             rehearse(self._new_folder(nbytes))
@@ -129,7 +128,6 @@ class ShardsOutput(FileOutput):
         return nbytes + sum(map(len, _index_files(self, written).values()))
 
     def write(self, metadata: Metadata, monitor: Monitor) -> None:
-        """Write the folder; see `FileOutput.write`."""
         nbytes = sum(tensor.nbytes for tensor in self.tensors)
         upload, executor, shards = self.upload, current_executor(), list(self._shards(metadata))
         new_folder = self._new_folder(nbytes) if upload is None else nullcontext(upload.folder)

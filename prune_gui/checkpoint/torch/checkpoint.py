@@ -143,7 +143,6 @@ class TorchCheckpoint(FileCheckpoint):
         return self.values_of(tensor).detach().resolve_conj().resolve_neg()
 
     def view_key_span(self, key: str, start: int, stop: int) -> torch.Tensor:
-        """Return a span of a flat tensor; see `Checkpoint.view_key_span`."""
         tensor = self.state.get(key)
         if (
             self._unread is None
@@ -164,7 +163,6 @@ class TorchCheckpoint(FileCheckpoint):
             return self._unread.read(tensor)
 
     def missing_nbytes_of_keys(self, keys: Sequence[str]) -> int:
-        """Return the bytes to fetch before these tensors can be read."""
         if self._unread is None:
             return super().missing_nbytes_of_keys(keys)
         tensors = (self.state[key] for key in keys)
@@ -173,7 +171,6 @@ class TorchCheckpoint(FileCheckpoint):
         return self.source.missing_nbytes(filter(None, spans))
 
     def state_code(self, loaded: str) -> str:
-        """Return a Python expression for the state dict; see `Checkpoint.state_code`."""
         if isinstance(self.content, torch.Tensor):
             return f"{{{BARE_TENSOR!r}: {loaded}}}"
         code = super().state_code(loaded)
@@ -204,15 +201,12 @@ class TorchCheckpoint(FileCheckpoint):
 
     @property
     def loads_without_code(self) -> bool:
-        """Whether torch.load with weights_only=True reads it; see `Checkpoint`."""
         return self._is_plain and not self.foreign
 
     def has_moments(self) -> bool:
-        """Return whether the file has an optimizer state with tensors."""
         return has_moments(self.content)
 
     def close(self) -> None:
-        """Close the file and release all tensors; those that were read stay valid."""
         super().close()
         self.content = self.state = {}
         if self._unread is not None:

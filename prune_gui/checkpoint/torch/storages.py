@@ -246,7 +246,6 @@ class LegacyStorages(FileStorages):
         self._storages: dict[str, tuple[torch.UntypedStorage, int]] = {}
 
     def storage(self, key: str, nbytes: int, dtype: torch.dtype | None) -> torch.UntypedStorage:
-        """Return memory for a storage."""
         if dtype is None:
             raise FalseClaimError(
                 "its dtypes are newer than its file format, and torch cannot read them"

@@ -17,7 +17,7 @@ from prune_gui.pruning.selection.keys import DeviceKeys, ranking_dtype
 from prune_gui.recipe.amounts import with_amount
 from prune_gui.recipe.recipe import Recipe, Step
 from prune_gui.recipe.resolution import resolve
-from prune_gui.recipe.selector import select_in
+from prune_gui.recipe.selector import protected_in, select_in
 from prune_gui.training.packed_mask import PackedMask
 from prune_gui.training.ranks import Ranks, is_sharded, joined, local, local_part, whole
 
@@ -65,8 +65,11 @@ def prune(
             continue
         only = recipe.with_steps((step,))
         checkpoint = InMemory(parameters)
-        protected = set(select_in(checkpoint, recipe.protect) if recipe.protect else ())
-        names = [info.name for info in select_in(checkpoint, step.targets) if info not in protected]
+        found, protected = (
+            select_in(checkpoint, step.targets),
+            protected_in(checkpoint, recipe.protect),
+        )
+        names = [info.name for info in found if info.name not in protected]
         if not on_processor and _ranks_magnitudes(step):
             targets = {name: parameters[name] for name in names}
             result |= _prune_magnitudes(step.method, targets, result)  # type: ignore[arg-type]

@@ -9,6 +9,7 @@ from torch import nn
 
 from prune_gui import PruneGuiError, Recipe, training
 from prune_gui.errors import RecipeError, TrainingError
+from prune_gui.training import cuts
 
 STEPS = 6
 
@@ -379,3 +380,19 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(source, options, error
     train(network, optimizer)
     assert all(p.all() for p in matrices(network).values())
     assert before.keys() == network.state_dict().keys()
+
+
+def test_protected_parameters_of_any_kind_are_kept_on_any_device(monkeypatch):
+    step = {
+        "method": "l1_unstructured",
+        "targets": ["0.lora_magnitude_vector", "1.weight"],
+        "amount": 0.5,
+    }
+    protecting = Recipe.model_validate({"protect": ["0.*"], "steps": [step]})
+    shapes = {"0.lora_magnitude_vector": (21,), "0.weight": (21, 12), "1.weight": (4, 21)}
+    parameters = {name: torch.randn(shape) for name, shape in shapes.items()}
+    on_processor = cuts.prune(protecting, parameters, {})
+    monkeypatch.setattr(cuts, "is_sharded", lambda parameter: True)
+    elsewhere = cuts.prune(protecting, parameters, {})
+    assert set(elsewhere) == set(on_processor) == {"1.weight"}
+    assert torch.equal(elsewhere["1.weight"].pruned(), on_processor["1.weight"].pruned())

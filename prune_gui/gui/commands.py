@@ -81,15 +81,14 @@ class Commands:
     def _agree_to_switch(self, other: Session) -> None:
         from prune_gui.gui.dialogs.recipe_match import RecipeMatchDialog  # rarely shown
 
-        session = self._workbench.session
-        if session is not None:
-            dialog = RecipeMatchDialog(session.recipe, other.checkpoint, self.window)
-            agreed = dialog.exec()
-            dialog.deleteLater()
-            if agreed and self._workbench.session is session:
-                self._workbench.files.switch_to(other)
-                return
-        other.checkpoint.close()
+        session = self._workbench.opened
+        dialog = RecipeMatchDialog(session.recipe, other.checkpoint, self.window)
+        agreed = dialog.exec()
+        dialog.deleteLater()
+        if agreed and self._workbench.session is session:
+            self._workbench.files.switch_to(other)
+        else:
+            other.checkpoint.close()
 
     def open_demo(self) -> None:
         checkpoint, recipe = "digits_cnn.safetensors", "digits_cnn.yaml"
@@ -114,8 +113,8 @@ class Commands:
 
     def use_masks(self) -> None:
         path = questions.ask_file(self.window, questions.MASKS, self.folder)
-        session = self._workbench.session
-        if path is None or session is None:
+        session = self._workbench.opened
+        if path is None:
             return
 
         def found(step: Step | None) -> None:
@@ -182,8 +181,8 @@ class Commands:
 
     def use_table(self) -> None:
         path = questions.ask_file(self.window, questions.ARCHITECTURE, self.folder)
-        session = self._workbench.session
-        if path is None or session is None:
+        session = self._workbench.opened
+        if path is None:
             return
 
         def checked(_: None) -> None:
@@ -194,8 +193,8 @@ class Commands:
 
     def trace_network(self) -> None:
         code = questions.ask_file(self.window, questions.NETWORK, self.folder)
-        session = self._workbench.session
-        if code is None or session is None or not questions.agree_to_trace(self.window, code):
+        session = self._workbench.opened
+        if code is None or not questions.agree_to_trace(self.window, code):
             return
         suggested = code.with_name(f"{code.stem}.yaml")
         table = questions.ask_target(self.window, questions.TRACED_TABLE, suggested)
@@ -210,48 +209,38 @@ class Commands:
         self._workbench.bridge.run(trace_job(session, f"{code}:build", table), traced)
 
     def save_recipe(self) -> bool:
-        session = self._workbench.session
-        path = session.recipe_path if session is not None else None
+        path = self._workbench.opened.recipe_path
         if path is None or is_shipped(path) or path.suffix.lower() not in RECIPE_SUFFIXES:
             return self.save_recipe_as()
         return self._write_recipe(path)
 
     def save_recipe_as(self) -> bool:
-        session = self._workbench.session
-        if session is None:
-            return False
-        opened = session.checkpoint.path.absolute()
+        opened = self._workbench.opened.checkpoint.path.absolute()
         name = opened.parent.name if has_several_files(opened) else opened.stem
         suggested = self.folder / f"{name}.yaml"
         path = questions.ask_target(self.window, questions.SAVED_RECIPE, suggested)
         return path is not None and self._write_recipe(path)
 
     def save_checkpoint(self) -> None:
-        session = self._workbench.session
-        if session is not None:
-            self.saving.ask(session, self.settings)
+        self.saving.ask(self.settings.form)
 
     def copy_recipe(self) -> None:
-        session = self._workbench.session
-        if session is not None:
-            self._copy(session.recipe.anchored().to_yaml(), tr("Copied the recipe"))
+        recipe = self._workbench.opened.recipe
+        self._copy(recipe.anchored().to_yaml(), tr("Copied the recipe"))
 
     def copy_command(self) -> None:
         from prune_gui.gui.saving.output_boxes import pruned_path  # not needed at startup
         from prune_gui.recipe.script import command_line  # torch: slow to import
 
-        session = self._workbench.session
-        if session is not None:
-            out = pruned_path(session.checkpoint.path)
-            line = command_line(session.recipe, session.checkpoint, out, session.recipe_file)
-            self._copy(line, tr("Copied the command line"))
+        session = self._workbench.opened
+        out = pruned_path(session.checkpoint.path)
+        line = command_line(session.recipe, session.checkpoint, out, session.recipe_file)
+        self._copy(line, tr("Copied the command line"))
 
     def copy_script(self) -> None:
         from prune_gui.gui.saving.output_boxes import pruned_path  # not needed at startup
 
-        session = self._workbench.session
-        if session is None:
-            return
+        session = self._workbench.opened
         recipe, out = session.recipe, pruned_path(session.checkpoint.path)
         out = out.with_name(f"{stem_and_suffix(out)[0]}{SAFETENSORS.suffixes[0]}")
 
@@ -319,12 +308,11 @@ class Commands:
                 self._given_up = session.draft
                 then()
 
-            self.saving.ask(session, self.settings, go_on)
+            self.saving.ask(self.settings.form, go_on)
         return self.save_recipe() if answer == "save" else answer == "discard"
 
     def _write_recipe(self, path: Path) -> bool:
-        session = self._workbench.session
-        assert session is not None
+        session = self._workbench.opened
         try:
             target = document_path(path, RECIPE_SUFFIXES)
             text = session.recipe.lying_in(target.parent).to_yaml().encode()

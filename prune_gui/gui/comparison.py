@@ -77,9 +77,7 @@ class Comparison(QObject):
 
     def set_reference(self, path: Path | None) -> None:
         """Measure kept energy against another checkpoint, and compare with it; None for none."""
-        session = self._source.session
-        if session is None:
-            return
+        session = self._source.opened
         session.reference_path = path and path.absolute()
         kept_recipes.keep_reference(session)
         if path is not None and isinstance(self.chosen["right"], OtherCheckpoint):
@@ -89,9 +87,8 @@ class Comparison(QObject):
 
     def _take_reference(self) -> None:
         """Open the reference of the session for the left side, in place of the one before."""
-        session, before = self._source.session, self._reference
-        path = session.reference_path if session is not None else None
-        own = session.checkpoint.path.absolute() if session is not None else None
+        session, before = self._source.opened, self._reference
+        path, own = session.reference_path, session.checkpoint.path.absolute()
         self._reference = None if path in (None, own) else path
         for which, side in self.chosen.items():
             if before not in (None, self._reference) and side == OtherCheckpoint(before):
@@ -187,13 +184,12 @@ class Comparison(QObject):
     def take_session(self, *, continued: bool) -> None:
         """Forget the states of the session before, and open the reference of this one."""
         self._states.clear()
-        session = self._source.session
         if not continued:
             self.notice = ""
             for which, side in self.chosen.items():
                 if not (isinstance(side, OtherCheckpoint) and self._is_comparable(side)):
                     self.chosen[which] = DEFAULTS[which]
-        path = session.reference_path if session is not None else None
+        path = self._source.opened.reference_path
         if not continued or path != self._reference or path not in self._others:
             self._take_reference()
 
@@ -211,8 +207,7 @@ class Comparison(QObject):
 
     @property
     def _session_states(self) -> dict[str, Recipe]:
-        session = self._source.session
-        return {} if session is None else session.named_states
+        return self._source.opened.named_states
 
     def _is_available(self, side: Side) -> bool:
         match side:
@@ -225,8 +220,8 @@ class Comparison(QObject):
 
     def _is_comparable(self, side: OtherCheckpoint) -> bool:
         """Return whether a checkpoint is not that of the session, but of a like network."""
-        session, other = self._source.session, self._others.get(side.path)
-        if session is None or side.path.absolute() == session.checkpoint.path.absolute():
+        session, other = self._source.opened, self._others.get(side.path)
+        if side.path.absolute() == session.checkpoint.path.absolute():
             return False
         names = session.checkpoint.tensors.keys()
         return other is None or not names.isdisjoint(other.checkpoint.tensors)
@@ -244,9 +239,7 @@ class Comparison(QObject):
         return name in self._states and self._states[name][0] is self._session_states.get(name)
 
     def _resolve(self, name: str) -> None:
-        session, recipe = self._source.session, self._session_states[name]
-        if session is None:
-            return
+        session, recipe = self._source.opened, self._session_states[name]
 
         def resolved(resolution: Resolution) -> None:
             if session is self._source.session:

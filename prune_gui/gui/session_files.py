@@ -73,8 +73,7 @@ class SessionFiles(QObject):
     def reload(self) -> None:
         """Open the checkpoint file again, and keep the recipe and its history."""
         before = self.session
-        if before is None:
-            return
+        assert before is not None
 
         def reloaded(session: Session) -> None:
             if self.session is before:
@@ -98,10 +97,9 @@ class SessionFiles(QObject):
         options: OutputOptions,
         *,
         failed: Callable[[BaseException], None] | None = None,
-    ) -> int | None:
+    ) -> int:
         session = self.session
-        if session is None:
-            return None
+        assert session is not None
         recipe = session.recipe
 
         def saved(path: Path) -> None:

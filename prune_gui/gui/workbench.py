@@ -90,6 +90,12 @@ class Workbench(QObject):
         return self.files.session
 
     @property
+    def opened(self) -> Session:
+        """The open session, for what is offered only while a checkpoint is open."""
+        assert self.files.session is not None
+        return self.files.session
+
+    @property
     def shown(self) -> Resolution | None:
         """The resolution that the views show: with the draft, if it can be resolved."""
         if self.resolved is None:

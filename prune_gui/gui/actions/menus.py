@@ -204,8 +204,7 @@ def open_recent(window: PanelWindow, path: Path) -> None:
 
 def fill_states(menu: QMenu, window: PanelWindow) -> None:
     """List the state dicts of the open file; the open one is checked."""
-    assert window.session is not None
-    checkpoint = window.session.checkpoint
+    checkpoint = window.workbench.opened.checkpoint
     for name in checkpoint.candidates[:MAX_LISTED_STATES]:
         opens = partial(window.commands.open_path, checkpoint.path, state=name)
         action = menu.addAction(escape_mnemonics(name, 80), opens)

@@ -223,8 +223,7 @@ class BatchDialog(JobSequenceDialog):
 
     def _current_problem(self) -> str:
         """Return why the recipe cannot be applied, to be translated; "" if it can."""
-        session = self._workbench.session
-        if session is None or not session.steps:
+        if not self._workbench.opened.steps:
             return deferred("The stack is empty. Add a step first.")
         if not self.model.rows:
             return deferred("Add checkpoints to apply the stack to.")
@@ -243,9 +242,6 @@ class BatchDialog(JobSequenceDialog):
         return typed_path(self.folder.text(), self._start_folder).absolute()
 
     def _run(self) -> None:
-        session = self._workbench.session
-        if session is None:
-            return
         folder = self._output if self.write.isChecked() else None
         try:
             if folder is not None:
@@ -255,7 +251,7 @@ class BatchDialog(JobSequenceDialog):
             text = tr("The folder cannot be created: {reason}.", reason=reason)
             self._problem.say_error(text, str(folder))
             return
-        paths = [row.path for row in self.model.rows]
+        recipe, paths = self._workbench.opened.recipe, [row.path for row in self.model.rows]
         self.model.show(map(BatchRow, paths))
         options = OutputOptions(
             form=self.form.currentData(),
@@ -263,7 +259,7 @@ class BatchDialog(JobSequenceDialog):
             compressed=self.compressed.isChecked(),
             tensors_only=self.tensors_only.isChecked() or None,
         )
-        self._sequence.start(batch_jobs(session.recipe, paths, folder, options))
+        self._sequence.start(batch_jobs(recipe, paths, folder, options))
         self._refresh()
 
     def _take_result(self, index: int, row: BatchRow) -> None:

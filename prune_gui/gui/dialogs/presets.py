@@ -155,13 +155,10 @@ class PresetDialog(QDialog):
 
 def save_stack(workbench: Workbench, presets: Presets, window: QWidget) -> None:
     """Save the steps of the stack as a preset, under a name that the user enters."""
-    session = workbench.session
-    if session is None:
-        return
     try:
         name = ask_name(window, presets, tr("Save the stack as a preset"))
         if name is not None:
-            presets.save(name, session.recipe)
+            presets.save(name, workbench.opened.recipe)
     except PruneGuiError as error:
         workbench.fail(deferred("Saving the preset"), error)
 

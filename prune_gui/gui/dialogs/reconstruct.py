@@ -135,15 +135,12 @@ class ReconstructDialog(JobSequenceDialog):
         workbench.bridge.happened.connect(self._follow)
         for field in (self.calibration, self.out):
             field.textChanged.connect(self._refresh)
-        session = workbench.session
-        if session is not None:
-            model, tensors = session.checkpoint.path.parent, session.checkpoint.tensors
-            self.out.setText(str(model.with_name(with_ending(model.name))))
-            names = [name for name, info in tensors.items() if len(info.shape) > 1]
-            title = deferred("Arranging the parameters")
-            workbench.bridge.run(
-                Job(title, lambda _: Arrangement.of(tensors, names)), self._arrange
-            )
+        checkpoint = workbench.opened.checkpoint
+        model, tensors = checkpoint.path.parent, checkpoint.tensors
+        self.out.setText(str(model.with_name(with_ending(model.name))))
+        names = [name for name, info in tensors.items() if len(info.shape) > 1]
+        title = deferred("Arranging the parameters")
+        workbench.bridge.run(Job(title, lambda _: Arrangement.of(tensors, names)), self._arrange)
         self.calibration.setFocus()
         self._refresh()
 
@@ -169,8 +166,7 @@ class ReconstructDialog(JobSequenceDialog):
 
     def _problem(self) -> str:
         """Return why it cannot begin, to be translated; "" if it can."""
-        session = self._workbench.session
-        if session is None or not session.steps:
+        if not self._workbench.opened.steps:
             return deferred("The stack is empty. Add a step first.")
         if not self.calibration.text().strip():
             return deferred("Choose a file with calibration data.")
@@ -190,9 +186,7 @@ class ReconstructDialog(JobSequenceDialog):
         self._enable_buttons(ready=not problem)
 
     def _run(self) -> None:
-        session = self._workbench.session
-        if session is None:
-            return
+        session = self._workbench.opened
         out = Path(self.out.text().strip()).absolute()
         self._errors, self._blocks, self._written, self._count = {}, [], None, 0
         self._pace, self._started = None, time.monotonic()

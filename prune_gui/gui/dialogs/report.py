@@ -40,8 +40,7 @@ class ReportDialog(JobSequenceDialog):
         explanation = QLabel(tr(EXPLANATION), wordWrap=True)
         explanation.setFixedWidth(WIDTH_PX)
         explanation.setMinimumHeight(explanation.heightForWidth(WIDTH_PX))
-        assert workbench.session is not None
-        opened = workbench.session.checkpoint.path.absolute()
+        opened = workbench.opened.checkpoint.path.absolute()
         stem = opened.parent.name if has_several_files(opened) else opened.stem
         self.path = QLineEdit(str(folder / f"{stem}-report.html"))
         self.path.setAccessibleName(tr("File of the report"))
@@ -73,12 +72,9 @@ class ReportDialog(JobSequenceDialog):
             self.path.setText(path)
 
     def _run(self) -> None:
-        session = self._workbench.session
-        if session is None:
-            return
         page = typed_path(self.path.text(), self._folder)
         job = report_job(
-            session,
+            self._workbench.opened,
             self._workbench.comparison.reference,
             page,
             page.with_suffix(".csv") if self.table.isChecked() else None,

@@ -135,8 +135,7 @@ class SweepDialog(JobSequenceDialog):
         return self.plot if self.model.rows else None
 
     def caption(self) -> tuple[str, str]:
-        session = self._workbench.session
-        name = session.checkpoint.path.name if session is not None else ""
+        name = self._workbench.opened.checkpoint.path.name
         return name, f"{self.windowTitle()}: {self._swept_title}"
 
     def legend(self) -> str:
@@ -149,10 +148,8 @@ class SweepDialog(JobSequenceDialog):
         self.plot.show_current(on=on)
 
     def table(self) -> Table | None:
-        session = self._workbench.session
-        if session is None or not self.model.rows:
-            return None
-        return self.model.table(f"{session.checkpoint.path.stem} sweep")
+        stem = self._workbench.opened.checkpoint.path.stem
+        return self.model.table(f"{stem} sweep") if self.model.rows else None
 
     def _on_changed(self, changes: Changes) -> None:
         super()._on_changed(changes)
@@ -180,9 +177,7 @@ class SweepDialog(JobSequenceDialog):
             button.setEnabled(bool(self.model.rows))
 
     def _run(self) -> None:
-        session = self._workbench.session
-        if session is None:
-            return
+        session = self._workbench.opened
         index: int = self.step.currentData()
         amounts = parse_amounts(self.amounts.text())
         self._swept = index, session.steps[index]
@@ -229,12 +224,11 @@ class SweepDialog(JobSequenceDialog):
 
     def _take(self, row: SweepRow) -> None:
         """Draft the swept step with the amount of a row, unless it was changed or moved."""
-        session = self._workbench.session
-        if row.error or session is None or self._swept is None:
+        if row.error or self._swept is None:
             return
         index, step = self._swept
-        changed = with_amount(step, row.amount)
-        current = [step for step in session.steps[index : index + 1] if has_amount(step.method)]
+        changed, steps = with_amount(step, row.amount), self._workbench.opened.steps
+        current = [step for step in steps[index : index + 1] if has_amount(step.method)]
         if [with_amount(step, row.amount) for step in current] != [changed]:
             self.note.say(tr("Step {number} has changed. Run the sweep again.", number=index + 1))
             return

@@ -101,10 +101,8 @@ class EvaluationTab(QWidget):
 
     def table(self) -> Table | None:
         """Return the table to export; None without results."""
-        session = self._workbench.session
-        if session is None or not self._has_results():
-            return None
-        return self._table(session.checkpoint.path.stem)
+        stem = self._workbench.opened.checkpoint.path.stem
+        return self._table(stem) if self._has_results() else None
 
     def _on_run(self) -> None:
         """Start a run, or cancel it; what it has found is kept."""

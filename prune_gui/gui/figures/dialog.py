@@ -335,8 +335,8 @@ class FigureDialog(QDialog):
         self._workbench.bridge.run_job("figure", partial(sheets_to_copy, figure), then)
 
     def _export(self) -> None:
-        figure, session = self._figure(), self._workbench.session
-        if figure is None or session is None:
+        figure, session = self._figure(), self._workbench.opened
+        if figure is None:
             return
         layout, suffix = self._layout, self.settings.format
         name = f"{session.checkpoint.path.stem} {layout}"

@@ -111,11 +111,9 @@ class TreePanel(QWidget):
     def group_by(self, by: GroupBy) -> None:
         self._grouping.group_by(by)
 
-    def table(self) -> Table | None:
-        session = self._workbench.session
-        if session is None:
-            return None
-        return self._model.table(tr("{file} modules", file=session.checkpoint.path.name))
+    def table(self) -> Table:
+        file = self._workbench.opened.checkpoint.path.name
+        return self._model.table(tr("{file} modules", file=file))
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
         pressed = watched is self.filter and event.type() == QEvent.Type.KeyPress
@@ -141,8 +139,7 @@ class TreePanel(QWidget):
         self._grouping.follow(changes)
 
     def _opened(self) -> None:
-        session = self._workbench.session
-        assert session is not None
+        session = self._workbench.opened
         self._selected = []
         self._open_before_filter = None
         with QSignalBlocker(self.filter):
@@ -166,8 +163,7 @@ class TreePanel(QWidget):
 
     def _choose_first(self, names: frozenset[str], group: CoupledGroup | None = None) -> None:
         """Choose the first of some parameters in the order of the file."""
-        assert self._workbench.session is not None
-        tensors = self._workbench.session.checkpoint.tensors
+        tensors = self._workbench.opened.checkpoint.tensors
         self._workbench.choose(next((name for name in tensors if name in names), None), group)
 
     def _reveal(self, name: str | None) -> None:
@@ -179,8 +175,7 @@ class TreePanel(QWidget):
             self.tree.selection.setCurrentIndex(index, QItemSelectionModel.SelectionFlag.NoUpdate)
 
     def _show_remarks(self) -> None:
-        session = self._workbench.session
-        assert session is not None
+        session = self._workbench.opened
         show_remarks(self, session.checkpoint.path.name, session.remarks)
 
     @property

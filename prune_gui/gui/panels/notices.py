@@ -191,9 +191,8 @@ class CorrectionNotice(Notice):
         )
 
     def _draft(self) -> None:
-        session = self._workbench.session
-        if session is not None and session.correction is not None:
-            self._workbench.draft_wanted.emit(StepRequest(session.correction))
+        if (correction := self._workbench.opened.correction) is not None:
+            self._workbench.draft_wanted.emit(StepRequest(correction))
 
 
 class ReloadNotice(QWidget):
@@ -228,8 +227,7 @@ class ReloadNotice(QWidget):
 
     def _watch(self) -> None:
         """Watch the files of the checkpoint, and their folders, which report replaced files."""
-        session = self._workbench.session
-        assert session is not None
+        session = self._workbench.opened
         self.hide()
         self._settle_timer.stop()
         if watched := self._watcher.files() + self._watcher.directories():

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
     from prune_gui.monitor import Monitor
     from prune_gui.recipe import Form, Recipe
-    from prune_gui.session import Session, Settings
+    from prune_gui.session import Session
     from prune_gui.session.changes import Changes
 
 
@@ -63,16 +63,14 @@ class CheckpointSaving:
         if self._ticket is not None:
             self._workbench.bridge.cancel(self._ticket)
 
-    def ask(
-        self, session: Session, settings: Settings, then: Callable[[], object] | None = None
-    ) -> None:
+    def ask(self, form: Form, then: Callable[[], object] | None = None) -> None:
         """Ask where to save, and save; `then` is called after that, unless the user cancels."""
         from prune_gui.gui.saving.output_boxes import suggested_path  # not needed at startup
         from prune_gui.gui.saving.save_dialog import SaveDialog  # not needed at startup
 
         if self._dialog is None:
-            suggested = suggested_path(session.checkpoint)
-            self._dialog = SaveDialog(self._workbench, suggested, settings.form, self._window)
+            suggested = suggested_path(self._workbench.opened.checkpoint)
+            self._dialog = SaveDialog(self._workbench, suggested, form, self._window)
         self._then = then
         self._show(self._dialog)
 
@@ -84,8 +82,7 @@ class CheckpointSaving:
             self._forget()
 
     def _start(self, dialog: SaveDialog) -> None:
-        session = self._workbench.session
-        assert session is not None
+        session = self._workbench.opened
         self._saved = session, session.recipe, dialog.form
         save = self._workbench.files.save
         self._ticket = save(dialog.path, dialog.options, failed=self._explain)

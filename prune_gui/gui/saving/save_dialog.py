@@ -115,9 +115,7 @@ class SaveDialog(QDialog):
         super().__init__(parent)
         self.setWindowTitle(tr("Save pruned checkpoint"))
         self._workbench = workbench
-        assert workbench.session is not None
-        checkpoint = workbench.session.checkpoint
-        self._checkpoint = checkpoint
+        self._checkpoint = checkpoint = workbench.opened.checkpoint
         self._foreign = checkpoint.foreign
         self._suggested = str(Location.at(suggested))
         self._folder = suggested.absolute().parent  # of a name that is typed without one
@@ -344,8 +342,8 @@ class SaveDialog(QDialog):
 
     def _measure(self) -> None:
         """Start to compute the sizes, unless they are known or pending for this kind of files."""
-        target, session = self._target, self._workbench.session
-        if target is None or session is None or not self.isVisible():
+        target = self._target
+        if target is None or not self.isVisible():
             return
         measured = self._measured_target
         if measured and replace(measured, location=target.location, main=target.main) == target:
@@ -354,7 +352,7 @@ class SaveDialog(QDialog):
         self._sizes = {}
         self._show_sizes()
         self._ticket = self._workbench.bridge.run(
-            sizes_job(session, target),
+            sizes_job(self._workbench.opened, target),
             partial(self._set_sizes, target),
             partial(self._fail, target),
         )

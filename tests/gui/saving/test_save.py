@@ -195,7 +195,7 @@ def test_moments_are_zeroed_only_on_request(qtbot, make_dialog, training, workbe
     for wanted in (False, True):
         QTimer.singleShot(0, lambda wanted=wanted: _accept(saving._dialog, zero_moments=wanted))
         with qtbot.waitSignal(workbench.saved, timeout=60_000) as saved:
-            saving.ask(workbench.session, SimpleNamespace(form="finalized"))
+            saving.ask("finalized")
         [out] = saved.args
         content = torch.load(out, weights_only=False)
         is_pruned = content["model"][0].weight == 0

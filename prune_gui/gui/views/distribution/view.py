@@ -112,8 +112,7 @@ class DistributionView(View[Subject]):
         self._symmetric.setVisible(request.signed)
         self._log.setVisible(not request.signed)
         self._all_targets_box.setVisible(shared_step(subject, request.of) is not None)
-        session, before = self._workbench.session, self._data
-        assert session is not None
+        session, before = self._workbench.opened, self._data
         if before and before.subject.resolution.checkpoint is not subject.resolution.checkpoint:
             before = None
         work = partial(compute_distribution, subject, request, session.score_histograms, before)

@@ -96,9 +96,8 @@ class WeightsView(MapView):
         self.refresh()
 
     def _ask_for_file(self) -> None:
-        session = self._workbench.session
-        assert session is not None
-        path = ask_checkpoint(self.window(), session.checkpoint.path.parent)
+        folder = self._workbench.opened.checkpoint.path.parent
+        path = ask_checkpoint(self.window(), folder)
         if path is not None:
             self.compare_with(path)
 

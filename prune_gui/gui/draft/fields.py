@@ -31,14 +31,12 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QSizePolicy,
     QSpinBox,
-    QToolButton,
     QWidget,
 )
 
 from prune_gui.gui.dialogs.questions import checkpoint_filter
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedComboBox, ElidedLineEdit
-from prune_gui.gui.widgets.theme import set_icon
 from prune_gui.language import deferred, format_number, tr
 from prune_gui.pruning.methods.channels import format_ranges
 from prune_gui.pruning.methods.fields import text_of
@@ -230,11 +228,8 @@ class PathField(Field):
         self._line.setPlaceholderText(placeholder)
         self._line.setClearButtonEnabled(optional)
         self._line.textChanged.connect(lambda text: self._edited(text.strip() or None))
-        self._button = layouts.described(
-            QToolButton(), tr("Browse for the file"), tr("Look for the file")
-        )
-        set_icon(self._button, "open")
-        self._button.clicked.connect(self._browse)
+        self._button = layouts.tool_button("", self._browse, tr("Look for the file"), icon="open")
+        self._button.setAccessibleName(tr("Browse for the file"))
         self._lay_out(self._line, self._button)
         self._line.setAcceptDrops(True)
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from PySide6.QtCore import QEvent, QSize, Qt, Signal
 from PySide6.QtGui import QFont, QFontMetrics, QIcon, QStandardItem, QStandardItemModel
-from PySide6.QtWidgets import QComboBox, QLabel, QToolButton, QTreeView, QWidget
+from PySide6.QtWidgets import QComboBox, QLabel, QTreeView, QWidget
 
 from prune_gui.engine import Job
 from prune_gui.errors import one_line
@@ -279,10 +279,7 @@ class Fold(QWidget):
     def __init__(self, content: QWidget, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.content = content
-        self.button = QToolButton()
-        self.button.setAutoRaise(True)
-        self.button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
-        self.button.clicked.connect(self._toggle)
+        self.button = layouts.tool_button(act=self._toggle, flat=True)
         layouts.column(self.button, content, of=self, margin=0)
         self.open(on=False)
 

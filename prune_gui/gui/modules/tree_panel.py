@@ -19,7 +19,7 @@ from PySide6.QtCore import (
     Signal,
 )
 from PySide6.QtGui import QAction, QGuiApplication, QIcon, QKeyEvent
-from PySide6.QtWidgets import QLabel, QLineEdit, QMenu, QToolButton, QWidget
+from PySide6.QtWidgets import QLabel, QLineEdit, QMenu, QWidget
 
 from prune_gui.checkpoint.named_code import runs_programs
 from prune_gui.engine import Job
@@ -81,24 +81,15 @@ class TreePanel(QWidget):
         self._found = QLabel(wordWrap=True)
         self._found.setContentsMargins(TIGHT_PX, 0, TIGHT_PX, 0)
         self._found.hide()
-        self._use_found = QToolButton()
-        self._use_found.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
-        set_icon(self._use_found, "add")
-        self._use_found.setToolTip(
-            tr("Biases, norms and embeddings are left out, unless the filter matches only such")
-        )
-        self._use_found.clicked.connect(self.target_matches)
+        tip = tr("Biases, norms and embeddings are left out, unless the filter matches only such")
+        self._use_found = layouts.tool_button("", self.target_matches, tip, icon="add")
         self._use_found.hide()
         self._found.setMinimumHeight(self._use_found.sizeHint().height())
         ConditionCompleter(self.filter, workbench, r"[\s!]", self._found)
         self.tree = ModuleTree(self._model)
         self.tree.selection.selectionChanged.connect(self._select)
         self.tree.customContextMenuRequested.connect(self._show_menu)
-        self._remarks = QToolButton()
-        self._remarks.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
-        self._remarks.setAutoRaise(True)
-        set_icon(self._remarks, "warning")
-        self._remarks.clicked.connect(self._show_remarks)
+        self._remarks = layouts.tool_button("", self._show_remarks, icon="warning", flat=True)
         self._remarks.hide()
 
         found = layouts.row((self._found, 1), self._use_found)

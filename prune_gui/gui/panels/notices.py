@@ -8,7 +8,7 @@ from typing import Final
 
 from PySide6.QtCore import QFileSystemWatcher, QTimer, Signal
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QPushButton, QToolButton, QWidget
+from PySide6.QtWidgets import QPushButton, QWidget
 
 from prune_gui.errors import one_line
 from prune_gui.file_stamps import FileStamps
@@ -16,7 +16,7 @@ from prune_gui.gui.runtime.locale import escape_mnemonics
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
 from prune_gui.gui.widgets.message import Message
-from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX, set_icon
+from prune_gui.gui.widgets.theme import GAP_PX, TIGHT_PX
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr, trn
 from prune_gui.resources import resource
@@ -43,11 +43,9 @@ class Notice(QWidget):
         self._label = ElidedLabel(tr("Notice"), wrapped=True)
         self.button = QPushButton(action)
         self.button.setToolTip(tool_tip)
-        self._close = QToolButton(autoRaise=True)
-        set_icon(self._close, "cancel")
-        self._close.setToolTip(tr("Hide this notice until the file is opened again"))
+        tip = tr("Hide this notice until the file is opened again")
+        self._close = layouts.tool_button("", self._hide_for_good, tip, icon="cancel", flat=True)
         self._close.setAccessibleName(tr("Hide this notice"))
-        self._close.clicked.connect(self._hide_for_good)
         parts, margin = ((self._label, 1), self.button, self._close), (GAP_PX, TIGHT_PX) * 2
         self._lines = layouts.column(layouts.row(*parts), of=self, margin=margin, gap=TIGHT_PX)
         workbench.changed.connect(self._on_changed)
@@ -209,10 +207,7 @@ class ReloadNotice(QWidget):
         self._watcher.directoryChanged.connect(self._settle_timer.start)
         self._text = Message()
         self._text.setWordWrap(False)
-        button = QToolButton()
-        button.setText(tr("Reload"))
-        button.setToolTip(reload.toolTip())
-        button.clicked.connect(reload.trigger)
+        button = layouts.tool_button(tr("Reload"), reload.trigger, reload.toolTip())
         layouts.row(self._text, button, of=self, margin=0)
         workbench.changed.connect(self._on_changed)
         self.hide()

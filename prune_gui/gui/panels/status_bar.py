@@ -6,15 +6,16 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtWidgets import QLabel, QProgressBar, QStatusBar, QToolButton
+from PySide6.QtCore import QTimer, Signal
+from PySide6.QtWidgets import QLabel, QProgressBar, QStatusBar
 
 from prune_gui import number_formats
 from prune_gui.engine import Dropped, Event, Failed, Finished, Job, Progressed, Started
 from prune_gui.errors import one_line
 from prune_gui.gui.cluster import ClusterIndicator
+from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedLabel
-from prune_gui.gui.widgets.theme import GAP_PX, set_icon
+from prune_gui.gui.widgets.theme import GAP_PX
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import tr
 from prune_gui.session.changes import Changes
@@ -56,11 +57,8 @@ class StatusBar(QStatusBar):
         longest = _format(LONGEST_DURATION_S).replace("%p", "100")
         self._progress.setFixedWidth(self.fontMetrics().horizontalAdvance(longest) + 2 * GAP_PX)
         self._progress.setAccessibleName(tr("Progress"))
-        self._cancel = QToolButton()
-        self._cancel.setText(tr("Cancel"))
-        self._cancel.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
-        self._cancel.setToolTip(tr("Cancel this job and change nothing  (Esc)"))
-        self._cancel.clicked.connect(self.cancel)
+        tip = tr("Cancel this job and change nothing  (Esc)")
+        self._cancel = layouts.tool_button(tr("Cancel"), self.cancel, tip, icon="cancel")
         self._job = (self._title, self._progress, self._cancel)
         for widget in self._job:
             self.addWidget(widget)
@@ -100,7 +98,6 @@ class StatusBar(QStatusBar):
             workbench.ready.connect(watch)  # the engine's libraries are loaded by then
         workbench.bridge.happened.connect(self._follow)
         workbench.changed.connect(self._on_changed)
-        set_icon(self._cancel, "cancel")
         # The layout must not move when a job is shown.
         self.setMinimumHeight(self.sizeHint().height())
         self._show_job(shown=False)

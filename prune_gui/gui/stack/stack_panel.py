@@ -202,9 +202,8 @@ class StartPanel(QWidget):
         self.zeros.toggled.connect(
             lambda on: workbench.edit(lambda session: session.start_from_zeros(on=on))
         )
-        self.past = QToolButton(autoRaise=True)
+        self.past = layouts.tool_button(flat=True)
         self.past.setCheckable(True)
-        self.past.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self.past.toggled.connect(self._open_past)
         self._steps = ElidedLabel(tr("Past steps"))
         self._steps.setContentsMargins(WIDE_PX, 0, 0, 0)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from string import Formatter
 from typing import Final, TypeVar
 
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QPalette
 from PySide6.QtWidgets import (
     QBoxLayout,
@@ -18,9 +19,12 @@ from PySide6.QtWidgets import (
     QPushButton,
     QSplitter,
     QStackedWidget,
+    QToolButton,
     QVBoxLayout,
     QWidget,
 )
+
+from prune_gui.gui.widgets.theme import set_icon
 
 STRETCH: Final = None  # stands for empty space between parts of a layout
 Part = QWidget | QLayout | tuple[QWidget | QLayout, int] | None
@@ -89,6 +93,26 @@ def button(text: str, act: Callable[..., object], tip: str = "") -> QPushButton:
     made = QPushButton(text, autoDefault=False)
     made.setToolTip(tip)
     made.clicked.connect(act)
+    return made
+
+
+def tool_button(
+    text: str = "",
+    act: Callable[..., object] | None = None,
+    tip: str = "",
+    *,
+    icon: str = "",
+    flat: bool = False,
+) -> QToolButton:
+    """Return a small button with a text, an icon that follows the theme, or both."""
+    beside = Qt.ToolButtonStyle.ToolButtonTextBesideIcon
+    made = QToolButton(toolButtonStyle=beside, autoRaise=flat)
+    made.setText(text)
+    made.setToolTip(tip)
+    if icon:
+        set_icon(made, icon)
+    if act is not None:
+        made.clicked.connect(act)
     return made
 
 

@@ -238,9 +238,8 @@ class SidesBar(QWidget):
         self._workbench = workbench
         self.pickers = {which: SidePicker(workbench, which) for which in NAMES}
         tip = tr("Exchange the sides")
-        self.swap = layouts.described(QToolButton(), tip, tip)
-        self.swap.setText(SWAP_ARROWS)
-        self.swap.clicked.connect(workbench.comparison.swap)
+        self.swap = layouts.tool_button(SWAP_ARROWS, workbench.comparison.swap, tip)
+        self.swap.setAccessibleName(tip)
         self._notice = Message()
         self._notice.setContentsMargins(GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX)
         left, right = self.pickers.values()

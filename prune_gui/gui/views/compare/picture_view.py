@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QTabBar, QToolButton, QWidget
+from PySide6.QtWidgets import QTabBar, QWidget
 
 from prune_gui import statistics
 from prune_gui.gui.views.compare.control_bars import BlinkBar, FilmBar
@@ -65,10 +65,8 @@ class ComparePictures(TiledView):
         self._losses: StateLosses | None = None  # of both states, as far as known
         self._element_label = ElidedLabel(tr("Weight under the cursor on both sides"))
         body = QWidget()
-        tip = tr("Back to the list (Esc)")
-        back = layouts.described(QToolButton(), tr("← All parameters"), tip)
-        back.setText(BACK_ARROW)
-        back.clicked.connect(self.list_wanted)
+        back = layouts.tool_button(BACK_ARROW, self.list_wanted.emit, tr("Back to the list (Esc)"))
+        back.setAccessibleName(tr("← All parameters"))
         self._square = SquareCells(viewport, *self.pair.plots)
         zoom = zoom_buttons(self.pair.left, self)
         self._lay_out([back, self._modes, self._square, *zoom], body, [])

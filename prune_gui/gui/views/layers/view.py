@@ -6,14 +6,7 @@ from functools import partial
 from typing import Any, Final
 
 from PySide6.QtCore import QModelIndex, QSignalBlocker, Qt, Signal
-from PySide6.QtWidgets import (
-    QAbstractItemView,
-    QLabel,
-    QSplitter,
-    QStackedWidget,
-    QToolButton,
-    QWidget,
-)
+from PySide6.QtWidgets import QAbstractItemView, QLabel, QSplitter, QStackedWidget, QWidget
 
 from prune_gui.checkpoint import ModuleNode
 from prune_gui.gui.draft.amount_fields import PERCENT_DECIMALS, NumberBox
@@ -61,14 +54,12 @@ class AmountEditor(QWidget):
         )
         self._label.setBuddy(self._box)
         self._box.valueChanged.connect(self._typed)
-        self._reset, self._take = QToolButton(), QToolButton()
-        self._reset.setText(tr("Reset"))
-        self._reset.setToolTip(tr("Give the chosen parameter the amount of the step again"))
-        self._reset.clicked.connect(lambda: self._want(None))
-        self._take.setText(tr("Take these shares"))
+        tip = tr("Give the chosen parameter the amount of the step again")
+        self._reset = layouts.tool_button(tr("Reset"), lambda: self._want(None), tip)
         tip = tr("Write the share that the step prunes of each parameter into it, to change them")
-        self._take.setToolTip(tip)
-        self._take.clicked.connect(lambda: self.wanted.emit(SharesRequest(self._step)))
+        self._take = layouts.tool_button(
+            tr("Take these shares"), lambda: self.wanted.emit(SharesRequest(self._step)), tip
+        )
         parts = (self._label, self._box, self._reset, self._take)
         layouts.row(*parts, of=self, margin=0, gap=GAP_PX)
         self.show_parameter(None, None)

@@ -26,7 +26,7 @@ from prune_gui.gui.views.maps.tiles import (
 )
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.plot import IndexAxis, Plot, axis_scales, pen
-from prune_gui.gui.widgets import theme
+from prune_gui.gui.widgets import layouts, theme
 from prune_gui.language import tr
 from prune_gui.raster.colours import Colours
 from prune_gui.raster.parameter_layouts import ParameterLayout
@@ -492,9 +492,7 @@ def zoom_buttons(picture: MapCanvas, view: QWidget) -> list[QPushButton]:
         (tr("Fit"), tr("Show the whole parameter (F)"), "F", picture.fit),
         ("1:1", tr("Show one weight per pixel (1)"), "1", picture.one_to_one),
     ):
-        buttons.append(button := QPushButton(text))
-        button.setToolTip(tip)
+        buttons.append(button := layouts.button(text, action, tip))
         button.setFixedWidth(button.fontMetrics().horizontalAdvance(text) + BUTTON_PADDING_PX)
-        button.clicked.connect(action)
         shortcut(key, action, view)
     return buttons

@@ -10,7 +10,7 @@ import numpy as np
 import pyqtgraph as pg
 from numpy.typing import NDArray
 from PySide6.QtGui import QPalette
-from PySide6.QtWidgets import QPushButton, QWidget
+from PySide6.QtWidgets import QWidget
 
 from prune_gui import raster
 from prune_gui.gui.views.controls import shortcut, switch
@@ -50,9 +50,8 @@ class VerdictLine(QWidget):
     def __init__(self, show_next: Callable[[], None]) -> None:
         super().__init__()
         self._text = ElidedLabel(tr("Whether the groups follow their pattern"))
-        self._next = QPushButton(tr("Next broken group"))
-        self._next.setToolTip(tr("Move to the next group that breaks the pattern (N)"))
-        self._next.clicked.connect(show_next)
+        tip = tr("Move to the next group that breaks the pattern (N)")
+        self._next = layouts.button(tr("Next broken group"), show_next, tip)
         height = self._next.sizeHint().height() + TIGHT_PX
         self.setMinimumHeight(height)  # so that the picture does not move when a group breaks
         layouts.row((self._text, 1), self._next, of=self, margin=(GAP_PX, TIGHT_PX, GAP_PX, 0))

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
-from PySide6.QtWidgets import QComboBox, QLineEdit, QPushButton, QSizePolicy, QToolButton, QWidget
+from PySide6.QtWidgets import QComboBox, QLineEdit, QPushButton, QSizePolicy, QWidget
 from superqt import QFlowLayout
 
 from prune_gui.architecture.weight_layouts import weight_layout
@@ -338,10 +338,9 @@ class SelectionBar(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.banding = QToolButton()
-        self.banding.setText(tr("Select"))
+        tip = tr("Drag to select channels, not to pan (or hold Shift)")
+        self.banding = layouts.tool_button(tr("Select"), tip=tip)
         self.banding.setCheckable(True)
-        self.banding.setToolTip(tr("Drag to select channels, not to pan (or hold Shift)"))
         self.prune, self.protect = QPushButton(), QPushButton()
         layouts.row(self.banding, self.prune, self.protect, of=self, margin=0)
         self.show_number(0, protectable=False)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QPushButton, QWidget
+from PySide6.QtWidgets import QWidget
 
 from prune_gui import statistics
 from prune_gui.errors import one_line
@@ -25,6 +25,7 @@ from prune_gui.gui.views.weights.data import (
     QuantityStyle,
     WeightsPainter,
 )
+from prune_gui.gui.widgets import layouts
 from prune_gui.language import deferred, format_number, tr
 from prune_gui.pruning.selection.histogram_cache import LRUCache
 from prune_gui.raster.colours import Ramp, between
@@ -54,8 +55,7 @@ class WeightsView(MapView):
         items = [(title, quantity) for quantity, title in titles.items()]
         self._quantity = Choice(tr("Colour by"), items, tip=tr("Meaning of the colours"))
         self._step = Choice(tr("Step"), changed=self.refresh, tip=tr("Step of the scores"))
-        self._choose_file = QPushButton(tr("File…"))
-        self._choose_file.setToolTip(tr(CHOOSE))
+        self._choose_file = layouts.button(tr("File…"), self._ask_for_file, tr(CHOOSE))
         tip = tr("Scale the colours up to the outermost number; else to 99.9 % of the numbers")
         self._full_range = switch(tr("Full range"), tip, self.refresh)
         self._other = ""
@@ -65,7 +65,6 @@ class WeightsView(MapView):
         self._step.hide()
         self._choose_file.hide()
         self._quantity.activated.connect(self._choose)
-        self._choose_file.clicked.connect(self._ask_for_file)
         self._lay_out_map(
             [self._quantity, self._step, self._choose_file], [self._full_range, QWidget()]
         )

@@ -142,8 +142,7 @@ class Shortcuts(QDialog):
     def __init__(self, actions: Actions, parent: QWidget) -> None:
         super().__init__(parent)
         self.setWindowTitle(tr("Keyboard shortcuts"))
-        tree = _table()
-        tree.setAccessibleName(tr("Keyboard shortcuts"))
+        tree = layouts.described(_table(), tr("Keyboard shortcuts"))
         branches: dict[str, QTreeWidgetItem] = {}
         rows = [(menu, action.text(), keys(action)) for menu, action in listed(actions)]
         rows += [(tr("In pictures"), tr(text), tr(key)) for text, key in IN_PICTURES]

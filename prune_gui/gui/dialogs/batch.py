@@ -16,6 +16,7 @@ from prune_gui.gui.dialogs.job_sequence import JobSequenceDialog
 from prune_gui.gui.runtime.locale import without_mnemonics
 from prune_gui.gui.saving.output_boxes import typed_path
 from prune_gui.gui.saving.save_dialog import COMPRESSED_NOTE, FORMS
+from prune_gui.gui.views.controls import switch
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.message import Message
 from prune_gui.gui.widgets.table_widgets import RecordModel, ResultTable, number_column
@@ -111,10 +112,8 @@ class BatchDialog(JobSequenceDialog):
             role = Qt.ItemDataRole.ToolTipRole
             self.form.setItemData(self.form.count() - 1, tr(explanation), role)
         self.overwrite = QCheckBox(tr("Re&place existing files"))
-        self.compressed = QCheckBox(tr("Compre&ss .pt files"))
-        self.compressed.setToolTip(tr(COMPRESSED_NOTE))
-        self.tensors_only = QCheckBox(tr("T&ensors only"))
-        self.tensors_only.setToolTip(tr(TENSORS_ONLY_TIP))
+        self.compressed = switch(tr("Compre&ss .pt files"), tr(COMPRESSED_NOTE))
+        self.tensors_only = switch(tr("T&ensors only"), tr(TENSORS_ONLY_TIP))
         options = self.form, self.overwrite, self.compressed, self.tensors_only
         self._inputs: tuple[QWidget, ...] = (self.add_files, self.add_folder, self.write)
         self._outputs: tuple[QWidget, ...] = (self.folder, self.browse, *options)

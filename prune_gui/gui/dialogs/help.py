@@ -50,8 +50,7 @@ class HelpWindow(QDialog):
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
         self.setWindowTitle(tr("User guide"))
-        self.browser = GuideBrowser(openLinks=False)
-        self.browser.setAccessibleName(tr("User guide"))
+        self.browser = layouts.described(GuideBrowser(openLinks=False), tr("User guide"))
         self.browser.document().setDocumentMargin(MARGIN_PX)
         self._show_guide()
         self.browser.anchorClicked.connect(self.follow)

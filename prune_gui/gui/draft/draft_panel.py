@@ -11,7 +11,7 @@ from typing import Final
 
 from PySide6.QtCore import QSignalBlocker, Qt, QTimer, Signal
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QCheckBox, QLabel, QPushButton, QSizePolicy, QWidget
+from PySide6.QtWidgets import QLabel, QPushButton, QSizePolicy, QWidget
 
 from prune_gui.errors import RecipeError
 from prune_gui.gui import formatting
@@ -25,6 +25,7 @@ from prune_gui.gui.draft.form import (
     summary,
 )
 from prune_gui.gui.draft.targets_field import TargetsField
+from prune_gui.gui.views.controls import switch
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.frames import FitScrollArea
 from prune_gui.gui.widgets.message import Message, keep_room
@@ -84,9 +85,8 @@ class DraftPanel(QWidget):
         self.form = MethodForm()
         self.form.changed.connect(self._changed_by_user)
         self._cuts = CutFollower(workbench, self.form)
-        self.preview = QCheckBox(tr("Previe&w"))
-        self.preview.setToolTip(tr("Show in every view what this step would do"))
-        self.preview.toggled.connect(lambda: self._update())
+        tip = tr("Show in every view what this step would do")
+        self.preview = switch(tr("Previe&w"), tip, lambda: self._update())
         self.outcome = OutcomeText()
         self.commit = QPushButton()
         self.commit.clicked.connect(self.add)

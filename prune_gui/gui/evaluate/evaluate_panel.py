@@ -12,7 +12,6 @@ from pydantic import ValidationError
 from PySide6.QtCore import QSignalBlocker, Qt, QUrl, Signal
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import (
-    QCheckBox,
     QComboBox,
     QDialog,
     QDialogButtonBox,
@@ -42,7 +41,7 @@ from prune_gui.gui.evaluate.evaluations import Evaluations
 from prune_gui.gui.evaluate.tab import EvaluationTab
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.saving.output_boxes import typed_path
-from prune_gui.gui.views.controls import Choice
+from prune_gui.gui.views.controls import Choice, switch
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.eliding import ElidedComboBox, ElidedLabel, ElidedLineEdit
 from prune_gui.gui.widgets.message import Message
@@ -371,11 +370,8 @@ class OptionsDialog(QDialog):
         )
         self._shown_memory = short_bytes(before.memory_limit) if before.memory_limit else ""
         self.memory = QLineEdit(self._shown_memory, placeholderText=tr("90 % of what is free"))
-        self.use_stored = QCheckBox(tr("&Use stored results"))
-        self.use_stored.setChecked(before.use_stored)
-        self.use_stored.setToolTip(
-            tr("Turn this off after a change of the data, which the program cannot notice")
-        )
+        tip = tr("Turn this off after a change of the data, which the program cannot notice")
+        self.use_stored = switch(tr("&Use stored results"), tip, on=before.use_stored)
         self.problem = Message()
         standard = QDialogButtonBox.StandardButton
         buttons = layouts.dialog_buttons(self, standard.Ok | standard.Cancel, self.accept_options)

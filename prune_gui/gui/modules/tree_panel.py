@@ -61,17 +61,15 @@ class TreePanel(QWidget):
         self._selecting = False
         self._open_before_filter: list[int] | None = None  # numbers of nodes
 
-        self.filter = QLineEdit()
-        self.filter.setPlaceholderText(tr("Filter: query, *.bias, type:Linear"))
         tip = tr(
             "Part of a name, or a glob for the whole name  (Ctrl+F)\n"
             "{conditions}\nEnter or Down goes to the first match.",
             conditions=conditions_help(),
         )
-        self.filter.setToolTip(tip)
-        self.filter.setAccessibleName(tr("Filter modules and parameters by name"))
-        self.filter.setClearButtonEnabled(True)
-        self.filter.setMaxLength(MAX_PATTERN_CHARS)
+        line = QLineEdit(clearButtonEnabled=True, maxLength=MAX_PATTERN_CHARS)
+        line.setPlaceholderText(tr("Filter: query, *.bias, type:Linear"))
+        name = tr("Filter modules and parameters by name")
+        self.filter = layouts.described(line, name, tip)
         self.filter.setAcceptDrops(False)  # the window handles dropped files
         leading = QLineEdit.ActionPosition.LeadingPosition
         set_icon(self.filter.addAction(QIcon(), leading), "filter")

@@ -94,16 +94,16 @@ class LogPanel(QWidget):
         super().__init__()
         self._log_file = log_file
         self.model = LogModel()
-        self.table = QTreeView(rootIsDecorated=False, uniformRowHeights=True)
-        self.table.setAccessibleName(tr("Log of the program"))
+        table = QTreeView(rootIsDecorated=False, uniformRowHeights=True)
+        self.table = layouts.described(table, tr("Log of the program"))
         self.table.setModel(self.model)
         self.table.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         self.table.setAlternatingRowColors(True)
         sample = self.table.fontMetrics().horizontalAdvance("Warning")
         for section in range(len(COLUMNS) - 1):
             self.table.setColumnWidth(section, 2 * sample)
-        self.details = QPlainTextEdit(readOnly=True, tabChangesFocus=True)
-        self.details.setAccessibleName(tr("Details of the record"))
+        details = QPlainTextEdit(readOnly=True, tabChangesFocus=True)
+        self.details = layouts.described(details, tr("Details of the record"))
         self.details.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
         self.details.hide()
         parts = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
@@ -129,13 +129,11 @@ class LogPanel(QWidget):
         self.table.scrollToBottom()
 
     def _make_buttons(self) -> QHBoxLayout:
-        path = QLineEdit(str(self._log_file), readOnly=True)
-        path.setAccessibleName(tr("Log file"))
-        path.setToolTip(tr("The complete log file, with earlier sessions"))
+        tip = tr("The complete log file, with earlier sessions")
+        path = layouts.described(QLineEdit(str(self._log_file), readOnly=True), tr("Log file"), tip)
         path.setCursorPosition(0)
-        self.level = QComboBox()
-        self.level.setAccessibleName(tr("Records to show"))
-        self.level.setToolTip(tr("Which records to show"))
+        name, tip = tr("Records to show"), tr("Which records to show")
+        self.level = layouts.described(QComboBox(), name, tip)
         for level, title in LEVELS.items():
             self.level.addItem(tr(title), level)
         self.level.currentIndexChanged.connect(self._filter)

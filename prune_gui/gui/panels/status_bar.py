@@ -53,10 +53,9 @@ class StatusBar(QStatusBar):
         self._running: list[_RunningJob] = []
         self._shown: _RunningJob | None = None
         self._title = QLabel()
-        self._progress = QProgressBar()
+        self._progress = layouts.described(QProgressBar(), tr("Progress"))
         longest = _format(LONGEST_DURATION_S).replace("%p", "100")
         self._progress.setFixedWidth(self.fontMetrics().horizontalAdvance(longest) + 2 * GAP_PX)
-        self._progress.setAccessibleName(tr("Progress"))
         tip = tr("Cancel this job and change nothing  (Esc)")
         self._cancel = layouts.tool_button(tr("Cancel"), self.cancel, tip, icon="cancel")
         self._job = (self._title, self._progress, self._cancel)

@@ -121,8 +121,7 @@ class FilmWindow(QDialog):
         self.panes: list[RunPane] = []
         self.parameter = ""
         self._steps: list[int] = []
-        self.plot = Plot()
-        self.plot.setAccessibleName(tr("Sparsity by step"))
+        self.plot = layouts.described(Plot(), tr("Sparsity by step"))
         self.plot.setMouseEnabled(x=False, y=False)
         self.plot.setLimits(yMin=0)
         self.plot.label("bottom", tr("step"))

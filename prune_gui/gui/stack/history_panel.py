@@ -33,12 +33,10 @@ class HistoryPanel(QWidget):
     def __init__(self, workbench: Workbench) -> None:
         super().__init__()
         self._workbench = workbench
-        self.entry_list = QListWidget()
-        self.entry_list.setAccessibleName(tr("History of the stack"))
+        self.entry_list = layouts.described(QListWidget(), tr("History of the stack"))
         for acted in (self.entry_list.itemClicked, self.entry_list.itemActivated):
             acted.connect(self._go)
-        self.named = QListWidget()
-        self.named.setAccessibleName(tr("Named states of the stack"))
+        self.named = layouts.described(QListWidget(), tr("Named states of the stack"))
         self.named.itemActivated.connect(self._return)
         self.named.currentRowChanged.connect(self._enable)
         self.name = layouts.button(

@@ -111,9 +111,8 @@ class StackPanel(QWidget):
         super().__init__()
         self._workbench = workbench
         self._model = StackModel(workbench, self)
-        self.list = StepList()
+        self.list = layouts.described(StepList(), tr("Stack of steps"))
         self.list.setModel(self._model)
-        self.list.setAccessibleName(tr("Stack of steps"))
         self.list.setMinimumHeight(120)
         self.list.setDragDropMode(QAbstractItemView.DragDropMode.InternalMove)
         self.list.setDefaultDropAction(Qt.DropAction.MoveAction)

@@ -46,12 +46,10 @@ class AmountEditor(QWidget):
         super().__init__()
         self._name = ""
         self._step: int | None = None
-        self._label, self._box = QLabel(), NumberBox()
+        self._label = QLabel()
+        tip = tr("How much the step prunes of the chosen parameter; or drag the end of its bar")
+        self._box = layouts.described(NumberBox(), tr("Amount of the chosen parameter"), tip)
         self._box.setKeyboardTracking(False)
-        self._box.setAccessibleName(tr("Amount of the chosen parameter"))
-        self._box.setToolTip(
-            tr("How much the step prunes of the chosen parameter; or drag the end of its bar")
-        )
         self._label.setBuddy(self._box)
         self._box.valueChanged.connect(self._typed)
         tip = tr("Give the chosen parameter the amount of the step again")

@@ -29,7 +29,6 @@ from prune_gui.worker.jobs import batch_jobs
 if TYPE_CHECKING:
     from prune_gui.gui.figures.exporter import Exporter
     from prune_gui.gui.workbench import Workbench
-    from prune_gui.session.changes import Changes
     from prune_gui.table import Table
 
 
@@ -152,19 +151,8 @@ class BatchDialog(JobSequenceDialog):
     def table(self) -> Table | None:
         return self.model.table("batch") if self.model.rows else None
 
-    def done(self, result: int) -> None:
-        """Stop and close, unless the user decides to finish writing."""
-        if not self.writing or questions.ask_cancel_saving(self):
-            super().done(result)
-
     def stop(self) -> None:
         self._sequence.cancel()
-
-    def _on_changed(self, changes: Changes) -> None:
-        if not self.writing:
-            super()._on_changed(changes)
-        if changes.recipe:
-            self._refresh()
 
     def _ask_folder(self) -> None:
         path = questions.ask_folder(self, self._start_folder, ADD_FOLDER)

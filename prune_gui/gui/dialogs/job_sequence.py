@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QDialog, QDialogButtonBox, QPushButton, QWidget
 
 from prune_gui.engine import Dropped, Event, Failed, Finished, Job
 from prune_gui.gui.bridge import Bridge
+from prune_gui.gui.dialogs import questions
 from prune_gui.gui.widgets import layouts
 from prune_gui.language import tr
 
@@ -84,7 +85,7 @@ class JobSequence(QObject):
 class JobSequenceDialog(QDialog):
     """A modeless dialog whose default button runs a job sequence; closing it cancels the sequence.
 
-    It closes when another checkpoint is opened in the window.
+    It closes when another checkpoint is opened in the window, unless it is `writing`.
     """
 
     def __init__(self, workbench: Workbench, title: str, run: str, parent: QWidget) -> None:
@@ -103,9 +104,16 @@ class JobSequenceDialog(QDialog):
         self.cancel = self._add_button(tr("Ca&ncel"), self._sequence.cancel)
         workbench.changed.connect(self._on_changed)
 
+    @property
+    def writing(self) -> bool:
+        """Whether files are being written, so that only the user closes the dialog."""
+        return False
+
     def done(self, result: int) -> None:
-        self._sequence.cancel()
-        super().done(result)
+        """Stop and close, unless the user decides to finish writing."""
+        if not self.writing or questions.ask_cancel_saving(self):
+            self._sequence.cancel()
+            super().done(result)
 
     @abstractmethod
     def _run(self) -> None:
@@ -123,8 +131,10 @@ class JobSequenceDialog(QDialog):
         self._workbench.failed.emit(title, error)
 
     def _on_changed(self, changes: Changes) -> None:
-        if changes.file:
+        if changes.file and not self.writing:
             self.close()
+        if changes.recipe:
+            self._refresh()
 
     def _add_button(self, text: str, act: Callable[[], object]) -> QPushButton:
         button = self.buttons.addButton(text, QDialogButtonBox.ButtonRole.ActionRole)

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
     from prune_gui.reconstruction.block import LayerError
     from prune_gui.reconstruction.running import BlockError, Pace
-    from prune_gui.session.changes import Changes
 
 CALIBRATION: Final = questions.FileQuestion(
     deferred("Choose the calibration data"),
@@ -144,16 +143,9 @@ class ReconstructDialog(JobSequenceDialog):
         self.calibration.setFocus()
         self._refresh()
 
-    def done(self, result: int) -> None:
-        """Stop and close, unless the user decides to go on."""
-        if not self._sequence.running or questions.ask_cancel_saving(self):
-            super().done(result)
-
-    def _on_changed(self, changes: Changes) -> None:
-        if not self._sequence.running:
-            super()._on_changed(changes)
-        if changes.recipe:
-            self._refresh()
+    @property
+    def writing(self) -> bool:
+        return self._sequence.running
 
     def _ask_calibration(self) -> None:
         if path := questions.ask_file(self, CALIBRATION, self._start_folder):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from PySide6.QtCore import QObject, Signal
 
 from prune_gui.engine import Job
-from prune_gui.gui.bridge import Bridge
 from prune_gui.language import deferred, tr
 from prune_gui.recipe.resolver import Resolver
 from prune_gui.session import kept_recipes
@@ -47,10 +46,9 @@ class Comparison(QObject):
 
     changed = Signal()  # a side or the reference was chosen, or is resolved now
 
-    def __init__(self, bridge: Bridge, source: Workbench, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._bridge = bridge
-        self._source = source
+    def __init__(self, source: Workbench) -> None:
+        super().__init__(source)
+        self._source, self._bridge = source, source.bridge
         self.chosen = dict(DEFAULTS)
         self.notice = ""  # that a side was replaced, until the user chooses one
         self._others: dict[Path, Resolution] = {}

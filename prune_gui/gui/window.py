@@ -171,10 +171,6 @@ class MainWindow(PanelWindow):
         self._close_confirmed = True
         self.close()
 
-    def dismantle(self) -> None:
-        """Release what Qt does not delete together with the window."""
-        self.views.dismantle()
-
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802
         paths = _local_paths(event)
         if paths:

@@ -198,7 +198,7 @@ class Windows(QObject):
         if window in self._leaving:
             self._leaving.remove(window)
             window.workbench.close()
-            window.dismantle()
+            window.views.dismantle()
             window.workbench.deleteLater()
             window.destroyed.connect(self.left, Qt.ConnectionType.QueuedConnection)
             window.deleteLater()

@@ -65,7 +65,7 @@ class Workbench(QObject):
         self.bridge = Bridge(cluster, self)
         self.files = SessionFiles(self.bridge, self)
         self.draft = DraftController(lambda: self.session, self)
-        self.comparison = Comparison(self.bridge, self, self)
+        self.comparison = Comparison(self)
         self.zero_counter = ZeroCounter(self.bridge, self)
         self.resolved: Resolved | None = None  # out of date while the engine works
         self.chosen: str | None = None  # the name of the parameter that the views show
@@ -122,10 +122,6 @@ class Workbench(QObject):
         """All parameters, or a message that says why there are none."""
         reference = self.comparison.reference
         return model_subject_of(self.session, self.shown, self.draft_number, reference)
-
-    def module_type_of(self, parameter: str) -> str:
-        """Return the inferred type of the module that holds a parameter; "" if it is unknown."""
-        return self.session.module_index.module_type_of(parameter) if self.session else ""
 
     @property
     def steps_with_amount(self) -> Iterator[tuple[int, Step]]:

@@ -50,7 +50,7 @@ def window(qtbot, monkeypatch, tmp_path) -> Iterator[MainWindow]:
     workbench.close()
     window.recovery.stop()
     window.hide()
-    window.dismantle()
+    window.views.dismantle()
     for qobject in (window, theme, workbench):
         qobject.deleteLater()
 

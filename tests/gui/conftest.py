@@ -105,7 +105,7 @@ def window(qtbot, workbench) -> Iterator[MainWindow]:
     yield made
     workbench.bridge.close()
     made.hide()
-    made.dismantle()
+    made.views.dismantle()
     made.deleteLater()
     theme.deleteLater()
 

@@ -55,7 +55,7 @@ def window(qtbot, preferences, demo_checkpoint):
     assert windows.close()
     made.recovery.stop()
     made.hide()
-    made.dismantle()
+    made.views.dismantle()
     made.deleteLater()
     windows.deleteLater()
 
@@ -167,7 +167,7 @@ def test_no_thread_of_the_cluster_outlives_the_program(
     left = {one.name for one in set(threading.enumerate()) - before if one.is_alive()}
     assert not {name for name in left if "prune-gui-cluster" in name or "IO loop" in name}
     made.hide()
-    made.dismantle()
+    made.views.dismantle()
     made.deleteLater()
     windows.deleteLater()
 

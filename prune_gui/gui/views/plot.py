@@ -285,9 +285,9 @@ def dim_names(
 
 def dim_names_of(workbench: Workbench, subject: Subject) -> tuple[str, ...]:
     """Return the name of each dimension of the parameter that a view shows."""
-    name = subject.name
+    name, module_index = subject.name, workbench.opened.module_index
     layout = weight_layout(subject.resolution.checkpoint, name)
-    return dim_names(workbench.module_type_of(name), name, subject.info.shape, layout)
+    return dim_names(module_index.module_type_of(name), name, subject.info.shape, layout)
 
 
 def dim_labels(names: tuple[str, ...]) -> list[str]:

@@ -387,9 +387,6 @@ class ParameterTable(TableView, Generic[Row]):
         self._marked = marked
         self._mark()
 
-    def as_table(self, title: str) -> Table:
-        return self._model.table(title)
-
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)
         self._fit_names()

@@ -314,7 +314,7 @@ class LossTable(ParameterTable[str]):
             self.sortByColumn(LOST, Qt.SortOrder.DescendingOrder)
 
     def as_table(self, title: str) -> Table:
-        table = super().as_table(title)
+        table = self._model.table(title)
         hidden = tr(LOSS_COLUMNS[ERROR].file_title) if self.isColumnHidden(ERROR) else None
         return Table(title, {head: each for head, each in table.columns.items() if head != hidden})
 

@@ -24,7 +24,7 @@ from prune_gui.gui.runtime.locale import set_language
 from prune_gui.gui.runtime.log_feed import LogFeed, log_qt
 from prune_gui.gui.runtime.preferences import Preferences
 from prune_gui.gui.runtime.single_instance import OpenRequest, SingleInstance, activation_token
-from prune_gui.gui.runtime.startup import FirstPaint, SlicedWork, make_classes
+from prune_gui.gui.runtime.startup import FirstPaint, make_classes, run_sliced
 from prune_gui.gui.widgets.theme import Theme, app_icon
 from prune_gui.gui.window import MainWindow
 from prune_gui.gui.windows import Windows
@@ -117,7 +117,7 @@ def after_first_paint(window: MainWindow, begin: Callable[[], None]) -> None:
 
     Creating the classes takes several iterations of the event loop.
     """
-    FirstPaint(window, lambda: SlicedWork(make_classes(), window, begin))
+    FirstPaint(window, lambda: run_sliced(make_classes(), window, begin))
 
 
 def _prepare_first_window(windows: Windows, request: OpenRequest) -> None:

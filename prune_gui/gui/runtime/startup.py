@@ -51,27 +51,21 @@ class FirstPaint(QObject):
         self._then()
 
 
-class SlicedWork(QObject):
-    """Runs work in slices of about `SLICE_S`, one per iteration of the event loop."""
+def run_sliced(parts: Iterator[object], parent: QObject, then: Callable[[], object]) -> None:
+    """Run work in slices of about `SLICE_S`, one per iteration of the event loop."""
 
-    def __init__(
-        self, parts: Iterator[object], parent: QObject, then: Callable[[], object] = lambda: None
-    ) -> None:
-        super().__init__(parent)
-        self._parts = parts
-        self._then = then
-        self._timer = QTimer(self, singleShot=True, interval=0)
-        self._timer.timeout.connect(self._run_slice)
-        self._timer.start()
-
-    def _run_slice(self) -> None:
+    def run_slice() -> None:
         deadline = time.perf_counter() + SLICE_S
-        for _ in self._parts:
+        for _ in parts:
             if time.perf_counter() >= deadline:
-                self._timer.start()  # runs after the other timers that are due
+                timer.start()  # runs after the other timers that are due
                 return
-        self._then()
-        self.deleteLater()
+        then()
+        timer.deleteLater()
+
+    timer = QTimer(parent, singleShot=True, interval=0)
+    timer.timeout.connect(run_slice)
+    timer.start()
 
 
 def make_classes() -> Iterator[str]:

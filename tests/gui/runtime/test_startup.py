@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, QTimer
 from PySide6.QtWidgets import QWidget
 
 from prune_gui.gui.runtime import startup
-from prune_gui.gui.runtime.startup import FirstPaint, SlicedWork
+from prune_gui.gui.runtime.startup import FirstPaint, run_sliced
 
 
 class Painted(QWidget):
@@ -50,7 +50,7 @@ def test_other_timers_fire_between_two_parts(qtbot, monkeypatch):
     parent, beat = QObject(), QTimer(interval=0)
     beat.timeout.connect(lambda: done.append("beat"))
     beat.start()
-    SlicedWork((done.append(part) for part in range(3)), parent, lambda: done.append("end"))
+    run_sliced((done.append(part) for part in range(3)), parent, lambda: done.append("end"))
     qtbot.waitUntil(lambda: "end" in done)
     beat.stop()
     parts = [done.index(part) for part in (0, 1, 2, "end")]
@@ -61,7 +61,7 @@ def test_other_timers_fire_between_two_parts(qtbot, monkeypatch):
 def test_work_stops_when_its_parent_is_deleted(qtbot):
     done = []
     parent = QObject()
-    SlicedWork((done.append(part) for part in range(3)), parent)
+    run_sliced((done.append(part) for part in range(3)), parent, lambda: done.append("end"))
     parent.deleteLater()
     qtbot.waitSignal(parent.destroyed).wait()
     assert done == []

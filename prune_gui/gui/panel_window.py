@@ -25,7 +25,7 @@ from prune_gui.gui.stack.stack_panel import StackPanel
 from prune_gui.gui.views import ViewTabs
 from prune_gui.gui.widgets.frames import deleted_on_close
 from prune_gui.gui.workbench import Workbench
-from prune_gui.session import Crash, Presets, Session
+from prune_gui.session import Crash, Session
 from prune_gui.session.subjects import FILE, OtherCheckpoint
 
 if TYPE_CHECKING:
@@ -114,10 +114,10 @@ class PanelWindow(QMainWindow):
         deleted_on_close(ReportDialog(self.workbench, self.commands.folder, self)).show()
 
     def save_preset(self) -> None:
-        presets.save_stack(self.workbench, Presets(), self)
+        presets.save_stack(self.workbench, self)
 
     def show_presets(self) -> None:
-        deleted_on_close(presets.PresetDialog(self.workbench, Presets(), self)).open()
+        deleted_on_close(presets.PresetDialog(self.workbench, self)).open()
 
     def show_reconstruct(self) -> None:
         from prune_gui.gui.dialogs.reconstruct import ReconstructDialog  # rarely shown

@@ -29,7 +29,6 @@ from prune_gui.gui.widgets.frames import DropHint, FocusFrame, deleted_on_close,
 from prune_gui.gui.workbench import Workbench
 from prune_gui.language import join_items, tr
 from prune_gui.pruning.methods import Method
-from prune_gui.session import Presets
 from prune_gui.session.changes import Changes
 
 MAX_DROPPED_NAMES: Final = 3
@@ -237,7 +236,9 @@ class MainWindow(PanelWindow):
     def _make_menus(self) -> None:
         self._recent = menus.FilledMenu(tr("Open rece&nt"), menus.fill_recent, self)
         self._states = menus.FilledMenu(tr("&State dict"), menus.fill_states, self)
-        self._presets = presets.PresetMenu(self.workbench, Presets(), self)
+        self._presets = menus.FilledMenu(
+            tr("Prese&ts"), lambda menu, window: presets.fill_menu(menu, window.workbench), self
+        )
         submenus = {
             menus.RECENT: self._recent,
             menus.STATES: self._states,

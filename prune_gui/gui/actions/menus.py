@@ -172,9 +172,15 @@ class FilledMenu(QMenu):
         self, title: str, fill: Callable[[QMenu, PanelWindow], None], window: PanelWindow
     ) -> None:
         super().__init__(title, window)
+        self._add_entries = partial(fill, self, window)
         self.setToolTipsVisible(True)
-        self.aboutToShow.connect(self.clear)
-        self.aboutToShow.connect(lambda: fill(self, window))
+        self.aboutToShow.connect(self.fill)
+
+    def fill(self) -> list[QAction]:
+        """List what there is now; return the enabled actions."""
+        self.clear()
+        self._add_entries()
+        return [action for action in self.actions() if action.isEnabled() and action.text()]
 
 
 def fill_recent(menu: QMenu, window: PanelWindow) -> None:

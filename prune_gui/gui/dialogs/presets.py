@@ -7,7 +7,6 @@ from functools import partial
 from typing import Final
 
 from PySide6.QtCore import Qt, QUrl
-from PySide6.QtGui import QAction
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
@@ -40,48 +39,36 @@ MAX_TITLE_CHARS: Final = 120
 """Limit of a line in the menu or in the list."""
 
 
-class PresetMenu(QMenu):
-    """The menu of the shipped presets and those of the user, which are read when it opens.
+def fill_menu(menu: QMenu, workbench: Workbench) -> None:
+    """List the shipped presets and those of the user.
 
     An unreadable preset is a disabled action with the reason as its text.
     """
 
-    def __init__(self, workbench: Workbench, presets: Presets, parent: QWidget) -> None:
-        super().__init__(tr("Prese&ts"), parent)
-        self._workbench = workbench
-        self._presets = presets
-        self.setToolTipsVisible(True)
-        self.aboutToShow.connect(self.fill)
+    def add(name: str, preset: Preset) -> None:
+        label = tr("Add preset {name}", name=name)
+        workbench.edit(lambda session: session.append(label, *preset.steps))
 
-    def fill(self) -> list[QAction]:
-        """List the current presets; return the enabled actions."""
-        self.clear()
-        self._list((tr(TITLES[preset.name]), preset) for preset in shipped())
-        self.addSeparator()
-        self._list((preset.name, preset) for preset in self._presets)
-        return [action for action in self.actions() if action.isEnabled() and action.text()]
-
-    def _list(self, presets: Iterable[tuple[str, Preset]]) -> None:
+    def offer(presets: Iterable[tuple[str, Preset]]) -> None:
         for name, preset in presets:
-            text = preset.problem or name
-            action = self.addAction(escape_mnemonics(text, MAX_TITLE_CHARS))
+            text = escape_mnemonics(preset.problem or name, MAX_TITLE_CHARS)
+            action = menu.addAction(text, partial(add, name, preset))
             action.setEnabled(not preset.problem)
             action.setToolTip(about(preset))
-            action.triggered.connect(partial(self._add, name, preset))
 
-    def _add(self, name: str, preset: Preset) -> None:
-        label = tr("Add preset {name}", name=name)
-        self._workbench.edit(lambda session: session.append(label, *preset.steps))
+    offer((tr(TITLES[preset.name]), preset) for preset in shipped())
+    menu.addSeparator()
+    offer((preset.name, preset) for preset in Presets())
 
 
 class PresetDialog(QDialog):
     """The dialog to rename and remove the user's presets."""
 
-    def __init__(self, workbench: Workbench, presets: Presets, parent: QWidget) -> None:
+    def __init__(self, workbench: Workbench, parent: QWidget) -> None:
         super().__init__(parent)
         self.setWindowTitle(tr("Presets"))
         self._workbench = workbench
-        self._presets = presets
+        self._presets = Presets()
         self.list = layouts.described(QListWidget(), tr("Your presets"))
         self.list.setAlternatingRowColors(True)
         self.list.setWordWrap(True)
@@ -132,7 +119,7 @@ class PresetDialog(QDialog):
         if preset is None:
             return
         try:
-            name = ask_name(self, self._presets, tr("Rename the preset"), preset.name)
+            name = ask_name(self, tr("Rename the preset"), preset.name)
             if name is not None and name != preset.name:
                 self._presets.rename(preset, name)
                 self._show(name)
@@ -153,17 +140,17 @@ class PresetDialog(QDialog):
         self._show()
 
 
-def save_stack(workbench: Workbench, presets: Presets, window: QWidget) -> None:
+def save_stack(workbench: Workbench, window: QWidget) -> None:
     """Save the steps of the stack as a preset, under a name that the user enters."""
     try:
-        name = ask_name(window, presets, tr("Save the stack as a preset"))
+        name = ask_name(window, tr("Save the stack as a preset"))
         if name is not None:
-            presets.save(name, workbench.opened.recipe)
+            Presets().save(name, workbench.opened.recipe)
     except PruneGuiError as error:
         workbench.fail(deferred("Saving the preset"), error)
 
 
-def ask_name(parent: QWidget, presets: Presets, title: str, name: str = "") -> str | None:
+def ask_name(parent: QWidget, title: str, name: str = "") -> str | None:
     """Ask for the name of a preset until it is free, or the user agrees to replace one."""
     typed = name
     while True:
@@ -171,7 +158,7 @@ def ask_name(parent: QWidget, presets: Presets, title: str, name: str = "") -> s
         typed = typed.strip()
         if not accepted:
             return None
-        if typed == name or typed not in presets:
+        if typed == name or typed not in Presets():
             return typed
         text = tr("A preset {name} already exists. Replace it?", name=typed)
         if questions.agree(parent, tr("Replace the preset?"), one_line(text), tr("&Replace")):

@@ -201,7 +201,7 @@ def test_the_results_of_a_sweep_are_translated(demo_window, workbench, names, qt
     dialog.amounts.setText("10%, 99.999%, 3")
     dialog.run.click()
     seen = untranslated_in(dialog, *names)
-    with qtbot.waitSignal(dialog._sequence.ended, timeout=60_000):
+    with qtbot.waitSignal(dialog.ended, timeout=60_000):
         pass
     assert len(dialog.model.rows) == 3
     seen |= untranslated_in(dialog, *names)
@@ -224,7 +224,7 @@ def test_the_results_of_a_batch_are_translated(demo_window, workbench, names, qt
     dialog.folder.setText(str(tmp_path))
     dialog.run.click()
     seen |= untranslated_in(dialog, *names)
-    with qtbot.waitSignal(dialog._sequence.ended, timeout=60_000):
+    with qtbot.waitSignal(dialog.ended, timeout=60_000):
         pass
     (row,) = dialog.model.rows
     assert seen | untranslated_in(dialog, *names, row.out.name) == set()

@@ -134,7 +134,7 @@ class BatchDialog(JobSequenceDialog):
 
     @property
     def writing(self) -> bool:
-        return self._sequence.running and self.write.isChecked()
+        return self.running and self.write.isChecked()
 
     def add(self, paths: Sequence[Path]) -> None:
         """Add checkpoints, or those in folders, to the list; paths in the list are skipped."""
@@ -150,9 +150,6 @@ class BatchDialog(JobSequenceDialog):
 
     def table(self) -> Table | None:
         return self.model.table("batch") if self.model.rows else None
-
-    def stop(self) -> None:
-        self._sequence.cancel()
 
     def _ask_folder(self) -> None:
         path = questions.ask_folder(self, self._start_folder, ADD_FOLDER)
@@ -171,7 +168,7 @@ class BatchDialog(JobSequenceDialog):
         self._refresh()
 
     def _refresh(self) -> None:
-        running, writes = self._sequence.running, self.write.isChecked()
+        running, writes = self.running, self.write.isChecked()
         problem = self._current_problem()
         if running or not problem:
             self._show_progress()
@@ -200,7 +197,7 @@ class BatchDialog(JobSequenceDialog):
                 total=len(rows),
                 failed=failed,
             )
-        elif done or self._sequence.running:
+        elif done or self.running:
             text = tr("{done:,} of {total:,} done", done=done, total=len(rows))
         elif self.write.isChecked() and not self._output.exists():
             text = tr("The folder does not exist. It will be created.")
@@ -246,7 +243,7 @@ class BatchDialog(JobSequenceDialog):
             compressed=self.compressed.isChecked(),
             tensors_only=self.tensors_only.isChecked() or None,
         )
-        self._sequence.start(batch_jobs(recipe, paths, folder, options))
+        self._start(batch_jobs(recipe, paths, folder, options))
         self._refresh()
 
     def _take_result(self, index: int, row: BatchRow) -> None:

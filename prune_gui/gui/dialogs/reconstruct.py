@@ -130,7 +130,7 @@ class ReconstructDialog(JobSequenceDialog):
         pictures = side_by_side(self.grid, self._curves)
         layouts.column(form, (pictures, 1), self.message, self.buttons, of=self)
         self.resize(900, 600)
-        self._sequence.ended.connect(self._say_stopped)
+        self.ended.connect(self._say_stopped)
         workbench.bridge.happened.connect(self._follow)
         for field in (self.calibration, self.out):
             field.textChanged.connect(self._refresh)
@@ -145,7 +145,7 @@ class ReconstructDialog(JobSequenceDialog):
 
     @property
     def writing(self) -> bool:
-        return self._sequence.running
+        return self.running
 
     def _ask_calibration(self) -> None:
         if path := questions.ask_file(self, CALIBRATION, self._start_folder):
@@ -167,7 +167,7 @@ class ReconstructDialog(JobSequenceDialog):
         return ""
 
     def _refresh(self) -> None:
-        running, problem = self._sequence.running, self._problem()
+        running, problem = self.running, self._problem()
         if not running and problem != self._told:
             self.message.say(tr(problem) if problem else "", warning=False)
             self._told = problem
@@ -193,7 +193,7 @@ class ReconstructDialog(JobSequenceDialog):
             tuning_steps=self.tuning.value(),
             spread=self.spread.value() / 100,
         )
-        self._sequence.start([self._job])
+        self._start([self._job])
         self.message.say(tr("Reading the calibration data"), warning=False)
         self._show()
         self._refresh()

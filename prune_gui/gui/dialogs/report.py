@@ -83,7 +83,7 @@ class ReportDialog(JobSequenceDialog):
         )
         self._written, self._is_pending = None, True
         self.note.say(tr("Writing…"), warning=False)
-        self._sequence.start([job])
+        self._start([job])
         self.run.setFocus()  # it moves on to Cancel
         self._refresh()
 
@@ -102,11 +102,10 @@ class ReportDialog(JobSequenceDialog):
             questions.open_outside(self, QUrl.fromLocalFile(str(self._written.absolute())))
 
     def _refresh(self) -> None:
-        running = self._sequence.running
-        if self._is_pending and not running:  # it was cancelled, here or in the status bar
+        if self._is_pending and not self.running:  # it was cancelled, here or in the status bar
             self._is_pending = False
             self.note.say(tr("Cancelled; nothing was changed."), warning=False)
-        self.open_button.setEnabled(not running and self._written is not None)
+        self.open_button.setEnabled(not self.running and self._written is not None)
         if self._written and self.focusWidget() is self.cancel:
             self.open_button.setFocus()
         self._enable_buttons(ready=bool(self.path.text().strip()))

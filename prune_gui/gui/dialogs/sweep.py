@@ -185,7 +185,7 @@ class SweepDialog(JobSequenceDialog):
         self.model.show(())
         self._show_curve()
         self._show_progress()
-        self._sequence.start(sweep_jobs(session, index + 1, amounts))
+        self._start(sweep_jobs(session, index + 1, amounts))
         self._refresh()
 
     def _take_result(self, _index: int, row: SweepRow) -> None:

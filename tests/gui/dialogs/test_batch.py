@@ -34,7 +34,7 @@ def test_a_failed_checkpoint_does_not_stop_the_others(dialog, qtbot, files, tmp_
     dialog.write.setChecked(True)
     assert not dialog.run.isEnabled()
     dialog.folder.setText(str(tmp_path))
-    with qtbot.waitSignal(dialog._sequence.ended, timeout=60_000):
+    with qtbot.waitSignal(dialog.ended, timeout=60_000):
         dialog.run.click()
     assert dialog._problem.text() == "3 of 3 done, 1 of them failed"
     first, bad, last = dialog.model.rows
@@ -69,7 +69,7 @@ def test_a_folder_is_one_beside_the_open_checkpoint_unless_its_path_is_absolute(
 
 def test_nothing_is_written_unless_writing_is_checked(dialog, qtbot, files, tmp_path):
     dialog.add(files[:1])
-    with qtbot.waitSignal(dialog._sequence.ended, timeout=60_000):
+    with qtbot.waitSignal(dialog.ended, timeout=60_000):
         dialog.run.click()
     [row] = dialog.model.rows
     assert (row.targets, row.out, row.error) == (3, None, "")
@@ -156,7 +156,7 @@ def test_the_folder_is_created_when_the_run_starts(dialog, qtbot, files, tmp_pat
     dialog.folder.setText(str(out))
     assert "will be created" in dialog._problem.text()
     assert not out.exists()
-    with qtbot.waitSignal(dialog._sequence.ended, timeout=60_000):
+    with qtbot.waitSignal(dialog.ended, timeout=60_000):
         dialog.run.click()
     assert [path.name for path in out.iterdir()] == ["a-pruned.safetensors"]
 

@@ -4,52 +4,68 @@ import pytest
 
 from prune_gui.engine import Job
 from prune_gui.errors import RecipeError
-from prune_gui.gui.dialogs.job_sequence import JobSequence
+from prune_gui.gui.dialogs.job_sequence import JobSequenceDialog
+from prune_gui.gui.widgets import layouts
+
+
+class Dialog(JobSequenceDialog):
+    def __init__(self, workbench):
+        self.results, self.failures = [], []
+        super().__init__(workbench, "Jobs", "Run", None)
+        layouts.column(self.buttons, of=self)
+
+    def _take_result(self, index, result):
+        self.results.append((index, result))
+
+    def _fail(self, title, error):
+        self.failures.append((title, str(error)))
+
+    def _refresh(self):
+        self._enable_buttons(ready=True)
 
 
 @pytest.fixture
-def sequence(workbench):
-    return JobSequence(workbench.bridge, workbench)
+def dialog(qtbot, workbench):
+    made = Dialog(workbench)
+    qtbot.addWidget(made)
+    return made
 
 
 def jobs(*works):
     return [Job(f"Job {index}", work) for index, work in enumerate(works)]
 
 
-def test_results_come_with_their_indexes_in_order(sequence, qtbot):
-    results = []
-    sequence.came.connect(lambda index, result: results.append((index, result)))
-    with qtbot.waitSignal(sequence.ended):
-        sequence.start(jobs(lambda _: "a", lambda _: "b"))
-        assert sequence.running
-    assert results == [(0, "a"), (1, "b")]
-    assert not sequence.running
+def test_results_come_with_their_indexes_in_order(dialog, qtbot):
+    with qtbot.waitSignal(dialog.ended):
+        dialog._start(jobs(lambda _: "a", lambda _: "b"))
+        assert dialog.running
+    assert dialog.results == [(0, "a"), (1, "b")]
+    assert not dialog.running
 
 
-def test_an_urgent_job_runs_before_the_next_job_of_the_sequence(sequence, qtbot, workbench):
+def test_an_urgent_job_runs_before_the_next_job_of_the_sequence(dialog, qtbot, workbench):
     order, go = [], threading.Event()
     first = [lambda _: go.wait(10), lambda _: order.append("series")]
-    with qtbot.waitSignal(sequence.ended):
-        sequence.start(jobs(*first))
+    with qtbot.waitSignal(dialog.ended):
+        dialog._start(jobs(*first))
         workbench.bridge.run_job("any", lambda _: order.append("run"), lambda _: None)
         go.set()
     assert order == ["run", "series"]
 
 
-def test_a_failed_job_ends_the_sequence(sequence, qtbot):
-    ran, failures = [], []
-    sequence.failed.connect(lambda tried, error: failures.append((tried, str(error))))
+def test_a_failed_job_ends_the_sequence(dialog, qtbot):
+    ran = []
 
     def fail(_):
         raise RecipeError("It cannot be.")
 
-    with qtbot.waitSignal(sequence.ended):
-        sequence.start(jobs(fail, ran.append))
-    assert failures == [("Job 0", "It cannot be.")]
+    with qtbot.waitSignal(dialog.ended):
+        dialog._start(jobs(fail, ran.append))
+    assert dialog.failures == [("Job 0", "It cannot be.")]
     assert not ran
 
 
-def test_cancelling_the_job_in_the_status_bar_ends_the_sequence(sequence, qtbot, workbench):
+def test_cancelling_the_job_in_the_status_bar_ends_the_sequence(dialog, qtbot, workbench):
     began, ran = threading.Event(), []
 
     def endless(monitor):
@@ -57,20 +73,19 @@ def test_cancelling_the_job_in_the_status_bar_ends_the_sequence(sequence, qtbot,
         while True:
             monitor.advance()
 
-    with qtbot.waitSignal(sequence.ended):
-        sequence.start(jobs(endless, ran.append))
+    with qtbot.waitSignal(dialog.ended):
+        dialog._start(jobs(endless, ran.append))
         qtbot.waitUntil(began.is_set)
-        workbench.bridge.cancel(sequence._ticket)
+        workbench.bridge.cancel(dialog._ticket)
     assert not ran
 
 
-def test_a_cancelled_job_delivers_no_result_to_the_next_sequence(sequence, qtbot):
-    results, go = [], threading.Event()
-    sequence.came.connect(lambda index, result: results.append((index, result)))
-    sequence.start(jobs(lambda _: go.wait(10) and "old", lambda _: "older"))
-    sequence.cancel()
-    assert not sequence.running
-    with qtbot.waitSignal(sequence.ended):
-        sequence.start(jobs(lambda _: "new"))
+def test_a_cancelled_job_delivers_no_result_to_the_next_sequence(dialog, qtbot):
+    go = threading.Event()
+    dialog._start(jobs(lambda _: go.wait(10) and "old", lambda _: "older"))
+    dialog.stop()
+    assert not dialog.running
+    with qtbot.waitSignal(dialog.ended):
+        dialog._start(jobs(lambda _: "new"))
         go.set()
-    assert results == [(0, "new")]
+    assert dialog.results == [(0, "new")]

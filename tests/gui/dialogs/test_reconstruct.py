@@ -38,7 +38,7 @@ def test_a_folder_without_a_model_is_told_in_the_dialog(dialog, qtbot, tmp_path)
     save_file({"calibration": torch.zeros(2, 4, dtype=torch.int64)}, tokens)
     dialog.calibration.setText(str(tokens))
     dialog.out.setText(str(tmp_path / "out"))
-    with qtbot.waitSignal(dialog._sequence.ended, timeout=60_000):
+    with qtbot.waitSignal(dialog.ended, timeout=60_000):
         dialog.run.click()
     assert "no model that transformers" in dialog.message.text()
     assert dialog.run.isEnabled()
@@ -83,7 +83,7 @@ def test_the_errors_come_in_and_the_result_can_be_opened(of_llama, qtbot, tmp_pa
 
     monkeypatch.setattr(dialog.message, "say", say)
     dialog.spread.setValue(20)
-    with qtbot.waitSignal(dialog._sequence.came, timeout=100_000):
+    with qtbot.waitSignal(dialog.ended, timeout=100_000):
         dialog.run.click()
     _, (begun, _), (first, _), (second, (low, high)) = said[:4]
     assert begun == "Block 1 of 3"
@@ -118,6 +118,6 @@ def test_a_stopped_run_says_how_to_go_on(of_llama, qtbot, tmp_path):
     qtbot.waitUntil(has_block, timeout=60_000)
     of_llama.cancel.click()
     assert of_llama.message.text().startswith("Stopped after")
-    with qtbot.waitSignal(of_llama._sequence.came, timeout=60_000):
+    with qtbot.waitSignal(of_llama.ended, timeout=60_000):
         of_llama.run.click()
     assert (tmp_path / "out").is_dir()

@@ -19,7 +19,7 @@ def dialog(demo_window, workbench, make_step, tmp_path):
 
 
 def write(dialog, qtbot):
-    with qtbot.waitSignal(dialog._sequence.ended, timeout=60_000):
+    with qtbot.waitSignal(dialog.ended, timeout=60_000):
         qtbot.mouseClick(dialog.run, Qt.MouseButton.LeftButton)
 
 
@@ -86,7 +86,7 @@ def test_a_report_can_be_cancelled_in_the_status_bar(dialog, qtbot, demo_window,
     qtbot.waitUntil(began.is_set, timeout=60_000)
     status = demo_window.status
     qtbot.waitUntil(lambda: status.busy and status._shown.job.long, timeout=60_000)
-    with qtbot.waitSignal(dialog._sequence.ended, timeout=60_000):
+    with qtbot.waitSignal(dialog.ended, timeout=60_000):
         demo_window.status.cancel()
     assert dialog.note.text() == "Cancelled; nothing was changed."
     assert dialog.run.isEnabled()

@@ -24,7 +24,7 @@ def dialog(demo_window, workbench, make_step):
 def run_sweep(dialog, qtbot, amounts):
     dialog.step.setCurrentIndex(0)
     dialog.amounts.setText(amounts)
-    with qtbot.waitSignal(dialog._sequence.ended, timeout=60_000):
+    with qtbot.waitSignal(dialog.ended, timeout=60_000):
         dialog.run.click()
 
 
@@ -153,13 +153,13 @@ def test_enter_on_a_row_drafts_its_amount_and_does_not_run(dialog, qtbot, workbe
     dialog.results.selectRow(0)
     qtbot.keyClick(dialog.results, Qt.Key.Key_Return)
     assert workbench.draft.current.step.method.amount == 0.1
-    assert not dialog._sequence.running
+    assert not dialog.running
     assert dialog.model.rows == before
 
 
 def test_the_focus_moves_from_run_to_cancel_and_back(dialog, qtbot):
     dialog.run.setFocus()
-    with qtbot.waitSignal(dialog._sequence.ended, timeout=60_000):
+    with qtbot.waitSignal(dialog.ended, timeout=60_000):
         dialog.run.click()
         assert dialog.focusWidget() is dialog.cancel
     assert dialog.focusWidget() is dialog.run
@@ -215,7 +215,7 @@ def test_keys_move_along_the_curves_and_take_a_point(dialog, qtbot, workbench):
     for key in ("Right", "Right", "Right", "Left", "Return"):
         qtbot.keyClick(dialog.plot, getattr(Qt.Key, f"Key_{key}"))
     assert taken == [(1, 0.6)]
-    assert not dialog._sequence.running
+    assert not dialog.running
     for key in ("End", "Return", "Home", "Enter"):
         qtbot.keyClick(dialog.plot, getattr(Qt.Key, f"Key_{key}"))
     assert taken[1:] == [(1, 0.8), (1, 0.4)]

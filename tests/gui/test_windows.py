@@ -342,7 +342,7 @@ def test_all_windows_together_respect_the_limit_of_picture_memory(windows):
         views = [
             view for one in some for view in (one.views.view("mask"), one.views.view("weights"))
         ]
-        return sum(view._pipeline.tiles.limit_bytes for view in views) // 10**6
+        return sum(view._pipeline.tiles._tiles.maxsize for view in views) // 10**6
 
     def share(of):
         return 2 * of // sum(spec.is_map or spec.caches_pictures for spec in VIEWS)

@@ -59,10 +59,6 @@ class MaskPicture(QWidget):
         self.setMinimumSize(QSize(160, 120))
         self._image: QImage | None = None
 
-    @property
-    def has_picture(self) -> bool:
-        return self._image is not None
-
     def show_pixels(self, picture: np.ndarray[Any, Any] | None) -> None:
         """Show a picture, uint8 (height, width, 4): RGBA."""
         self._image = image_of(picture).copy() if picture is not None else None

@@ -59,7 +59,7 @@ def test_a_run_opens_at_its_last_frame_and_shows_any_other(film, qtbot):
     film._choose("layers.1.weight")
     shares = pane.run.curve("sparsity", "layers.1.weight")
     assert pane.name.text() == f"layers.1.weight: {100 * shares[1]:.1f} %"
-    qtbot.waitUntil(lambda: pane.picture.has_picture)
+    qtbot.waitUntil(lambda: pane.picture._image is not None)
 
 
 def test_it_plays_to_the_end(film, qtbot):
@@ -89,7 +89,7 @@ def test_a_gradual_run_that_begins_without_masks_is_followed(open_film, tmp_path
     add(writer, 100, {name: np.ones(shape, bool) for name, shape in SHAPES.items()})
     qtbot.waitUntil(lambda: film.parameter == "layers.0.weight")
     assert pane.name.text() == "layers.0.weight: 100.0 %"
-    qtbot.waitUntil(lambda: pane.picture.has_picture)
+    qtbot.waitUntil(lambda: pane.picture._image is not None)
     assert pane.arrangement.sections
 
 
@@ -115,7 +115,7 @@ def test_checkpoints_of_a_training_are_shown_and_followed(open_film, tmp_path, q
     [pane] = film.panes
     assert pane.text.text().endswith("step 2, 4.2 % zero, 2.1 % changed")
     assert pane.name.text() == "layers.0.weight: 0.0 %"
-    qtbot.waitUntil(lambda: pane.picture.has_picture)
+    qtbot.waitUntil(lambda: pane.picture._image is not None)
     assert film.quantity.isVisible()
     for quantity, text in (("norm", "62"), ("from_first", "100.0 %")):
         film.quantity.setCurrentIndex(film.quantity.findData(quantity))

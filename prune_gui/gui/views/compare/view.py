@@ -247,10 +247,6 @@ class CompareView(View[ModelSubject]):
     def limit_memory(self, nbytes: int) -> None:
         self.pictures.limit_memory(nbytes)
 
-    @property
-    def cached_bytes(self) -> int:
-        return self.pictures.cached_bytes
-
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         super().resizeEvent(event)
         is_wide = event.size().width() >= MIN_WIDTH_BESIDE_PX

@@ -206,10 +206,6 @@ class TileCache:
     def nbytes(self) -> int:
         return int(self._tiles.currsize)
 
-    @property
-    def limit_bytes(self) -> int:
-        return int(self._tiles.maxsize)
-
     def get(self, keys: Iterable[Hashable]) -> dict[Hashable, Tile]:
         with self._lock:
             return {key: self._tiles[key] for key in keys if key in self._tiles}

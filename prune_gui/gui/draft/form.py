@@ -70,7 +70,7 @@ class MethodForm(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._method: type[Method] | None = None
+        self.method_type: type[Method] = Method  # whose fields are shown
         self._fields: dict[str, Field] = {}
         self._initial: dict[str, object] = {}
         self._messages: dict[str, Message] = {}
@@ -78,14 +78,9 @@ class MethodForm(QWidget):
         self.fold = Fold(QWidget(), self._rows)
         self._layout = layouts.column(self._rows, of=self, margin=0)
 
-    @property
-    def method_type(self) -> type[Method] | None:
-        return self._method
-
     def use(self, method: type[Method]) -> None:
         """Show the fields of another method. Changed values of fields with equal names are kept."""
-        changed = self._changed() if self._method else {}
-        self._method = method
+        changed, self.method_type = self._changed(), method
         self._make_rows(method)
         for name, field_info in method.model_fields.items():
             field = self._fields[name]
@@ -99,8 +94,8 @@ class MethodForm(QWidget):
         self._values_changed()
 
     def reset(self, method: type[Method]) -> None:
-        if method is not self._method:  # making the fields takes longer than a frame
-            self._method = None
+        if method is not self.method_type:  # making the fields takes longer than a frame
+            self._fields = {}  # their values are not kept
             self.use(method)
             return
         self._show_messages({})
@@ -127,8 +122,6 @@ class MethodForm(QWidget):
 
     def method(self, folder: Path | None = None) -> Method | None:
         """Return the method with the values of the fields; None, and show messages, if invalid."""
-        if self._method is None:
-            return None
         unused = self._unused()
         used = {name: field for name, field in self._fields.items() if name not in unused}
         given = {name: field.value() for name, field in used.items() if field.value() is not None}
@@ -136,9 +129,9 @@ class MethodForm(QWidget):
         method = None
         if not errors:
             try:
-                method = self._method.model_validate(given, context=folder)
+                method = self.method_type.model_validate(given, context=folder)
             except ValidationError as error:
-                errors = _messages(self._method, error)
+                errors = _messages(self.method_type, error)
         self._show_messages(errors)
         return method
 
@@ -170,8 +163,7 @@ class MethodForm(QWidget):
 
     def _changed(self) -> dict[str, tuple[type[Field], object]]:
         """Return the widget class and the value of each field with a non-default value."""
-        assert self._method is not None
-        field_info = self._method.model_fields
+        field_info = self.method_type.model_fields
         return {
             name: (type(field), field.value())
             for name, field in self._fields.items()
@@ -214,16 +206,14 @@ class MethodForm(QWidget):
         self._rows = content
 
     def _unused(self) -> Collection[str]:
-        assert self._method is not None
-        return self._method.unused_fields(self.values)
+        return self.method_type.unused_fields(self.values)
 
     def _values_changed(self) -> None:
         """Disable the fields that have no effect now, and count the changed ones below *More*."""
-        unused, method = self._unused(), self._method
-        assert method is not None
+        unused, fields = self._unused(), self.method_type.model_fields
         for name, field in self._fields.items():
             field.setEnabled(name not in unused)
-        changed = [name for name in self._changed() if text_of(method.model_fields[name]).folded]
+        changed = [name for name in self._changed() if text_of(fields[name]).folded]
         text = trn("More ({count} changed)", "More ({count} changed)", len(changed))
         self.fold.button.setText(text if changed else tr("More"))
 

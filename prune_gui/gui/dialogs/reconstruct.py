@@ -57,7 +57,7 @@ class ReconstructDialog(JobSequenceDialog):
         self._start_folder = folder
         self._job: Job | None = None
         self._written: Path | None = None
-        self._arrangement: Arrangement | None = None
+        self._arrangement = Arrangement(())
         self._errors: dict[str, LayerError] = {}
         self._blocks: list[BlockError] = []
         self._count, self._started = 0, 0.0
@@ -262,8 +262,7 @@ class ReconstructDialog(JobSequenceDialog):
         known = {
             name: layer.error for name, layer in self._errors.items() if layer.error is not None
         }
-        if self._arrangement is not None:
-            self.grid.show_cells(self._arrangement, error_cells(known, shades), shades)
+        self.grid.show_cells(self._arrangement, error_cells(known, shades), shades)
         self.plot.show_curves(list(self._error_curves()), {}, tr("error, %"), shades)
         self._curves.setVisible(bool(self.plot.curves))
         self.legend.setText(self.plot.legend().replace("<br>", " &nbsp; "))
@@ -281,7 +280,7 @@ class ReconstructDialog(JobSequenceDialog):
         numbers = [block.number for block in self._blocks]
         values = [100 * block.after for block in self._blocks]
         yield _curve(tr("block"), self._blocks, numbers, values)
-        for section in self._arrangement.sections if self._arrangement is not None else ():
+        for section in self._arrangement.sections:
             for column, role in enumerate(section.roles):
                 found = {
                     row: layer

@@ -39,7 +39,7 @@ from prune_gui.recipe.selector import patterns_in
 from prune_gui.table import Column
 
 if TYPE_CHECKING:
-    from prune_gui.evaluation import Evaluation, Trial
+    from prune_gui.evaluation import Evaluation, SearchResult, Trial
     from prune_gui.evaluation.metrics import Metric
     from prune_gui.gui.figures.exporter import Exporter
     from prune_gui.session import Session
@@ -173,10 +173,7 @@ class SearchTab(EvaluationTab):
             self._goal = goal
             self.clear()
 
-    def _finish(self, result: object) -> None:
-        from prune_gui.evaluation import SearchResult  # loaded by the job that returns it
-
-        assert isinstance(result, SearchResult)
+    def _finish(self, result: SearchResult) -> None:
         self._best = result.best
         if result.best is None:
             self.note.say(tr("No ranking holds the value at any sparsity."))

@@ -206,7 +206,7 @@ class EvaluationTab(QWidget):
         self._enable()
         return True
 
-    def _finish(self, result: object) -> None:
+    def _finish(self, result: Any) -> None:  # noqa: ANN401 - of the jobs
         """Use the result of a run that has finished."""
 
     def _end(self, error: str, details: str) -> None:

@@ -23,28 +23,24 @@ class LoopCompiler(QObject):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._process: QProcess | None = None
-
-    def start(self) -> None:
-        """Start the process, unless it was started before."""
-        if self._process is not None:
-            return
         self._process = process = QProcess(self)
-        program, *arguments = isolated_command("prune_gui.worker.warm_up")
         process.readyReadStandardOutput.connect(self._read)
         process.finished.connect(self._finish)
         process.errorOccurred.connect(lambda error: log.warning("Compilation failed: %s", error))
         process.setWorkingDirectory("/")
-        process.start(program, arguments)
+
+    def start(self) -> None:
+        """Start the process, unless it was started before."""
+        if not self._process.program():
+            program, *arguments = isolated_command("prune_gui.worker.warm_up")
+            self._process.start(program, arguments)
 
     def stop(self) -> None:
-        if self._process is not None:
-            self._process.blockSignals(True)
-            self._process.kill()
-            self._process.waitForFinished(END_TIMEOUT_MS)
+        self._process.blockSignals(True)
+        self._process.kill()
+        self._process.waitForFinished(END_TIMEOUT_MS)
 
     def _read(self) -> None:
-        assert self._process is not None
         read_cache_again()
         for line in bytes(self._process.readAllStandardOutput().data()).split(b"\n"):
             match line.split():
@@ -52,7 +48,6 @@ class LoopCompiler(QObject):
                     self.advanced.emit(int(done), int(total))
 
     def _finish(self, exit_code: int) -> None:
-        assert self._process is not None
         errors = bytes(self._process.readAllStandardError().data()).decode(errors="replace")
         if exit_code:  # loops are then compiled when they are needed
             log.warning("The compilation of loops ended with exit code %d: %s", exit_code, errors)

@@ -125,7 +125,7 @@ class View(QWidget, Generic[SubjectT]):
         growing = [(note, int(note is notes[0])) for note in notes]
         below = layouts.row(*growing, margin=(GAP_PX, TIGHT_PX, GAP_PX, TIGHT_PX))
         parts = (above, (picture, 1), below, self._legend)
-        layouts.column(*parts, of=self._picture_page, margin=0, gap=0)
+        self._column = layouts.column(*parts, of=self._picture_page, margin=0, gap=0)
         self._shown = picture
         self._complete = True
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QLabel, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QStackedWidget, QWidget
 
 from prune_gui.gui.views.controls import note
 from prune_gui.gui.views.maps.canvas import MapCanvas, SquareCells, extent, zoom_buttons
@@ -176,14 +176,10 @@ class MapView(TiledView):
             [below_picture, self._share],
         )
         self._insert_below_picture(self._elements.inspector)
-        page = self._picture_page.layout()
-        assert isinstance(page, QVBoxLayout)
-        page.insertWidget(page.indexOf(self._picture_or_reason), self._chooser.sliders)
+        self._column.insertWidget(1, self._chooser.sliders)  # above the picture
 
     def _insert_below_picture(self, widget: QWidget) -> None:
-        page = self._picture_page.layout()
-        assert isinstance(page, QVBoxLayout)
-        page.insertWidget(page.indexOf(self._picture_or_reason) + 1, widget)
+        self._column.insertWidget(self._column.indexOf(self._picture_or_reason) + 1, widget)
 
     @abstractmethod
     def _painter(self, subject: Subject) -> MapPainter:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -31,23 +32,17 @@ class Tabular(Protocol):
         """Return the table; None if there is none now."""
 
 
+@dataclass(eq=False)
 class Exporter:
     """Exports the pictures and the tables of panels to files and to the clipboard.
 
-    `curves` returns what shows the results of the evaluator; None without any.
+    `_curves` returns what shows the results of the evaluator; None without any.
     """
 
-    def __init__(
-        self,
-        window: QWidget,
-        workbench: Workbench,
-        preferences: Preferences,
-        curves: Callable[[], PictureSource | None],
-    ) -> None:
-        self._window = window
-        self._workbench = workbench
-        self._preferences = preferences
-        self._curves = curves
+    _window: QWidget
+    _workbench: Workbench
+    _preferences: Preferences
+    _curves: Callable[[], PictureSource | None]
 
     def copy_picture(self, source: PictureSource) -> None:
         # not for the first paint

@@ -163,7 +163,8 @@ class Figure:
     def _canvas(self, painter: QPainter, monitor: Monitor | None = None) -> Canvas:
         settings = self.settings
         pixels_per_pt = settings.dpi / POINTS_PER_INCH
-        return Canvas(painter, self.colours, settings.text_pt, self.family, pixels_per_pt, monitor)
+        paper = self.colours, settings.text_pt, self.family, pixels_per_pt
+        return Canvas(painter, *paper, monitor or Monitor())
 
     @cached_property
     def _heading(self) -> QTextDocument:

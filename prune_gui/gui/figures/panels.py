@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil
 from typing import ClassVar, Final
 
@@ -284,25 +284,21 @@ Right: Final = Qt.AlignmentFlag.AlignRight
 Centre: Final = Qt.AlignmentFlag.AlignHCenter
 
 
+@dataclass(eq=False)
 class Canvas:
     """A painter with the colours of a theme. Small texts are 1 pt smaller than others."""
 
-    def __init__(
-        self,
-        painter: QPainter,
-        colours: Colours,
-        text_pt: int,
-        family: str,
-        pixels_per_pt: float = 1.0,
-        monitor: Monitor | None = None,
-    ) -> None:
-        self.painter = painter
-        self.monitor = monitor or Monitor()
-        self.colours = colours
-        self.text_pt = text_pt
-        self.family = family
-        self.pixels_per_pt = pixels_per_pt  # resolution of the file, whatever is painted on
-        self.line = LEADING * (text_pt - 1)  # height of a line of small text
+    painter: QPainter
+    colours: Colours
+    text_pt: int
+    family: str
+    pixels_per_pt: float = 1.0  # resolution of the file, whatever is painted on
+    monitor: Monitor = field(default_factory=Monitor)
+
+    @property
+    def line(self) -> float:
+        """The height of a line of small text."""
+        return LEADING * (self.text_pt - 1)
 
     def font(self, *, small: bool = True, bold: bool = False) -> QFont:
         """Return a font whose pixels are points, as those of the painter."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final, Literal
@@ -343,18 +344,16 @@ PrunedUnits = dict[int, list[int]]
 """By the number of the node of a space, the number of pruned units of each of its groups."""
 
 
+@dataclass(eq=False)
 class TreeGrouping:
     """Groups the tree by modules or by spaces of units, and counts pruned units."""
 
-    def __init__(
-        self, workbench: Workbench, model: TreeModel, arrange: Callable[[Outline], None]
-    ) -> None:
-        self._workbench = workbench
-        self._model = model
-        self._arrange = arrange
-        self._by: GroupBy = "module"
-        self._table: Path | None = None
-        self._ticket: int | None = None
+    _workbench: Workbench
+    _model: TreeModel
+    _arrange: Callable[[Outline], None]
+    _by: GroupBy = "module"
+    _table: Path | None = None
+    _ticket: int | None = None
 
     def group_by(self, by: GroupBy) -> None:
         if by != self._by:

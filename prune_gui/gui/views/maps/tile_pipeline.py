@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
@@ -136,33 +136,27 @@ def render_tiles(
     return RenderedView.of(painter.key, tile_grid, available)
 
 
+@dataclass(eq=False)
 class TilePipeline:
     """Renders requested pictures in tiles, and the overview after them. Keeps the tiles in a cache.
 
     The overview is the picture of the whole parameter, so that something is visible after every pan
-    or zoom. `show` gets a requested picture, which may be partial, or the message of an error;
-    `show_overview` the complete overview.
+    or zoom. `_show` gets a requested picture, which may be partial, or the message of an error;
+    `_show_overview` the complete overview.
 
     Attributes:
         shown: the picture on the screen, which may be partial. The owner sets it to None when
             something else replaces the picture.
     """
 
-    def __init__(
-        self,
-        lane: str,
-        run_job: RunJob,
-        show: Callable[[Subject, RenderedView | str], None],
-        show_overview: Callable[[RenderedView], None],
-    ) -> None:
-        self._lane = lane
-        self._run_job = run_job
-        self._show = show
-        self._show_overview = show_overview
-        self.tiles = TileCache()
-        self.shown: RenderedView | None = None
-        self._wanted: tuple[Hashable, TileGrid] | None = None
-        self._overview_key: tuple[Hashable, ParameterLayout] | None = None
+    _lane: str
+    _run_job: RunJob
+    _show: Callable[[Subject, RenderedView | str], None]
+    _show_overview: Callable[[RenderedView], None]
+    tiles: TileCache = field(default_factory=TileCache)
+    shown: RenderedView | None = None
+    _wanted: tuple[Hashable, TileGrid] | None = None
+    _overview_key: tuple[Hashable, ParameterLayout] | None = None
 
     @property
     def is_current(self) -> bool:

@@ -109,7 +109,7 @@ class CellsPanel(Panel):
         height = max(GRID_PT, GRID_ASPECT * width)
         for room in (height, 2 * height, 4 * height):
             painter, scale = self._painter(canvas, width, room)
-            needed = scale * painter.size[1]
+            needed = scale * painter.layout.size[1]
             if needed <= room:
                 break
         return needed + self._bar_height(canvas)
@@ -125,7 +125,7 @@ class CellsPanel(Panel):
             canvas.percentages(bar)
             canvas.text(bar.translated(bar.width() + GAP, 0), self.what)
         painter, scale = self._painter(canvas, area.width(), cells.height())
-        width, height = painter.size
+        width, height = painter.layout.size
         scale = min(scale, area.width() / width, cells.height() / height)
         canvas.painter.translate(area.topLeft())
         canvas.painter.scale(scale, scale)

@@ -120,7 +120,7 @@ class BlockGrid(QAbstractScrollArea):
             return
         page = self.viewport().size()
         self.painter.fit(page.width() - MARGIN_PX, page.height())
-        width, height = self.painter.size
+        width, height = self.painter.layout.size
         side = self.painter.layout.side
         for bar, whole, length in (
             (self.horizontalScrollBar(), width + MARGIN_PX, page.width()),

@@ -140,10 +140,6 @@ class GridPainter:
         texts = TextSizes(line, labels, heads, round(width_of(WIDEST_NUMBER)), caption)
         self.layout = GridLayout.fitting(self.arrangement, width, height, texts, max_stretch)
 
-    @property
-    def size(self) -> tuple[int, int]:
-        return self.layout.size
-
     def paint(self, painter: QPainter, visible: QRectF, changed: QRectF | None = None) -> None:
         """Draw the changed part of a rectangle, which has headings at its top and left."""
         changed = visible if changed is None else changed

@@ -24,9 +24,9 @@ def drawn(qtbot):
         grid = GridPainter(arrangement, lambda _name: cell, LIGHT, QFont())
         grid.frame_of = lambda _name: frame
         grid.fit(500, 400)
-        image = QImage(*grid.size, QImage.Format.Format_RGB32)
+        image = QImage(*grid.layout.size, QImage.Format.Format_RGB32)
         painter = QPainter(image)
-        grid.paint(painter, QRectF(0, 0, *grid.size))
+        grid.paint(painter, QRectF(0, 0, *grid.layout.size))
         painter.end()
         pixels = np.frombuffer(image.constBits(), np.uint32) & 0xFFFFFF
         return int(np.count_nonzero(pixels == QColor(colour).rgb() & 0xFFFFFF))

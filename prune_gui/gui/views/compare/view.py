@@ -28,7 +28,7 @@ from prune_gui.gui.views.compare.text import (
 )
 from prune_gui.gui.views.maps.viewport import Viewport
 from prune_gui.gui.views.overview.block_grid import BlockGrid
-from prune_gui.gui.views.overview.grid_painter import Cell
+from prune_gui.gui.views.overview.grid_painter import Cell, CellOf
 from prune_gui.gui.views.overview.layout import Arrangement
 from prune_gui.gui.views.view import View
 from prune_gui.gui.widgets import layouts
@@ -273,9 +273,7 @@ MIN_NAME_WIDTH_PX: Final = 176
 """Minimum width of the names. Wider tables scroll."""
 
 
-def loss_cells(
-    losses: StateLosses, loss_scale: LossScale, colours: Colours
-) -> Callable[[str], Cell]:
+def loss_cells(losses: StateLosses, loss_scale: LossScale, colours: Colours) -> CellOf:
     """Return a function from names to cells."""
     rows = {name: row for row, name in enumerate(losses)}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Final
@@ -20,7 +20,7 @@ from prune_gui.gui.views.overview.data import (
     compute_overview,
     parameter_subject,
 )
-from prune_gui.gui.views.overview.grid_painter import Cell, error_cells
+from prune_gui.gui.views.overview.grid_painter import Cell, CellOf, error_cells
 from prune_gui.gui.views.overview.text import badge
 from prune_gui.gui.views.overview.thumbnail import MAX_CELLS, Shading, magnitude_marks, proportions
 from prune_gui.gui.views.view import Legend, View
@@ -106,8 +106,8 @@ class OverviewView(View[ModelSubject]):
         Errors are offered for a file that was reconstructed.
         """
         error = (tr("Error of the reconstruction"), Shading.ERROR)
-        errors = reconstruction_errors(subject.resolution.checkpoint.metadata)
-        self._shading_box.offer([*self._shadings, *([error] if errors else [])], Shading.STEP)
+        errors = [error] if _errors_of(subject) else []
+        self._shading_box.offer([*self._shadings, *errors], Shading.STEP)
         pruned = subject.resolution.total[0] or self._workbench.unpruned_zeros
         is_near = subject.resolution.checkpoint.is_fetched  # nothing is fetched for a picture
         if not self._chose_shading:
@@ -130,33 +130,31 @@ class OverviewView(View[ModelSubject]):
         self._run_picture_job(subject, work, self._show)
 
     def _show(self, data: OverviewData) -> None:
-        before, self._data = self._data, data
-        cell_of = _error_of if self._shading is Shading.ERROR else _cell_of
-        self._grid.show_cells(data.arrangement, cell_of(data, self.colours()), self.colours())
+        before, self._data, colours = self._data, data, self.colours()
+        cell_of = _cell_of(data, colours)
+        if self._shading is Shading.ERROR:
+            cell_of = error_cells(_errors_of(data.subject), colours)
+        self._grid.show_cells(data.arrangement, cell_of, colours)
         self._grid.tip_of = data.describe
         self._grid.choose(self._workbench.chosen)
         if before is None or before.card is not data.card:
-            self._card.show_card(data.card, self.colours())
-        self._show_legend(data)
+            self._card.show_card(data.card, colours)
+        self._legend.setText(self._legend_of(data.subject, colours))
 
-    def _show_legend(self, data: OverviewData) -> None:
-        colours = self.colours()
-        if self._shading is Shading.STEP:
-            self._legend.setText(
-                legend(data.subject, colours, zeros=data.subject.zeros, is_dense=True)
-            )
-        elif self._shading is Shading.MAGNITUDE:
-            what = tr("RMS of the weights, relative to the matrix")
-            self._legend.setText(scale(what, magnitude_marks(colours)))
-        elif self._shading is Shading.DENSITY:
-            self._legend.setText(share_scale(tr("sparsity"), colours))
-        elif self._shading is Shading.ERROR:
-            largest = max(
-                reconstruction_errors(data.subject.resolution.checkpoint.metadata).values()
-            )
-            self._legend.setText(share_scale(tr("error of the layer"), colours, largest))
-        else:
-            self._legend.setText(share_scale(tr("pruned share of the energy"), colours))
+    def _legend_of(self, subject: ModelSubject, colours: Colours) -> str:
+        match self._shading:
+            case Shading.STEP:
+                return legend(subject, colours, zeros=subject.zeros, is_dense=True)
+            case Shading.MAGNITUDE:
+                what = tr("RMS of the weights, relative to the matrix")
+                return scale(what, magnitude_marks(colours))
+            case Shading.DENSITY:
+                return share_scale(tr("sparsity"), colours)
+            case Shading.ERROR:
+                largest = max(_errors_of(subject).values())
+                return share_scale(tr("error of the layer"), colours, largest)
+            case Shading.ENERGY:
+                return share_scale(tr("pruned share of the energy"), colours)
 
     def _continue(self) -> None:
         if self.picture() is not None and self._data is not None and not self._data.is_complete:
@@ -190,8 +188,11 @@ class OverviewView(View[ModelSubject]):
             self._card.show_card(self._data.card, self.colours())
 
 
-def _cell_of(data: OverviewData, colours: Colours) -> Callable[[str], Cell]:
-    """Return a function that returns the cell of a parameter."""
+def _errors_of(subject: ModelSubject) -> Mapping[str, float]:
+    return reconstruction_errors(subject.resolution.checkpoint.metadata)
+
+
+def _cell_of(data: OverviewData, colours: Colours) -> CellOf:
     resolution, targets = data.subject.resolution, data.targets
 
     def cell_of(name: str) -> Cell:
@@ -213,11 +214,6 @@ def _cell_of(data: OverviewData, colours: Colours) -> Callable[[str], Cell]:
         return cell._replace(text=text, pixels=picture.pixels, is_faint=not zeros)
 
     return cell_of
-
-
-def _error_of(data: OverviewData, colours: Colours) -> Callable[[str], Cell]:
-    """Return a function that returns the cell of a parameter with its error."""
-    return error_cells(reconstruction_errors(data.subject.resolution.checkpoint.metadata), colours)
 
 
 REMOVAL: Final = "removal"

@@ -10,7 +10,7 @@ from typing import Final
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QActionGroup, QCloseEvent, QDragEnterEvent, QDragLeaveEvent, QDropEvent
-from PySide6.QtWidgets import QApplication, QSplitter, QStackedWidget, QToolBar, QWidget
+from PySide6.QtWidgets import QApplication, QToolBar, QWidget
 from shiboken6 import isValid
 
 from prune_gui.checkpoint.remote.access import FetchLimitError
@@ -65,8 +65,7 @@ class MainWindow(PanelWindow):
         self.reload_notice = ReloadNotice(workbench, self.menu_actions["reload"])
         self.status.addPermanentWidget(self.reload_notice)
         self._welcome = Welcome(self.menu_actions.several(menus.WELCOME))
-        pages = self._welcome, self._make_view_page()
-        self._centre = layouts.filled(QStackedWidget(), *pages)
+        self._centre = layouts.pages(self._welcome, self._make_view_page())
         self.setCentralWidget(self._centre)
         self._fill_docks()
         middle = self.tree, self._welcome, self.views, self.draft, self.stack
@@ -202,11 +201,10 @@ class MainWindow(PanelWindow):
         return page
 
     def _fill_docks(self) -> None:
-        pruning = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
-        layouts.filled(pruning, self.draft, self.stack)
+        sizes = 300, 200  # whatever fits the first form
+        pruning = layouts.split(self.draft, self.stack, sizes=sizes, vertical=True)
         pruning.setStretchFactor(0, 3)
         pruning.setStretchFactor(1, 2)
-        pruning.setSizes([300, 200])  # whatever fits the first form
         area, docks = Qt.DockWidgetArea, self.docks
         left, right = area.LeftDockWidgetArea, area.RightDockWidgetArea
         bottom = area.BottomDockWidgetArea

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QEvent, Qt, Signal
-from PySide6.QtWidgets import QComboBox, QLabel, QLineEdit, QSizePolicy, QSplitter, QWidget
+from PySide6.QtWidgets import QComboBox, QLabel, QLineEdit, QSizePolicy, QWidget
 
 from prune_gui import number_formats
 from prune_gui.errors import PruneGuiError
@@ -120,8 +120,7 @@ class SweepDialog(JobSequenceDialog):
         form = layouts.form((tr("&Step"), self.step), (tr("&Amounts"), self.amounts))
         curves = QWidget()
         layouts.column((self.plot, 1), self._legend, of=curves, margin=0)
-        splitter = layouts.filled(QSplitter(childrenCollapsible=False), curves, self.results)
-        splitter.setSizes([460, 500])
+        splitter = layouts.split(curves, self.results, sizes=(460, 500))
         notes = self._problem, self.note
         layouts.column(form, (splitter, 1), *notes, self.buttons, of=self)
         self.resize(980, 560)

@@ -23,7 +23,6 @@ from PySide6.QtWidgets import (
     QMenu,
     QPushButton,
     QSizePolicy,
-    QStackedWidget,
     QTabWidget,
     QToolButton,
     QWidget,
@@ -132,7 +131,7 @@ class EvaluatePanel(QWidget):
         self._empty = layouts.remark()
         self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._empty.setMargin(4 * GAP_PX)
-        self.pages = layouts.filled(QStackedWidget(), self._empty, self.tabs)
+        self.pages = layouts.pages(self._empty, self.tabs)
         margin = GAP_PX, TIGHT_PX, GAP_PX, GAP_PX
         layouts.column(self.chooser, (self.pages, 1), of=self, margin=margin)
         self.chooser.refused.connect(self.pages.setDisabled)

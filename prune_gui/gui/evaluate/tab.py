@@ -244,8 +244,7 @@ def field(text: str, name: str, tip: str = "") -> QLineEdit:
 
 def side_by_side(*parts: QWidget) -> QSplitter:
     """Return a splitter whose first part is the largest, and has its focus."""
-    splitter = layouts.filled(QSplitter(childrenCollapsible=False), *parts)
-    splitter.setSizes(SIZES_PX)
+    splitter = layouts.split(*parts, sizes=SIZES_PX)
     splitter.setFocusProxy(parts[0])
     return splitter
 

@@ -24,7 +24,6 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QLineEdit,
     QPlainTextEdit,
-    QSplitter,
     QTreeView,
     QWidget,
 )
@@ -106,8 +105,7 @@ class LogPanel(QWidget):
         self.details = layouts.described(details, tr("Details of the record"))
         self.details.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
         self.details.hide()
-        parts = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
-        layouts.filled(parts, self.table, self.details)
+        parts = layouts.split(self.table, self.details, vertical=True)
         layouts.column((parts, 1), self._make_buttons(), of=self, margin=GAP_PX)
         self.table.selectionModel().selectionChanged.connect(self._show_details)
         # A reset clears the selection without a signal.

@@ -15,7 +15,6 @@ from PySide6.QtWidgets import (
     QMainWindow,
     QScrollArea,
     QSizePolicy,
-    QSplitter,
     QWidget,
 )
 
@@ -118,8 +117,7 @@ def scrolled(content: QWidget, min_height: int, min_width: int = 0) -> QScrollAr
     It is as wide as the content needs, unless it has a minimum width, and scrolls sideways, too.
     A splitter has no preferred height for a width, which an area would take for the minimum.
     """
-    holder = layouts.filled(QSplitter(childrenCollapsible=False), content)
-    area = FitScrollArea(holder, min_height)
+    area = FitScrollArea(layouts.split(content), min_height)
     area.setFocusProxy(content)
     area.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Expanding)
     if min_width:

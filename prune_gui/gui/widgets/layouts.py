@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from string import Formatter
 from typing import Final, TypeVar
 
@@ -32,7 +32,6 @@ Part = QWidget | QLayout | tuple[QWidget | QLayout, int] | None
 Margin = int | tuple[int, int, int, int]
 """Pixels around a layout, on all sides or on the left, top, right and bottom."""
 Box = TypeVar("Box", bound=QBoxLayout)
-Container = TypeVar("Container", QSplitter, QStackedWidget)
 Widget = TypeVar("Widget", bound=QWidget)
 
 
@@ -70,11 +69,23 @@ def _filled(
     return layout
 
 
-def filled(container: Container, *parts: QWidget) -> Container:
-    """Add widgets to a splitter or to a stack of pages, and return it."""
+def pages(*parts: QWidget) -> QStackedWidget:
+    """Return a stack of widgets, of which one is visible."""
+    stack = QStackedWidget()
     for part in parts:
-        container.addWidget(part)
-    return container
+        stack.addWidget(part)
+    return stack
+
+
+def split(*parts: QWidget, sizes: Sequence[int] = (), vertical: bool = False) -> QSplitter:
+    """Return a splitter that never hides a part, with its first sizes in pixels if given."""
+    direction = Qt.Orientation.Vertical if vertical else Qt.Orientation.Horizontal
+    splitter = QSplitter(direction, childrenCollapsible=False)
+    for part in parts:
+        splitter.addWidget(part)
+    if sizes:
+        splitter.setSizes(sizes)
+    return splitter
 
 
 def sentence(text: str, **inputs: QWidget) -> QHBoxLayout:

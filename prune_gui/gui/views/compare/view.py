@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QApplication, QLabel, QSplitter, QStackedWidget, QWidget
+from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
 from prune_gui import comparison, statistics
 from prune_gui.comparison.state_losses import StateLosses
@@ -89,7 +89,7 @@ class CompareView(View[ModelSubject]):
         name = tr("All parameters that can be compared")
         self.total = layouts.described(layouts.remark(), name)
         self._list = QWidget()
-        self._levels = QStackedWidget()
+        self._levels = layouts.pages(self._list, self.pictures)
         self._fill()
         self._paint_timer = self._timer(0, self.refresh)
         self._connect()
@@ -98,14 +98,11 @@ class CompareView(View[ModelSubject]):
     def _fill(self) -> None:
         tip = tr("Show both sides of the chosen parameter (Enter in the table)")
         open_button = layouts.button(tr("Show the weights"), self.show_pictures, tip)
-        self._halves = QSplitter(Qt.Orientation.Horizontal, childrenCollapsible=False)
-        layouts.filled(self._halves, self.table_widget, self.grid)
-        self._halves.setSizes(WIDTHS_PX)
+        self._halves = layouts.split(self.table_widget, self.grid, sizes=WIDTHS_PX)
         above = layouts.row((self.headline, 1), open_button, margin=MARGINS_PX)
         self.total.setContentsMargins(*MARGINS_PX)
         parts = above, (self._halves, 1), self.total, self._legend
         layouts.column(*parts, of=self._list, margin=0, gap=0)
-        layouts.filled(self._levels, self._list, self.pictures)
         layouts.column(self.sides, (self._levels, 1), of=self._picture_page, margin=0, gap=0)
         self._shown = self._halves
         self._complete = True

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QPalette
-from PySide6.QtWidgets import QSplitter, QStackedWidget, QWidget
+from PySide6.QtWidgets import QWidget
 
 from prune_gui.gui.views.bars.bar_view import BarView
 from prune_gui.gui.views.bars.data import (
@@ -76,7 +76,7 @@ class GroupsView(BarView):
         group_name = tr("Coupled group of the parameter")
         self._group_box = Choice(group_name, elide=MIDDLE)
         self._only_group = ElidedLabel(group_name, elide=MIDDLE)
-        self._group_pages = layouts.filled(QStackedWidget(), self._group_box, self._only_group)
+        self._group_pages = layouts.pages(self._group_box, self._only_group)
         self._facts = note(tr("Number of units"))
         tip = tr("Nothing reads these units, or they are always zero")
         self._dead = note(tr("Dead units"), tip=tip, rich=True)
@@ -89,9 +89,10 @@ class GroupsView(BarView):
         self._overview = ParameterTable[GroupRow](
             text.GROUP_COLUMNS, tr("Groups of the same kind"), lambda one: one.group.members[0].name
         )
+        tables = layouts.split(self._members, self._overview, sizes=(310, 190))
         self._lay_out(
             [self._group_pages, self._facts, self._sorted, self._architecture],
-            self._splitter(),
+            layouts.split(self._plot, tables, sizes=(400, 200), vertical=True),
             [self._pointed, self._dead],
         )
         self._plot.picked.connect(lambda position, _add: self._toggle(position))
@@ -109,15 +110,6 @@ class GroupsView(BarView):
         if self._data is None or self._row is None or self.picture() is None:
             return None
         return text.group_table(self._data, self._row.order)
-
-    def _splitter(self) -> QSplitter:
-        tables = QSplitter(Qt.Orientation.Horizontal, childrenCollapsible=False)
-        both = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
-        layouts.filled(tables, self._members, self._overview)
-        layouts.filled(both, self._plot, tables)
-        tables.setSizes([310, 190])
-        both.setSizes([400, 200])
-        return both
 
     def _is_outdated(self, changes: Changes) -> bool:
         """Return whether the new resolution may treat a tensor of the space differently."""

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, Final
 
 from PySide6.QtCore import QModelIndex, QSignalBlocker, Qt, Signal
-from PySide6.QtWidgets import QAbstractItemView, QLabel, QSplitter, QStackedWidget, QWidget
+from PySide6.QtWidgets import QAbstractItemView, QLabel, QWidget
 
 from prune_gui.checkpoint import ModuleNode
 from prune_gui.gui.draft.amount_fields import PERCENT_DECIMALS, NumberBox
@@ -106,7 +106,7 @@ class LayersView(View[ModelSubject]):
         self._cell_under_cursor: ModuleNode | int | None = None
         self._bars, self._treemap = LayerBars(), TreemapPicture()
         self._bars.can_drag = self._can_drag
-        self._pictures = layouts.filled(QStackedWidget(), self._bars, self._treemap)
+        self._pictures = layouts.pages(self._bars, self._treemap)
         self._grouping_box = Choice(tr("What a row is"), [(tr("By parameter"), None)], self.refresh)
         kinds = [(tr("Bars"), 0), (tr("Treemap"), 1)]
         self._picture_box = Choice(tr("Kind of picture"), kinds, self._choose_picture)
@@ -116,9 +116,7 @@ class LayersView(View[ModelSubject]):
         self._amount = AmountEditor()
         self._model: SortableModel[Any] = SortableModel((), ())
         self._table = self._make_table()
-        splitter = QSplitter(Qt.Orientation.Vertical, childrenCollapsible=False)
-        layouts.filled(splitter, self._pictures, self._table)
-        splitter.setSizes([400, 240])
+        splitter = layouts.split(self._pictures, self._table, sizes=(400, 240), vertical=True)
         self._pointed = ElidedLabel(tr("Row under the cursor"))
         self._progress = note(tr("Reading progress"))
         self._progress.setContentsMargins(GAP_PX, 0, 0, 0)

@@ -10,7 +10,7 @@ from typing import Final
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QHideEvent, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QLabel, QStackedWidget, QWidget
+from PySide6.QtWidgets import QLabel, QWidget
 
 from prune_gui.gui.views.controls import note
 from prune_gui.gui.views.maps.canvas import MapCanvas, SquareCells, extent, zoom_buttons
@@ -157,7 +157,7 @@ class MapView(TiledView):
         self._elements = ElementReader(canvas, lane, run, viewport, lambda: self.subject)
         self._reason = QLabel(alignment=Qt.AlignmentFlag.AlignCenter, wordWrap=True)
         self._reason.setMargin(24)
-        self._picture_or_reason = layouts.filled(QStackedWidget(), canvas, self._reason)
+        self._picture_or_reason = layouts.pages(canvas, self._reason)
         self._share = note(tr("Share drawn"))
         self._background_timer = self._timer(BACKGROUND_DELAY_MS, self._complete_picture)
         canvas.view.sigRangeChanged.connect(self._settle)

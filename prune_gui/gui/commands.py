@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QDialog, QWidget
 
 from prune_gui.checkpoint.formats import stem_and_suffix
 from prune_gui.checkpoint.safetensors.format import SAFETENSORS
@@ -257,19 +257,20 @@ class Commands:
         self._workbench.noted.emit(note)
 
     def may_close(self, close: Callable[[], object]) -> bool:
-        """Ask about running saves and an unsaved recipe; return whether the window may close.
+        """Ask about files being written and an unsaved recipe; return whether the window may close.
 
         If the user chooses to save the pruned checkpoint first, `close` is called after that.
         """
-        from prune_gui.gui.dialogs.batch import BatchDialog  # rarely shown
+        from prune_gui.gui.dialogs.job_sequence import JobSequenceDialog  # rarely shown
 
-        batches = self.window.findChildren(BatchDialog)
-        if self.saving.is_running or any(batch.writing for batch in batches):
+        found = self.window.findChildren(QDialog)
+        dialogs = [dialog for dialog in found if isinstance(dialog, JobSequenceDialog)]
+        if self.saving.is_running or any(dialog.writing for dialog in dialogs):
             if not questions.ask_cancel_saving(self.window):
                 return False
             self.saving.cancel()
-            for batch in batches:
-                batch.stop()
+            for dialog in dialogs:
+                dialog.stop()
         return self._may_drop_recipe(close)
 
     @property

@@ -109,13 +109,18 @@ def test_the_errors_come_in_and_the_result_can_be_opened(of_llama, qtbot, tmp_pa
 
 
 @pytest.mark.slow
-def test_a_stopped_run_says_how_to_go_on(of_llama, qtbot, tmp_path):
+def test_a_stopped_run_says_how_to_go_on(of_llama, window, qtbot, tmp_path, monkeypatch):
     def has_block():
         assert of_llama._blocks
 
+    asked = []
+    monkeypatch.setattr(questions, "ask_cancel_saving", lambda _: asked.append(1))  # to go on
     of_llama.tuning.setValue(20)  # so that it is not over before it is cancelled
     of_llama.run.click()
     qtbot.waitUntil(has_block, timeout=60_000)
+    assert not window.close()
+    assert asked
+    assert of_llama.running
     of_llama.cancel.click()
     assert of_llama.message.text().startswith("Stopped after")
     with qtbot.waitSignal(of_llama.ended, timeout=60_000):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -302,18 +301,13 @@ class Sheet:
         return self._device
 
     def content(self) -> bytes:
-        """Return the content of the file, on any thread.
-
-        SVG files name fonts to fall back to. They are without the clips of plots, which Qt places
-        as if a plot were not scaled, and leaves on what follows.
-        """
+        """Return the content of the file, on any thread. SVG files name fonts to fall back to."""
         if isinstance(self._device, QImage):
             self._device.save(self._buffer, "PNG")  # type: ignore[call-overload]  # it accepts only bytes
         content = bytes(self._content.data())
         if isinstance(self._device, QSvgGenerator):
             family = f'font-family="{self._figure.family}'
             content = content.replace(family.encode(), (family + FALLBACK_FONTS).encode())
-            content = re.sub(rb' clip-path="[^"]*"', b"", content)
         return content
 
 

@@ -6,7 +6,7 @@ from html import escape
 from typing import Final, Protocol
 
 from PySide6.QtCore import QPoint, QRectF, SignalInstance
-from PySide6.QtGui import QFontInfo, QPalette, QRegion
+from PySide6.QtGui import QFontInfo, QPainter, QPalette, QPicture, QRegion
 from PySide6.QtWidgets import QLabel, QWidget
 
 from prune_gui.errors import one_line
@@ -105,11 +105,14 @@ class WidgetPanel(Panel):
             plot.draw_on_paper(on=True)
         picture.resize((area.size() / scale).toSize())
         scale = min(area.width() / picture.width(), area.height() / picture.height())
+        drawn = QPicture()  # drawn at once, SVG files would have the clips of plots elsewhere
+        with QPainter(drawn) as painter:
+            # A plot overrides `render`, and would draw less.
+            QWidget.render(picture, painter, QPoint(), QRegion(), QWidget.RenderFlag.DrawChildren)
+        scale *= drawn.logicalDpiX() / canvas.painter.device().logicalDpiX()  # Qt scales by it, too
         canvas.painter.translate(area.topLeft())
         canvas.painter.scale(scale, scale)
-        # A plot overrides `render`, and would draw less.
-        flags = QWidget.RenderFlag.DrawChildren
-        QWidget.render(picture, canvas.painter, QPoint(), QRegion(), flags)
+        canvas.painter.drawPicture(QPoint(), drawn)
         for plot in plots:
             plot.draw_on_paper(on=False)
         picture.resize(before)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from xml.etree import ElementTree as ET
 
+import numpy as np
+import pyqtgraph as pg
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QGuiApplication, QImage, QPalette
@@ -12,7 +15,7 @@ from waiting import draft_step
 from prune_gui.gui.figures.figure import PAGE, PICTURE, Figure, Sheet
 from prune_gui.gui.figures.picture import Cover, picture_panel
 from prune_gui.gui.views import registry
-from prune_gui.gui.views.plot import Plot
+from prune_gui.gui.views.plot import Plot, pen
 from prune_gui.raster.colours import DARK, LIGHT
 from prune_gui.session import Settings
 from prune_gui.session.settings import FigureSettings
@@ -145,6 +148,18 @@ def picture_of(view):
     return Sheet(Figure([picture_panel(view)], "", FigureSettings()), "png", 100).finish().image
 
 
+def test_a_picture_has_the_same_place_at_any_resolution(pruned, look_at):
+    panel = picture_panel(look_at(pruned.views.view("norms")))
+    figure = Figure([panel], "", FigureSettings(legend=False))
+    ends = []
+    for dpi in (72, 300):
+        image = Sheet(figure, "png", dpi).finish().image
+        pixels = np.frombuffer(image.constBits(), np.uint32).reshape(image.height(), -1)
+        ends.append(np.argwhere(pixels != pixels[0, 0]).max(0) / pixels.shape)
+    assert ends[0] == pytest.approx(ends[1], abs=0.01)
+    assert ends[0].min() > 0.9
+
+
 def test_a_zoomed_picture_ends_at_its_frame_in_an_svg(pruned, look_at, settle):
     view = look_at(pruned.views.view("mask"))
     view.canvas.setRange(xRange=(3, 8), yRange=(10, 20), padding=0)
@@ -168,6 +183,12 @@ def test_a_zoomed_picture_ends_at_its_frame_in_an_svg(pruned, look_at, settle):
     assert view.canvas.part.image is whole
 
 
+def points_of(path):
+    """Return the points of a path of straight lines, (points, 2)."""
+    numbers = re.findall(r"-?[\d.]+(?:e-?\d+)?", path.get("d"))
+    return np.array(numbers, float).reshape(-1, 2)
+
+
 @pytest.mark.parametrize("name", ["norms", "layers", "distribution"])
 def test_zoomed_bars_end_at_their_frame_in_an_svg(pruned, look_at, settle, name):
     view = look_at(pruned.views.view(name))
@@ -184,12 +205,33 @@ def test_zoomed_bars_end_at_their_frame_in_an_svg(pruned, look_at, settle, name)
             float, group.get("transform", "matrix(1,0,0,1,0,0)")[7:-1].split(",")
         )
         if abs(a) > 1 and not b:  # in the coordinates of a plot
-            for bar in group.findall("{http://www.w3.org/2000/svg}rect"):
-                x, width = float(bar.get("x")), float(bar.get("width"))
-                sides += [left + a * x, left + a * (x + width)]
+            for bar in group.findall("{http://www.w3.org/2000/svg}path"):
+                sides += [left + a * x for x in points_of(bar)[:, 0]]
     assert len(sides) > 4
     assert min(sides) > 15  # the axis is beside it
     assert max(sides) <= figure.size.width() - 5
+
+
+def test_a_line_beyond_the_frame_of_a_plot_is_clipped_in_an_svg(pruned, look_at):
+    plot = look_at(pruned.views.view("norms")).findChild(Plot)
+    (first, last), (low, high) = plot.view.viewRange()
+    beyond = pg.PlotCurveItem([2 * first - last, 2 * last], [low, 2 * high], pen=pen("#ff0000"))
+    plot.addItem(beyond, ignoreBounds=True)
+    figure = Figure([picture_panel(pruned.views.view("norms"))], "", FigureSettings())
+    root = ET.fromstring(Sheet(figure, "svg").finish().content())
+    svg = "{http://www.w3.org/2000/svg}"
+    [clip] = [
+        group.get("clip-path")[5:-1]
+        for group in root.iter(f"{svg}g")
+        for line in group.findall(f"{svg}g[@stroke='#ff0000']")
+        if line.find(f"{svg}path") is not None
+    ]
+    corners = points_of(root.find(f".//{svg}clipPath[@id='{clip}']/{svg}path"))
+    assert (corners.min(0) > (15, 5)).all()  # the axis is beside it
+    assert (corners.max(0) < (figure.size.width() - 5, figure.size.height() - 15)).all()
+    width, height = np.ptp(corners, 0)
+    frame = plot.view.sceneBoundingRect()
+    assert width / height == pytest.approx(frame.width() / frame.height(), rel=0.3)
 
 
 def test_lines_along_the_tops_of_bars_are_as_thin_at_any_resolution(pruned, look_at):

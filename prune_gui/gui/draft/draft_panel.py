@@ -129,10 +129,16 @@ class DraftPanel(QWidget):
         if focus:  # for other reasons, Fusion draws no focus frame
             self.method.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
-    def _load(self, number: int | None) -> None:
-        """Load a step into the form, unless it is in it; None for the draft, which is."""
+    def _load(self, number: int | None) -> bool:
+        """Load a step into the form, unless it is in it; None for the draft, which is.
+
+        Return whether there is such a step: a picture may be older than the stack.
+        """
         if number is not None and self._editing != number - 1:
+            if number > len(self._workbench.opened.steps):
+                return False
             self.edit(number - 1, focus=False)
+        return True
 
     def edit_with_amount(self, index: int, amount: Amount) -> None:
         self.edit(index)
@@ -221,7 +227,8 @@ class DraftPanel(QWidget):
         bench = self._workbench
         match request:
             case CutRequest():
-                self._load(request.step)
+                if not self._load(request.step):
+                    return
                 own = {"group": request.group} if request.group else {}
                 self._cuts.apply(partial(FIELD_FOR[request.quantity], value=request.value, **own))
             case StepRequest(step):
@@ -229,8 +236,7 @@ class DraftPanel(QWidget):
             case TargetsRequest(names):
                 self.targets.choose(names)
             case AmountRequest():
-                self._load(request.step)
-                method = self.form.method()
+                method = self.form.method() if self._load(request.step) else None
                 if method is not None and method.takes_own_amounts:
                     amounts = with_own_amount(method.own_amounts, request.name, request.amount)
                     self.form.set_value("amounts", amounts)
@@ -267,8 +273,8 @@ class DraftPanel(QWidget):
         except RecipeError as error:
             workbench.fail(deferred("Taking the shares of a step"), error)
             return
-        self._load(None if number == workbench.draft_number else number)
-        self._show_step(step)
+        if self._load(None if number == workbench.draft_number else number):
+            self._show_step(step)
         with QSignalBlocker(self.preview):
             self.preview.setChecked(True)
         self._update()

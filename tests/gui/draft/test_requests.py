@@ -25,6 +25,21 @@ def test_dragging_the_cut_of_a_step_edits_the_step(draft, workbench, settle, qtb
     assert amounts == [1000 / weights.numel(), 0.25]
 
 
+def test_a_request_for_a_step_that_is_gone_changes_nothing(draft, workbench, settle, make_step):
+    workbench.edit(lambda session: session.add(make_step()))
+    settle()
+    before = workbench.session.draft
+    for request in (
+        CutRequest("weight", 0.1, step=2),
+        AmountRequest("features.conv2.weight", 0.1, step=2),
+        SharesRequest(2),
+    ):
+        draft.change(request)
+        settle()
+    assert not draft.editing
+    assert workbench.session.draft == before
+
+
 def test_an_amount_of_one_parameter_is_drafted_added_and_undone(draft, workbench, settle):
     slide(draft, 50)
     settle()

@@ -65,11 +65,9 @@ def prune(
             continue
         only = recipe.with_steps((step,))
         checkpoint = InMemory(parameters)
-        found, protected = (
-            select_in(checkpoint, step.targets),
-            protected_in(checkpoint, recipe.protect),
-        )
-        names = [info.name for info in found if info.name not in protected]
+        protected = protected_in(checkpoint, recipe.protect)
+        found = (info.name for info in select_in(checkpoint, step.targets))
+        names = [name for name in found if name not in protected]
         if not on_processor and _ranks_magnitudes(step):
             targets = {name: parameters[name] for name in names}
             result |= _prune_magnitudes(step.method, targets, result)  # type: ignore[arg-type]

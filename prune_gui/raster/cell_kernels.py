@@ -233,7 +233,7 @@ def add_lines(
     which get the sums and the numbers.
     """
     rows, columns, down, across = lines
-    complete = 0
+    defined_bytes, complete = defined.view(np.uint8), 0
     for i in range(rows.size):
         line, row, total = values[rows[i] :], down[i], 0.0
         for j in range(columns.size):
@@ -246,13 +246,15 @@ def add_lines(
                 by_column[0, across[j]] += np.float64(line[np.uint64(columns[j])])
             continue
         for j in range(columns.size):
-            column = np.uint64(columns[j])
+            column, is_defined = np.uint64(columns[j]), np.uint8(1)
             value = np.float64(line[column])
-            if np.isfinite(value) and (defined.size == 0 or defined[np.uint64(rows[i]) + column]):
-                by_row[0, row] += value
-                by_row[1, row] += 1
-                by_column[0, across[j]] += value
-                by_column[1, across[j]] += 1
+            if defined.size > 0:
+                is_defined = defined_bytes[np.uint64(rows[i]) + column]
+            if np.isfinite(value):
+                by_row[0, row] += value * is_defined
+                by_row[1, row] += is_defined
+                by_column[0, across[j]] += value * is_defined
+                by_column[1, across[j]] += is_defined
     for j in range(columns.size):
         by_column[1, across[j]] += complete
 

@@ -101,19 +101,19 @@ def add_remaining_powers(
 ) -> None:
     """Do the same for the finite remaining elements only, and count them."""
     columns = rows.shape[1]
+    remaining_bytes = None if remaining_mask is None else remaining_mask.view(np.uint8)
     lanes = np.zeros(LANES)
     for i in range(rows.shape[0]):
         lanes[:] = 0.0
         for j in range(columns):
-            if remaining_mask is not None and not remaining_mask[i * columns + j]:
-                continue
+            counted = np.uint8(1) if remaining_bytes is None else remaining_bytes[i * columns + j]
             absolute = np.float64(value(rows[i, j])) * scale
             if math.isfinite(absolute):
-                power = absolute * absolute if square else absolute
+                power = (absolute * absolute if square else absolute) * counted
                 lanes[j % LANES] += power
                 column_sums[j] += power
-                row_counts[i] += 1
-                column_counts[j] += 1
+                row_counts[i] += counted
+                column_counts[j] += counted
         for lane in range(LANES):
             row_sums[i] += lanes[lane]
 

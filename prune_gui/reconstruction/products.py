@@ -1,7 +1,8 @@
 """Fast products of float32 matrices: by oneDNN on the processor, by the tensor cores of a card.
 
-torch leaves those on the processor to MKL, which uses half of the width of its vector units if
-Intel has not made it: oneDNN takes half of the time there (measured on an AMD EPYC).
+torch leaves those on the processor to MKL, which uses half of the width of AVX-512 if Intel has not
+made it: oneDNN takes half of the time there (measured on an AMD EPYC). On another without AVX-512,
+oneDNN is not faster, and takes up to twice as long for X^T X.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def fast_products() -> Iterator[None]:
 
     Those on the processor keep the accuracy of float32; see `tensor_core_products` for others.
     """
-    one_dnn = _OneDnnProducts() if has_one_dnn() else nullcontext()  # type: ignore[no-untyped-call]
+    one_dnn = _OneDnnProducts() if one_dnn_is_faster() else nullcontext()  # type: ignore[no-untyped-call]
     with tensor_core_products(), one_dnn:
         yield
 
@@ -47,6 +48,11 @@ def has_one_dnn() -> bool:
     """Return whether this torch has oneDNN."""
     has_it: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     return has_it
+
+
+def one_dnn_is_faster() -> bool:
+    """Return whether products of float32 on the processor are left to oneDNN."""
+    return has_one_dnn() and "AVX512" in torch.backends.cpu.get_cpu_capability()
 
 
 class _OneDnnProducts(TorchDispatchMode):  # type: ignore[no-untyped-call]

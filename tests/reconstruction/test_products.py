@@ -5,7 +5,14 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from prune_gui.reconstruction import products
 from prune_gui.reconstruction.products import fast_products, has_one_dnn
+
+
+@pytest.fixture(autouse=True)
+def _one_dnn(monkeypatch):
+    """Leave products to oneDNN on every processor."""
+    monkeypatch.setattr(products, "one_dnn_is_faster", has_one_dnn)
 
 
 @pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True), (True, True)])
@@ -70,8 +77,8 @@ def test_a_factor_that_is_a_part_of_a_matrix_is_copied():
     first, whole = torch.randn(150, 130), torch.randn(130, 280)
     parts = whole[:, :140], whole[:, ::2], whole.mT[:140].mT, whole[:1, :140].expand(130, 140)
     with FactorsOfOneDnn() as factors, fast_products():
-        products = [first @ part for part in parts]
+        found = [first @ part for part in parts]
     assert len(factors.found) == len(parts)
     assert all(one.mT.is_contiguous() or one.is_contiguous() for one in factors.found)
-    for product, part in zip(products, parts, strict=True):
+    for product, part in zip(found, parts, strict=True):
         torch.testing.assert_close(product, first @ part, rtol=1e-5, atol=1e-4)

@@ -15,6 +15,7 @@ import torch
 from command_line import prune_gui
 from safetensors.torch import save_file
 
+from prune_gui.cli import _wait_without_spinning
 from prune_gui.cli.apply import load_recipe
 from prune_gui.cli.printing import print_json, print_line
 from prune_gui.errors import RecipeError
@@ -61,6 +62,18 @@ def test_a_recipe_on_endless_standard_input_is_refused(monkeypatch):
 @pytest.mark.skipif(sys.platform != "linux", reason="a device of Linux")
 def test_unwritable_output_is_one_line_on_standard_error(folder):
     assert_one_line(in_shell("PROGRAM --help >/dev/full", folder), "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("given", "spins"),
+    [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, None)],
+)
+def test_threads_spin_briefly_unless_the_user_says_how(monkeypatch, given, spins):
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "environ", environ := dict(given))
+    _wait_without_spinning()
+    assert environ.get("GOMP_SPINCOUNT") == spins
 
 
 def test_no_file_gets_the_descriptor_of_a_closed_stream(folder):

@@ -10,7 +10,7 @@ import pytest
 from pages import errors
 from PySide6.QtCore import QSize
 from PySide6.QtGui import QKeySequence
-from PySide6.QtWidgets import QApplication, QDockWidget
+from PySide6.QtWidgets import QApplication, QDockWidget, QTabBar
 
 from prune_gui.errors import CheckpointError
 from prune_gui.gui.actions import menus
@@ -142,3 +142,16 @@ def test_each_view_fits_a_low_screen_beside_the_dock_that_evaluates(demo_window,
     for _ in range(2):  # the layout of the view, then that of the window
         QApplication.processEvents()
     assert demo_window.minimumSizeHint().height() <= LOW_SCREEN_PX
+
+
+def test_every_tab_is_in_sight_with_large_texts(demo_window, qtbot):
+    demo_window.commands.preferences.change("density", "large")
+    demo_window.resize(1280, 800)
+    demo_window.views.bring_forward("compare")
+    demo_window.views.front.show_pictures()
+
+    def shown():
+        return [bar for bar in demo_window.views.findChildren(QTabBar) if bar.isVisible()]
+
+    qtbot.waitUntil(lambda: len(shown()) == 2)  # the views, and the kinds of comparison
+    assert all(bar.width() >= bar.sizeHint().width() for bar in shown())

@@ -60,6 +60,8 @@ TITLE: Final = 1.8  # scale of the title of a page
 TIGHT_PX: Final = 4  # between parts of one thing: a bar and its label, the lines of a legend
 GAP_PX: Final = 8  # between neighbours, and from the edge of a panel
 WIDE_PX: Final = 16  # between groups
+TAB_PADDING_PX: Final = 12
+"""Space beside the text of a tab, both sides together: large texts fit in a window of 1280 px."""
 APP_SIZES_PX: Final = (16, 24, 32, 48, 64, 128)
 SIZES_PX: Final = (16, 20, 24, 32)
 """Sizes of icons; Qt chooses the smallest pixmap that is large enough."""
@@ -85,7 +87,7 @@ def colours(palette: QPalette) -> Colours:
 
 
 class PlainStyle(QProxyStyle):
-    """A style with plain text in labels, no icons on dialog buttons, and padded rows.
+    """A style with plain text in labels, no icons on dialog buttons, padded rows and narrow tabs.
 
     Labels and tool tips show plain text by default. Qt would treat a text that looks like HTML, for
     example because of a name from a file, as rich text, which can imitate anything and load files.
@@ -117,6 +119,16 @@ class PlainStyle(QProxyStyle):
         if hint == QStyle.StyleHint.SH_FocusFrame_AboveWidget:
             return 1
         return super().styleHint(hint, option, widget, returnData)
+
+    def pixelMetric(  # noqa: N802
+        self,
+        metric: QStyle.PixelMetric,
+        option: QStyleOption | None = None,
+        widget: QWidget | None = None,
+    ) -> int:
+        if metric == QStyle.PixelMetric.PM_TabBarTabHSpace:
+            return TAB_PADDING_PX
+        return super().pixelMetric(metric, option, widget)
 
     def sizeFromContents(  # noqa: N802
         self,

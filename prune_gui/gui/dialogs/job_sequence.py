@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,8 @@ from prune_gui.language import tr
 if TYPE_CHECKING:
     from prune_gui.gui.workbench import Workbench
     from prune_gui.session.changes import Changes
+
+log = logging.getLogger(__name__)
 
 
 class JobSequenceDialog(QDialog):
@@ -91,14 +94,25 @@ class JobSequenceDialog(QDialog):
             return
         if isinstance(event, Finished):
             index, self._index = self._index, self._index + 1
-            self._take_result(index, event.result)
-            if event.ticket == self._ticket:
-                self._next()
-        elif isinstance(event, Failed | Dropped):
-            self._remaining_jobs.clear()
-            if isinstance(event, Failed):
-                self._fail(tr(event.job.title), event.error)
-            self._next()
+            try:
+                self._take_result(index, event.result)
+            except Exception as error:
+                log.exception("Taking the result of a job")
+                self._end(tr(event.job.title), error)
+            else:
+                if event.ticket == self._ticket:
+                    self._next()
+        elif isinstance(event, Failed):
+            self._end(tr(event.job.title), event.error)
+        elif isinstance(event, Dropped):
+            self._end()
+
+    def _end(self, title: str = "", error: BaseException | None = None) -> None:
+        """Drop the jobs that remain, and show the error if there is one."""
+        self._remaining_jobs.clear()
+        if error is not None:
+            self._fail(title, error)
+        self._next()
 
     @abstractmethod
     def _run(self) -> None:

@@ -65,6 +65,23 @@ def test_a_failed_job_ends_the_sequence(dialog, qtbot):
     assert not ran
 
 
+def test_a_result_that_cannot_be_shown_ends_the_sequence_and_is_logged(
+    dialog, qtbot, monkeypatch, caplog
+):
+    ran = []
+
+    def fail(*_):
+        raise ZeroDivisionError("zero")
+
+    monkeypatch.setattr(dialog, "_take_result", fail)
+    with qtbot.waitSignal(dialog.ended):
+        dialog._start(jobs(lambda _: "a", ran.append))
+    assert dialog.failures == [("Job 0", "zero")]
+    assert not dialog.running
+    assert not ran
+    assert "ZeroDivisionError: zero" in caplog.text
+
+
 def test_cancelling_the_job_in_the_status_bar_ends_the_sequence(dialog, qtbot, workbench):
     began, ran = threading.Event(), []
 

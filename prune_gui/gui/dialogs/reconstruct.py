@@ -13,6 +13,7 @@ from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtWidgets import QComboBox, QLabel, QLineEdit, QSpinBox, QWidget
 
 from prune_gui.engine import Event, Job, Progressed, Reported
+from prune_gui.errors import PruneGuiError
 from prune_gui.evaluation.evaluation_jobs import MetricCurve
 from prune_gui.gui.dialogs import questions
 from prune_gui.gui.dialogs.job_sequence import JobSequenceDialog
@@ -325,9 +326,13 @@ class ReconstructDialog(JobSequenceDialog):
         self.message.say(text, warning=False)
         self._refresh()
 
-    def _fail(self, _title: str, error: BaseException) -> None:
+    def _fail(self, title: str, error: BaseException) -> None:
         self._blocks.clear()
-        self.message.say_error(str(error), "")
+        if isinstance(error, PruneGuiError):
+            self.message.say_error(str(error), "")
+        else:
+            self.message.say("")
+            super()._fail(title, error)
 
     def _say_stopped(self) -> None:
         if self._written is None and self._blocks:

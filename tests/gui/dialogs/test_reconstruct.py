@@ -3,6 +3,7 @@ from fnmatch import fnmatch
 import numpy as np
 import pytest
 import torch
+from pages import errors
 from safetensors.torch import save_file
 
 from prune_gui import open_checkpoint
@@ -44,6 +45,14 @@ def test_a_folder_without_a_model_is_told_in_the_dialog(dialog, qtbot, tmp_path)
     assert dialog.run.isEnabled()
     assert not dialog.show_result.isEnabled()
     assert not (tmp_path / "out").exists()
+
+
+def test_an_internal_error_names_the_log(dialog, demo_window):
+    dialog._fail("Reconstructing", ZeroDivisionError("zero"))
+    assert dialog.message.text() == ""
+    box = errors(demo_window)
+    assert box.text().endswith("because of an internal error. See the log at prune-gui.log.")
+    box.accept()
 
 
 def test_the_errors_are_drawn_in_the_colours_of_another_theme(dialog, qtbot):

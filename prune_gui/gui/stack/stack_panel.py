@@ -418,7 +418,11 @@ class StepDelegate(QStyledItemDelegate):
 
 
 def fitted_lines(text: str, font: QFont, width: int, max_lines: int) -> list[str]:
-    """Return a text in at most `max_lines` lines; the last one is elided in the middle."""
+    """Return a text in at most `max_lines` lines; the last one is elided in the middle.
+
+    No line starts with "%".
+    """
+    text = text.replace(" %", "\N{NO-BREAK SPACE}%")
     metrics, layout = QFontMetrics(font), QTextLayout(text, font)
     option = QTextOption()
     option.setWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)

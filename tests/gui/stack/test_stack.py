@@ -378,6 +378,12 @@ def test_a_longer_text_is_elided_in_the_middle_of_its_last_line(qapp):
     assert last.endswith("weight")
 
 
+@pytest.mark.parametrize("width", range(80, 240, 8))
+def test_no_line_starts_with_a_percent_sign(qapp, width):
+    lines = fitted_lines("zeroes 5,308 of 10,616 (50.0 %)", QFont(), width, 4)
+    assert not any(line.startswith("%") for line in lines)
+
+
 @given(st.text(st.sampled_from("abcW._*!, 0\u4e2d\u6587")), st.integers(60, 500), st.integers(1, 3))
 def test_no_line_is_wider_than_the_card(qapp, text, width, max_lines):
     lines = fitted_lines(text, QFont(), width, max_lines)

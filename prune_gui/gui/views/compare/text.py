@@ -64,7 +64,7 @@ def headline(losses: StateLosses, colour: str, *, has_reference: bool = True) ->
     shown, style = escape(one_line(short_name(name))), f'style="color: {colour}"'
     shown = shown.replace(".", f".{BREAK}")
     link = f'<a {style} href="{escape(name)}">{shown}</a>'
-    return tr(message, name=link, value=escape(value))
+    return tr(message, name=link, value=escape(value).replace(" ", "&nbsp;"))
 
 
 class LossScale(NamedTuple):

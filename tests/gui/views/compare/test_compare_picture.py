@@ -96,7 +96,7 @@ def test_the_headline_names_the_parameter_that_lost_most(losses):
     assert total_text(losses) == "0 % of the weights read"
     done = compute_losses(losses, lambda _: True, Monitor())
     link = '<a style="color: #000000" href="b">b</a>'
-    assert headline(done, "#000000") == f"Most lost: {link}, 20.0 %"
+    assert headline(done, "#000000") == f"Most lost: {link}, 20.0&nbsp;%"
     arrow = "\N{RIGHTWARDS ARROW}"
     assert total_text(done) == (f"In all: sparsity 25.0 % {arrow} 50.0 %, 1.9 % of the energy lost")
 
@@ -119,7 +119,7 @@ def test_the_headline_names_what_changed_most_where_nothing_is_lost(resolved):
     assert headline(same, "#000000") == "No energy is lost from left to right."
     smaller = resolved(v=torch.ones(2), w=torch.ones(4))
     less = compute_losses(empty_losses(left, smaller), lambda _: True, Monitor())
-    assert headline(less, "#000000").endswith('href="v">v</a>, 50.0 %')
+    assert headline(less, "#000000").endswith('href="v">v</a>, 50.0&nbsp;%')
     other = resolved(v=torch.zeros(2), w=torch.ones(4))
     less = compute_losses(empty_losses(left, other), lambda _: True, Monitor())
     assert headline(less, "#000000") == "No energy is lost in the parameters of equal shapes."

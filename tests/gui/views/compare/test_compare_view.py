@@ -213,7 +213,7 @@ def test_all_parameters_are_ranked_by_what_they_lose(compare, bench, qtbot):
     assert second[0] == "fc"
     headline = compare.headline
     assert "Most lost: <a" in headline.text()
-    assert ">fc.\u200bbias</a>, 100.0 %" in headline.text()
+    assert ">fc.\u200bbias</a>, 100.0&nbsp;%" in headline.text()
     headline.linkActivated.emit("fc.bias")
     assert bench.chosen == "fc.bias"
     compare.table_widget.sortByColumn(0, Qt.SortOrder.AscendingOrder)

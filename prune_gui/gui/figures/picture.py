@@ -5,12 +5,13 @@ from __future__ import annotations
 from html import escape
 from typing import Final, Protocol
 
-from PySide6.QtCore import QPoint, QRectF, SignalInstance
+from PySide6.QtCore import QPoint, QRectF, QSizeF, SignalInstance
 from PySide6.QtGui import QFontInfo, QPainter, QPalette, QPicture, QRegion
 from PySide6.QtWidgets import QLabel, QWidget
 
 from prune_gui.errors import one_line
 from prune_gui.gui.figures.panels import Canvas, CellsPanel, Panel
+from prune_gui.gui.views.maps.canvas import MapCanvas, fitted
 from prune_gui.gui.views.overview.block_grid import BlockGrid
 from prune_gui.gui.views.plot import Plot
 from prune_gui.gui.widgets.theme import colours
@@ -85,12 +86,20 @@ class WidgetPanel(Panel):
     ) -> None:
         self.title, self.legend = title, legend
         self._source, self._picture = source, picture
+        self._frame = QSizeF()  # of the axes around a picture that keeps its proportions
         self._aspect = aspect or picture.height() / max(1, picture.width())
+        if aspect is None and isinstance(picture, MapCanvas) and picture.has_square_cells:
+            assert picture.layout_shown is not None
+            content = picture.sight & fitted(picture.layout_shown)
+            self._frame = QSizeF(picture.size()) - picture.view.size()
+            self._aspect = content.height() / content.width()
         self._text_px = QFontInfo(picture.font()).pixelSize()
         self._min_height = picture.minimumSizeHint().height()
 
     def height(self, canvas: Canvas, width: float) -> float:
-        height = width * min(max(self._aspect, MIN_ASPECT), MAX_ASPECT)
+        frame = self._frame * self._scale(canvas)
+        height = frame.height() + self._aspect * (width - frame.width())
+        height = min(max(height, MIN_ASPECT * width), MAX_ASPECT * width)
         return max(self._scale(canvas) * self._min_height, height)
 
     def _scale(self, canvas: Canvas) -> float:

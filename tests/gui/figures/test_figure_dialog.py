@@ -15,6 +15,7 @@ from waiting import draft_step
 from prune_gui.gui.figures.figure import PAGE, PICTURE, Figure, Sheet
 from prune_gui.gui.figures.picture import Cover, picture_panel
 from prune_gui.gui.views import registry
+from prune_gui.gui.views.maps.canvas import SquareCells
 from prune_gui.gui.views.plot import Plot, pen
 from prune_gui.raster.colours import DARK, LIGHT
 from prune_gui.session import Settings
@@ -160,12 +161,8 @@ def test_a_picture_has_the_same_place_at_any_resolution(pruned, look_at):
     assert ends[0].min() > 0.9
 
 
-def test_a_zoomed_picture_ends_at_its_frame_in_an_svg(pruned, look_at, settle):
-    view = look_at(pruned.views.view("mask"))
-    view.canvas.setRange(xRange=(3, 8), yRange=(10, 20), padding=0)
-    settle()
-    whole = view.canvas.part.image
-    figure = Figure([picture_panel(view)], "", FigureSettings())
+def image_box(figure):
+    """Return the left, top, right and bottom of the only image in the SVG of a figure."""
     root = ET.fromstring(Sheet(figure, "svg").finish().content())
     [(group, image)] = [
         (group, image)
@@ -173,7 +170,26 @@ def test_a_zoomed_picture_ends_at_its_frame_in_an_svg(pruned, look_at, settle):
         for image in group.findall("{http://www.w3.org/2000/svg}image")
     ]
     a, _, _, d, left, top = map(float, group.get("transform")[7:-1].split(","))
-    right, bottom = left + a * float(image.get("width")), top + d * float(image.get("height"))
+    return left, top, left + a * float(image.get("width")), top + d * float(image.get("height"))
+
+
+def test_a_picture_with_square_cells_is_larger_on_paper_than_on_a_low_screen(pruned, look_at):
+    view = look_at(pruned.views.view("mask"))  # its picture is twice as high as wide
+    view.findChild(SquareCells).click()
+    view.canvas.resize(900, 400)
+    figure = Figure([picture_panel(view)], "", FigureSettings())
+    left, top, right, bottom = image_box(figure)
+    assert (bottom - top) / (right - left) == pytest.approx(2, rel=0.1)
+    assert right - left > 0.5 * figure.size.width()
+
+
+def test_a_zoomed_picture_ends_at_its_frame_in_an_svg(pruned, look_at, settle):
+    view = look_at(pruned.views.view("mask"))
+    view.canvas.setRange(xRange=(3, 8), yRange=(10, 20), padding=0)
+    settle()
+    whole = view.canvas.part.image
+    figure = Figure([picture_panel(view)], "", FigureSettings())
+    left, top, right, bottom = image_box(figure)
     frame = view.canvas.view.sceneBoundingRect()
     assert left > 15  # the axis is beside it
     assert top >= 5

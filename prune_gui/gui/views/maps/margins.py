@@ -11,7 +11,7 @@ import numpy as np
 import pyqtgraph as pg
 from numpy.typing import NDArray
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor, QFont, QFontMetricsF
+from PySide6.QtGui import QColor, QFont, QFontInfo, QFontMetricsF
 
 from prune_gui.gui.views.bars.data import drawable, span, visible_positions
 from prune_gui.gui.views.plot import pen
@@ -183,7 +183,7 @@ PADDING_PX: Final = 8
 
 
 class HeadAxis(pg.AxisItem):  # type: ignore[misc]
-    """An axis with a text at each head, or at every n-th head if they are too near."""
+    """An axis with a text at each head, or at every n-th head if they are too near, and a title."""
 
     def __init__(self, orientation: str) -> None:
         super().__init__(orientation, pen=None, showValues=True, maxTickLength=0)
@@ -198,13 +198,25 @@ class HeadAxis(pg.AxisItem):  # type: ignore[misc]
         small = scaled(font, SMALL)
         self._bands, self._shares, self._metrics = bands, shares, QFontMetricsF(small)
         self.setStyle(tickFont=small)
+        title = tr("share pruned of each head") if shares else tr("head")
+        style = {"font-size": f"{QFontInfo(small).pointSizeF():g}pt"}
+        self.setLabel(title, color=self.textPen().color().name(), **style)
         self.setVisible(bands is not None)
+        line_px = self._metrics.lineSpacing()
         if self.orientation == "right":
-            self.setWidth(self._longest(compact=True) + PADDING_PX if bands else 0)
+            self.setWidth(self._longest(compact=True) + line_px + PADDING_PX if bands else 0)
         else:
-            self.setHeight(2 * self._metrics.lineSpacing() + PADDING_PX if bands else 0)
+            self.setHeight(3 * line_px + PADDING_PX if bands else 0)
+        self.resizeEvent()
         self.picture = None
         self.update()
+
+    def resizeEvent(self, event: object = None) -> None:  # noqa: N802
+        """Centre the title, and hide it if it is longer than the axis."""
+        super().resizeEvent(event)
+        if self.label is not None:  # as it is on closing
+            length = self.height() if self.orientation == "right" else self.width()
+            self.label.setVisible(self.label.boundingRect().width() <= length)
 
     def tickValues(  # noqa: N802
         self, low: float, high: float, size: float

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication
 from safetensors.torch import save_file
 
 from prune_gui.gui.views.maps import text as map_text
@@ -75,6 +76,7 @@ def test_each_head_of_the_file_has_its_sparsity_beside_it(mask, bench):
     assert _texts(mask, "right") == [
         "head 0\n0.0 %", "head 1\n100.0 %", "head 2\n0.0 %", "head 3\n0.0 %",
     ]  # fmt: skip
+    assert mask.canvas.plotItem.getAxis("right").labelText == "share pruned of each head"
     assert _texts(mask, "top") == []
     assert _lines(mask) == 3
     bench.show(OUTPUT)
@@ -92,6 +94,14 @@ def test_texts_of_heads_side_by_side_do_not_touch(qapp, size):
         assert "50.5 %" in lines
         longest = axis._metrics.horizontalAdvance("head 11" if "head" in lines else "50.5 %")
         assert spacing * size / 384 >= longest + 8
+
+
+def test_the_title_of_heads_is_hidden_where_it_does_not_fit(mask):
+    axis = mask.canvas.plotItem.getAxis("right")
+    for height, is_shown in ((700, True), (260, False), (700, True)):
+        mask.resize(700, height)
+        QApplication.processEvents()
+        assert axis.label.isVisible() == is_shown
 
 
 def test_parameters_without_heads_have_no_lines(mask, bench):

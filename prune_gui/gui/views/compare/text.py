@@ -14,7 +14,15 @@ from numpy.typing import NDArray
 
 from prune_gui.errors import one_line
 from prune_gui.gui.views.compare.data import Shades
-from prune_gui.gui.views.legend_text import SCALE_STEPS, SEPARATOR, counted, marked, scale, unbroken
+from prune_gui.gui.views.legend_text import (
+    SCALE_STEPS,
+    SEPARATOR,
+    counted,
+    marked,
+    scale,
+    swatch,
+    unbroken,
+)
 from prune_gui.language import deferred, format_number, tr, trn
 from prune_gui.number_formats import sparsity, sparsity_share
 from prune_gui.raster.colours import Colours
@@ -233,13 +241,13 @@ def legend(overlap: Overlap, colours: Colours, *, corrected: bool = False) -> st
     """Return the legend of two pictures as rich text; see `ComparePainter.has_corrected`."""
     shades = Shades.of(colours)
     parts = (
-        (shades.both, tr("pruned in both"), overlap.both),
-        (shades.left, tr("pruned only on the left (revived)"), overlap.left),
-        (shades.right, tr("pruned only on the right"), overlap.right),
-        (shades.kept, tr("kept in both"), overlap.kept),
+        (marked, shades.both, tr("pruned in both"), overlap.both),
+        (marked, shades.left, tr("pruned only on the left (revived)"), overlap.left),
+        (marked, shades.right, tr("pruned only on the right"), overlap.right),
+        (swatch, shades.kept, tr("kept in both"), overlap.kept),
     )
-    shown = (part for part in parts if part[2])
-    entries = [marked(shade, counted(title, n, overlap.total)) for shade, title, n in shown]
+    shown = (part for part in parts if part[3])
+    entries = [show(shade, counted(title, n, overlap.total)) for show, shade, title, n in shown]
     if corrected:
         entries.append(marked(shades.corrected, tr("kept in both, corrected")))
     return SEPARATOR.join([*entries, unbroken(tr("IoU {iou:.3f}", iou=overlap.iou))])

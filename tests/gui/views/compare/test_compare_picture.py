@@ -58,6 +58,8 @@ def test_the_legend_shows_only_colours_that_occur():
     assert "pruned only on the right 30 (30.0 %)" in text
     assert "kept in both 60 (60.0 %)" in text
     assert "pruned only on the left" not in text
+    assert text.count("■") == 2
+    assert text.count("□") == 1  # outlined: what is kept is pale
     assert "IoU 0.250" in text
 
 

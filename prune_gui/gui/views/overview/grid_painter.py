@@ -236,21 +236,28 @@ class GridPainter:
             text.moveTop(tile.bottom() + gap)
             painter.setPen(self._faint if cell.is_faint else QColor(colours.foreground))
             self._write(painter, text, cell.text, CENTRE)
+        above = area.top() - 2
         if captions := self._row(position).captions:
             text.moveBottom(area.top() - gap)
+            above = text.top()
             text.adjust(gap, 0, -gap, 0)  # names side by side do not look like one
             painter.setPen(self._faint)
             self._write(painter, text, captions[position.column], CENTRE)
         if cell.badge:
-            self._draw_badge(painter, area, tile, cell.badge)
+            self._draw_badge(painter, area, tile, above, cell.badge)
         if cell.is_locked:
             self._draw_lock(painter, QPointF(area.left() - 2, area.top() - 2))
 
     def _row(self, position: Position) -> BlockRow:
         return self.arrangement.sections[position.section].rows[position.row]
 
-    def _draw_badge(self, painter: QPainter, picture: QRectF, tile: QRectF, text: str) -> None:
-        """Draw a badge in the corner of a picture, or beside or above it if it would hide it."""
+    def _draw_badge(
+        self, painter: QPainter, picture: QRectF, tile: QRectF, above: float, text: str
+    ) -> None:
+        """Draw a badge in the corner of a picture, or beside or above it if it would hide it.
+
+        A badge above the picture and its caption ends at `above`.
+        """
         painter.setFont(scaled(self._font, SMALL))
         metrics = painter.fontMetrics()
         size = QSizeF(metrics.horizontalAdvance(text) + 6, metrics.height())
@@ -261,7 +268,7 @@ class GridPainter:
         elif tile.right() - corner.x() >= size.width():
             area.moveTopLeft(corner)
         else:
-            area.moveBottomRight(corner)
+            area.moveBottomRight(QPointF(corner.x(), above))
         if tile.adjusted(-2, -2, 2, 2).contains(area):
             self._draw_pill(painter, area)
             painter.drawText(area, Qt.AlignmentFlag.AlignCenter, text)

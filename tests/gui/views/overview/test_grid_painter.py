@@ -19,8 +19,8 @@ RED, GREEN = "#ff0000", "#00ff00"
 def drawn(qtbot):
     """Return a function that draws equal cells and counts the pixels of a colour."""
 
-    def draw(cell, colour, frame=None):
-        arrangement = Arrangement(tuple(sections(dict.fromkeys(NAMES, (4, 4)))))
+    def draw(cell, colour, frame=None, names=NAMES):
+        arrangement = Arrangement(tuple(sections(dict.fromkeys(names, (4, 4)))))
         grid = GridPainter(arrangement, lambda _name: cell, LIGHT, QFont())
         grid.frame_of = lambda _name: frame
         grid.fit(500, 400)
@@ -60,6 +60,19 @@ def test_a_badge_that_would_hide_its_picture_is_beside_or_above_it(drawn, propor
     badged = small._replace(badge="2:4")
     assert drawn(badged, RED) == pytest.approx(drawn(small, RED), rel=0.01)
     assert drawn(badged, LIGHT.foreground) > drawn(small, LIGHT.foreground)
+
+
+def test_a_badge_does_not_hide_the_caption_above_its_picture(drawn, monkeypatch):
+    badges, captions = [], []
+    write = GridPainter._write
+    monkeypatch.setattr(GridPainter, "_draw_pill", lambda _, __, area: badges.append(area))
+    monkeypatch.setattr(
+        GridPainter, "_write", lambda *given: captions.append(given[2]) or write(*given)
+    )
+    names = ("features.conv1.weight", "features.conv2.weight", "classifier.weight")
+    drawn(Cell(colour=RED, proportions=(1.0, 0.1), badge="rows"), RED, names=names)
+    assert len(badges) == 3
+    assert not any(badge.intersects(caption) for badge in badges for caption in captions)
 
 
 def test_a_grid_without_parameters_is_empty(qtbot):

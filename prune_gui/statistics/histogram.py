@@ -6,7 +6,7 @@ After the cut of the last step moved, at most one bin is counted again.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -78,6 +78,25 @@ def bin_edges(low: float, high: float, bins: int, *, symmetric: bool) -> NDArray
     edges: NDArray[np.float64] = scale * np.linspace(low / scale, high / scale, bins + 1)
     edges[-1] = high
     return edges
+
+
+def aligned_edges(
+    edges: NDArray[np.float64], reach: float, dtypes: Iterable[torch.dtype]
+) -> NDArray[np.float64]:
+    """Return edges for values of some types: multiples of a power of two if any has 16 bits.
+
+    Such values are so far apart that bins of another width have one value more or less than their
+    neighbours, and the bars look like a comb. Bins are at least twice as wide as the distance of
+    values at `reach`, an absolute value above zero: where the distance doubles, at a power of two,
+    a bin has up to an eighth more or less than its neighbours.
+    """
+    steps = [torch.finfo(one).eps for one in dtypes if one in (torch.bfloat16, torch.float16)]
+    if not steps:
+        return edges
+    distance = max(steps) * 2.0 ** math.floor(math.log2(reach))
+    width = max(2 * distance, 2.0 ** round(math.log2(float(edges[1] - edges[0]))))
+    first, last = math.floor(edges[0] / width), math.ceil(edges[-1] / width)
+    return width * np.arange(first, last + 1, dtype=np.float64)
 
 
 def histogram(

@@ -13,7 +13,7 @@ from prune_gui.monitor import Monitor
 from prune_gui.pruning.selection import digit_histograms, radix_select
 from prune_gui.recipe import Recipe, Step, initial_resolution
 from prune_gui.statistics import kernels
-from prune_gui.statistics.histogram import bin_edges, histogram, value_range
+from prune_gui.statistics.histogram import aligned_edges, bin_edges, histogram, value_range
 
 DTYPES = [
     torch.float32,
@@ -96,6 +96,26 @@ def test_edges_ascend_from_the_minimum_to_the_maximum(low, width, bins):
 
 def test_symmetric_edges_are_symmetric_about_zero():
     assert bin_edges(-1.0, 2.0, 4, symmetric=True).tolist() == [-2.0, -1.0, 0.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_aligned_bins_of_16_bit_weights_have_no_comb(resolved, dtype):
+    weights = torch.rand(1 << 20, generator=torch.Generator().manual_seed(0)) * 0.4 - 0.2
+    resolution = resolved(w=weights.to(dtype))
+    edges = bin_edges(*value_range(resolution, "w", Monitor()), 900, symmetric=True)
+
+    def roughness(edges):
+        [counts] = histogram(resolution, "w", edges, Monitor()).counts
+        inner = counts[5:-5]
+        return (inner.max() - inner.min()) / inner.mean()
+
+    aligned = aligned_edges(edges, 0.2, [torch.float32, dtype])
+    assert aligned[0] <= edges[0]
+    assert aligned[-1] >= edges[-1]
+    assert (aligned == -aligned[::-1]).all()
+    assert roughness(edges) > 0.4
+    assert roughness(aligned) < 0.3  # at random
+    assert aligned_edges(edges, 0.2, [torch.float32]) is edges
 
 
 def after(resolution, step):

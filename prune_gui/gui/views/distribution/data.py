@@ -143,8 +143,14 @@ def _weights(
     before: DistributionData | None,
     monitor: Monitor,
 ) -> DistributionData:
-    # torch: slow to import
-    from prune_gui.statistics.histogram import bin_edges, histogram, value_range
+    import torch  # slow to import
+
+    from prune_gui.statistics.histogram import (
+        aligned_edges,
+        bin_edges,
+        histogram,
+        value_range,
+    )
 
     resolution, tensors = subject.resolution, subject.resolution.checkpoint.tensors
     if before is not None and any(
@@ -175,9 +181,11 @@ def _weights(
         # The bins of most numbers stay narrow.
         length = float(drawn[-1]) - float(drawn[0])
         refinement = min(MAX_REFINEMENT, int(length / (inner[1] - inner[0])))
-        if refinement > 1:
-            edges = bin_edges(low, high, bins * refinement, symmetric=request.symmetric)
-            histograms = histograms_of(edges)
+        refined = bin_edges(low, high, bins * max(1, refinement), symmetric=request.symmetric)
+        dtypes = [getattr(torch, tensors[name].dtype) for name in names]
+        refined = aligned_edges(refined, max(map(abs, inner)), dtypes)
+        if not np.array_equal(refined, edges):
+            edges, histograms = refined, histograms_of(refined)
     tables = {name: (one.codes, one.counts) for name, one in histograms.items()}
     return DistributionData(
         subject,

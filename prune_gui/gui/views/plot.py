@@ -343,6 +343,13 @@ def axis_scales(layout: ParameterLayout) -> tuple[tuple[float, int], tuple[float
     return (1.0, layout.rows), (1.0, layout.columns)
 
 
+def axis_shifts(layout: ParameterLayout) -> tuple[float, float]:
+    """Return for both axes the lines from the first line of an index to the middle of its lines."""
+    if not isinstance(layout, KernelLayout):
+        return 0.0, 0.0
+    return (layout.height - 1) / 2, (layout.width - 1) / 2
+
+
 class ValueAxis(pg.AxisItem):  # type: ignore[misc]
     """An axis of numbers written as by pyqtgraph, but with the decimal sign of the locale."""
 
@@ -370,6 +377,7 @@ class IndexAxis(pg.AxisItem):  # type: ignore[misc]
         super().__init__(orientation)
         self.end: int | None = None  # the index after the last; None if there is no limit
         self.group = 1  # number of indices between ticks, if there is room for all of them
+        self.shift = 0.0  # of the ticks, to the middle of the lines of an index
         self.setStyle(maxTextLevel=0)
         if orientation == "bottom":
             self.setStyle(hideOverlappingLabels=LABEL_OVERHANG_PX)
@@ -382,10 +390,17 @@ class IndexAxis(pg.AxisItem):  # type: ignore[misc]
             return [(labelled, 0), (self.group, 0)]
         return [(max(1.0, spacing), at) for spacing, at in super().tickSpacing(low, high, size)]
 
+    def tickValues(  # noqa: N802
+        self, low: float, high: float, size: float
+    ) -> list[tuple[float, list[float]]]:
+        low, high = sorted((low, high))
+        levels = super().tickValues(low - self.shift, high - self.shift, size)
+        return [(spacing, [value + self.shift for value in ticks]) for spacing, ticks in levels]
+
     def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:  # noqa: N802
         end = math.inf if self.end is None else self.end
-        scaled = [value * scale for value in values]
-        return [format_number(round(value)) if 0 <= value < end else "" for value in scaled]
+        indices = [round((value - self.shift) * scale) for value in values]
+        return [format_number(index) if 0 <= index < end else "" for index in indices]
 
 
 class CountAxis(IndexAxis):

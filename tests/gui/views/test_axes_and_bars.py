@@ -28,6 +28,7 @@ from prune_gui.gui.views.plot import (
     Plot,
     ValueAxis,
     axis_scales,
+    axis_shifts,
     dim_labels,
     dim_names,
     layout_labels,
@@ -131,6 +132,17 @@ def test_index_ticks_are_whole_numbers_within_the_parameter(qapp):
     axis.end = 12_289
     assert axis.tickStrings([-1, 0, 12_288, 12_289], 1, 1) == ["", "0", "12,288", ""]
     assert min(spacing for spacing, _ in axis.tickSpacing(0, 2, 500)) == 1
+
+
+def test_ticks_of_channels_are_in_the_middle_of_their_kernels(qapp):
+    layout = KernelLayout.of((4, 3, 2, 3))
+    axis = IndexAxis("bottom")
+    axis.shift = axis_shifts(layout)[1]
+    scale, axis.end = axis_scales(layout)[1]
+    axis.setScale(scale)
+    [(spacing, values), *_] = axis.tickValues(-0.5, layout.columns - 0.5, 600)
+    shown = dict(zip(values, axis.tickStrings(values, scale, spacing), strict=True))
+    assert {at: text for at, text in shown.items() if text} == {1.0: "0", 5.0: "1", 9.0: "2"}
 
 
 def test_axis_numbers_use_the_decimal_sign_of_the_locale(qapp, monkeypatch):

@@ -25,7 +25,7 @@ from prune_gui.gui.views.maps.tiles import (
     visible_region,
 )
 from prune_gui.gui.views.maps.viewport import Viewport
-from prune_gui.gui.views.plot import IndexAxis, Plot, axis_scales, pen
+from prune_gui.gui.views.plot import IndexAxis, Plot, axis_scales, axis_shifts, pen
 from prune_gui.gui.widgets import layouts, theme
 from prune_gui.language import tr
 from prune_gui.raster.colours import Colours
@@ -124,9 +124,10 @@ class MapCanvas(Plot):
             self.setRange(sight, padding=0)
             self._update_viewport()
         self._update_overlay()
-        for side, (scale, end) in zip(SIDES, axis_scales(layout), strict=True):
+        axes = zip(SIDES, axis_scales(layout), axis_shifts(layout), strict=True)
+        for side, (scale, end), shift in axes:
             axis = self.plotItem.getAxis(side)
-            axis.end = end
+            axis.end, axis.shift = end, shift
             axis.setScale(scale)
         self._labels = labels
         self._label_axes()

@@ -80,7 +80,6 @@ class StatusBar(QStatusBar):
         self._zeros = self._add_label(
             tr("Share of zeros in the file. Not all of them count as pruned.")
         )
-        self._zeros.setContentsMargins(GAP_PX, 0, GAP_PX, 0)
         self._memory = self._add_label(
             tr("Memory of this program, mapped pages of the file included")
         )
@@ -104,6 +103,7 @@ class StatusBar(QStatusBar):
     def _add_label(self, tip: str) -> QLabel:
         label = QLabel()
         label.setToolTip(tip)
+        label.setContentsMargins(GAP_PX, 0, GAP_PX, 0)
         self.addPermanentWidget(label)
         return label
 

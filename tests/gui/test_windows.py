@@ -14,7 +14,7 @@ import torch
 from pages import choose
 from PySide6.QtCore import QPoint, QRect, QSize, Qt
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QDockWidget, QWidget
+from PySide6.QtWidgets import QDockWidget, QScrollArea, QWidget
 from safetensors.torch import save_file
 from waiting import change
 
@@ -231,6 +231,19 @@ def test_recent_files_that_are_gone_are_grey(window, demo_checkpoint, tmp_path, 
     first, second = window._recent.actions()
     qtbot.waitUntil(lambda: not first.isEnabled())
     assert second.isEnabled()
+
+
+def test_a_recent_file_with_a_long_name_fits_the_start_page(window, qtbot):
+    name = "long_name_" * 20 + "end.safetensors"
+    window._welcome.show_recent([f"/models/{name}", *(f"/models/{i}.pt" for i in range(4))])
+    window.resize(1280, 900)
+    button, *_ = window._welcome._buttons.values()
+    assert button.text().startswith("long_name_")
+    assert button.text().endswith("end.safetensors")
+    assert button.toolTip() == f"/models/{name}"
+    area = window._welcome.findChild(QScrollArea)
+    qtbot.waitUntil(lambda: area.viewport().height() >= area.widget().heightForWidth(area.width()))
+    assert button.minimumSizeHint().width() <= area.viewport().width()
 
 
 def test_a_recent_file_opens_in_a_new_window_with_ctrl(two, windows, monkeypatch, qtbot):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QAction
+from PySide6.QtGui import QAction, QFontMetrics
 from PySide6.QtWidgets import QCommandLinkButton, QLabel, QVBoxLayout, QWidget
 
 from prune_gui.checkpoint.formats import known_suffixes
@@ -15,7 +15,15 @@ from prune_gui.errors import one_line
 from prune_gui.gui.runtime.locale import escape_mnemonics
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.frames import FitScrollArea
-from prune_gui.gui.widgets.theme import ICON_NAME, TITLE, WIDE_PX, app_icon, scaled, set_icon
+from prune_gui.gui.widgets.theme import (
+    ICON_NAME,
+    TITLE,
+    WIDE_PX,
+    app_icon,
+    bold,
+    scaled,
+    set_icon,
+)
 from prune_gui.language import deferred, tr
 from prune_gui.location import Location
 
@@ -25,6 +33,7 @@ PURPOSE: Final = deferred(
 )
 MAX_RECENT: Final = 5  # limit of the recent files that are shown
 WIDTH_PX: Final = 420  # of the page, if there is room
+MAX_NAME_PX: Final = 340  # of the name of a recent file, which its button shows in one line
 MIN_WIDTH_PX: Final = 260  # minimum width at which no explanation is cut off
 MIN_HEIGHT_PX: Final = 120  # minimum height; what does not fit is scrolled
 
@@ -73,7 +82,11 @@ class Welcome(QWidget):
         self._buttons.clear()
         for path in map(Path, paths[:MAX_RECENT]):
             folder = one_line(str(Location.at(path.parent)))
-            button = QCommandLinkButton(escape_mnemonics(path.name), folder)
+            metrics = QFontMetrics(bold(self.font()))
+            middle = Qt.TextElideMode.ElideMiddle
+            name = metrics.elidedText(one_line(path.name), middle, MAX_NAME_PX)
+            button = QCommandLinkButton(escape_mnemonics(name), folder)
+            button.setToolTip(one_line(str(path)))
             button.clicked.connect(lambda _=False, path=path: self.wanted.emit(path))
             set_icon(button, "tensor")
             self._recent.addWidget(button)

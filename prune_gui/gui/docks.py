@@ -10,7 +10,9 @@ from typing import Final
 
 from PySide6.QtCore import QByteArray, Qt
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QDockWidget, QMainWindow, QWidget
+from PySide6.QtWidgets import QAbstractButton, QDockWidget, QMainWindow, QWidget
+
+from prune_gui.gui.widgets.theme import DOCK_ICONS, set_icon
 
 THREE_COLUMNS_PX: Final = 900
 """Width of a screen from which the docks have room on both sides of the views."""
@@ -39,6 +41,10 @@ class Docks:
         dock = QDockWidget(title)
         dock.setObjectName(name)
         dock.setWidget(content)
+        for button_name, icon_name in DOCK_ICONS.values():
+            button = dock.findChild(QAbstractButton, button_name)
+            assert isinstance(button, QAbstractButton)
+            set_icon(button, icon_name)
         self._window.addDockWidget(area, dock)
         dock.setHidden(hidden)
         self._docks[name] = dock

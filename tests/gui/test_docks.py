@@ -1,9 +1,23 @@
 """The docks of a window, and their layout between runs."""
 
 from PySide6.QtCore import QEvent, QObject
-from PySide6.QtWidgets import QDockWidget
+from PySide6.QtWidgets import QAbstractButton, QApplication, QDockWidget
 
 from prune_gui.gui.docks import Docks
+from prune_gui.gui.widgets.theme import DOCK_ICONS
+
+
+def test_the_buttons_of_docks_have_the_colour_of_texts_in_every_theme(window):
+    dock = window.findChild(QDockWidget, "Modules")
+    buttons = [dock.findChild(QAbstractButton, name) for name, _ in DOCK_ICONS.values()]
+    for theme in ("dark", "light"):
+        window.commands.preferences.change("theme", theme)
+        window.commands.preferences.change("density", "large" if theme == "dark" else "standard")
+        ink = QApplication.palette().windowText().color()
+        for button in buttons:
+            image = button.icon().pixmap(32).toImage()
+            shades = {image.pixelColor(x, y).name() for x in range(32) for y in range(32)}
+            assert ink.name() in shades
 
 
 def test_floating_docks_are_shown_after_the_window(window, qtbot):

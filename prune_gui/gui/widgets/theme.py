@@ -53,6 +53,12 @@ _WIDGETS: Final = {
 }
 """The colours of the widgets in the light and in the dark theme."""
 _WHEN_DISABLED: Final = (_Role.WindowText, _Role.Text, _Role.ButtonText, _Role.HighlightedText)
+_Pixmap = QStyle.StandardPixmap
+DOCK_ICONS: Final = {
+    _Pixmap.SP_TitleBarNormalButton: ("qt_dockwidget_floatbutton", "dock-float"),
+    _Pixmap.SP_TitleBarCloseButton: ("qt_dockwidget_closebutton", "dock-close"),
+}
+"""By what a dock asks of the style: the name that Qt gives its button, and the icon."""
 ICON_NAME: Final = "icon_name"
 """The property that has the name of the icon of a button or an action."""
 SMALL: Final = 0.85  # scale of texts in and beside pictures
@@ -94,6 +100,7 @@ class PlainStyle(QProxyStyle):
     Labels with rich text set that format explicitly.
 
     Dialog buttons have no icons because those of some platforms ignore the palette: dark on dark.
+    So do those of docks, which get others.
     Focus frames lie above the widget. Qt would draw them below its neighbours, as a part of it.
     """
 
@@ -119,6 +126,16 @@ class PlainStyle(QProxyStyle):
         if hint == QStyle.StyleHint.SH_FocusFrame_AboveWidget:
             return 1
         return super().styleHint(hint, option, widget, returnData)
+
+    def standardIcon(  # noqa: N802
+        self,
+        standardIcon: QStyle.StandardPixmap,  # noqa: N803 - as Qt has it
+        option: QStyleOption | None = None,
+        widget: QWidget | None = None,
+    ) -> QIcon:
+        if standardIcon in DOCK_ICONS:
+            return icon(DOCK_ICONS[standardIcon][1])
+        return super().standardIcon(standardIcon, option, widget)
 
     def pixelMetric(  # noqa: N802
         self,

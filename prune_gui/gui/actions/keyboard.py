@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QCoreApplication, QEvent, QObject, QPoint, Qt, QTimer
@@ -73,9 +72,16 @@ class PaneNavigation:
 
 
 def order_tabs(*parts: QWidget) -> None:
-    """Set the tab order: the widgets of each part of a window, one part after the other."""
-    for widget, next_widget in pairwise(stop for part in parts for stop in _tab_stops(part)):
-        QWidget.setTabOrder(widget, next_widget)
+    """Set the tab order: the widgets of each part of a window, one part after the other.
+
+    Each window, such as a floating dock, has an order of its own.
+    """
+    last_of: dict[QWidget, QWidget] = {}
+    for stop in (stop for part in parts for stop in _tab_stops(part)):
+        window = stop.window()
+        if window in last_of:
+            QWidget.setTabOrder(last_of[window], stop)
+        last_of[window] = stop
 
 
 def _tab_stops(part: QWidget) -> list[QWidget]:

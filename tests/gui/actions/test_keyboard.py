@@ -97,6 +97,16 @@ def test_the_tab_key_visits_the_panes_in_the_same_order(at_work, view):
     assert order == ["views", "draft", "stack"]
 
 
+def test_a_floating_dock_has_a_tab_order_of_its_own(at_work, qtlog, qtbot):
+    at_work.findChild(QDockWidget, "Modules").setFloating(True)
+    QApplication.processEvents()
+    at_work.activateWindow()
+    qtbot.waitUntil(at_work.isActiveWindow)
+    at_work.draft.preview.setFocus()
+    assert set(press_pane_key(Qt.Key.Key_Tab, 60, at_work)) == {"views", "draft", "stack"}
+    assert not any("setTabOrder" in record.message for record in qtlog.records)
+
+
 def test_the_tab_key_moves_downwards_in_a_view(at_work, qtbot, workbench):
     at_work.views._tabs.setCurrentWidget(at_work.views.view("layers"))
     qtbot.waitUntil(lambda: is_idle(workbench), timeout=60_000)

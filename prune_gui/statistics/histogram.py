@@ -87,11 +87,11 @@ def aligned_edges(
 
     Such values are so far apart that bins of another width have one value more or less than their
     neighbours, and the bars look like a comb. Bins are at least twice as wide as the distance of
-    values at `reach`, an absolute value above zero: where the distance doubles, at a power of two,
+    values at `reach`, an absolute value: where the distance doubles, at a power of two,
     a bin has up to an eighth more or less than its neighbours.
     """
     steps = [torch.finfo(one).eps for one in dtypes if one in (torch.bfloat16, torch.float16)]
-    if not steps:
+    if not steps or reach == 0:
         return edges
     distance = max(steps) * 2.0 ** math.floor(math.log2(reach))
     width = max(2 * distance, 2.0 ** round(math.log2(float(edges[1] - edges[0]))))

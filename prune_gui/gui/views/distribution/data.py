@@ -145,12 +145,7 @@ def _weights(
 ) -> DistributionData:
     import torch  # slow to import
 
-    from prune_gui.statistics.histogram import (
-        aligned_edges,
-        bin_edges,
-        histogram,
-        value_range,
-    )
+    from prune_gui.statistics.histogram import aligned_edges, bin_edges, histogram, value_range
 
     resolution, tensors = subject.resolution, subject.resolution.checkpoint.tensors
     if before is not None and any(
@@ -173,7 +168,13 @@ def _weights(
     else:
         elements = sum(tensors[name].numel for name in names)
         bins = 2 * round(float(np.clip(math.sqrt(elements), *BINS)) / 2)
-        edges = bin_edges(low, high, bins, symmetric=request.symmetric)
+        dtypes = [getattr(torch, tensors[name].dtype) for name in names]
+
+        def edges_of(bins: int, reach: float) -> NDArray[np.float64]:
+            edges = bin_edges(low, high, bins, symmetric=request.symmetric)
+            return aligned_edges(edges, reach, dtypes)
+
+        edges = edges_of(bins, max(abs(low), abs(high)))
         histograms = histograms_of(edges)
         sums = sum(one.counts.sum(0) for one in histograms.values())
         drawn = drawable(edges)
@@ -181,9 +182,7 @@ def _weights(
         # The bins of most numbers stay narrow.
         length = float(drawn[-1]) - float(drawn[0])
         refinement = min(MAX_REFINEMENT, int(length / (inner[1] - inner[0])))
-        refined = bin_edges(low, high, bins * max(1, refinement), symmetric=request.symmetric)
-        dtypes = [getattr(torch, tensors[name].dtype) for name in names]
-        refined = aligned_edges(refined, max(map(abs, inner)), dtypes)
+        refined = edges_of(bins * max(1, refinement), max(map(abs, inner)))
         if not np.array_equal(refined, edges):
             edges, histograms = refined, histograms_of(refined)
     tables = {name: (one.codes, one.counts) for name, one in histograms.items()}

@@ -102,7 +102,7 @@ def _lines(plan: CompactPlan, name: str) -> Iterator[str]:
     before, after, size = plan.before, plan.after, plan.image_size
     sample = f"image of {size} x {size}" if size else "token"
     rows = [("", "Before", "After", "Share")]
-    for name, old, new in (
+    for title, old, new in (
         ("Tensors", before.tensors, after.tensors),
         ("Parameters", before.parameters, after.parameters),
         ("Bytes", before.nbytes, after.nbytes),
@@ -110,7 +110,7 @@ def _lines(plan: CompactPlan, name: str) -> Iterator[str]:
         *((space.title, space.before, space.after) for space in plan.spaces),
     ):
         if old is not None and new is not None:
-            rows.append((name, f"{old:,}", f"{new:,}", f"{new / max(1, old):.1%}"))
+            rows.append((title, f"{old:,}", f"{new:,}", f"{new / max(1, old):.1%}"))
     yield from aligned(rows)
     if plan.image_size:
         yield "The multiply-adds assume the strides of torchvision's networks."

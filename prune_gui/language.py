@@ -117,6 +117,14 @@ def join_clauses(texts: Iterable[str]) -> str:
     return joined
 
 
+def suggestion(name: str, names: Iterable[str]) -> str:
+    """Return a question to put after an unknown name, " (did you mean X?)"; "" if none is near."""
+    from difflib import get_close_matches  # needed after typing errors only
+
+    found = get_close_matches(name, names, n=1)
+    return tr(" (did you mean {name}?)", name=found[0]) if found else ""
+
+
 def listed(
     values: Sequence[Item], format_item: Callable[[Item], str] = str, limit: int = MAX_LISTED
 ) -> str:

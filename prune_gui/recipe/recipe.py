@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -27,7 +27,7 @@ from pydantic import (
 )
 
 from prune_gui.errors import RecipeError
-from prune_gui.language import tr
+from prune_gui.language import suggestion, tr
 from prune_gui.pruning.methods import METHODS, Method
 from prune_gui.pruning.methods.fields import FileName, FilePath
 from prune_gui.pruning.plugins import use_installed
@@ -90,10 +90,11 @@ class Step(BaseModel):
         if not isinstance(name, str) or name not in METHODS:
             raise ValueError(
                 tr(
-                    "method: {name!r} is unknown; prune-gui methods lists all of them. If it is "
-                    "your own method, load its file first: --methods FILE on the command line, "
-                    "Prune > Load methods from a file in the window",
+                    "method: {name!r} is unknown{suggestion}; prune-gui methods lists all of them. "
+                    "If it is your own method, load its file first: --methods FILE on the command "
+                    "line, Prune > Load methods from a file in the window",
                     name=name,
+                    suggestion=suggestion(str(name), METHODS),
                 )
             )
         folder = info.context or Path()
@@ -205,7 +206,8 @@ class Recipe(BaseModel):
             return cls.model_validate(fields, context=folder or Path())
         except ValidationError as error:
             told = telling(error.errors(include_url=False), depth=3)  # steps, a number, a field
-            problems = tr("; ").join(dict.fromkeys(map(_explain, told[:MAX_PROBLEMS])))
+            explained = (_explain(problem, fields) for problem in told[:MAX_PROBLEMS])
+            problems = tr("; ").join(dict.fromkeys(explained))
             raise RecipeError("{recipe}: {problems}.", recipe=source, problems=problems) from error
 
     def to_yaml(self) -> str:
@@ -268,9 +270,11 @@ class Recipe(BaseModel):
         return self.model_copy(update={"steps": tuple(steps), "table": table})
 
 
-def _explain(problem: ErrorDetails) -> str:
-    reason = validation_message(problem)
-    match problem["loc"]:
+def _explain(problem: ErrorDetails, fields: Mapping[str, Any]) -> str:
+    reason, location = validation_message(problem), problem["loc"]
+    if problem["type"] == "extra_forbidden":
+        reason += suggestion(str(location[-1]), _known_fields(location, fields))
+    match location:
         case ("steps", int(index)):
             return tr("step {number}: {reason}", number=index + 1, reason=reason)
         case ("steps", int(index), field, *rest):
@@ -281,6 +285,16 @@ def _explain(problem: ErrorDetails) -> str:
         case (field, *_):
             return tr("{field}: {reason}", field=field, reason=reason)
     return reason
+
+
+def _known_fields(location: tuple[int | str, ...], fields: Mapping[str, Any]) -> Iterable[str]:
+    match location:
+        case ("steps", int(index), _):
+            method = METHODS[fields["steps"][index]["method"]]
+            return [*Step.model_fields, *method.model_fields]
+        case (_,):
+            return Recipe.model_fields
+    return ()
 
 
 PREFIX: Final = "prune_gui."

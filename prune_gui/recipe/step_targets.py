@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +15,7 @@ from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.checkpoint.roles import counted
 from prune_gui.checkpoint.tensor_info import CODE_DTYPES, PACKED, QUANTIZED
 from prune_gui.errors import RecipeError
-from prune_gui.language import join_items, tr, trn
+from prune_gui.language import join_items, suggestion, tr, trn
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.decisions.target import Decision, Target
 from prune_gui.pruning.layouts import CoupledGroup
@@ -24,10 +25,12 @@ from prune_gui.pruning.methods.listed_units import TokenIds, Tokens
 from prune_gui.recipe.amounts import Amount, amounts_by_target, grouped_by_amount
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
 from prune_gui.recipe.recipe import Step
-from prune_gui.recipe.selector import select_in
+from prune_gui.recipe.selector import condition_words, select_in
 from prune_gui.recipe.step_scores import group_scores
 from prune_gui.recipe.vocabulary.encoding import selected_tokens
 
+MAX_COMPARED: Final = 2_000
+"""Limit on the names of parameters among which one like a mistyped target is looked for."""
 QUANTIZED_REASONS: Final = frozenset({QUANTIZED, PACKED})
 
 
@@ -99,8 +102,13 @@ def step_targets(
             tensors=_counted(left_out),
         )
     if not matching:
+        known = [*islice(checkpoint.tensors, MAX_COMPARED), *condition_words(checkpoint)]
         raise RecipeError(
-            "no parameter matches {patterns}. Change the targets of the step.", patterns=patterns
+            "no parameter matches {patterns}. Change the targets of the step.",
+            patterns=", ".join(
+                text if text.startswith("!") else text + suggestion(text, known)
+                for text in step.targets
+            ),
         )
     if not chosen:
         reason = matching[0].not_prunable

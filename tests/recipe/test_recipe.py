@@ -114,8 +114,21 @@ def test_the_recipe_of_the_design_document_is_read():
         ("steps: [{method: l1_unstructured, targets: [a], amount: 1.5}]", "step 1, amount.*share"),
         (
             "steps: [{method: l1_unstructured, targets: [a], colour: red}]",
-            "step 1, colour: unknown field",
+            r"step 1, colour: unknown field\.$",
         ),
+        (
+            "steps: [{method: l1_unstructured, target: [a], amount: 0.5}]",
+            r"step 1, target: unknown field \(did you mean targets\?\)\.$",
+        ),
+        (
+            "steps: [{method: l1_unstructured, targets: [a], amont: 0.5}]",
+            r"step 1, amont: unknown field \(did you mean amount\?\)\.$",
+        ),
+        (
+            "steps: [{method: l1_unstructered, targets: [a]}]",
+            r"is unknown \(did you mean l1_unstructured\?\); prune-gui methods",
+        ),
+        ("step: []", r"^recipe.yaml: step: unknown field \(did you mean steps\?\)\.$"),
         ("steps: [{method: l1_unstructured, targets: [a], scope: everywhere}]", "step 1, scope"),
         ("steps: [3]", "step 1"),
         ("folder: /tmp", "folder: unknown field"),

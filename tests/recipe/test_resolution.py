@@ -180,9 +180,11 @@ def test_scores_that_do_not_fit_are_refused_with_the_step_and_the_file(
 @pytest.mark.parametrize(
     ("step", "says"),
     [
-        ({"method": "identity", "targets": ["x*"]}, "no parameter matches x"),
+        ({"method": "identity", "targets": ["x*"]}, r"no parameter matches x\*\."),
+        ({"method": "identity", "targets": ["!x", "stepps"]}, r"!x, stepps \(.* mean steps\?\)\."),
+        ({"method": "identity", "targets": ["dim>1"]}, r"dim>1 \(did you mean dims>\?\)\."),
         ({"method": "identity", "targets": ["steps"]}, "steps cannot be pruned: integer"),
-        ({"method": "l1_unstructured", "targets": ["b"], "amount": 4}, "b: Cannot prune 4.* 3 "),
+        ({"method": "l1_unstructured", "targets": ["b"], "amount": 4}, "b: Cannot.* 4 .* 3 .* 0.5"),
         ({"method": "ln_structured", "targets": ["*"], "amount": 0.5}, r"b has shape \[3\]"),
         ({"method": "ln_structured", "targets": ["w"], "n": "nuc", "dim": 5}, "dim 5"),
     ],

@@ -208,7 +208,7 @@ class Resolution(Masks):
                 files = self._contents(step.method)
             if isinstance(step.method, CorrectionMethod):
                 return self._with_correction(recipe, step.method, chosen)
-            remarks = dict(chosen.remarks)
+            remarks = {**self._remarks_on_protection(), **chosen.remarks}
             targets = [self._target(info, chosen.method) for info in chosen.infos]
             stacks = ((target.name, self.layers.get(target.name, ())) for target in targets)
             before = tuple((name, tuple(one.predicate for one in steps)) for name, steps in stacks)
@@ -240,6 +240,15 @@ class Resolution(Masks):
         outcome = Outcome(pruned, remarks, limits, predicates, step_total, files, chosen.amounts)
         outcomes = (*self.outcomes, outcome)
         return replace(self, recipe=recipe, layers=layers, counts=counts, outcomes=outcomes)
+
+    def _remarks_on_protection(self) -> dict[str, str]:
+        """Return a remark on each pattern that protects nothing, for the first enabled step."""
+        if any(outcome.pruned for outcome in self.outcomes):
+            return {}
+        known = self.checkpoint.tensors
+        globs = [text for text in self.recipe.protect if text not in known and text[0] != "!"]
+        idle = [text for text in globs if not protected_in(self.checkpoint, [text])]
+        return dict.fromkeys(idle, tr("protects nothing: it matches no parameter"))
 
     def _with_correction(
         self, recipe: Recipe, method: CorrectionMethod, chosen: StepTargets

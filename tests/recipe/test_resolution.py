@@ -296,3 +296,12 @@ def test_remarks_are_translated(resolved):
     assert foreign("; ") in outcomes[0].notes["w"]  # two remarks in one
     for told in (told for outcome in outcomes for told in outcome.notes.values()):
         assert untranslated(told) == []
+
+
+def test_a_pattern_that_protects_nothing_is_noted_once(resolved):
+    tensors, step = {"w": torch.ones(4), "b": torch.ones(3)}, {"method": "l1_unstructured"}
+    disabled = {**step, "targets": ["w"], "enabled": False}
+    steps = disabled, {**step, "targets": ["w"]}, {**step, "targets": ["*"]}
+    outcomes = resolved(tensors, *steps, protect=["typo*", "b", "!no*"]).outcomes
+    assert [list(outcome.notes) for outcome in outcomes] == [[], ["typo*"], ["b"]]
+    assert "protects nothing" in outcomes[1].notes["typo*"]

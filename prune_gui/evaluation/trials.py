@@ -14,7 +14,7 @@ from prune_gui.evaluation.cache import Evaluation
 from prune_gui.evaluation.evaluator import Evaluator
 from prune_gui.evaluation.spec import SEARCH
 from prune_gui.isolated.watching import ShowStatus
-from prune_gui.language import tr
+from prune_gui.language import suggestion, tr
 from prune_gui.monitor import CancelFlag, Monitor, Report
 from prune_gui.pruning.methods import METHODS
 from prune_gui.recipe.patterns import patterns_for
@@ -175,8 +175,11 @@ def scan_trials(
 
 def check_method(method: str) -> None:
     """Check that a method exists and has an amount."""
-    if method not in METHODS or "amount" not in METHODS[method].model_fields:
-        raise RecipeError("{method} is no method with an amount.", method=method)
+    names = [name for name, each in METHODS.items() if "amount" in each.model_fields]
+    if method not in names:
+        raise RecipeError(
+            "{method} is no method with an amount.", method=method + suggestion(method, names)
+        )
 
 
 def groups_of(

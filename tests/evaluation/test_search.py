@@ -268,8 +268,13 @@ def test_each_target_is_pruned_by_itself(evaluator, scanned_network):
 
 @pytest.mark.slow
 def test_a_scan_that_cannot_begin_is_one_message(evaluator, scanned_network):
-    for method in ("identity", "no_such"):
-        with pytest.raises(RecipeError, match="no method with an amount"):
+    refusals = {
+        "identity": "^identity is no method with an amount",
+        "no_such": "^no_such is no method with an amount",
+        "l1_unstructred": r"did you mean l1_unstructured\?\) is no method",
+    }
+    for method, says in refusals.items():
+        with pytest.raises(RecipeError, match=says):
             scan(evaluator(ZEROS), scanned_network, method=method)
     with pytest.raises(EvaluationError, match="ValueError: always"):
         scan(evaluator("def evaluate(sd): raise ValueError('always')"), scanned_network)

@@ -19,7 +19,7 @@ import numpy as np
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.comparison import mask_overlap
 from prune_gui.comparison.state_losses import compute_losses, empty_losses
-from prune_gui.errors import RecipeError
+from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.language import join_clauses, tr
 from prune_gui.monitor import Monitor
 from prune_gui.parallel import run
@@ -81,7 +81,18 @@ def report_on_files(
     *,
     with_folders: bool = False,
 ) -> Report:
-    """Report on the zeros of checkpoints; `reference` is the checkpoint before pruning, or None."""
+    """Report on the zeros of checkpoints; `reference` is the checkpoint before pruning, or None.
+
+    `CheckpointError` if it is that of another model.
+    """
+    shared = {name for each in checkpoints for name in each.tensors}
+    if reference is not None and shared.isdisjoint(reference.tensors):
+        raise CheckpointError(
+            "{reference} has no parameter of {name}, so it is not the checkpoint before pruning. "
+            "Choose another reference.",
+            reference=reference.path,
+            name=checkpoints[0].path.name,
+        )
     reads = READS + (REPEATED_READS if reference else 0)
     with monitor.plan(reads * sum(map(_nbytes, checkpoints))):
         original = reference.fingerprint(monitor) if reference else ""

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from prune_gui.errors import CheckpointError
 from prune_gui.monitor import Monitor
 from prune_gui.recipe.recipe import IN_FILE
 from prune_gui.report.collecting import report_on_files, report_on_stack
@@ -63,6 +64,11 @@ def test_parameters_that_the_reference_lacks_have_no_past(report_on):
     assert by_name["w"].kept_energy == 0.5
     assert found.kept_energy is None  # without a part of what the reference has
     assert by_name["other"].norm_before is by_name["new"].norm_before is None
+
+
+def test_a_reference_of_another_model_is_refused(report_on):
+    with pytest.raises(CheckpointError, match="has no parameter of"):
+        report_on({"w": torch.eye(2)}, reference={"other": torch.eye(2)})
 
 
 def test_what_a_compact_file_keeps_is_relative_to_the_reference(report_on):

@@ -27,6 +27,7 @@ from prune_gui.language import deferred, join_items
 from prune_gui.memory import gc_paused
 from prune_gui.pruning.layouts import CoupledGroup
 from prune_gui.pruning.lazy import Lazy
+from prune_gui.pruning.methods.coupled import SPACE_CHOICES
 
 CHANNELS: Final = "channels"  # the space of `channel_groups`
 NEURONS: Final = "ffn"
@@ -158,7 +159,7 @@ def coupled_groups(
             "{file} has no units of the kind {space!r}. Choose one of: {spaces}.",
             file=checkpoint.path.name,
             space=space,
-            spaces=join_items(found.groups) or "-",
+            spaces=join_items(one for one in found.groups if one in SPACE_CHOICES) or "-",
         )
     return list(found.groups[space]())
 

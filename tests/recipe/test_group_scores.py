@@ -363,7 +363,8 @@ def test_a_step_without_a_whole_group_is_refused(bert, target, protect, message)
 
 
 def test_a_kind_of_units_that_the_network_lacks_is_refused_with_those_it_has(bert):
-    with pytest.raises(StepError, match=r"no units of the kind 'experts'\. Choose one of: ffn"):
+    says = r"no units of the kind 'experts'\. Choose one of: ffn, heads\.$"
+    with pytest.raises(StepError, match=says):
         resolve(Recipe(steps=[coupled_step(space="experts")]), bert)
 
 

@@ -80,7 +80,7 @@ WORST: Final = 5
     type=click.IntRange(min=1),
     default=512,
     show_default=True,
-    help="Tokens of a sample.",
+    help="Tokens of a sample of text; samples of token ids keep theirs.",
 )
 @click.option(
     "--damping",

@@ -174,7 +174,7 @@ def _made_by(path: Path) -> list[Mapping[str, Any]]:
     try:
         found = runpy.run_path(str(path)).get("batches")
         batches = None if found is None else list(found())
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ReconstructionError(
             "The file of calibration data raised {type}: {reason}. See {path}.",
             path=path,

@@ -371,6 +371,7 @@ def test_without_transformers_the_extra_is_named(command, monkeypatch):
         ("short.txt", b"a few words", "fewer than 512 tokens"),
         ("empty.txt", b" \n", "has no text"),
         ("raising.py", b"def batches(): raise ValueError('no data')", "raised ValueError: no data"),
+        ("leaving.py", b"import sys; sys.exit(2)", "raised SystemExit: 2"),
         ("nothing.py", b"def batches(): return []", "must return at least one dict"),
         ("lists.py", b"def batches(): return [1]", "must return at least one dict"),
         ("wrong.py", b"batches = lambda: [{'ids': 1}]", "cannot run the first batch"),

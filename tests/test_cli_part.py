@@ -54,7 +54,7 @@ def test_parts_and_merge_write_what_apply_writes(files, tmp_path, capsys):
         for part in ("1/2", "2/2"):
             run("part", part, *files, "-o", "out", "--work", "work/of/it")
         printed = capsys.readouterr().out.splitlines()
-        done = [line for line in printed if "is done. When all are, run: merge work/of/it" in line]
+        done = [line for line in printed if "run: prune-gui merge work/of/it" in line]
     run("merge", "work/of/it")
     assert "Wrote" in capsys.readouterr().out
     assert contents(tmp_path / "out") == contents(tmp_path / "alone")

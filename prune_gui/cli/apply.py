@@ -294,7 +294,7 @@ def part(
         except PartsMissingError as missing:
             print_line(str(missing))
             return
-    print_line(f"{title} is done. When all are, run: merge {work}")
+    print_line(f"{title} is done. When all are, run: prune-gui merge {work}")
 
 
 @click.command()

@@ -88,8 +88,8 @@ class UnfinishedRun:
             ]
             if others:
                 raise ReconstructionError(
-                    "{folder} has blocks of a run with another {list}. Repeat that run to go on "
-                    "with it, or remove the folder.",
+                    "{folder} has blocks of another run, which differs in its {list}. Repeat that "
+                    "run to go on with it, or remove the folder.",
                     folder=self.folder,
                     list=join_items(others),
                 )

@@ -181,7 +181,7 @@ def stopped(folder, tokens, tmp_path):
 def test_other_options_are_refused_where_blocks_are_finished(
     folder, tokens, stopped, options, difference
 ):
-    with pytest.raises(ReconstructionError, match=f"a run with another {difference}. Repeat"):
+    with pytest.raises(ReconstructionError, match=f"differs in its {difference}. Repeat"):
         run(folder, tokens, stopped, **options)
     run(folder, tokens, stopped)
     assert stopped.is_dir()

@@ -368,7 +368,7 @@ def test_a_table_of_the_user_is_used_and_read_again_after_a_change(checkpoint_of
 
 def test_a_space_that_is_missing_is_named_with_those_that_exist(checkpoint_of):
     checkpoint = checkpoint_of(LLAMA, blocks(1, ATTENTION | FFN))
-    with pytest.raises(RecipeError, match=r"'experts'.* ffn, kv_groups, layers"):
+    with pytest.raises(RecipeError, match=r"'experts'.* ffn, kv_groups\."):
         coupled_groups(checkpoint, "experts")
 
 

@@ -83,7 +83,9 @@ def test_names_with_special_characters_are_shown_unchanged(name):
     odd = target(torch.ones(3), name)
     with pytest.raises(RecipeError) as caught:
         decide("l1_unstructured", odd, amount=4)
-    told = foreign("{}: Cannot prune {} units: only {} remain.")
+    told = foreign(
+        "{}: Cannot prune {} units: only {} remain. Lower the amount, or give a share such as 0.5."
+    )
     assert str(caught.value) == told.format(name, 4, 3)
 
 

@@ -221,7 +221,7 @@ def test_cancel_ends_a_hanging_evaluator_with_its_children(
     def ended():
         return not set(psutil.Process().children(recursive=True)) - before
 
-    qtbot.waitUntil(ended, timeout=20_000)
+    qtbot.waitUntil(ended, timeout=60_000)
     assert shown(panel, STATUS)[1] == ("Not evaluated",)
 
 

@@ -198,7 +198,7 @@ class HeadAxis(pg.AxisItem):  # type: ignore[misc]
         small = scaled(font, SMALL)
         self._bands, self._shares, self._metrics = bands, shares, QFontMetricsF(small)
         self.setStyle(tickFont=small)
-        title = tr("share pruned of each head") if shares else tr("head")
+        title = tr("Share pruned of each head") if shares else tr("head")
         style = {"font-size": f"{QFontInfo(small).pointSizeF():g}pt"}
         self.setLabel(title, color=self.textPen().color().name(), **style)
         self.setVisible(bands is not None)

@@ -76,7 +76,7 @@ def test_each_head_of_the_file_has_its_sparsity_beside_it(mask, bench):
     assert _texts(mask, "right") == [
         "head 0\n0.0 %", "head 1\n100.0 %", "head 2\n0.0 %", "head 3\n0.0 %",
     ]  # fmt: skip
-    assert mask.canvas.plotItem.getAxis("right").labelText == "share pruned of each head"
+    assert mask.canvas.plotItem.getAxis("right").labelText == "Share pruned of each head"
     assert _texts(mask, "top") == []
     assert _lines(mask) == 3
     bench.show(OUTPUT)

@@ -178,7 +178,7 @@ def add_squares(
             any_kept |= (is_kept != 0) & (value != 0)
             if np.isfinite(value):
                 sum_all += value * value
-                sum_kept += value * value * is_kept
+                sum_kept += value * is_kept * value  # the square may be infinite
             else:
                 non_finite[0 if np.isnan(value) else 1] += 1
         sums[0] += sum_all
@@ -281,7 +281,7 @@ def count_groups(
         counts[slot, group] += np.uint32(1)
         weight = np.float64(weights[i])
         if np.isfinite(weight):
-            energy[group] += weight * weight * is_kept[slot]
+            energy[group] += weight * is_kept[slot] * weight
 
 
 def warm_up() -> None:

@@ -200,6 +200,17 @@ def test_zero_or_non_finite_energy_has_no_share(resolved, weight):
     assert np.isnan(found.kept_share).all()
 
 
+@pytest.mark.parametrize("small", [0, 1 << 14])
+def test_a_pruned_weight_whose_square_is_infinite_leaves_the_energy_of_the_others(
+    resolved, monkeypatch, small
+):
+    monkeypatch.setattr(layer_statistics, "MAX_SMALL_ELEMENTS", small)
+    weight = torch.tensor([[1e200], [2.0], [3.0]], dtype=torch.float64)
+    removed = {"method": "channels", "channels": [0], "dim": 0}
+    measures = weighed(resolved(removed, w=weight)).measures
+    assert measures["kept"].tolist() == [13.0]
+
+
 def test_progress_is_in_bytes(resolved):
     resolution = resolved(a=torch.ones(3, 3), b=torch.ones(5, dtype=torch.bfloat16))
     told = []

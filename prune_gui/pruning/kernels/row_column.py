@@ -109,7 +109,8 @@ def add_remaining_powers(
             counted = np.uint8(1) if remaining_bytes is None else remaining_bytes[i * columns + j]
             absolute = np.float64(value(rows[i, j])) * scale
             if math.isfinite(absolute):
-                power = (absolute * absolute if square else absolute) * counted
+                remaining = absolute * counted
+                power = remaining * remaining if square else remaining
                 lanes[j % LANES] += power
                 column_sums[j] += power
                 row_counts[i] += counted

@@ -190,16 +190,16 @@ def test_other_options_are_refused_where_blocks_are_finished(
 def test_other_files_are_refused_where_blocks_are_finished(folder, tokens, stopped, tmp_path):
     others = tmp_path / "others.safetensors"
     save_file({"calibration": load_file(tokens)["calibration"].flip(0)}, others)
-    with pytest.raises(ReconstructionError, match="another calibration data"):
+    with pytest.raises(ReconstructionError, match="differs in its calibration data"):
         run(folder, others, stopped)
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
     for path in copy.glob("*.safetensors"):
         save_file({name: 2 * weight for name, weight in load_file(path).items()}, path)
-    with pytest.raises(ReconstructionError, match="another model"):
+    with pytest.raises(ReconstructionError, match="differs in its model"):
         run(copy, tokens, stopped)
     half = Recipe.model_validate({"steps": [{"method": "l1_unstructured", "targets": ["*"]}]})
-    with pytest.raises(ReconstructionError, match="another recipe"):
+    with pytest.raises(ReconstructionError, match="differs in its recipe"):
         run(folder, tokens, stopped, recipe=half)
 
 

@@ -66,6 +66,9 @@ hypothesis.settings.load_profile("tests")
 if not any(map(os.path.exists, ("/dev/nvidiactl", "/dev/kfd"))):  # before Triton is imported
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
+# As in the program, before torch is imported: threads that spin slow the other test processes.
+os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+
 if sys.platform == "linux" and not {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 

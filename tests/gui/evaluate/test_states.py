@@ -209,10 +209,10 @@ def test_cancel_ends_a_hanging_evaluator_with_its_children(
     assert panel.search.run.text() == "Search"
     assert not panel.search.run.isEnabled()
 
-    def started():
-        return len(set(psutil.Process().children(recursive=True)) - before) >= 3
+    def hangs():  # the supervisor, the guard, the evaluator and its child
+        return len(set(psutil.Process().children(recursive=True)) - before) >= 4
 
-    qtbot.waitUntil(started, timeout=60_000)
+    qtbot.waitUntil(hangs, timeout=60_000)
     panel.states.run.click()
     assert panel.evaluations.run is None
     assert panel.states.run.text() == "Evaluate"

@@ -31,8 +31,12 @@ ERRORS: Final = dict.fromkeys(
 IN_ENGLISH: Final = ("cli/**.py", "gui/desktop.py")
 """Errors that only the command line shows."""
 SOURCES: Final = (
-    ("prune_gui", [("**.py", "python")], KEYWORDS),
-    ("prune_gui", [*((path, "ignore") for path in IN_ENGLISH), ("**.py", "python")], ERRORS),
+    ("prune_gui", [(path, "python") for path in IN_ENGLISH], KEYWORDS),
+    (
+        "prune_gui",
+        [*((path, "ignore") for path in IN_ENGLISH), ("**.py", "python")],
+        KEYWORDS | ERRORS,
+    ),
     ("resources/report", [("**.html", "jinja2.ext:babel_extract")], KEYWORDS),
 )
 """The folders with messages, what extracts them from their files, and the functions."""

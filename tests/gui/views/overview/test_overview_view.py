@@ -17,7 +17,7 @@ from prune_gui.gui.views.overview.thumbnail import Shading
 from prune_gui.gui.views.overview.view import CardPanel
 from prune_gui.raster.colours import DARK, LIGHT
 
-BLOCKS = 200  # too many to be all in sight
+BLOCKS = 80  # too many to be all in sight
 ROLES = ("attention.query", "attention.key", "output.dense")
 
 

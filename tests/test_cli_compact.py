@@ -162,7 +162,7 @@ def test_a_dry_run_lists_the_constants_that_other_layers_take_over(llama, tmp_pa
     result = prune_gui("compact", llama, "--dry-run", "--recipe", recipe)
     assert result.returncode == 0, result.stderr
     bias = "model.layers.0.mlp.down_proj.bias"
-    assert f"{bias}: takes over the constants of 4 removed units; 8 elements change" in (
+    assert f"{bias}: takes over the constants of 4 units, which changes 8 elements" in (
         result.stdout
     )
     assert "because a layer that reads them has neither a bias nor a batch norm" in result.stdout

@@ -50,6 +50,19 @@ def test_sizes_count_parameters_and_no_running_statistics(tmp_path):
     assert (printed["parameters"], printed["zeros"]) == (8, 4)
 
 
+def test_one_tensor_is_counted_in_the_singular(tmp_path):
+    path = tmp_path / "one.safetensors"
+    save_file({"weight": torch.ones(1)}, path)
+    inspected, verified, compared = (
+        prune_gui(*words).stdout.splitlines()
+        for words in (["inspect", path], ["verify", path], ["diff", path, path])
+    )
+    assert inspected[0] == f"{path}: safetensors, 1 tensor, 1 prunable parameter, 4 bytes"
+    assert verified == [f"{path}: sound: 1 tensor, 4 bytes"]
+    assert compared[0] == f"A: {path}: safetensors, 1 tensor"
+    assert compared[2].startswith("1 tensor: all byte-identical;")
+
+
 @pytest.mark.slow
 def test_a_state_dict_is_chosen_by_its_name(training, tmp_path):
     printed = json.loads(prune_gui("inspect", training, "--json").stdout)

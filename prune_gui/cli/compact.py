@@ -11,7 +11,7 @@ import click
 
 from prune_gui.cli import arguments
 from prune_gui.cli.apply import load_recipe, prune_and_save
-from prune_gui.cli.printing import aligned, job, print_json, print_lines
+from prune_gui.cli.printing import aligned, job, number_of, print_json, print_lines
 from prune_gui.location import Location
 from prune_gui.monitor import Monitor
 
@@ -117,10 +117,8 @@ def _lines(plan: CompactPlan, name: str) -> Iterator[str]:
     for key, value in plan.changes.items():
         yield f"config.json: {key} becomes {value}"
     for tensor in plan.folded:
-        yield (
-            f"{tensor.name}: takes over the constants of {tensor.units:,} removed units; "
-            f"{tensor.changed:,} elements change"
-        )
+        units, elements = number_of(tensor.units, "unit"), number_of(tensor.changed, "element")
+        yield f"{tensor.name}: takes over the constants of {units}, which changes {elements}"
     for problem in plan.problems:
         yield f"Problem: {problem}"
     if not plan.problems:

@@ -14,6 +14,7 @@ from prune_gui.cli.printing import (
     MAX_NAME_LENGTH,
     aligned,
     job,
+    number_of,
     print_json,
     print_lines,
     shape_text,
@@ -82,7 +83,8 @@ def diff(a: Location, b: Location, cluster: str | None, *, as_json: bool) -> Non
 def _table(a: Checkpoint, b: Checkpoint, differences: Differences) -> Iterator[str]:
     for label, checkpoint in (("A", a), ("B", b)):
         path = one_line(str(checkpoint.location))
-        yield f"{label}: {path}: {checkpoint.format}, {len(checkpoint.tensors):,} tensors"
+        tensors = number_of(len(checkpoint.tensors), "tensor")
+        yield f"{label}: {path}: {checkpoint.format}, {tensors}"
     errors = _errors(a, b)
     changed = [
         (*_cells(row), *([_error_text(errors.get(row.name))] if errors else ()))
@@ -153,7 +155,7 @@ def _summary(differences: Differences) -> str:
         states = "all byte-identical"
     change = _arrow(f"{zeros.a:,}", f"{zeros.b:,}")
     return (
-        f"{len(differences.rows):,} tensors: {states}; zeros {change}: "
+        f"{number_of(len(differences.rows), 'tensor')}: {states}; zeros {change}: "
         f"{zeros.gained:,} gained, {zeros.lost:,} lost, IoU {zeros.iou:.3f}"
     )
 

@@ -18,6 +18,7 @@ from prune_gui.cli.printing import (
     aligned,
     and_more,
     job,
+    number_of,
     print_json,
     print_lines,
     shape_text,
@@ -118,8 +119,9 @@ def _lines(checkpoint: Checkpoint, zeros: FileZeros) -> Iterator[str]:
     parameters, zero_count = zeros.elements, zeros.zeros
     shards = f"{len(checkpoint.files):,} shards, " if len(checkpoint.files) > 1 else ""
     yield (
-        f"{checkpoint.location}: {checkpoint.format}, {shards}{len(checkpoint.tensors):,} tensors, "
-        f"{parameters:,} prunable parameters, {size:,} bytes"
+        f"{checkpoint.location}: {checkpoint.format}, {shards}"
+        f"{number_of(len(checkpoint.tensors), 'tensor')}, "
+        f"{number_of(parameters, 'prunable parameter')}, {number_of(size, 'byte')}"
     )
     yield f"Zeros: {zero_count:,} of {parameters:,} ({_share(zero_count, parameters)})"
     if checkpoint.description:

@@ -56,6 +56,11 @@ def aligned(lines: Sequence[Sequence[str]]) -> Iterator[str]:
         yield "  ".join(cells).rstrip()
 
 
+def number_of(count: int, thing: str) -> str:
+    """Return a number of things: "1 tensor", "2,000 tensors"."""
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
 def shape_text(shape: tuple[int, ...]) -> str:
     """Return a shape as "384 x 1536"."""
     return " x ".join(map(str, shape))

@@ -17,6 +17,7 @@ from prune_gui.cli.printing import (
     StatusLine,
     aligned,
     job,
+    number_of,
     print_json,
     print_line,
     print_lines,
@@ -166,7 +167,8 @@ def reconstruct(
                 lines.begin(run)
                 result = run.run(Monitor(lines.count, stop), lines.show)
     except Interrupted as interrupted:
-        message = f"Stopped after {lines.done} blocks, which are kept. Repeat the command to go on."
+        done = number_of(lines.done, "block")
+        message = f"Stopped after {done}; what is done is kept. Repeat the command to go on."
         raise Interrupted(
             interrupted.exit_code, message if lines.done else str(interrupted)
         ) from None
@@ -206,7 +208,8 @@ class _ProgressLines:
         self._status.begin("")
         if self._is_shown:
             folder = run.unfinished.folder
-            print_line(f"{len(run.blocks)} blocks; those that are finished are kept in {folder}")
+            blocks = number_of(len(run.blocks), "block")
+            print_line(f"{blocks}; those that are finished are kept in {folder}")
 
     def show(self, found: LayerError | BlockError) -> None:
         from prune_gui.reconstruction.running import BlockError, memory_in_use
@@ -234,17 +237,17 @@ class _ProgressLines:
 
 def _plan_lines(plan: Plan) -> Iterator[str]:
     finished = f", {plan.finished} finished before" if plan.finished else ""
-    yield f"{plan.model}: {plan.blocks} blocks in {plan.list_name}{finished}"
+    yield f"{plan.model}: {number_of(plan.blocks, 'block')} in {plan.list_name}{finished}"
     pruned, total = (sum(getattr(one, of) for one in plan.layers) for of in ("pruned", "total"))
-    layers = f"{len(plan.layers)} layers to prune"
+    layers = f"{number_of(len(plan.layers), 'layer')} to prune"
     yield f"{layers}: {pruned:,} of {total:,} weights, {pruned / total:.2%}"
     patterns = Counter((layer.pattern, layer.is_chosen, layer.spread) for layer in plan.layers)
     for (pattern, is_chosen, spread), count in patterns.items():
         masks = "masks chosen in the solve" if is_chosen else "masks of the recipe"
-        yield f"  {count} layers: {pattern}; {masks}"
+        yield f"  {number_of(count, 'layer')}: {pattern}; {masks}"
         if spread:
             yield f"    The share of a layer may differ by up to {spread}, not that of a block."
-    yield f"Calibration: {plan.samples:,} samples, {plan.tokens:,} tokens"
+    yield f"Calibration: {number_of(plan.samples, 'sample')}, {number_of(plan.tokens, 'token')}"
     yield f"Memory: about {short_bytes(plan.memory)}; disk: {short_bytes(plan.disk)}"
 
 

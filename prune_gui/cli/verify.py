@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from prune_gui.cli.arguments import as_json, checkpoint_file
-from prune_gui.cli.printing import MAX_NAME_LENGTH, job, print_json, print_lines
+from prune_gui.cli.printing import MAX_NAME_LENGTH, job, number_of, print_json, print_lines
 from prune_gui.errors import PruneGuiError, one_line
 from prune_gui.location import Location
 
@@ -59,7 +59,7 @@ def _lines(location: Location, result: Verification | PruneGuiError) -> Iterator
         yield f"{location}: note: {_finding_text(location, note)}"
     if not result.problems:
         compared = f", {result.compared:,} compared with checksums" if result.compared else ""
-        size = f"{result.tensors:,} tensors, {result.nbytes:,} bytes"
+        size = f"{number_of(result.tensors, 'tensor')}, {number_of(result.nbytes, 'byte')}"
         yield f"{location}: sound: {size}{compared}"
 
 

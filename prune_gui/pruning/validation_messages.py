@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from prune_gui.errors import one_line
-from prune_gui.language import deferred, tr, trn
+from prune_gui.language import deferred, suggestion, tr, trn
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -42,7 +43,9 @@ def validation_message(problem: ErrorDetails) -> str:
         case "value_error":
             return one_line(str(context["error"]).removesuffix("."), MAX_MESSAGE_LENGTH)
         case "literal_error":
-            return tr(MESSAGES[kind], expected=_localized_choice(context["expected"]))
+            expected = context["expected"]
+            message = tr(MESSAGES[kind], expected=_localized_choice(expected))
+            return message + suggestion(str(problem["input"]), re.findall("'(.*?)'", expected))
         case "string_too_short":
             return trn(
                 "at least {count} character is expected",

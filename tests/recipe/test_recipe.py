@@ -125,6 +125,10 @@ def test_the_recipe_of_the_design_document_is_read():
             r"step 1, amont: unknown field \(did you mean amount\?\)\.$",
         ),
         (
+            "steps: [{method: coupled, targets: [a], space: channls}]",
+            r"step 1, space: .*'vision_heads' is expected \(did you mean channels\?\)\.$",
+        ),
+        (
             "steps: [{method: l1_unstructered, targets: [a]}]",
             r"is unknown \(did you mean l1_unstructured\?\); prune-gui methods",
         ),

@@ -147,9 +147,23 @@ def test_an_invalid_recipe_is_refused_with_one_line_and_a_position(text, says):
     assert "\n" not in str(caught.value)
 
 
+def test_shares_may_be_in_percent():
+    fields = "amount: 50%, max_sparsity: 99.9 %, amounts: {a: 100%, b: 8}"
+    recipe = Recipe.from_yaml(f"steps: [{{method: l1_unstructured, targets: [a], {fields}}}]")
+    method = dict(recipe.steps[0].method)
+    assert (method["amount"], method["max_sparsity"]) == (0.5, 0.999)
+    assert repr(dict(method["amounts"])) == "{'a': 1.0, 'b': 8}"
+    assert Recipe.from_yaml(recipe.to_yaml()) == recipe
+
+
 @pytest.mark.parametrize(
     ("amount", "says"),
-    [("x", "amount: a number is expected."), ("-0.5", "amount: a share must lie between")],
+    [
+        ("x", "amount: a number is expected."),
+        ("-0.5", "amount: a share must lie between"),
+        ("150%", "amount: a share must lie between"),
+        ("half%", "amount: a number is expected."),
+    ],
 )
 def test_alternative_types_of_a_value_are_one_problem(amount, says):
     with pytest.raises(RecipeError) as caught:

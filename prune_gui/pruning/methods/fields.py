@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -119,6 +121,15 @@ ChannelDim = int | Literal["output", "input"]
 """A dimension, or the one of the output or input channels; which it is depends on the layer."""
 
 
+PERCENT: Final = re.compile(r"(\d{1,30}(?:\.\d{1,30})?) ?%")
+
+
+def _share_in_percent(given: object) -> object:
+    """Return the share that a text such as "50%" means; any other value as it is."""
+    match = PERCENT.fullmatch(given) if isinstance(given, str) else None
+    return float(Fraction(match[1]) / 100) if match else given
+
+
 def _validate_amount(amount: int | float) -> int | float:
     if isinstance(amount, float) and not 0.0 <= amount <= 1.0:
         raise ValueError(
@@ -141,6 +152,7 @@ def torch_dim(dim: ChannelDim) -> int:
 
 Amount = Annotated[
     StrictInt | StrictFloat,
+    BeforeValidator(_share_in_percent),
     AfterValidator(_validate_amount),
     Field(description=deferred("A share between 0.0 and 1.0, or a whole number of units.")),
     FieldText(label=deferred("Amo&unt"), position=2, show=amount_text),
@@ -173,6 +185,7 @@ RowScope = Annotated[
 ]
 MaxSparsity = Annotated[
     float,
+    BeforeValidator(_share_in_percent),
     Field(
         ge=0.0,
         le=1.0,

@@ -79,11 +79,15 @@ def count_units(
     units = units_wanted(method.amount, method.amount_of, remaining=remaining, total=total)
     if units > remaining:
         raise RecipeError(
-            "{of}: Cannot prune {wanted:,} units: only {remaining:,} remain. Lower the amount, or "
-            "give a share such as 0.5.",
-            of=of if isinstance(of, str) else of(),
-            wanted=units,
-            remaining=remaining,
+            trn(
+                "{of}: Cannot prune {wanted:,} units: only {count:,} remains. Lower the amount, or "
+                "give a share such as 0.5.",
+                "{of}: Cannot prune {wanted:,} units: only {count:,} remain. Lower the amount, or "
+                "give a share such as 0.5.",
+                remaining,
+                of=of if isinstance(of, str) else of(),
+                wanted=units,
+            )
         )
     return units
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from prune_gui.errors import RecipeError
-from prune_gui.language import deferred, tr
+from prune_gui.language import deferred, tr, trn
 from prune_gui.monitor import Monitor
 from prune_gui.pruning import predicates
 from prune_gui.pruning.methods.channels import UnitList, listing_text
@@ -55,11 +55,14 @@ class ListingMethod(CoupledMethod):
         for group in monitor.each(members.groups):
             if last >= group.size:
                 raise RecipeError(
-                    "{group} has {count:,} units; {number} does not exist. Use 0 to {last}.",
-                    group=group.label,
-                    count=group.size,
-                    number=last,
-                    last=group.size - 1,
+                    trn(
+                        "{group} has {count:,} unit; {number} does not exist. Use 0.",
+                        "{group} has {count:,} units; {number} does not exist. Use 0 to {last}.",
+                        group.size,
+                        group=group.label,
+                        number=last,
+                        last=group.size - 1,
+                    )
                 )
             remaining = members.remaining_elements(group)
             chosen.append((predicates.PrunedUnits.listed(self.listed_units, remaining), ""))

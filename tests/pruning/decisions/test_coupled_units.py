@@ -103,6 +103,8 @@ def test_listed_units_may_be_whole_tensors(method):
     assert not pruned["1.a"].any()
     with pytest.raises(RecipeError, match=r"blocks has 3 units; 3 does not exist. Use 0 to 2"):
         decide(tensors, groups, method, **{field: [3]})
+    with pytest.raises(RecipeError, match=r"blocks has 1 unit; 3 does not exist. Use 0\."):
+        decide(*whole_tensors(1, method), method, **{field: [3]})
 
 
 def test_the_rank_of_an_element_names_its_unit():

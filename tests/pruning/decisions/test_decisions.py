@@ -349,6 +349,7 @@ def test_max_sparsity_limits_a_global_structured_step():
 NAME = "layer.weight"
 REFUSALS = [
     ("l1_unstructured", (7,), {"amount": 8}, "layer.weight: .*8 units: only 7 remain"),
+    ("l1_unstructured", (1,), {"amount": 8}, "layer.weight: .*8 units: only 1 remains"),
     ("l1_unstructured", (5,), {"amount": 6, "scope": "global"}, "All targets.*6.*5"),
     ("l1_unstructured", (3, 4), {"amount": 5, "scope": "row"}, "row of layer.weight.*5.*4"),
     ("lamp", (5,), {"amount": 6}, "All targets.*6.*5"),

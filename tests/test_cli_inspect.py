@@ -306,7 +306,7 @@ def test_a_checkpoint_is_never_replaced_by_its_report(dense):
     other = dense.rename(dense.with_name("odd.csv"))  # its content decides
     for arguments, message in (
         (("-o", other), "must end in one of .html, .htm"),
-        (("-o", page, "--csv", page), "must end in one of .csv"),
+        (("-o", page, "--csv", page), "its name must end in .csv."),
         (("-o", page, "--csv", other), "it is a checkpoint or another binary file"),
     ):
         result = prune_gui("report", other, *arguments, "--overwrite")

@@ -15,6 +15,7 @@ from prune_gui.checkpoint.formats import recognized
 from prune_gui.checkpoint.sharded.index import is_index
 from prune_gui.checkpoint.write.atomic import explained, rehearse, replacing_together, write_bytes
 from prune_gui.errors import CheckpointError
+from prune_gui.language import trn
 
 RECIPE_SUFFIXES: Final = (".yaml", ".yml")
 PAGE_SUFFIXES: Final = (".html", ".htm")
@@ -41,9 +42,13 @@ def document_path(path: Path, suffixes: Sequence[str]) -> Path:
     if not path.suffix.strip("."):
         return path.with_name(f"{path.name}{suffixes[0]}")
     raise CheckpointError(
-        "{name} was not written: its name must end in one of {suffixes}.",
-        name=path.name,
-        suffixes=", ".join(suffixes),
+        trn(
+            "{name} was not written: its name must end in {suffixes}.",
+            "{name} was not written: its name must end in one of {suffixes}.",
+            len(suffixes),
+            name=path.name,
+            suffixes=", ".join(suffixes),
+        )
     )
 
 

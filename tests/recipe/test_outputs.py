@@ -291,6 +291,14 @@ def test_what_is_lost_is_named(tmp_path, source, out, shard_size, lost):
         assert ", ".join(lost) in note
 
 
+def test_the_checksums_of_shards_are_not_lost_when_they_are_divided_anew(tmp_path):
+    recipe = Recipe(steps=[{"method": "l1_unstructured", "targets": ["*"]}])
+    with open_checkpoint(shards_with_metadata(tmp_path)) as checkpoint:
+        export(resolve(recipe, checkpoint), tmp_path / "pruned")
+    with open_checkpoint(tmp_path / "pruned") as checkpoint:
+        assert checkpoint.differing_metadata == ("part",)
+
+
 HALF = {"method": "l1_unstructured", "targets": ["*.weight"], "amount": 0.5, "scope": "global"}
 FLOATS = [
     torch.float64, torch.float32, torch.float16, torch.bfloat16,

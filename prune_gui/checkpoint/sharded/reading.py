@@ -19,6 +19,7 @@ from prune_gui.checkpoint.base import NO_SURROUNDINGS, Checkpoint, FileCheckpoin
 from prune_gui.checkpoint.sharded.index import ShardIndex, check_part
 from prune_gui.checkpoint.source import FINGERPRINT_PREFIX
 from prune_gui.checkpoint.tensor_info import RawTensor, size_in_bytes
+from prune_gui.checkpoint.write.content import CHECKSUMS_KEY
 from prune_gui.errors import CheckpointError
 from prune_gui.executor import current_executor
 from prune_gui.language import listed, tr
@@ -41,7 +42,8 @@ class ShardedCheckpoint(Checkpoint):
 
     Attributes:
         shard_of: the name of the shard that holds each tensor, by its key.
-        differing_metadata: the keys of metadata that have different values in the shards.
+        differing_metadata: the keys of metadata that have different values in the shards,
+            without the checksums, which each shard has of its own tensors.
     """
 
     def __init__(
@@ -278,7 +280,7 @@ class _MergedShards:
             view: Hashable = tensor.view and (number, tensor.view)
             self.raw[key] = tensor._replace(view=view)
         for key, text in opened.metadata.items():
-            if self.metadata.setdefault(key, text) != text:
+            if self.metadata.setdefault(key, text) != text and key != CHECKSUMS_KEY:
                 self.differing_metadata[key] = None
         self.metadata |= opened.metadata
         self.foreign |= dict.fromkeys(opened.foreign)

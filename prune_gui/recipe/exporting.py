@@ -20,6 +20,7 @@ from prune_gui.checkpoint.write.writing import FileOutput
 from prune_gui.cluster import use_cluster
 from prune_gui.errors import CheckpointError, RecipeError
 from prune_gui.executor import current_executor, use_executor
+from prune_gui.language import suggestion
 from prune_gui.location import Location
 from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.recipe import extra_files
@@ -33,7 +34,7 @@ from prune_gui.recipe.compaction.plan import (
 )
 from prune_gui.recipe.correction.corrected_values import check_uncorrected
 from prune_gui.recipe.form_tensors import parts, with_zeroed_moments
-from prune_gui.recipe.output import Form, OutputOptions, OutputPath
+from prune_gui.recipe.output import FORMS, Form, OutputOptions, OutputPath
 from prune_gui.recipe.pipelines import whole_pipeline
 from prune_gui.recipe.recipe import INPUT_KEY, metadata_of
 from prune_gui.recipe.resolution import Resolution
@@ -112,10 +113,18 @@ def export(
             whose config.json has an ``auto_map``. None replaces a loader script.
 
     Raises:
-        RecipeError: there is nothing to write in this form, or no program would load it.
+        RecipeError: the form is unknown, there is nothing to write in it, or no program would load
+            it.
         CheckpointError: the file cannot be written; existing files are unchanged.
         ClusterError: the cluster was lost; existing files are unchanged.
     """
+    if form not in FORMS:
+        raise RecipeError(
+            "{form!r} is no form{suggestion}. Use one of {forms}.",
+            form=form,
+            suggestion=suggestion(form, FORMS),
+            forms=", ".join(FORMS),
+        )
     options = OutputOptions(
         form=form,
         overwrite=overwrite,

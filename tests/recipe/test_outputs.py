@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn.utils import prune as torch_prune
 
 from prune_gui.checkpoint import open_checkpoint
-from prune_gui.errors import Cancelled, CheckpointError
+from prune_gui.errors import Cancelled, CheckpointError, RecipeError
 from prune_gui.monitor import Monitor
 from prune_gui.recipe import OutputPath, Recipe, export, resolve, verify
 from prune_gui.recipe.contents_note import contents_note
@@ -297,6 +297,14 @@ def test_the_checksums_of_shards_are_not_lost_when_they_are_divided_anew(tmp_pat
         export(resolve(recipe, checkpoint), tmp_path / "pruned")
     with open_checkpoint(tmp_path / "pruned") as checkpoint:
         assert checkpoint.differing_metadata == ("part",)
+
+
+def test_an_unknown_form_is_refused(demo_checkpoint, tmp_path):
+    with open_checkpoint(demo_checkpoint) as checkpoint:
+        resolution = resolve(Recipe(), checkpoint)
+        with pytest.raises(RecipeError, match=r"'mask' is no form \(did you mean masks\?\)\. Use "):
+            export(resolution, tmp_path / "o.safetensors", form="mask")
+    assert not list(tmp_path.iterdir())
 
 
 HALF = {"method": "l1_unstructured", "targets": ["*.weight"], "amount": 0.5, "scope": "global"}

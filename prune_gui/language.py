@@ -117,12 +117,16 @@ def join_clauses(texts: Iterable[str]) -> str:
     return joined
 
 
-def suggestion(name: str, names: Iterable[str]) -> str:
-    """Return a question to put after an unknown name, " (did you mean X?)"; "" if none is near."""
+def suggestion(name: str, names: Iterable[str], likeness: float = 0.6) -> str:
+    """Return a question to put after an unknown name, " (did you mean X?)"; "" if none is near.
+
+    The case of letters does not count. `likeness` is the least ratio of `difflib` that is near.
+    """
     from difflib import get_close_matches  # needed after typing errors only
 
-    found = get_close_matches(name, names, n=1)
-    return tr(" (did you mean {name}?)", name=found[0]) if found else ""
+    by_lower = {one.lower(): one for one in names}
+    found = get_close_matches(name.lower(), by_lower, 1, likeness)
+    return tr(" (did you mean {name}?)", name=by_lower[found[0]]) if found else ""
 
 
 def listed(

@@ -19,6 +19,7 @@ from prune_gui.recipe.selector import (
     protected_in,
     select,
     select_in,
+    unmatched_remark,
 )
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ def _bare(name: str) -> TensorInfo:
 
 @dataclass(frozen=True, slots=True)
 class StepMatch:
-    """The parameters that a step matches, and its including patterns that match none."""
+    """The parameters that a step matches, and its patterns to note because they match none."""
 
     number: int
     step: Step
@@ -177,11 +178,10 @@ def match_recipe(recipe: Recipe, checkpoint: Checkpoint) -> tuple[StepMatch, ...
             for info in select_in(checkpoint, patterns, every_kind=every_kind)
             if not info.not_prunable and info.name not in protected
         )
-        including = [text for text in reduced if not text.startswith("!")]
         unmatched = tuple(
             text
-            for text in including
-            if not select_in(checkpoint, [reduced[text]], every_kind=True)
+            for text, pattern in reduced.items()
+            if pattern and unmatched_remark(pattern, checkpoint)
         )
         matches.append(StepMatch(number, step, targets, unmatched))
     return tuple(matches)

@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase, translate
+from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Self
 
 from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.errors import RecipeError
+from prune_gui.language import suggestion, tr
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,6 +45,10 @@ LITERAL: Final = re.compile(r"[^*?\[]|\[([^\]!])\]")
 """A literal character in a glob, plain or in brackets."""
 MAX_PATTERN_CHARS: Final = 1000
 """Limit on the characters of a pattern that is not a plain name: matching time grows with it."""
+MAX_COMPARED: Final = 2_000
+"""Limit on the names of parameters among which one like a mistyped pattern is looked for."""
+NEAR: Final = 0.8
+"""How like a word of a pattern a part of a name must be to be what was meant."""
 NOTHING: Final[Mapping[str, tuple[int, int]]] = MappingProxyType({})
 
 
@@ -289,6 +295,31 @@ def protected_in(checkpoint: Checkpoint, patterns: Sequence[str]) -> frozenset[s
     if not patterns:  # they would select everything
         return frozenset()
     return frozenset(info.name for info in select_in(checkpoint, patterns, every_kind=True))
+
+
+def unmatched_remark(text: str, checkpoint: Checkpoint, counts: Counts = NOTHING) -> str:
+    """Return a remark on a pattern that matches no tensor of a checkpoint; "" if there is none.
+
+    Patterns that exclude by a condition, or by a glob that begins with ``*``, are written for many
+    models. There is a remark on them only if a word in them is like one of the checkpoint.
+    """
+    if select_in(checkpoint, [text.removeprefix("!")], counts, every_kind=True):
+        return ""
+    pattern, meant = Pattern.parse(text), meant_by(text, checkpoint)
+    is_general = pattern.excludes and (pattern.conditions or pattern.glob.startswith("*"))
+    return "" if is_general and not meant else tr("matches no parameter") + meant
+
+
+def meant_by(text: str, checkpoint: Checkpoint) -> str:
+    """Return a question what a mistyped pattern means, to put after it; "" if nothing is near."""
+    pattern, names = Pattern.parse(text), list(islice(checkpoint.tensors, MAX_COMPARED))
+    known = [*(part for name in names for part in name.split(".")), *condition_words(checkpoint)]
+    words = [*re.findall(r"[^*?.\s]+", pattern.glob)]
+    words += (f"{c.field.name}:{c.value}" for c in pattern.conditions if isinstance(c.value, str))
+    right = {one.lower() for one in known}
+    near = (suggestion(one, known, NEAR) for one in words if one.lower() not in right)
+    whole = "" if pattern.conditions else suggestion(pattern.glob, names)
+    return whole or next(filter(None, near), "")
 
 
 def _plain_name(glob: str) -> str | None:

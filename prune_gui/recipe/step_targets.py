@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +14,7 @@ from prune_gui.checkpoint import Checkpoint, TensorInfo
 from prune_gui.checkpoint.roles import counted
 from prune_gui.checkpoint.tensor_info import CODE_DTYPES, PACKED, QUANTIZED
 from prune_gui.errors import RecipeError
-from prune_gui.language import join_items, suggestion, tr, trn
+from prune_gui.language import join_items, tr, trn
 from prune_gui.monitor import Monitor
 from prune_gui.pruning.decisions.target import Decision, Target
 from prune_gui.pruning.layouts import CoupledGroup
@@ -25,12 +24,10 @@ from prune_gui.pruning.methods.listed_units import TokenIds, Tokens
 from prune_gui.recipe.amounts import Amount, amounts_by_target, grouped_by_amount
 from prune_gui.recipe.auxiliary_files import AuxiliaryFiles
 from prune_gui.recipe.recipe import Step
-from prune_gui.recipe.selector import condition_words, select_in
+from prune_gui.recipe.selector import meant_by, select_in, unmatched_remark
 from prune_gui.recipe.step_scores import group_scores
 from prune_gui.recipe.vocabulary.encoding import selected_tokens
 
-MAX_COMPARED: Final = 2_000
-"""Limit on the names of parameters among which one like a mistyped target is looked for."""
 QUANTIZED_REASONS: Final = frozenset({QUANTIZED, PACKED})
 
 
@@ -102,11 +99,10 @@ def step_targets(
             tensors=_counted(left_out),
         )
     if not matching:
-        known = [*islice(checkpoint.tensors, MAX_COMPARED), *condition_words(checkpoint)]
         raise RecipeError(
             "no parameter matches {patterns}. Change the targets of the step.",
             patterns=", ".join(
-                text if text.startswith("!") else text + suggestion(text, known)
+                text if text.startswith("!") else text + meant_by(text, checkpoint)
                 for text in step.targets
             ),
         )
@@ -118,14 +114,11 @@ def step_targets(
             name=matching[0].name,
             reason=tr(reason),
         )
-    including = [pattern for pattern in step.targets if not pattern.startswith("!")]
-    unmatched = [
-        pattern
-        for pattern in including
-        if len(including) > 1 and not select_in(checkpoint, [pattern], counts, every_kind=True)
-    ]
+    excluding = [text for text in step.targets if text.startswith("!")]
+    looked_for = excluding if len(step.targets) - len(excluding) == 1 else step.targets
+    unmatched = {text: unmatched_remark(text, checkpoint, counts) for text in looked_for}
     not_pruned = [info.name for info in prunable if info.name in protected]
-    remarks = dict.fromkeys(unmatched, tr("matches no parameter"))
+    remarks = {text: remark for text, remark in unmatched.items() if remark}
     remarks |= dict.fromkeys(not_pruned, tr("protected, not pruned"))
     if not step.method.corrects:
         remarks |= _remarks_on_kinds(step.method, matching, left_out, chosen)

@@ -183,6 +183,10 @@ def test_scores_that_do_not_fit_are_refused_with_the_step_and_the_file(
         ({"method": "identity", "targets": ["x*"]}, r"no parameter matches x\*\."),
         ({"method": "identity", "targets": ["!x", "stepps"]}, r"!x, stepps \(.* mean steps\?\)\."),
         ({"method": "identity", "targets": ["dim>1"]}, r"dim>1 \(did you mean dims>\?\)\."),
+        (
+            {"method": "identity", "targets": ["dtype:float32 dim>1"]},
+            r"dtype:float32 dim>1 \(did you mean dims>\?\)\.",
+        ),
         ({"method": "identity", "targets": ["steps"]}, "steps cannot be pruned: integer"),
         ({"method": "l1_unstructured", "targets": ["b"], "amount": 4}, "b: Cannot.* 4 .* 3 .* 0.5"),
         ({"method": "ln_structured", "targets": ["*"], "amount": 0.5}, r"b has shape \[3\]"),
@@ -195,6 +199,29 @@ def test_a_step_that_cannot_be_carried_out_says_which_parameter_and_why(resolved
         resolved(tensors, {"method": "identity", "targets": ["w"]}, step)
     assert caught.value.step == 2
     assert str(caught.value).startswith("Step 2: ")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "remark"),
+    [
+        ("!typo*", "matches no parameter"),
+        ("!out_bias", "matches no parameter (did you mean out.bias?)"),
+        ("!*layernrom*", "matches no parameter (did you mean LayerNorm?)"),
+        ("!dtype:float23", "matches no parameter (did you mean dtype:float32?)"),
+        ("!*bn*", None),
+        ("!*.ln_*", None),
+        ("!type:Embedding", None),
+        ("!dims>4", None),
+        ("!sparsity>90%", None),
+        ("!out*", None),
+    ],
+)
+def test_a_pattern_that_excludes_nothing_is_noted_unless_it_is_written_for_many_models(
+    resolved, pattern, remark
+):
+    tensors = {name: torch.ones(2, 2) for name in ("w", "LayerNorm.weight", "out.bias")}
+    [outcome] = resolved(tensors, {"method": "l1_unstructured", "targets": ["w", pattern]}).outcomes
+    assert outcome.remarks.get(pattern) == remark
 
 
 def test_an_unknown_parameter_is_named(resolved):

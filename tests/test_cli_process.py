@@ -124,10 +124,12 @@ def test_a_deleted_working_folder_is_one_line_on_standard_error(folder):
         ([""], "path is empty"),
         (["frobnicate"], "neither a file or folder nor a command (apply, compact, demo"),
         (["--recipe", "recipe.yaml", "frobnicate"], "neither a file or folder nor a command"),
+        (["inspct", "x.pt"], "nor a command (did you mean inspect?)"),
+        (["apply", "small.safetensors", "recipe.yaml", "-o", "o.pt"], "RECIPE comes before"),
         (["x" * 5000], "neither a file or folder nor a command"),
     ],
 )
-def test_an_empty_path_or_unknown_command_is_wrong_usage(arguments, message):
+def test_an_empty_path_or_unknown_command_or_wrong_order_is_wrong_usage(arguments, message):
     result = prune_gui(*arguments)
     assert result.returncode == 2
     assert message in result.stderr.replace("\n", " ") or len(arguments[0]) > 1000

@@ -83,10 +83,19 @@ def apply(
     """Prune a checkpoint by a recipe and save the result. If RECIPE is -, reads standard input."""
     from prune_gui.recipe import OutputOptions  # slow to import
 
+    _check_order(recipe, checkpoint)
     arguments.use_methods(own)
     outputs = {out: OutputOptions(**options)}
     loaded = load_recipe(recipe, table)
     prune_and_save(loaded, checkpoint, outputs, as_json=as_json, state=state, cluster=cluster)
+
+
+def _check_order(recipe: Path, checkpoint: Location) -> None:
+    from prune_gui.checkpoint.write.documents import RECIPE_SUFFIXES  # slow to import
+
+    named_as_recipe = [path.suffix.lower() in RECIPE_SUFFIXES for path in (recipe, checkpoint.path)]
+    if named_as_recipe == [False, True]:
+        raise click.UsageError(f"{checkpoint} is a recipe. RECIPE comes before CHECKPOINT.")
 
 
 def load_recipe(
@@ -275,6 +284,7 @@ def part(
     from prune_gui.recipe.output import OutputOptions  # slow to import
     from prune_gui.recipe.shares import SharedJob, run_part
 
+    _check_order(recipe, checkpoint)
     with opened_checkpoint(checkpoint, state) as opened:
         shared = SharedJob(
             parts=number[1],

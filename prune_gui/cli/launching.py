@@ -13,6 +13,7 @@ import click
 from prune_gui.cli.arguments import checkpoint_or_url, file, file_or_url, own_methods, use_methods
 from prune_gui.cli.printing import print_line
 from prune_gui.errors import PruneGuiError
+from prune_gui.language import suggestion
 from prune_gui.location import Location
 from prune_gui.resources import resource
 
@@ -30,8 +31,9 @@ def _checked_path(
     if checkpoint.url is None and not os.path.exists(checkpoint):  # noqa: PTH110 - never raises
         group = ctx.find_root().command
         assert isinstance(group, click.Group)
-        names = (name for name in group.list_commands(ctx) if name != "open")
-        problem = f"is neither a file or folder nor a command ({', '.join(names)})."
+        names = [name for name in group.list_commands(ctx) if name != "open"]
+        meant = suggestion(str(checkpoint), names) or f" ({', '.join(names)})"
+        problem = f"is neither a file or folder nor a command{meant}."
         raise click.UsageError(f"{str(checkpoint)!r} {problem}", ctx)
     return checkpoint.path
 

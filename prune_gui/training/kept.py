@@ -24,7 +24,7 @@ from prune_gui.training.mask_report import MaskReport
 from prune_gui.training.names import named_parameters, plain_name
 from prune_gui.training.packed_mask import PackedMask
 from prune_gui.training.ranks import Ranks, is_sharded, local, local_part, whole
-from prune_gui.training.run_folder import Event, RunWriter
+from prune_gui.training.run_folder import Event, RunWriter, writing_to
 from prune_gui.training.schedules import Rewind, Schedule, Update, one_shot
 
 MASKS: Final = "masks.safetensors"
@@ -185,15 +185,19 @@ class Kept:
         """Write the masks, and what may be rewound to, into a folder. Returns the file of masks.
 
         All processes of a distributed run must call it.
+
+        Raises:
+            TrainingError: the folder cannot be written.
         """
         path = Path(folder)
-        path.mkdir(parents=True, exist_ok=True)
         state = self.state_dict()
-        for step, octets in self._snapshots.items():
-            _replace(_snapshot(path, step), partial(Path.write_bytes, data=octets))
-        if _rank() == 0:
-            metadata = {STEP: str(self.step)}
-            _replace(path / MASKS, lambda part: save_file(state["masks"], part, metadata))
+        with writing_to(path):
+            path.mkdir(parents=True, exist_ok=True)
+            for step, octets in self._snapshots.items():
+                _replace(_snapshot(path, step), partial(Path.write_bytes, data=octets))
+            if _rank() == 0:
+                metadata = {STEP: str(self.step)}
+                _replace(path / MASKS, lambda part: save_file(state["masks"], part, metadata))
         if any(map(is_sharded, self._model.parameters())):
             torch.distributed.barrier()  # any process may read them now
         return path / MASKS
@@ -360,6 +364,9 @@ def _masks(
         masks = {name: whole(p.detach()) != 0 for name, p in matrices}
     elif isinstance(source, Mapping):
         masks = {name: mask.bool() for name, mask in source.items()}
+        for name, mask in source.items():
+            if not torch.equal(mask, masks[name].to(mask.dtype)):
+                raise TrainingError("The mask of {name} has values besides 0 and 1.", name=name)
     else:
         masks = _masks_of_file(source)
     masks = {plain_name(name): mask for name, mask in masks.items()}

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -62,17 +63,18 @@ class RunWriter:
             a new run.
 
     Raises:
-        TrainingError: the folder has frames of another run, or cannot be read.
+        TrainingError: the folder has frames of another run, or cannot be read or written.
     """
 
     def __init__(self, folder: str | os.PathLike[str], resumed_at: int | None) -> None:
         self._folder = Path(folder)
-        self._folder.mkdir(parents=True, exist_ok=True)
         self._bits: dict[str, Octets] = {}
         self._count = 0
         path = self._folder / EVENTS
-        if not path.exists() or not path.stat().st_size:
+        with writing_to(self._folder):
+            self._folder.mkdir(parents=True, exist_ok=True)
             path.touch()
+        if not path.stat().st_size:
             return
         if resumed_at is None:
             raise TrainingError(
@@ -115,11 +117,28 @@ class RunWriter:
             file,
         )
         described = {name: list(shapes[name]) for name in masks}
-        save_file(changes or dict(masks), self._folder / file, {SHAPES: json.dumps(described)})
-        with (self._folder / EVENTS).open("a", encoding="utf-8") as events:
-            events.write(json.dumps(asdict(frame)) + "\n")
+        with writing_to(self._folder):
+            save_file(changes or dict(masks), self._folder / file, {SHAPES: json.dumps(described)})
+            with (self._folder / EVENTS).open("a", encoding="utf-8") as events:
+                events.write(json.dumps(asdict(frame)) + "\n")
         self._bits = dict(masks)
         self._count += 1
+
+
+@contextmanager
+def writing_to(folder: Path) -> Iterator[None]:
+    """Raise TrainingError if files of a run cannot be written in a block."""
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        raise TrainingError(
+            "{path} cannot be written: {reason}.", path=folder, reason=reason_of(error)
+        ) from error
+
+
+def reason_of(error: Exception) -> str:
+    """Return why a file cannot be read, without its path."""
+    return str(error.strerror or error if isinstance(error, OSError) else error)
 
 
 class Run:
@@ -169,7 +188,7 @@ class Run:
                 self.shapes = now | self.shapes  # in the order of the model, also of later ones
         except (OSError, SafetensorError, ValueError, TypeError, KeyError) as error:
             raise TrainingError(
-                "{path} cannot be read as a run: {reason}.", path=path, reason=error
+                "{path} cannot be read as a run: {reason}.", path=path, reason=reason_of(error)
             ) from error
         self._read_to += text.rfind(b"\n") + 1
         self.frames += found

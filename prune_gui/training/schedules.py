@@ -28,6 +28,9 @@ class Update:
         growth: which pruned elements grow: those of largest absolute gradient, or random ones.
         rewind_to: the step whose values are restored afterwards; None: training goes on.
         rewind: what is restored.
+
+    Raises:
+        ValueError: a share is not in [0, 1], or a step is negative.
     """
 
     step: int
@@ -36,6 +39,11 @@ class Update:
     growth: Growth = "gradient"
     rewind_to: int | None = None
     rewind: Rewind = "weights"
+
+    def __post_init__(self) -> None:
+        _check_share(sparsity=self.sparsity or 0, replaced=self.replaced)
+        if self.step < 0:
+            raise ValueError(f"a step cannot be negative: {self.step}")
 
 
 Schedule = tuple[Update, ...]
@@ -65,6 +73,7 @@ def cubic(initial: float, final: float, *, steps: int, every: int, begin: int = 
         begin: the step t = 0.
     """
     _check_positive(steps=steps, every=every)
+    _check_share(initial=initial, final=final)
     times = [*range(0, steps, every), steps]
     return tuple(Update(begin + t, final + (initial - final) * (1 - t / steps) ** 3) for t in times)
 
@@ -120,12 +129,21 @@ def lottery_ticket(
         rewind: "weights" restores them with the optimizer's state, "learning_rate" the state of
             the schedulers, "both" both.
     """
-    _check_positive(rounds=rounds, steps=steps - rewind_to)
+    _check_positive(rounds=rounds, steps=steps)
+    _check_share(pruned=pruned)
+    if not 0 <= rewind_to < steps:
+        raise ValueError(f"rewind_to must be one of the {steps} steps, from 0 on, not {rewind_to}")
     length = steps - rewind_to
     return tuple(
         Update(steps + i * length, 1 - (1 - pruned) ** (i + 1), rewind_to=rewind_to, rewind=rewind)
         for i in range(rounds)
     )
+
+
+def _check_share(**numbers: float) -> None:
+    for name, number in numbers.items():
+        if not 0 <= number <= 1:
+            raise ValueError(f"{name} must lie between 0 and 1, not {number}")
 
 
 def _check_positive(**numbers: int) -> None:

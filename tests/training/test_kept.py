@@ -360,6 +360,7 @@ def test_tied_and_transposed_weights():
     [
         ({"0.wight": torch.ones(21, 12)}, {}, TrainingError, "no parameter 0.wight"),
         ({"0.weight": torch.zeros(12, 21)}, {}, TrainingError, r"\[12, 21\]"),
+        ({"0.weight": torch.full((21, 12), 0.5)}, {}, TrainingError, "values besides 0 and 1"),
         (None, {"schedule": training.one_shot(0.5)}, TrainingError, "give a recipe"),
         (
             recipe(method="n_m", amount=None, n=2, m=4),
@@ -369,6 +370,7 @@ def test_tied_and_transposed_weights():
         ),
         ("missing.safetensors", {}, PruneGuiError, "missing.safetensors"),
         (None, {"resume": "nowhere"}, TrainingError, "nowhere"),
+        (None, {"run": __file__}, TrainingError, "cannot be written: File exists"),
     ],
 )
 def test_what_does_not_fit_is_refused_and_changes_nothing(source, options, error, text):
@@ -396,3 +398,30 @@ def test_protected_parameters_of_any_kind_are_kept_on_any_device(monkeypatch):
     elsewhere = cuts.prune(protecting, parameters, {})
     assert set(elsewhere) == set(on_processor) == {"1.weight"}
     assert torch.equal(elsewhere["1.weight"].pruned(), on_processor["1.weight"].pruned())
+
+
+def test_masks_are_not_saved_where_a_file_is(tmp_path):
+    network = make_network()
+    (tmp_path / "file").touch()
+    with (
+        training.keep(network, torch.optim.SGD(network.parameters()), recipe()) as kept,
+        pytest.raises(TrainingError, match=r"file cannot be written: File exists\."),
+    ):
+        kept.save(tmp_path / "file")
+
+
+@pytest.mark.parametrize(
+    ("schedule", "arguments", "text"),
+    [
+        (training.one_shot, {"sparsity": 50}, "sparsity must lie between 0 and 1, not 50"),
+        (training.one_shot, {"sparsity": 0.5, "at": -1}, "negative: -1"),
+        (training.iterative, {"sparsities": [0.2, 70], "every": 1}, "not 70"),
+        (training.cubic, {"initial": 0, "final": 70, "steps": 9, "every": 3}, "final .* not 70"),
+        (training.regrowing, {"every": 1, "until": 9, "replaced": 30}, "replaced .* not 29"),
+        (training.lottery_ticket, {"rounds": 2, "steps": 9, "pruned": 20}, "pruned .* not 20"),
+        (training.lottery_ticket, {"rounds": 2, "steps": 9, "rewind_to": 9}, "rewind_to .* not 9"),
+    ],
+)
+def test_a_schedule_with_an_impossible_number_is_refused_before_training(schedule, arguments, text):
+    with pytest.raises(ValueError, match=text):
+        schedule(**arguments)

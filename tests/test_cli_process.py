@@ -124,6 +124,7 @@ def test_a_deleted_working_folder_is_one_line_on_standard_error(folder):
         ([""], "path is empty"),
         (["frobnicate"], "neither a file or folder nor a command (apply, compact, demo"),
         (["--recipe", "recipe.yaml", "frobnicate"], "neither a file or folder nor a command"),
+        (["training"], "Choose from:   torch,   huggingface"),
         (["inspct", "x.pt"], "nor a command (did you mean inspect?)"),
         (["apply", "small.safetensors", "recipe.yaml", "-o", "o.pt"], "RECIPE comes before"),
         (["x" * 5000], "neither a file or folder nor a command"),

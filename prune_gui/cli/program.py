@@ -109,7 +109,7 @@ def _run_command(log_path: Path | None) -> tuple[int, str]:
         usage = StringIO()
         error.show(usage)
         for line in usage.getvalue().splitlines():
-            click.echo(one_line(line), err=True)
+            click.echo(one_line(line.expandtabs(2)), err=True)
         return error.exit_code, ""
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED, str(Cancelled())

@@ -45,6 +45,7 @@ def trace(
     from prune_gui.tracing.naming import as_yaml
     from prune_gui.tracing.process import trace_file
 
+    out = documents.document_path(out, documents.RECIPE_SUFFIXES)
     documents.check_documents([out], overwrite=overwrite)
     with (
         arguments.opened_checkpoint(checkpoint, state) as opened,

@@ -385,3 +385,9 @@ def test_what_is_wrong_with_the_code_is_told(traced_files, function, told):
     assert result.returncode
     assert told in result.stderr
     assert not (traced_files / "t.yaml").exists()
+
+
+def test_a_table_gets_a_name_of_one_before_the_network_runs(traced_files):
+    result = run_program("trace", "no.py:build", "net.safetensors", "-o", traced_files / "t.html")
+    assert result.returncode == 1
+    assert "t.html was not written: its name must end in one of .yaml, .yml." in result.stderr

@@ -155,11 +155,18 @@ def coupled_groups(
             reason=found.refused[space],
         )
     if space not in found.groups:
+        others = join_items(one for one in found.groups if one in SPACE_CHOICES)
+        if not others:
+            raise RecipeError(
+                "{file} has no units of the kind {space!r}. Name the file of a table of them.",
+                file=checkpoint.path.name,
+                space=space,
+            )
         raise RecipeError(
             "{file} has no units of the kind {space!r}. Choose one of: {spaces}.",
             file=checkpoint.path.name,
             space=space,
-            spaces=join_items(one for one in found.groups if one in SPACE_CHOICES) or "-",
+            spaces=others,
         )
     return list(found.groups[space]())
 

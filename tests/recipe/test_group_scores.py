@@ -368,6 +368,19 @@ def test_a_kind_of_units_that_the_network_lacks_is_refused_with_those_it_has(ber
         resolve(Recipe(steps=[coupled_step(space="experts")]), bert)
 
 
+def test_a_table_without_units_that_a_step_can_name_is_told(on_disk, tmp_path):
+    member = {"name": "a.weight", "dim": 0}
+    groups = [{"label": "a", "size": 4, "members": [member]}]
+    table = tmp_path / "table.yaml"
+    spaces = {"odd": {"title": "x", "groups": groups}}
+    table.write_text(json.dumps({"family": "own", "spaces": spaces}))
+    checkpoint = on_disk({"a.weight": torch.ones(4, 2)})
+    recipe = Recipe(steps=[coupled_step("a.weight", space="channels")], table=str(table))
+    says = r"no units of the kind 'channels'\. Name the file of a table of them\.$"
+    with pytest.raises(StepError, match=says):
+        resolve(recipe, checkpoint)
+
+
 def test_groups_that_are_a_guess_are_reported(on_disk):
     shapes = {"0.weight": (6, 4), "0.bias": (6,), "1.weight": (3, 6), "1.bias": (3,)}
     checkpoint = on_disk({name: torch.ones(shape) for name, shape in shapes.items()})

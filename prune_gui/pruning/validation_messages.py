@@ -24,6 +24,8 @@ MESSAGES: Final = {
     "float_type": deferred("a number is expected"),
     "greater_than": deferred("a number above {gt:g} is expected"),
     "greater_than_equal": deferred("a number of at least {ge:g} is expected"),
+    "int_from_float": deferred("a whole number is expected"),
+    "int_parsing": deferred("a whole number is expected"),
     "int_type": deferred("a whole number is expected"),
     "less_than": deferred("a number below {lt:g} is expected"),
     "less_than_equal": deferred("a number of at most {le:g} is expected"),

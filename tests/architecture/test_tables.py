@@ -70,6 +70,8 @@ def test_a_table_of_the_user_is_read(table_file):
         ({"spaces": member_of(dim=None)}, "'up.weight' needs either a dim or one {unit}"),
         ({"spaces": member_of(name="e.{unit}.w")}, "'e.{unit}.w' needs either a dim"),
         ({"spaces": member_of(dim=-1)}, "spaces.ffn.members.0.dim"),
+        ({"spaces": member_of(dim="x")}, "spaces.ffn.members.0.dim: a whole number is expected"),
+        ({"spaces": member_of(dim=0.5)}, "spaces.ffn.members.0.dim: a whole number is expected"),
         ({"spaces": member_of(parts=[0])}, "spaces.ffn.members.0.parts.0"),
         ({"spaces": member_of(parts=["kv_heads"])}, "ffn: there is no count 'kv_heads'"),
         ({"spaces": member_of(shared_length="width")}, "ffn: there is no count 'width'"),

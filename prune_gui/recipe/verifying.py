@@ -20,7 +20,7 @@ from prune_gui.checkpoint.parameters import MASK_SUFFIX
 from prune_gui.checkpoint.tensor_info import ELEMENT_BITS, PACKED_DTYPES, RawTensor, size_in_bytes
 from prune_gui.checkpoint.write.content import checksums_in
 from prune_gui.errors import CheckpointError
-from prune_gui.language import tr
+from prune_gui.language import tr, trn
 from prune_gui.monitor import CancelFlag, Monitor, Progress
 from prune_gui.number_formats import sparsity_share
 from prune_gui.parallel import run
@@ -192,12 +192,19 @@ class _File:
             )
             self._problem(key, few)
         if non_finite and checksum == recorded:
-            saved = tr(
-                "{count:,} of its values are not finite, as when it was saved", count=non_finite
+            saved = trn(
+                "{count:,} of its values is not finite, as when it was saved",
+                "{count:,} of its values are not finite, as when it was saved",
+                non_finite,
             )
             self.result.notes.append(Finding(key, saved))
         elif non_finite:
-            self._problem(key, tr("{count:,} of its values are not finite", count=non_finite))
+            wrong = trn(
+                "{count:,} of its values is not finite",
+                "{count:,} of its values are not finite",
+                non_finite,
+            )
+            self._problem(key, wrong)
 
     def _read(
         self, read: Read, tensor: tuple[str, RawTensor]

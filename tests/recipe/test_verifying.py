@@ -180,7 +180,7 @@ def test_values_that_were_non_finite_at_saving_are_a_note(state, tmp_path):
     found = verify(path)
     assert found.problems == []
     assert [tuple(note) for note in found.notes] == [
-        ("fc.bias", "1 of its values are not finite, as when it was saved")
+        ("fc.bias", "1 of its values is not finite, as when it was saved")
     ]
     rewritten(path, lambda tensors: tensors["fc.weight"].fill_(float("inf")))
     assert ("fc.weight", "64 of its values are not finite") in problems(path)

@@ -140,12 +140,13 @@ class Masks:
 
     def _tile(self, name: str, tile: Tile) -> torch.Tensor:
         shape = self._info(name).shape
-        if len(tile) != len(shape) or any(part.step not in (None, 1) for part in tile):
+        fits = isinstance(tile, tuple) and len(tile) == len(shape)
+        if not fits or any(not isinstance(p, slice) or p.step not in (None, 1) for p in tile):
             raise RecipeError(
-                "{name} has shape {shape}; a tile of it is {dims} slices of step 1.",
+                "{name} has shape {shape}; a tile of it is a tuple with a slice of step 1 for each "
+                "dimension.",
                 name=name,
                 shape=list(shape),
-                dims=len(shape),
             )
         ranges = [range(*part.indices(n)) for part, n in zip(tile, shape, strict=True)]
         out = np.empty([len(indices) for indices in ranges], np.uint8)

@@ -72,7 +72,9 @@ def test_an_element_has_the_code_of_the_first_step_that_prunes_it(checkpoint, st
         assert np.all(memory[stop:] == 99)
 
 
-@pytest.mark.parametrize("tile", [(), (slice(None),), (slice(None), slice(0, 4, 2))])
+@pytest.mark.parametrize(
+    "tile", [(), (slice(None),), (slice(None), slice(0, 4, 2)), slice(None), (0, 1)]
+)
 def test_a_tile_that_does_not_fit_is_refused_by_name(resolution, tile):
     with pytest.raises(RecipeError, match=r"fc\.weight has shape \[5, 24\]"):
         resolution.mask("fc.weight", tile)

@@ -211,7 +211,9 @@ def test_ctrl_c_keeps_what_was_found_and_the_next_run_continues(folder, command)
             return float(sum(int((t != 0).sum()) for t in sd.values()))
         """)
     )
-    options = ("--amounts", "20%,40%") if command == "scan" else ("--amount", "50%")
+    options = ("--amounts", "20%,40%")
+    if command == "search":
+        options = ("--amount", "50%", "-o", "best.yaml")
     arguments = (command, "slow.py:evaluate", "net.safetensors", "--yes", "--json", *options)
     process = start(folder, *arguments)
     calls = folder / "calls"
@@ -219,8 +221,13 @@ def test_ctrl_c_keeps_what_was_found_and_the_next_run_continues(folder, command)
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    count = "2 of 4" if command == "scan" else "2"
-    assert errors == f"prune-gui: Interrupted after {count} evaluations, which are kept.\n"
+    told = "prune-gui: Interrupted after 2 of 4 evaluations, which are kept."
+    if command == "search":
+        told = told.replace(" of 4", "") + (
+            " To go on, add --overwrite: best.yaml has the best recipe so far."
+        )
+        arguments += ("--overwrite",)
+    assert errors == f"{told}\n"
     printed = json.loads(output)
     assert (printed["complete"], len(printed["trials"])) == (False, 2)
     assert printed["dense"]["metrics"] == {"value": 136}

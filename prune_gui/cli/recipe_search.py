@@ -26,6 +26,7 @@ from prune_gui.cli.printing import (
     StatusLine,
     aligned,
     job,
+    number_of,
     print_json,
     print_line,
     print_lines,
@@ -107,7 +108,8 @@ def search(
     Taylor, and the best ones with corrections of kept weights. With --at-least, bisects the
     sparsity. With --trials, varies the shares of groups of parameters, the powers of balanced
     scores and the limit on the sparsity of a parameter, at the same sparsity in all. After Ctrl-C,
-    the best recipe so far is printed, and the same command continues from there.
+    the best recipe so far is printed, or written to OUT, and the same command continues from there;
+    with --overwrite, if it wrote OUT.
     """
     if (at_least is None) == (amount is None):
         raise click.UsageError("Give either --at-least or --amount.")
@@ -173,7 +175,10 @@ def search(
                 result = run.run(at_least, amount, absolute=absolute)
         except Interrupted as interrupted:
             show()
-            message = f"Interrupted after {len(made)} evaluations, which are kept."
+            kept = "which is kept" if len(made) == 1 else "which are kept"
+            message = f"Interrupted after {number_of(len(made), 'evaluation')}, {kept}."
+            if out is not None and out.exists() and not overwrite:
+                message += f" To go on, add --overwrite: {out} has the best recipe so far."
             raise Interrupted(interrupted.exit_code, message) from None
         show()
 

@@ -17,6 +17,9 @@ from prune_gui.gui.widgets.theme import DOCK_ICONS, set_icon
 THREE_COLUMNS_PX: Final = 900
 """Width of a screen from which the docks have room on both sides of the views."""
 
+MAX_FIRST_SHARE: Final = 0.4
+"""Limit of the first height of a dock below the views, as a share of theirs before it."""
+
 log = logging.getLogger(__name__)
 
 
@@ -50,7 +53,7 @@ class Docks:
         self._docks[name] = dock
 
     def set_first_height(self, name: str, height: int) -> None:
-        """Set the height of a hidden dock when it is shown first, in pixels."""
+        """Set the height of a hidden dock in pixels when it is shown first; less in low windows."""
         self._first_heights[name] = height
 
     @property
@@ -76,11 +79,14 @@ class Docks:
         """Show a dock, in front of those that share its place, and give it the focus."""
         dock = self._docks[name]
         was_hidden = dock.isHidden()
+        views = self._window.centralWidget()
+        assert views is not None
+        limit = round(MAX_FIRST_SHARE * views.height())
         dock.show()
         dock.raise_()
         height = self._first_heights.pop(name, None)
         if was_hidden and height is not None:
-            self._window.resizeDocks([dock], [height], Qt.Orientation.Vertical)
+            self._window.resizeDocks([dock], [min(height, limit)], Qt.Orientation.Vertical)
         dock.widget().setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def toggle(self, name: str) -> None:

@@ -54,3 +54,11 @@ def test_the_layout_of_a_narrow_screen_is_not_that_of_a_wide_one(window, monkeyp
     monkeypatch.setattr(Docks, "share_a_place", True)
     window.docks.restore(*kept)
     assert window.tabifiedDockWidgets(modules) == [pruning]
+
+
+def test_the_views_stay_higher_than_the_dock_that_evaluates_in_a_low_window(demo_window, qtbot):
+    demo_window.resize(1280, 770)
+    demo_window.docks.show("Evaluate")
+    dock = demo_window.findChild(QDockWidget, "Evaluate")
+    qtbot.waitUntil(lambda: dock.height() > 200)
+    assert demo_window.centralWidget().height() > dock.height()

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 BREADTH_PX = 52  # breadth of a profile
+MAX_SHARE = 0.2  # limit of the share of the height or the width for a profile, else it is hidden
 TITLE_PADDING_PX = 8
 HEADROOM = 0.45  # space for a title beyond the bars, as a share of their range
 MAX_BARS = 1500
@@ -87,13 +88,26 @@ class Margins:
         self._beside.setYLink(self._main)
         self._beside.invertY(True)
         self._layout = grid_layout
-        self.set_visible(visible=False)
+        self._is_wanted = False
+        self._canvas = plot.plotItem
+        self._canvas.geometryChanged.connect(self._fit)
+        self._fit()
 
     def set_visible(self, *, visible: bool) -> None:
-        self._layout.setRowFixedHeight(0, BREADTH_PX if visible else 0)
-        self._layout.setColumnFixedWidth(3, BREADTH_PX if visible else 0)
-        for box in (self._above, self._beside):
-            box.setVisible(visible)
+        """Show the strips where they leave most of the height or the width to the picture."""
+        self._is_wanted = visible
+        self._fit()
+
+    def _fit(self) -> None:
+        size = self._canvas.size()
+        above, beside = (
+            self._is_wanted and MAX_SHARE * length >= BREADTH_PX
+            for length in (size.height(), size.width())
+        )
+        self._layout.setRowFixedHeight(0, BREADTH_PX if above else 0)
+        self._layout.setColumnFixedWidth(3, BREADTH_PX if beside else 0)
+        self._above.setVisible(above)
+        self._beside.setVisible(beside)
 
     def show_profiles(self, profiles: Profiles, titles: Titles) -> None:
         """Show profiles along both axes. Their scale includes zero; for shares it is [0, 1]."""

@@ -317,3 +317,19 @@ def test_titles_of_profiles_are_not_longer_than_these(qtbot, side):
         length = max(strip.width(), strip.height())
         assert 0 < title.textItem.boundingRect().width() <= length
     assert any("100" in title.toPlainText() for title in shown) == (side == 600)
+
+
+def test_a_profile_is_hidden_where_it_would_leave_little_of_the_picture(qtbot):
+    plot = Plot()
+    qtbot.addWidget(plot)
+    margins = Margins(plot)
+    margins.set_visible(visible=True)
+    profiles = Profiles(np.ones(9), np.ones(9))
+    margins.show_profiles(profiles, Titles("columns", "rows"))
+    plot.show()
+    for width, height in ((600, 200), (200, 600), (600, 600)):
+        plot.resize(width, height)
+        curves = [item for item in plot.scene().items() if isinstance(item, pg.PlotCurveItem)]
+        strips = [curve.getViewBox() for curve in curves if curve.isVisible()]
+        assert len(strips) == (height > 400) + (width > 400)
+        assert plot.view.height() > 0.5 * height

@@ -23,7 +23,7 @@ from prune_gui.gui.views.legend_text import (
     swatch,
     unbroken,
 )
-from prune_gui.language import deferred, format_number, tr, trn
+from prune_gui.language import deferred, format_number, join_clauses, tr, trn
 from prune_gui.number_formats import sparsity, sparsity_share
 from prune_gui.raster.colours import Colours
 from prune_gui.table import Column
@@ -108,34 +108,33 @@ def total_text(losses: StateLosses) -> str:
     if not losses.is_complete:
         return tr("{percent:.0f} % of the weights read", percent=100 * losses.progress)
     losses = losses.weights
-    measures, size = losses.measures, int(losses.sizes.sum())
-    energy, lost = float(measures["energy"].sum()), float(measures["lost"].sum())
-    unmatched = int(losses.unmatched.sum())
-    before, after = (
-        UNDEFINED if unmatched else sparsity(int(measures[side].sum()), size)
-        for side in ("left", "right")
-    )
-    text = tr(
-        "In all: sparsity {before} {arrow} {after}, {lost} of the energy lost",
-        before=before,
-        arrow=ARROW,
-        after=after,
-        lost=sparsity_share(lost / energy) if 0 < energy < np.inf else UNDEFINED,
-    )
-    if unmatched:
+    known, sentences = ~losses.unmatched, []
+    if known.any():
+        measures, size = losses.measures[known], int(losses.sizes[known].sum())
+        before, after = (sparsity(int(measures[side].sum()), size) for side in ("left", "right"))
+        clauses = [tr("sparsity {before} {arrow} {after}", before=before, arrow=ARROW, after=after)]
+        energy, lost = float(measures["energy"].sum()), float(measures["lost"].sum())
+        if 0 < energy < np.inf:
+            clauses.append(tr("{share} of the energy lost", share=sparsity_share(lost / energy)))
+        where = tr("In all") if known.all() else tr("In the parameters of equal shapes")
+        sentences.append(tr("{name}: {note}", name=where, note=join_clauses(clauses)))
+    if not known.all():
         remark = trn(
             "{count:,} parameter has another shape: what it lost is not known",
             "{count:,} parameters have other shapes: what they lost is not known",
-            unmatched,
+            int(losses.unmatched.sum()),
         )
-        text = tr("{total}. {omitted}", total=text, omitted=remark)
+        sentences.append(remark)
     if losses.omitted:
         omitted = trn(
             "{count:,} parameter is not on both sides",
             "{count:,} parameters are not on both sides",
             losses.omitted,
         )
-        text = tr("{total}. {omitted}", total=text, omitted=omitted)
+        sentences.append(omitted)
+    text = ""
+    for sentence in sentences:
+        text = tr("{total}. {omitted}", total=text, omitted=sentence) if text else sentence
     return text
 
 

@@ -126,9 +126,16 @@ def test_the_headline_names_what_changed_most_where_nothing_is_lost(resolved):
     less = compute_losses(empty_losses(left, other), lambda _: True, Monitor())
     assert headline(less, "#000000") == "No energy is lost in the parameters of equal shapes."
     assert total_text(less) == (
-        "In all: sparsity – \N{RIGHTWARDS ARROW} –, – of the energy lost. "  # noqa: RUF001
+        "In the parameters of equal shapes: "
+        "sparsity 0.0 % \N{RIGHTWARDS ARROW} 0.0 %, 0.0 % of the energy lost. "
         "1 parameter has another shape: what it lost is not known"
     )
+    none = compute_losses(
+        empty_losses(resolved(v=torch.ones(4)), resolved(v=torch.zeros(2))),
+        lambda _: True,
+        Monitor(),
+    )
+    assert total_text(none) == "1 parameter has another shape: what it lost is not known"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from PySide6.QtCore import QEvent, QRect, QSize, Qt
-from PySide6.QtGui import QHelpEvent, QPaintEvent, QPalette, QResizeEvent
+from PySide6.QtGui import QFontMetrics, QHelpEvent, QPaintEvent, QPalette, QResizeEvent
 from PySide6.QtWidgets import (
     QComboBox,
     QLabel,
@@ -25,6 +25,23 @@ MARGIN_PX = 2  # margin of Qt on either side of the text, in every style
 
 
 MIN_WIDTH_PX: Final = 84  # minimum width of the box in pixels
+
+
+def elided_name(name: str, metrics: QFontMetrics, width: int) -> str:
+    """Return the name of a parameter in at most a width in pixels, still unlike its neighbours.
+
+    Modules become their initials before the middle is elided, which `attention.output.dense` and
+    `output.dense` differ by: all modules above the first number, then further ones one by one.
+    """
+    parts = name.split(".")
+    is_name = not any(each.isspace() or each == "/" for each in name)
+    block = next((at for at, part in enumerate(parts) if part.isdigit()), 0)
+    for at in range(len(parts) - 2 if is_name else 0):
+        if at >= block and metrics.horizontalAdvance(".".join(parts)) <= width:
+            break
+        parts[at] = parts[at] if parts[at].isdigit() else parts[at][:1]
+    shown = name if metrics.horizontalAdvance(name) <= width else ".".join(parts)
+    return metrics.elidedText(shown, Qt.TextElideMode.ElideMiddle, width)
 
 
 class ElidedLineEdit(QLineEdit):

@@ -28,6 +28,7 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.errors import one_line
+from prune_gui.gui.widgets.eliding import elided_name
 from prune_gui.language import format_number, tr
 from prune_gui.table import Column, Rows, Table, Values, record_column, sorted_rows, table_of
 
@@ -297,7 +298,14 @@ class CellDelegate(QStyledItemDelegate):
         is_selected = bool(option.state & QStyle.StateFlag.State_Selected)
         if not is_selected:
             self._draw_bar(painter, option, index)
-        super().paint(painter, option, index)
+        drawn = QStyleOptionViewItem(option)
+        self.initStyleOption(drawn, index)
+        style = drawn.widget.style()
+        if drawn.textElideMode == Qt.TextElideMode.ElideMiddle:
+            margin = 1 + style.pixelMetric(QStyle.PixelMetric.PM_FocusFrameHMargin)  # of Qt
+            width = drawn.rect.width() - 2 * margin
+            drawn.text = elided_name(drawn.text, drawn.fontMetrics, width)
+        style.drawControl(QStyle.ControlElement.CE_ItemViewItem, drawn, painter, drawn.widget)
         if is_selected:
             self._draw_bar(painter, option, index)
 

@@ -6,6 +6,7 @@ from PySide6.QtCore import QModelIndex, QPersistentModelIndex, Qt
 from PySide6.QtTest import QAbstractItemModelTester
 from PySide6.QtWidgets import QStyleOptionViewItem
 
+from prune_gui.gui.widgets.eliding import elided_name
 from prune_gui.gui.widgets.table_widgets import RecordModel, ResultTable, SortableModel, TableView
 from prune_gui.table import Column, record_column
 
@@ -202,3 +203,42 @@ def test_columns_widen_for_new_results(qtbot):
     qtbot.waitUntil(lambda: table.columnWidth(1) >= wanted)
     assert wanted > narrow
     assert table.horizontalHeader().length() == table.viewport().width()
+
+
+ALIKE = [
+    f"encoder.layer.{layer}.{module}.weight"
+    for layer in (0, 10)
+    for module in ("attention.output.dense", "intermediate.dense", "output.dense")
+]
+
+
+def test_elided_names_of_parameters_differ_where_the_names_do(qtbot):
+    table = TableView(RecordModel(COLUMNS), "Names")
+    qtbot.addWidget(table)
+    metrics = table.fontMetrics()
+    width = metrics.horizontalAdvance("encoder.layer.10.output.dense")
+    shown = [elided_name(name, metrics, width) for name in ALIKE]
+    assert len(set(shown)) == len(ALIKE)
+    for name, text in zip(ALIKE, shown, strict=True):
+        assert metrics.horizontalAdvance(text) <= width
+        assert text.endswith("dense.weight")
+        assert f".{name.split('.')[2]}." in text
+    assert elided_name(ALIKE[0], metrics, 1000) == ALIKE[0]
+    sentence = "Step 1 prunes nothing. See https://a.b/c.d.e for the reasons."
+    assert elided_name(sentence, metrics, width).startswith("Step 1")
+
+
+def test_a_table_that_elides_in_the_middle_shows_elided_names(qtbot):
+    pictures = []
+    for as_shown in (False, True):
+        model = RecordModel(COLUMNS)
+        table = TableView(model, "Names")
+        qtbot.addWidget(table)
+        table.setTextElideMode(Qt.TextElideMode.ElideMiddle)
+        table.setColumnWidth(NAME, 240)
+        room = 240 - 2 * 10
+        text = elided_name(ALIKE[0], table.fontMetrics(), room) if as_shown else ALIKE[0]
+        model.show([(text, 1)])
+        pictures.append(table.grab().toImage())
+    assert text != ALIKE[0]
+    assert pictures[0] == pictures[1]

@@ -290,7 +290,6 @@ class LossTable(ParameterTable[str]):
     def __init__(self) -> None:
         widths = {"min_name_px": MIN_NAME_WIDTH_PX, "min_column_px": MIN_COLUMN_WIDTH_PX}
         super().__init__(LOSS_COLUMNS, tr("What every parameter loses"), str, **widths)
-        self.setTextElideMode(Qt.TextElideMode.ElideLeft)  # names of layers differ at the end
         self.horizontalHeader().setSortIndicatorClearable(False)
         self.horizontalHeader().sortIndicatorChanged.connect(self.scrollToTop)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections import Counter
 from collections.abc import Mapping
@@ -22,6 +23,10 @@ MAX_NOTES: Final = 3
 """Number of remarks about single targets that are shown; the others are only counted."""
 TOOL_TIP_LINE_CHARS: Final = 80
 """Maximum line length of a tool tip."""
+LONG_WORD: Final = re.compile(r"[^\s/\\-]{65,}")
+"""What Qt does not divide, and would cut off or make a window wider for; a SHA-256 is shorter."""
+BREAK: Final = "\N{ZERO WIDTH SPACE}"
+"""Where a word may be continued on the next line."""
 
 
 def steps(count: int) -> str:
@@ -56,6 +61,15 @@ def targets(step: Step) -> str:
 def wrapped(text: str) -> str:
     """Return a text with line breaks between words. Qt does not wrap plain-text tool tips."""
     return textwrap.fill(text, TOOL_TIP_LINE_CHARS, break_long_words=False, break_on_hyphens=False)
+
+
+def breakable(text: str) -> str:
+    """Return a text whose long words, such as names of files, are continued on the next line."""
+
+    def divided(word: re.Match[str]) -> str:
+        return re.sub(r"[_.]|[^_.]{40}", rf"\g<0>{BREAK}", word[0])
+
+    return LONG_WORD.sub(divided, text)
 
 
 def outcome(resolution: Resolution, number: int) -> str:

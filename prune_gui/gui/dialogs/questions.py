@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
 from prune_gui.checkpoint.formats import known_suffixes
 from prune_gui.errors import one_line
+from prune_gui.gui.formatting import breakable
 from prune_gui.language import deferred, tr
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def ask(
 ) -> str:
     """Ask a question, and return the name of the clicked button; "" if none was clicked."""
     box = _plain_box(parent, icon, title, text)
-    box.setInformativeText(details)
+    box.setInformativeText(breakable(details))
     made = {}
     for name, (place, label) in buttons.items():
         if isinstance(place, Standard):
@@ -155,7 +156,7 @@ def _plain_box(parent: QWidget, icon: Icon, title: str, text: str) -> QMessageBo
     """Return a box that shows a text as it is: a name in it may look like anything."""
     box = QMessageBox(icon, title, "", parent=parent)
     box.setTextFormat(Qt.TextFormat.PlainText)
-    box.setText(text)
+    box.setText(breakable(text))
     return box
 
 
@@ -272,7 +273,8 @@ def open_outside(parent: QWidget, link: QUrl) -> None:
     if not QDesktopServices.openUrl(link):
         place = link.toLocalFile() if link.isLocalFile() else link.toString()
         text = tr("No program of this system opens it. It is here:\n\n{place}", place=place)
-        box = _plain_box(parent, Icon.Information, "Prune GUI", text)
+        box = _plain_box(parent, Icon.Information, "Prune GUI", "")
+        box.setText(text)  # as it is, to be copied
         box.addButton(Standard.Ok)
         box.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         box.exec()
@@ -300,7 +302,7 @@ class ErrorBox:
             self._box = self._make_box()
         if text not in self._details:
             self._details[text] = details
-            self._box.setText("\n\n".join(self._details))
+            self._box.setText(breakable("\n\n".join(self._details)))
             self._box.setDetailedText("\n\n".join(self._details.values()))
         self._box.open()
 

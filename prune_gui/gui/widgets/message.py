@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from prune_gui.gui.formatting import breakable
 from prune_gui.gui.widgets import layouts
 from prune_gui.gui.widgets.theme import colours
 from prune_gui.language import tr
@@ -73,7 +74,7 @@ class Message(QLabel):
         self._fading.stop()
         self.setTextInteractionFlags(SELECTABLE | LINKS if link else SELECTABLE)
         self.setTextFormat(Qt.TextFormat.RichText if link else Qt.TextFormat.PlainText)
-        shown = text.replace(" %", NUMBER_UNIT)
+        shown = breakable(text.replace(" %", NUMBER_UNIT))
         self.setText(f'{escape(shown)} <a href="#">{escape(link)}</a>' if link else shown)
         self._colour()
         self.setVisible(bool(text))

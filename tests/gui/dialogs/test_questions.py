@@ -10,6 +10,7 @@ from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtWidgets import (
     QApplication,
     QFileDialog,
+    QLabel,
     QLineEdit,
     QMessageBox,
     QPushButton,
@@ -17,6 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from prune_gui.gui.dialogs import questions
+from prune_gui.gui.formatting import BREAK
 
 
 @pytest.fixture
@@ -152,3 +154,21 @@ def test_the_filters_of_checkpoints_name_the_suffixes_of_all_formats():
         "Checkpoints (*.safetensors *.pt *.pth *.bin *.ckpt *.gguf *.npz *.keras *.h5 *.hdf5 "
         "*.msgpack *.index*.json);;All files (*)"
     )
+
+
+def test_a_long_name_is_not_cut_off_in_a_question(parent, monkeypatch):
+    name = "squad_v2_pruned_90_percent" * 7 + ".safetensors"
+    shown = []
+
+    def look(box):
+        box.show()
+        for label in box.findChildren(QLabel):
+            if name in label.text().replace(BREAK, ""):
+                words = label.minimumSizeHint().width()
+                shown.append((label.objectName(), words <= label.width()))
+        box.close()
+        return 0
+
+    monkeypatch.setattr(QMessageBox, "exec", look)
+    questions.ask_unsaved(parent, name, f"The draft for {name} is not added.")
+    assert shown == [("qt_msgbox_label", True), ("qt_msgbox_informativelabel", True)]

@@ -294,3 +294,9 @@ def test_a_line_of_a_message_does_not_break_before_the_percent_sign(qtbot):
     message.say("Zeroes 5 of 10 (50.0 %).")
     assert QLabel.text(message) == "Zeroes 5 of 10 (50.0\N{NO-BREAK SPACE}%)."
     assert message.text() == "Zeroes 5 of 10 (50.0 %)."
+
+
+def test_a_long_name_does_not_widen_what_a_message_is_in(message):
+    message.say("squad_v2_pruned_90_percent" * 7 + ".safetensors has no architecture table.")
+    assert message.minimumSizeHint().width() < 600
+    assert message.text().startswith("squad_v2_pruned_90_percentsquad_v2")

@@ -139,7 +139,7 @@ def show_about(parent: QWidget) -> None:
     purpose = tr("Prune neural networks by point and click.")
     box.setTextFormat(Qt.TextFormat.RichText)
     box.setText(f"<b>Prune GUI</b><br>{purpose}")
-    box.setInformativeText("\n".join(versions()))
+    box.setInformativeText("<br>\n".join(versions()))
     box.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     box.exec()
 

@@ -127,6 +127,7 @@ class SweepDialog(JobSequenceDialog):
         self.amounts.textChanged.connect(self._refresh)
         self._list_steps()
         self.step.setCurrentIndex(max(self.step.findData(index), 0))
+        self._show_curve()
         self._refresh()
 
     def picture(self) -> QWidget | None:

@@ -166,7 +166,8 @@ class StatesTab(EvaluationTab):
             for state, found in known
             if found is not None
         ]
-        title = metric.title(evaluation) if (evaluation := rows and rows[0].evaluation) else ""
+        evaluation = rows[0].evaluation if rows else None
+        title = metric.title(evaluation) if evaluation else tr("metric")
         self.plot.show_curves(curves, {}, title, colours(self.palette()))
         self.model.shades = self.plot.shades
         self.model.update(states)

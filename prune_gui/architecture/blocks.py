@@ -216,7 +216,15 @@ def _rank(name: str) -> float:
 
 
 def _loose_rows(names: Sequence[str]) -> Iterator[BlockRow]:
-    """Yield a row per module that has several of the parameters, then one for all others."""
+    """Yield a row per module that has several of the parameters, then one for all others.
+
+    Names that differ only in their numbers are in numerical order; those of files often are not.
+    """
+    alike: dict[str, list[str]] = defaultdict(list)
+    for name in names:
+        alike[_pattern(name)].append(name)
+    ordered = {pattern: iter(sorted(found, key=natural_key)) for pattern, found in alike.items()}
+    names = [next(ordered[_pattern(name)]) for name in names]
     depth = _common_depth(names)
     by_stage: dict[str, list[str]] = defaultdict(list)
     for name in names:

@@ -157,6 +157,13 @@ def test_a_network_without_blocks_has_a_row_per_stage_and_one_for_the_others():
     assert [len(row.names) for row in vgg.rows] == [4, 4, 1]
 
 
+def test_numbered_layers_that_are_no_blocks_are_in_numerical_order():
+    names = [f"net.layers.{number}.weight" for number in range(12)]
+    (only,) = of("net.input.weight", *sorted(names), "net.output.weight")
+    shown = [name for row in only.rows for name in row.names]
+    assert [name for name in shown if name in names] == names
+
+
 def test_a_unet_has_a_section_per_family_of_blocks():
     attention = [
         f"transformer_blocks.0.attn{n}.{r}.weight"

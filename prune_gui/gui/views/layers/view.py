@@ -213,11 +213,14 @@ class LayersView(View[ModelSubject]):
 
     def _fit_columns(self) -> None:
         limit_px = round(MAX_COLUMN_SHARE * self._table.viewport().width())
+        self._table.resizeColumnToContents(0)
+        names_px = self._table.columnWidth(0)  # texts of other columns are known later
         for section, column in enumerate(self._model.columns):
             if column.width_px is None:
                 self._table.resizeColumnToContents(section)
             else:
                 self._table.setColumnWidth(section, min(column.width_px, limit_px))
+        self._table.setColumnWidth(0, min(names_px, self._table.columnWidth(0)))
         header = self._table.horizontalHeader()
         room = self._table.viewport().width() - header.sectionPosition(WARNINGS)
         if header.sectionSizeHint(WARNINGS) <= room < header.sectionSize(WARNINGS):

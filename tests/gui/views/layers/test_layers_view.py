@@ -374,6 +374,18 @@ def test_the_warnings_are_whole_beside_the_names_in_a_small_window(layers, bench
     assert end == view.viewport().width()
 
 
+def test_short_names_leave_room_for_a_warning(layers, bench):
+    header, view = table(layers).horizontalHeader(), table(layers)
+    layers.resize(690, 600)
+    bench.files.open(bench.session.checkpoint.path)
+    bench.until_idle()
+    assert header.sectionSize(NAME) <= view.sizeHintForColumn(NAME) + 2
+    warning = "4 of 64 output channels dead"
+    assert header.sectionSize(WARNINGS) > view.fontMetrics().horizontalAdvance(warning) + 8
+    end = header.sectionViewportPosition(WARNINGS) + header.sectionSize(WARNINGS)
+    assert end <= view.viewport().width()
+
+
 def test_zeros_in_the_file_are_apart_from_kept_weights_until_there_are_steps(
     layers, bench, tmp_path, share_of
 ):

@@ -171,7 +171,7 @@ class ColumnWidths(QObject):
         free_width = width - min(tree.sizeHintForColumn(TreeColumn.NAME), int(name_share * width))
         self._fitting = True
         widths = self._widths | {TreeColumn.SHAPE: self._shape_width(free_width)}
-        if self._model.has_zeros and free_width < sum(widths[column] for column in BARS):
+        if free_width < sum(widths[column] for column in self._bars):
             by_user = self._resized_by_user
             widths |= {bar: self._width_without_bar for bar in BARS if bar not in by_user}
         for column, wanted in widths.items():
@@ -189,8 +189,11 @@ class ColumnWidths(QObject):
         if TreeColumn.SHAPE in self._resized_by_user:
             return width
         needed = min(self._tree.sizeHintForColumn(TreeColumn.SHAPE), self._max_shape_width)
-        bars = BARS if self._model.has_zeros else BARS[:1]
-        return max(width, min(needed, free_width - sum(self._widths[bar] for bar in bars)))
+        return max(width, min(needed, free_width - sum(self._widths[bar] for bar in self._bars)))
+
+    @property
+    def _bars(self) -> tuple[TreeColumn, ...]:
+        return BARS if self._model.has_zeros else BARS[:1]
 
     def _remember_width(self, column: int, _before: int, width: int) -> None:
         """Store the width that the user gave a column. A hidden column reports a width of 0."""

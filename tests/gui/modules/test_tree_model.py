@@ -307,6 +307,15 @@ def test_the_columns_fit_the_width_and_names_have_priority(
     assert width < 700 + 100 * zeros or not view.isColumnHidden(TreeColumn.PARAMETERS)
 
 
+def test_a_narrow_tree_shows_the_sparsity_without_bars(narrow_panel, qtbot):
+    view = narrow_panel.tree
+    narrow_panel.resize(240, 400)
+    qtbot.waitUntil(lambda: view.isColumnHidden(TreeColumn.SHAPE))
+    assert not view.isColumnHidden(TreeColumn.SPARSITY)
+    needed = view.fontMetrics().horizontalAdvance("100.0 %")
+    assert view.columnWidth(TreeColumn.SPARSITY) >= needed
+
+
 def test_a_column_is_shown_again_with_the_width_set_by_the_user(narrow_panel, qtbot):
     view = narrow_panel.tree
     narrow_panel.resize(1000, 400)

@@ -127,7 +127,8 @@ class NameAxis(pg.AxisItem):  # type: ignore[misc]
         first, last = view.viewRange()[0]
         self._pitch = view.width() / max(1e-9, last - first)
         widest = max(map(metrics.horizontalAdvance, self._labels[:MAX_BARS]), default=0)
-        height = metrics.height() if widest < self._pitch else min(widest + 1, limit)
+        fits_across = widest <= self._pitch - TIGHT_PX
+        height = metrics.height() if fits_across else min(widest + 1, limit)
         self._names_px = height if self._pitch >= metrics.height() else 0.0
         remark = LINE_PX if self.labelText else 0
         self.setHeight(self._names_px + 3 * TIGHT_PX + metrics.height() + remark)

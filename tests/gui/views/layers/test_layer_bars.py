@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PySide6.QtGui import QImage, QPainter
+from PySide6.QtGui import QFontMetricsF, QImage, QPainter
 
 from prune_gui.architecture.blocks import short_names
 from prune_gui.checkpoint import TensorInfo
@@ -128,6 +128,27 @@ def test_names_of_rows_are_below_the_bars_by_block(bars, qtbot):
 
     assert texts(range(6)) == [*"qkv", *"qkv", "0", "1"]
     assert texts([0, 3, 1, 4, 2, 5]) == ["0.q", "1.q", "0.k", "1.k", "0.v", "1.v"]
+
+
+def test_a_name_that_just_does_not_fit_across_runs_upwards_as_a_whole(bars, qtbot):
+    axis = bars.plots[-1].plotItem.getAxis("bottom")
+    rows = rows_of([10] * 3, [[5] * 3])
+    names = short_names(["conv1.weight", "conv2.weight", "classifier.weight"])
+    bars.resize(400, 600)
+    bars.show_rows(rows, names, np.arange(3), None, LIGHT)
+    width = QFontMetricsF(axis._font()).horizontalAdvance("classifier")
+    for room in (width - 1, width + 1, width + 3, width + 9):
+        beside = bars.width() - bars.plots[-1].view.width()
+        bars.resize(round(3 * room + beside), 600)
+        qtbot.waitUntil(lambda room=room: abs(axis.linkedView().width() - 3 * room) < 3)
+        bars._draw()
+        drawn = []
+        image = QImage(600, 100, QImage.Format.Format_RGB32)
+        painter = QPainter(image)
+        painter.drawText = lambda _at, *text, drawn=drawn: drawn.append(text[-1])
+        axis.paint(painter)
+        painter.end()
+        assert "classifier" in drawn
 
 
 def test_plots_keep_a_usable_minimum_height(qtbot):

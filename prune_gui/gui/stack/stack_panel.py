@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -60,6 +61,7 @@ from prune_gui.session.changes import Changes
 ENTER: Final = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
 MAX_STEPS: Final = 6  # limit of the past steps that are listed; the tool tip lists all
 MAX_TARGETS_CHARS: Final = 80
+MODULE_END: Final = re.compile(r"\.(?=[^\d\s])")  # not in numbers
 ZEROS_TIP: Final = deferred(
     "Steps prune only the weights that are not zero in the file, and views show the zeros as pruned"
 )
@@ -420,9 +422,9 @@ class StepDelegate(QStyledItemDelegate):
 def fitted_lines(text: str, font: QFont, width: int, max_lines: int) -> list[str]:
     """Return a text in at most `max_lines` lines; the last one is elided in the middle.
 
-    No line starts with "%".
+    No line starts with "%". Names of parameters are divided after a dot, if they fit so.
     """
-    text = text.replace(" %", "\N{NO-BREAK SPACE}%")
+    text = MODULE_END.sub(rf"\g<0>{formatting.BREAK}", text.replace(" %", "\N{NO-BREAK SPACE}%"))
     metrics, layout = QFontMetrics(font), QTextLayout(text, font)
     option = QTextOption()
     option.setWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
@@ -435,8 +437,9 @@ def fitted_lines(text: str, font: QFont, width: int, max_lines: int) -> list[str
     layout.endLayout()
     rest = text[sum(layout.lineAt(number).textLength() for number in range(len(lines))) :].strip()
     if rest:
-        lines.append(metrics.elidedText(rest, Qt.TextElideMode.ElideMiddle, width))
-    return lines
+        whole = rest.replace(formatting.BREAK, "")
+        lines.append(metrics.elidedText(whole, Qt.TextElideMode.ElideMiddle, width))
+    return [line.replace(formatting.BREAK, "") for line in lines]
 
 
 def _text_colours(

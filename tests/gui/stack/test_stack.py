@@ -399,3 +399,13 @@ def test_notes_are_removed_when_another_file_is_opened(noted, open_file, demo_ch
     path.write_text(recipe.to_yaml())
     open_file(demo_checkpoint, path)
     assert seen == [False, True]
+
+
+def test_a_name_of_a_target_is_divided_between_modules(qapp):
+    name = "encoder.layer.*.intermediate.dense.weight"
+    width = QFontMetrics(QFont()).horizontalAdvance(name) - 10
+    assert fitted_lines(name, QFont(), width, 3) == [
+        "encoder.layer.*.intermediate.dense.",
+        "weight",
+    ]
+    assert fitted_lines(name, QFont(), 10 * width, 3) == [name]

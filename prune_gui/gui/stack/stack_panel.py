@@ -125,6 +125,8 @@ class StackPanel(QWidget):
         self._model.dataChanged.connect(self.list.scheduleDelayedItemsLayout)
         self._model.rowsInserted.connect(self._select_inserted)
         self._model.rowsRemoved.connect(self._rows_removed)
+        self._failed_step = 0  # the number of the step that failed; 0 if none did
+        workbench.changed.connect(self._show_failed_step)
         self._empty = layouts.remark(tr("No steps yet. Set one up above and add it."))
         self._buttons = QHBoxLayout()
         title = QLabel(tr("Stack"))
@@ -186,6 +188,14 @@ class StackPanel(QWidget):
     def _select_inserted(self, _parent: QModelIndex, first: int, _last: int) -> None:
         self._empty.hide()
         self.list.setCurrentIndex(self._model.index(first))
+
+    def _show_failed_step(self, changes: Changes) -> None:
+        """Scroll to a step that fails now, whose card says why."""
+        if changes.resolution and (resolved := self._workbench.resolved) is not None:
+            before, error = self._failed_step, resolved.error
+            self._failed_step = error.step if error is not None else 0
+            if self._failed_step not in (0, before):
+                self.list.scrollTo(self._model.index(self._failed_step - 1))
 
     def _rows_removed(self) -> None:
         self._empty.setVisible(self.last < 0)
@@ -267,6 +277,7 @@ MARGIN_PX: Final = 6
 BADGE_PX: Final = QSize(24, 18)
 BAR_HEIGHT_PX: Final = 4  # height of the bar with the sparsity of the step
 MAX_LINES: Final = 2  # maximum number of lines of the title and of the targets
+MAX_REASON_LINES: Final = 5  # of the reason why a step failed
 EDITOR_WIDTH_PX: Final = 110
 DEFAULT_WIDTH_PX: Final = 300  # width of a card that is not shown in a view
 
@@ -399,16 +410,19 @@ class StepDelegate(QStyledItemDelegate):
             card.lines.append(Line(card.amount, content.amount, heading_font, plain))
             title_right = right - width - MARGIN_PX
 
-        def add(text: str, font: QFont, colour: QColor, right: int = right) -> None:
+        def add(
+            text: str, font: QFont, colour: QColor, right: int = right, lines: int = MAX_LINES
+        ) -> None:
             nonlocal top
-            for part in fitted_lines(text, font, right - left, MAX_LINES):
+            for part in fitted_lines(text, font, right - left, lines):
                 card.lines.append(Line(QRect(left, top, right - left, height), part, font, colour))
                 top += height
 
         add(content.title, heading_font, plain, title_right)
         globs = content.targets.replace("!", "!\N{WORD JOINER}")  # no line ends with !
         add(globs, option.font, faint)
-        add(content.outcome, option.font, toned.get(content.tone, plain))
+        outcome_lines = MAX_REASON_LINES if content.tone == "warning" else MAX_LINES
+        add(content.outcome, option.font, toned.get(content.tone, plain), lines=outcome_lines)
         card.bar = QRect(left, top + 2, right - left, BAR_HEIGHT_PX)
         top += BAR_HEIGHT_PX + 4
         for note in content.limits:

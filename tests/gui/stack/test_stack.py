@@ -409,3 +409,26 @@ def test_a_name_of_a_target_is_divided_between_modules(qapp):
         "weight",
     ]
     assert fitted_lines(name, QFont(), 10 * width, 3) == [name]
+
+
+def test_a_step_that_fails_is_in_sight_with_the_whole_reason(
+    demo_window, workbench, make_step, settle
+):
+    steps = [make_step(amount=0.1) for _ in range(6)]
+    steps.append(make_step("l1_unstructured", "features.conv2.weigth", amount=0.5))
+    workbench.edit(lambda session: session.take_steps((*steps, *steps)))
+    settle()
+    stack = demo_window.stack.list
+    failed = stack.model().index(6)
+    option = QStyleOptionViewItem()
+    stack.initViewItemOption(option)
+    option.rect = stack.visualRect(failed)
+    assert stack.viewport().rect().contains(option.rect)
+    lines = [line.text for line in stack.itemDelegate()._card(option, failed).lines]
+    reason = workbench.resolved.error.reason
+    assert reason.replace(" ", "") in "".join(lines).replace(" ", "")
+    stack.scrollToTop()
+    stack.setCurrentIndex(stack.model().index(0))
+    workbench.edit(lambda session: session.switch(0, enabled=False))
+    settle()
+    assert stack.verticalScrollBar().value() == 0, "it is not scrolled to again"

@@ -75,7 +75,7 @@ def telling(problems: Sequence[ErrorDetails], depth: int) -> list[ErrorDetails]:
     """Return the errors without those that another error of the same value makes redundant.
 
     pydantic has one for each type that a value may have; the first `depth` parts of the location of
-    an error identify the value.
+    an error identify the value. Of a value that may be a number or a word, one error names both.
     """
     types_at: dict[tuple[int | str, ...], set[str]] = {}
     for problem in problems:
@@ -84,13 +84,22 @@ def telling(problems: Sequence[ErrorDetails], depth: int) -> list[ErrorDetails]:
     def is_redundant(problem: ErrorDetails) -> bool:
         others = types_at[problem["loc"][:depth]] - {problem["type"]}
         match problem["type"]:
+            case "int_type" | "float_type" if "literal_error" in others:
+                return True
             case "int_type":
                 return not others.isdisjoint({"float_type", "float_parsing"})
             case "too_short":
                 return bool(others)
         return False
 
-    return [problem for problem in problems if not is_redundant(problem)]
+    def complete(problem: ErrorDetails) -> ErrorDetails:
+        kinds = types_at[problem["loc"][:depth]]
+        if problem["type"] != "literal_error" or kinds.isdisjoint({"int_type", "float_type"}):
+            return problem
+        number = tr("a number")
+        return {**problem, "ctx": {"expected": f"{number}, {problem['ctx']['expected']}"}}
+
+    return [complete(problem) for problem in problems if not is_redundant(problem)]
 
 
 def _localized_choice(expected: str) -> str:

@@ -125,6 +125,14 @@ def test_the_recipe_of_the_design_document_is_read():
             r"step 1, amont: unknown field \(did you mean amount\?\)\.$",
         ),
         (
+            "steps: [{method: ln_structured, targets: [a], dim: outptu}]",
+            r"^recipe.yaml: step 1, dim: a number, 'output' or 'input' is expected \(did you mean",
+        ),
+        (
+            "steps: [{method: ln_structured, targets: [a], n: frobenius}]",
+            r"^recipe.yaml: step 1, n: a number, 'fro' or 'nuc' is expected\.$",
+        ),
+        (
             "steps: [{method: coupled, targets: [a], space: channls}]",
             r"step 1, space: .*'vision_heads' is expected \(did you mean channels\?\)\.$",
         ),

@@ -46,7 +46,7 @@ from prune_gui.recipe.outcome import (
     joined,
 )
 from prune_gui.recipe.recipe import IN_FILE, KEPT, ZERO, Recipe, Step, pruned_before
-from prune_gui.recipe.selector import protected_in
+from prune_gui.recipe.selector import meant_by, protected_in
 from prune_gui.recipe.stack import AppliedStep, Masks
 from prune_gui.recipe.step_scores import layout_notes, read_other, target_layout
 from prune_gui.recipe.step_targets import StepTargets, step_targets
@@ -248,7 +248,8 @@ class Resolution(Masks):
         known = self.checkpoint.tensors
         globs = [text for text in self.recipe.protect if text not in known and text[0] != "!"]
         idle = [text for text in globs if not protected_in(self.checkpoint, [text])]
-        return dict.fromkeys(idle, tr("protects nothing: it matches no parameter"))
+        note = tr("protects nothing: it matches no parameter")
+        return {text: note + meant_by(text, self.checkpoint) for text in idle}
 
     def _with_correction(
         self, recipe: Recipe, method: CorrectionMethod, chosen: StepTargets

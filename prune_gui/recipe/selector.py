@@ -318,7 +318,8 @@ def meant_by(text: str, checkpoint: Checkpoint) -> str:
     words += (f"{c.field.name}:{c.value}" for c in pattern.conditions if isinstance(c.value, str))
     right = {one.lower() for one in known}
     near = (suggestion(one, known, NEAR) for one in words if one.lower() not in right)
-    whole = "" if pattern.conditions else suggestion(pattern.glob, names)
+    is_name = not pattern.conditions and _plain_name(pattern.glob) is not None
+    whole = suggestion(pattern.glob, names) if is_name else ""
     return whole or next(filter(None, near), "")
 
 

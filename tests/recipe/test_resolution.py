@@ -332,3 +332,10 @@ def test_a_pattern_that_protects_nothing_is_noted_once(resolved):
     outcomes = resolved(tensors, *steps, protect=["typo*", "b", "!no*"]).outcomes
     assert [list(outcome.notes) for outcome in outcomes] == [[], ["typo*"], ["b"]]
     assert "protects nothing" in outcomes[1].notes["typo*"]
+
+
+def test_a_mistyped_pattern_of_protection_is_noted_with_what_it_may_mean(resolved):
+    tensors = {"encoder.w": torch.ones(4), "head.w": torch.ones(3)}
+    step = {"method": "l1_unstructured", "targets": ["*"]}
+    [outcome] = resolved(tensors, step, protect=["*.encodr.*"]).outcomes
+    assert outcome.notes["*.encodr.*"].endswith(" (did you mean encoder?)")

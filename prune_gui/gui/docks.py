@@ -17,8 +17,8 @@ from prune_gui.gui.widgets.theme import DOCK_ICONS, set_icon
 THREE_COLUMNS_PX: Final = 900
 """Width of a screen from which the docks have room on both sides of the views."""
 
-MAX_FIRST_SHARE: Final = 0.4
-"""Limit of the first height of a dock below the views, as a share of theirs before it."""
+SHARE_BELOW: Final = 0.4
+"""Share of the height of a dock below the views, of both heights, where the window is low."""
 
 log = logging.getLogger(__name__)
 
@@ -81,13 +81,28 @@ class Docks:
         was_hidden = dock.isHidden()
         views = self._window.centralWidget()
         assert views is not None
-        limit = round(MAX_FIRST_SHARE * views.height())
+        limit = round(SHARE_BELOW * views.height())
         dock.show()
         dock.raise_()
         height = self._first_heights.pop(name, None)
         if was_hidden and height is not None:
             self._window.resizeDocks([dock], [min(height, limit)], Qt.Orientation.Vertical)
         dock.widget().setFocus(Qt.FocusReason.ShortcutFocusReason)
+
+    def share_loss(self, lost: int) -> None:
+        """Share a loss of height in pixels, which Qt takes from the views alone.
+
+        A dock that was higher than the views before stays so: the user has made it high.
+        """
+        views = self._window.centralWidget()
+        assert views is not None
+        for dock in self._docks.values():
+            area = self._window.dockWidgetArea(dock)
+            is_below = area == Qt.DockWidgetArea.BottomDockWidgetArea and not dock.isFloating()
+            low, high = views.height(), dock.height()
+            if is_below and dock.isVisible() and low < high <= low + lost:
+                share = round(SHARE_BELOW * (low + high))
+                self._window.resizeDocks([dock], [share], Qt.Orientation.Vertical)
 
     def toggle(self, name: str) -> None:
         """Hide a dock that can be seen, else show it."""

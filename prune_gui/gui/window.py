@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import Final
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QActionGroup, QCloseEvent, QDragEnterEvent, QDragLeaveEvent, QDropEvent
+from PySide6.QtGui import (
+    QActionGroup,
+    QCloseEvent,
+    QDragEnterEvent,
+    QDragLeaveEvent,
+    QDropEvent,
+    QResizeEvent,
+)
 from PySide6.QtWidgets import QApplication, QToolBar, QWidget
 from shiboken6 import isValid
 
@@ -139,6 +146,10 @@ class MainWindow(PanelWindow):
         super().setVisible(visible)
         if visible:
             self.docks.show_floating()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        self.docks.share_loss(event.oldSize().height() - event.size().height())
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802
         """Close, unless the user declines because something would be lost."""

@@ -1,6 +1,6 @@
 """The docks of a window, and their layout between runs."""
 
-from PySide6.QtCore import QEvent, QObject
+from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtWidgets import QAbstractButton, QApplication, QDockWidget
 
 from prune_gui.gui.docks import Docks
@@ -62,3 +62,21 @@ def test_the_views_stay_higher_than_the_dock_that_evaluates_in_a_low_window(demo
     dock = demo_window.findChild(QDockWidget, "Evaluate")
     qtbot.waitUntil(lambda: dock.height() > 200)
     assert demo_window.centralWidget().height() > dock.height()
+
+
+def test_a_window_that_is_made_low_keeps_the_views_higher_than_the_docks_below(demo_window, qtbot):
+    demo_window.resize(1500, 960)
+    demo_window.docks.show("Evaluate")
+    views, dock = demo_window.centralWidget(), demo_window.findChild(QDockWidget, "Evaluate")
+    qtbot.waitUntil(lambda: views.height() > dock.height() > 300)
+    for height in (800, 680):
+        demo_window.resize(1024, height)
+        QApplication.processEvents()
+    assert views.height() > dock.height()
+    demo_window.resizeDocks([dock], [400], Qt.Orientation.Vertical)
+    QApplication.processEvents()
+    chosen = dock.height()
+    assert chosen > views.height()
+    demo_window.resize(1024, 660)
+    QApplication.processEvents()
+    assert dock.height() == chosen

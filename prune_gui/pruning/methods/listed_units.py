@@ -56,7 +56,7 @@ class ListingMethod(CoupledMethod):
             if last >= group.size:
                 raise RecipeError(
                     trn(
-                        "{group} has {count:,} unit; {number} does not exist. Use 0.",
+                        "{group} has {count:,} unit; {number} does not exist. Use {last}.",
                         "{group} has {count:,} units; {number} does not exist. Use 0 to {last}.",
                         group.size,
                         group=group.label,
